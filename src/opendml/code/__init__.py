@@ -1,0 +1,1 @@
+"""From loop nests to target code: LLVM IR as text."""

@@ -1,0 +1,364 @@
+"""A writer of LLVM IR text: values with types and lanes, structured control flow, and the table of instructions.
+
+Control flow is structured (``loop``, ``branch``), so every value is in SSA form as it is written and no pass has to
+find out what is a loop. A ``Value`` of one lane is a scalar; it is spread over lanes only where a vector needs it,
+so what is the same for all lanes is computed once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from opendml.expression.ir import BOOL, F16, F32, F64, I64, U64, Const, ElementType
+
+LLVM_TYPES: Final = {
+    "f16": "half",
+    "f32": "float",
+    "f64": "double",
+    "i8": "i8",
+    "u8": "i8",
+    "i16": "i16",
+    "u16": "i16",
+    "i32": "i32",
+    "u32": "i32",
+    "i64": "i64",
+    "u64": "i64",
+    "bool": "i1",
+}
+
+# Operation -> instruction by kind of type: (float, signed, unsigned). Comparisons with NaN are false, except "ne".
+_BINARY: Final[dict[str, tuple[str, str, str]]] = {
+    "add": ("fadd", "add", "add"),
+    "sub": ("fsub", "sub", "sub"),
+    "mul": ("fmul", "mul", "mul"),
+    "div": ("fdiv", "sdiv", "udiv"),
+    "rem": ("frem", "srem", "urem"),
+    "and": ("", "and", "and"),
+    "or": ("", "or", "or"),
+    "xor": ("", "xor", "xor"),
+    "shl": ("", "shl", "shl"),
+    "shr": ("", "ashr", "lshr"),
+    "eq": ("fcmp oeq", "icmp eq", "icmp eq"),
+    "ne": ("fcmp une", "icmp ne", "icmp ne"),
+    "lt": ("fcmp olt", "icmp slt", "icmp ult"),
+    "le": ("fcmp ole", "icmp sle", "icmp ule"),
+    "gt": ("fcmp ogt", "icmp sgt", "icmp ugt"),
+    "ge": ("fcmp oge", "icmp sge", "icmp uge"),
+}
+_KIND_COLUMN: Final = {"float": 0, "int": 1, "uint": 2, "bool": 2}
+_COMPARISON: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+_ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round_even": "roundeven", "sqrt": "sqrt"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An LLVM operand: its text, the type of an element, and the number of lanes (1: a scalar)."""
+
+    text: str
+    type: ElementType
+    lanes: int = 1
+
+    @property
+    def llvm_type(self) -> str:
+        """The LLVM type of the operand."""
+        return vector_type(self.type, self.lanes)
+
+    @property
+    def typed(self) -> str:
+        """The operand with its type before it."""
+        return f"{self.llvm_type} {self.text}"
+
+
+def vector_type(type: ElementType, lanes: int) -> str:
+    """The LLVM type of ``lanes`` elements; the element type itself for one."""
+    name = LLVM_TYPES[type.name]
+    return name if lanes == 1 else f"<{lanes} x {name}>"
+
+
+def literal(const: Const) -> str:
+    """A constant as LLVM writes it; floating point as bits, so that it is exact."""
+    if const.type is F16:
+        return f"0xH{const.bits:04X}"
+    if const.type is F32:
+        (number,) = struct.unpack("<f", const.bits.to_bytes(4, "little"))
+        if number != number:
+            # Widening by hand keeps the payload and the quiet bit of a NaN.
+            sign, payload = const.bits >> 31, const.bits & 0x7FFFFF
+            return f"0x{(sign << 63) | (0x7FF << 52) | (payload << 29):016X}"
+        return f"0x{int.from_bytes(struct.pack('<d', number), 'little'):016X}"
+    if const.type is F64:
+        return f"0x{const.bits:016X}"
+    if const.type is BOOL:
+        return "true" if const.bits else "false"
+    return str(const.bits - (1 << const.type.bits) if const.bits >> (const.type.bits - 1) else const.bits)
+
+
+class Builder:
+    """One LLVM function being written."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.declarations: set[str] = set()
+        self._count = 0
+        self.block = "entry"
+
+    # Names, lines, blocks ------------------------------------------------------------------------------------------
+
+    def fresh(self, prefix: str = "v") -> str:
+        """A name that no other value or block has."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def assign(self, text: str) -> str:
+        """A line that defines a new value; its name."""
+        name = f"%{self.fresh()}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        """A line that defines nothing."""
+        self.lines.append(f"  {text}")
+
+    def begin(self, label: str) -> None:
+        """Start the block ``label``."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        """End the block with a jump."""
+        self.line(f"br label %{label}")
+
+    # Control flow --------------------------------------------------------------------------------------------------
+
+    def loop(
+        self,
+        first: str,
+        last: str,
+        step: int,
+        carried: Sequence[Value],
+        body: Callable[[str, list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """``for i in range(first, last, step)``: the carried values after it. ``body(i, values)`` gives new ones."""
+        header, inside, done = self.fresh("loop"), self.fresh("body"), self.fresh("done")
+        before = self.block
+        self.jump(header)
+        self.begin(header)
+        position = f"%{self.fresh('i')}"
+        slot = len(self.lines)
+        values = [replace(v, text=f"%{self.fresh('c')}") for v in carried]
+        self.lines += [""] * (1 + len(values))
+        go_on = self.assign(f"icmp slt i64 {position}, {last}")
+        self.line(f"br i1 {go_on}, label %{inside}, label %{done}")
+        self.begin(inside)
+        results = body(position, values)
+        following = self.assign(f"add nsw i64 {position}, {step}")
+        end = self.block
+        self.jump(header)
+        self.lines[slot] = f"  {position} = phi i64 [ {first}, %{before} ], [ {following}, %{end} ]"
+        for number, (value, start, result) in enumerate(zip(values, carried, results, strict=True), slot + 1):
+            incoming = f"[ {start.text}, %{before} ], [ {result.text}, %{end} ]"
+            self.lines[number] = f"  {value.text} = phi {value.llvm_type} {incoming}"
+        self.begin(done)
+        return values
+
+    def branch(
+        self,
+        condition: Value,
+        then: Callable[[], Sequence[Value]],
+        otherwise: Callable[[], Sequence[Value]],
+    ) -> list[Value]:
+        """``if condition``: the values of the branch taken, which must agree in types."""
+        yes, no, done = self.fresh("then"), self.fresh("else"), self.fresh("join")
+        self.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
+        self.begin(yes)
+        first = list(then())
+        first_end = self.block
+        slot = len(self.lines)
+        self.lines.append("")
+        self.begin(no)
+        second = list(otherwise())
+        second_end = self.block
+        lanes = [max(a.lanes, b.lanes) for a, b in zip(first, second, strict=True)]
+        second = [self.spread(v, n) for v, n in zip(second, lanes, strict=True)]
+        self.jump(done)
+        tail = self.lines[slot + 1 :]
+        del self.lines[slot:]
+        first = [self.spread(v, n) for v, n in zip(first, lanes, strict=True)]
+        self.jump(done)
+        self.lines += tail
+        self.begin(done)
+        merged = []
+        for a, b in zip(first, second, strict=True):
+            text = self.assign(f"phi {a.llvm_type} [ {a.text}, %{first_end} ], [ {b.text}, %{second_end} ]")
+            merged.append(replace(a, text=text))
+        return merged
+
+    # Values --------------------------------------------------------------------------------------------------------
+
+    def constant(self, const: Const) -> Value:
+        """A constant operand, a scalar."""
+        return Value(literal(const), const.type)
+
+    def spread(self, value: Value, lanes: int) -> Value:
+        """The value in all of ``lanes`` lanes."""
+        if value.lanes == lanes:
+            return value
+        if value.lanes != 1:
+            raise ValueError(f"{value} cannot have {lanes} lanes")
+        if not value.text.startswith("%"):
+            return Value(f"splat ({value.typed})", value.type, lanes)
+        target = vector_type(value.type, lanes)
+        one = self.assign(f"insertelement {target} poison, {value.typed}, i64 0")
+        text = self.assign(f"shufflevector {target} {one}, {target} poison, <{lanes} x i32> zeroinitializer")
+        return Value(text, value.type, lanes)
+
+    def aligned(self, *values: Value) -> list[Value]:
+        """The values with as many lanes as the widest of them has."""
+        lanes = max(v.lanes for v in values)
+        return [self.spread(v, lanes) for v in values]
+
+    def shuffle(self, a: Value, b: Value | None, order: Sequence[int]) -> Value:
+        """Lanes picked from ``a`` followed by ``b``."""
+        second = f"{a.llvm_type} poison" if b is None else b.typed
+        mask = ", ".join(f"i32 {i}" for i in order)
+        if len(order) == 1:
+            return Value(self.assign(f"extractelement {a.typed}, i64 {order[0]}"), a.type)
+        text = self.assign(f"shufflevector {a.typed}, {second}, <{len(order)} x i32> <{mask}>")
+        return Value(text, a.type, len(order))
+
+    def extract(self, value: Value, lane: int) -> Value:
+        """One lane as a scalar."""
+        if value.lanes == 1:
+            return value
+        return Value(self.assign(f"extractelement {value.typed}, i64 {lane}"), value.type)
+
+    def gathered(self, scalars: Sequence[Value], lanes: int) -> Value:
+        """A vector of scalars; lanes without one are undefined."""
+        type = scalars[0].type
+        if lanes == 1:
+            return scalars[0]
+        text = "poison"
+        for lane, scalar in enumerate(scalars):
+            text = self.assign(f"insertelement {vector_type(type, lanes)} {text}, {scalar.typed}, i64 {lane}")
+        return Value(text, type, lanes)
+
+    def progression(self, step: int, type: ElementType, lanes: int) -> Value:
+        """The constant vector 0, step, 2 * step ..."""
+        limit = 1 << type.bits
+        element = LLVM_TYPES[type.name]
+        numbers = ((lane * step) % limit for lane in range(lanes))
+        texts = (str(n - limit if n >= limit >> 1 else n) for n in numbers)
+        return Value("<" + ", ".join(f"{element} {t}" for t in texts) + ">", type, lanes)
+
+    def intrinsic(self, name: str, result: Value, *operands: Value) -> Value:
+        """A call of ``llvm.name`` on operands of the lanes of ``result``, which gives type and lanes."""
+        self.declarations.add(f"declare {result.llvm_type} @{name}({', '.join(v.llvm_type for v in operands)})")
+        text = self.assign(f"call {result.llvm_type} @{name}({', '.join(v.typed for v in operands)})")
+        return replace(result, text=text)
+
+    # Operations of the grammar ---------------------------------------------------------------------------------------
+
+    def binary(self, operation: str, a: Value, b: Value) -> Value:
+        """One of the grammar's binary operations."""
+        a, b = self.aligned(a, b)
+        if operation in ("min", "max"):
+            first = self.binary("lt" if operation == "min" else "gt", a, b)
+            return self.select(first, a, b)
+        instruction = _BINARY[operation][_KIND_COLUMN[a.type.kind]]
+        text = self.assign(f"{instruction} {a.typed}, {b.text}")
+        return Value(text, BOOL if operation in _COMPARISON else a.type, a.lanes)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """Lane by lane ``a`` where the condition holds, else ``b``; both are computed already."""
+        lanes = max(condition.lanes, a.lanes, b.lanes)
+        a, b = self.spread(a, lanes), self.spread(b, lanes)
+        text = self.assign(f"select {condition.typed}, {a.typed}, {b.typed}")
+        return Value(text, a.type, lanes)
+
+    def unary(self, operation: str, a: Value) -> Value:
+        """One of the grammar's unary operations."""
+        if operation == "not":
+            ones = "true" if a.type is BOOL else "-1"
+            return replace(a, text=self.assign(f"xor {a.typed}, {self.spread(Value(ones, a.type), a.lanes).text}"))
+        if a.type.is_float:
+            return self._float_unary(operation, a)
+        zero = self.spread(Value("0", a.type), a.lanes)
+        if operation == "neg":
+            return self.binary("sub", zero, a)
+        if operation == "abs" and a.type.kind == "int":
+            return self.select(self.binary("lt", a, zero), self.binary("sub", zero, a), a)
+        return a
+
+    def _float_unary(self, operation: str, a: Value) -> Value:
+        if operation == "neg":
+            return replace(a, text=self.assign(f"fneg {a.typed}"))
+        if a.type is F16 and operation != "abs":
+            # Exact for roundings, and correctly rounded for the square root: float32 has more than twice the digits.
+            return self.cast(self._float_unary(operation, self.cast(a, F32)), F16)
+        name = "fabs" if operation == "abs" else _ROUNDINGS[operation]
+        return self.intrinsic(f"llvm.{name}.{suffix(a)}", a, a)
+
+    def fused_multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+        """``a * b + c`` with one rounding."""
+        a, b, c = self.aligned(a, b, c)
+        return self.intrinsic(f"llvm.fma.{suffix(a)}", a, a, b, c)
+
+    def bitcast(self, a: Value, type: ElementType) -> Value:
+        """The same bits as another type."""
+        if LLVM_TYPES[a.type.name] == LLVM_TYPES[type.name]:
+            return replace(a, type=type)
+        return Value(self.assign(f"bitcast {a.typed} to {vector_type(type, a.lanes)}"), type, a.lanes)
+
+    def cast(self, a: Value, type: ElementType) -> Value:
+        """The grammar's conversions."""
+        if a.type is type:
+            return a
+        if type is BOOL:
+            zero = self.spread(Value("0.0" if a.type.is_float else "0", a.type), a.lanes)
+            return self.binary("ne", a, zero)
+        if a.type.is_float:
+            return self._float_cast(a, type)
+        if type.is_float:
+            return self._integer_to_float(a, type)
+        return self._resized(a, type)
+
+    def _resized(self, a: Value, type: ElementType) -> Value:
+        if LLVM_TYPES[a.type.name] == LLVM_TYPES[type.name]:
+            return replace(a, type=type)
+        instruction = "trunc" if type.bits < a.type.bits else ("sext" if a.type.kind == "int" else "zext")
+        return self._convert(instruction, a, type)
+
+    def _convert(self, instruction: str, a: Value, type: ElementType) -> Value:
+        return Value(self.assign(f"{instruction} {a.typed} to {vector_type(type, a.lanes)}"), type, a.lanes)
+
+    def _float_cast(self, a: Value, type: ElementType) -> Value:
+        if type.is_float:
+            return self._convert("fptrunc" if type.bits < a.type.bits else "fpext", a, type)
+        if a.type is F16:
+            return self._float_cast(self.cast(a, F32), type)
+        result = Value("", type, a.lanes)
+        name = "fptosi" if type.kind == "int" else "fptoui"
+        return self.intrinsic(f"llvm.{name}.sat.{suffix(result)}.{suffix(a)}", result, a)
+
+    def _integer_to_float(self, a: Value, type: ElementType) -> Value:
+        if type is F16 and a.type is not BOOL:
+            # What float32 rounds is beyond the range of float16 anyway.
+            return self.cast(self._integer_to_float(a, F32), F16)
+        return self._convert("sitofp" if a.type.kind == "int" else "uitofp", a, type)
+
+
+def suffix(value: Value) -> str:
+    """The part of an intrinsic's name that tells its type: ``v16f32``, ``i64`` ..."""
+    name = value.type.name.replace("u", "i") if value.type is not BOOL else "i1"
+    return name if value.lanes == 1 else f"v{value.lanes}{name}"
+
+
+def index_value(text: str | int) -> Value:
+    """A 64-bit index operand."""
+    return Value(str(text), I64)
+
+
+__all__ = ["U64", "Builder", "Value", "index_value", "literal", "suffix", "vector_type"]

@@ -1,0 +1,546 @@
+"""Expressions into instructions, for one point or for several points at once.
+
+A ``Point`` says where in the iteration space an expression is evaluated: the position of every axis, the axis whose
+neighbouring points fill the lanes of a vector, and the values of bound variables. What does not depend on the vector
+axis comes out as a scalar. Everything computed is remembered by the expression and by the part of the point that it
+depends on, in scopes that follow the control flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from opendml.code.builder import Builder, Value, index_value, suffix, vector_type
+from opendml.expression.ir import (
+    BOOL,
+    I64,
+    Axis,
+    Binary,
+    Bitcast,
+    Cast,
+    Const,
+    Expression,
+    Fold,
+    Index,
+    Part,
+    Select,
+    Tensor,
+    Unary,
+    Variable,
+)
+from opendml.kernels.affine import Affine, Dependencies, Element, affine, contains_fold
+from opendml.kernels.rewriting import walk
+
+SHUFFLED_STRIDE: Final = 4
+"""Largest step between neighbouring lanes that is loaded as whole vectors and picked apart by shuffles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an axis stands: the value ``name`` (or nothing) plus a constant."""
+
+    name: str | None
+    constant: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point, or ``lanes`` neighbouring points along ``vector``; only the first ``active`` lanes may touch memory."""
+
+    positions: Mapping[Axis, Position]
+    vector: Axis | None = None
+    lanes: int = 1
+    variables: Mapping[Variable, Value] | None = None
+    active: int | None = None
+
+    def at(self, axis: Axis, name: str | None, constant: int = 0) -> Point:
+        """The point with ``axis`` moved."""
+        return replace(self, positions={**self.positions, axis: Position(name, constant)})
+
+    def bound(self, names: Sequence[Variable], values: Sequence[Value]) -> Point:
+        """The point with values for variables."""
+        return replace(self, variables={**(self.variables or {}), **dict(zip(names, values, strict=True))})
+
+
+class Evaluator:
+    """Writes instructions for expressions through a Builder."""
+
+    def __init__(self, builder: Builder, pointers: Mapping[Tensor, str], register_bytes: int, unroll_steps: int) -> None:
+        self.builder = builder
+        self.dependencies = Dependencies()
+        self.unroll_steps = unroll_steps
+        self._pointers = pointers
+        self._register_bytes = register_bytes
+        self._scopes: list[dict[object, Value]] = [{}]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed inside is not known outside: for blocks that need not be executed."""
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
+    # Values ----------------------------------------------------------------------------------------------------------
+
+    def value(self, e: Expression, point: Point) -> Value:
+        """The value of ``e`` at ``point``."""
+        key = self._key(e, point)
+        for scope in reversed(self._scopes):
+            found = scope.get(key)
+            if found is not None:
+                return found
+        result = self._compute(e, point)
+        self._scopes[-1][key] = result
+        return result
+
+    def _key(self, e: Expression, point: Point) -> object:
+        bindings: list[object] = []
+        vectored = False
+        for item in self._ordered(e):
+            if isinstance(item, Axis):
+                bindings.append(point.positions[item])
+                vectored |= item is point.vector
+            else:
+                assert point.variables is not None
+                bindings.append(point.variables[item])
+        return (e, tuple(bindings), (point.lanes, point.active) if vectored else None)
+
+    def _ordered(self, e: Expression) -> list[Axis | Variable]:
+        return sorted(self.dependencies.of(e), key=id)
+
+    def varies(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` may differ between the lanes of ``point``."""
+        if point.lanes == 1:
+            return False
+        for item in self.dependencies.of(e):
+            if item is point.vector:
+                return True
+            if isinstance(item, Variable) and point.variables and point.variables[item].lanes > 1:
+                return True
+        return False
+
+    def _compute(self, e: Expression, point: Point) -> Value:
+        if e.type is I64 and not isinstance(e, Const | Variable | Element | Part | Select):
+            linear = self._linear(e, point)
+            if linear is not None:
+                return linear
+        return _COMPUTE[type(e)](self, e, point)
+
+    # Indices ---------------------------------------------------------------------------------------------------------
+
+    def _linear(self, e: Expression, point: Point) -> Value | None:
+        """An affine index expression; None if it has to be computed operation by operation."""
+        form = affine(e)
+        if form.terms == ((e, 1),):
+            return None
+        if any(self.varies(term, point) for term in form.opaque):
+            return None
+        base = self.index(form, point)
+        step = form.coefficient(point.vector) if point.vector is not None else 0
+        return self._spread_index(base, step, point.lanes, I64)
+
+    def _spread_index(self, base: Value, step: int, lanes: int, type: Any) -> Value:
+        base = self.builder.cast(base, type)
+        if step == 0 or lanes == 1:
+            return base
+        return self.builder.binary("add", base, self.builder.progression(step, type, lanes))
+
+    def index(self, form: Affine, point: Point, with_constant: bool = True) -> Value:
+        """An affine form as a scalar: for the first lane."""
+        total, constant = self._index_parts(form, point)
+        constant = constant if with_constant else 0
+        if total is None:
+            return index_value(constant)
+        if constant == 0:
+            return total
+        return index_value(self.builder.assign(f"add nsw i64 {total.text}, {constant}"))
+
+    def _index_parts(self, form: Affine, point: Point) -> tuple[Value | None, int]:
+        """The part that is only known when the code runs, and the constant rest."""
+        constant = form.constant
+        parts: list[tuple[str, int]] = []
+        for term, coefficient in form.terms:
+            if isinstance(term, Axis):
+                position = point.positions[term]
+                constant += coefficient * position.constant
+                if position.name is not None:
+                    parts.append((position.name, coefficient))
+            else:
+                parts.append((self.value(term, replace(point, vector=None, lanes=1)).text, coefficient))
+        if not parts:
+            return None, constant
+        key = ("index", tuple(parts))
+        for scope in reversed(self._scopes):
+            found = scope.get(key)
+            if found is not None:
+                return found, constant
+        text: str | None = None
+        for name, coefficient in parts:
+            product = name if coefficient == 1 else self.builder.assign(f"mul nsw i64 {name}, {coefficient}")
+            text = product if text is None else self.builder.assign(f"add nsw i64 {text}, {product}")
+        assert text is not None
+        result = self._scopes[-1][key] = index_value(text)
+        return result, constant
+
+    # Memory ----------------------------------------------------------------------------------------------------------
+
+    def _pointer(self, tensor: Tensor, base: Value | None, constant: int) -> str:
+        element = vector_type(tensor.type, 1)
+        pointer = self._pointers[tensor]
+        if base is not None:
+            key = ("pointer", id(tensor), base.text)
+            found = next((s[key] for s in reversed(self._scopes) if key in s), None)
+            if found is None:
+                text = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {base.text}")
+                found = self._scopes[-1][key] = index_value(text)
+            pointer = found.text
+        if constant:
+            pointer = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {constant}")
+        return pointer
+
+    def load(self, e: Element, point: Point) -> Value:
+        """The element at an address; neighbouring lanes as vectors where the step between them allows it."""
+        step = e.address.coefficient(point.vector) if point.vector is not None and point.lanes > 1 else 0
+        if any(self.varies(term, point) for term in e.address.opaque):
+            return self._load_each_lane(e, point)
+        base, constant = self._index_parts(e.address, point)
+        if step == 0 or point.lanes == 1:
+            return self._load_run(e.tensor, base, constant, 1)
+        lanes = point.lanes if point.active is None else point.active
+        if point.active is not None and not (step == 1 and lanes > 1):
+            scalars = [self._load_run(e.tensor, base, constant + lane * step, 1) for lane in range(lanes)]
+            return self.builder.gathered(scalars, point.lanes)
+        if point.active is not None:
+            return self._load_masked(e.tensor, base, constant, point)
+        if step == 1:
+            return self._load_run(e.tensor, base, constant, lanes)
+        if step == -1:
+            run = self._load_run(e.tensor, base, constant - lanes + 1, lanes)
+            return self.builder.shuffle(run, None, range(lanes - 1, -1, -1))
+        if abs(step) <= SHUFFLED_STRIDE:
+            return self._load_picked(e.tensor, base, constant, step, lanes)
+        scalars = [self._load_run(e.tensor, base, constant + lane * step, 1) for lane in range(lanes)]
+        return self.builder.gathered(scalars, lanes)
+
+    def _load_run(self, tensor: Tensor, base: Value | None, constant: int, lanes: int) -> Value:
+        pointer = self._pointer(tensor, base, constant)
+        text = self.builder.assign(f"load {vector_type(tensor.type, lanes)}, ptr {pointer}, align {tensor.type.bits // 8}")
+        return Value(text, tensor.type, lanes)
+
+    def _load_masked(self, tensor: Tensor, base: Value | None, constant: int, point: Point) -> Value:
+        pointer = self._pointer(tensor, base, constant)
+        result = Value("", tensor.type, point.lanes)
+        kind = result.llvm_type
+        name = f"llvm.masked.load.{suffix(result)}.p0"
+        mask = f"<{point.lanes} x i1>"
+        self.builder.declarations.add(f"declare {kind} @{name}(ptr, {mask}, {kind})")
+        arguments = f"ptr align {tensor.type.bits // 8} {pointer}, {mask} {self.active_mask(point).text}, {kind} poison"
+        return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
+
+    def active_mask(self, point: Point) -> Value:
+        """The lanes that take part, as a constant."""
+        assert point.active is not None
+        bits = ", ".join("i1 true" if lane < point.active else "i1 false" for lane in range(point.lanes))
+        return Value(f"<{bits}>", BOOL, point.lanes)
+
+    def _load_picked(self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int) -> Value:
+        """Every ``step``-th element: whole registers loaded and picked apart, never past the last element."""
+        chunk = min(lanes, max(1, self._register_bytes // (tensor.type.bits // 8)))
+        chunks = [
+            self._load_picked_chunk(tensor, base, constant + start * step, step, chunk) for start in range(0, lanes, chunk)
+        ]
+        while len(chunks) > 1:
+            pairs = zip(chunks[::2], chunks[1::2], strict=True)
+            chunks = [self.builder.shuffle(a, b, range(2 * a.lanes)) for a, b in pairs]
+        return chunks[0]
+
+    def _load_picked_chunk(self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int) -> Value:
+        span = (lanes - 1) * abs(step) + 1
+        lowest = constant if step > 0 else constant - span + 1
+        wanted = [lane * step if step > 0 else span - 1 + lane * step for lane in range(lanes)]
+        result: Value | None = None
+        chosen: dict[int, int] = {}
+        for start in _run_starts(span, lanes):
+            run = self._load_run(tensor, base, lowest + start, lanes)
+            here = {lane: place - start for lane, place in enumerate(wanted) if 0 <= place - start < lanes and lane not in chosen}
+            if result is None:
+                order = [here.get(lane, 0) for lane in range(lanes)]
+                result = run if order == list(range(lanes)) else self.builder.shuffle(run, None, order)
+            elif here:
+                order = [lanes + here[lane] if lane in here else lane for lane in range(lanes)]
+                result = self.builder.shuffle(result, run, order)
+            chosen |= here
+        assert result is not None
+        return result
+
+    def _load_each_lane(self, e: Element, point: Point) -> Value:
+        """An address that is not affine in the vector axis: one load a lane."""
+        scalar = replace(point, vector=None, lanes=1)
+        assert point.vector is not None
+        position = point.positions[point.vector]
+        lanes = point.lanes if point.active is None else point.active
+        loads = []
+        for lane in range(lanes):
+            here = scalar.at(point.vector, position.name, position.constant + lane)
+            if point.variables:
+                here = replace(here, variables={k: self.builder.extract(v, lane) for k, v in point.variables.items()})
+            loads.append(self.value(e, here))
+        return self.builder.gathered(loads, point.lanes)
+
+    def store(self, tensor: Tensor, address: Affine, value: Value, point: Point) -> None:
+        """``value`` to an address; lanes along the vector axis."""
+        base, constant = self._index_parts(address, point)
+        step = address.coefficient(point.vector) if point.vector is not None and point.lanes > 1 else 0
+        size = tensor.type.bits // 8
+        if step == 0:
+            pointer = self._pointer(tensor, base, constant)
+            self.builder.line(f"store {self.builder.extract(value, 0).typed}, ptr {pointer}, align {size}")
+            return
+        value = self.builder.spread(value, point.lanes)
+        if step == -1:
+            value = self.builder.shuffle(value, None, range(point.lanes - 1, -1, -1))
+            step, constant = 1, constant - point.lanes + 1
+        if step == 1:
+            pointer = self._pointer(tensor, base, constant)
+            self.builder.line(f"store {value.typed}, ptr {pointer}, align {size}")
+            return
+        for lane in range(point.lanes):
+            pointer = self._pointer(tensor, base, constant + lane * step)
+            self.builder.line(f"store {self.builder.extract(value, lane).typed}, ptr {pointer}, align {size}")
+
+    # Selection -------------------------------------------------------------------------------------------------------
+
+    def _select(self, e: Select, point: Point) -> Value:
+        condition = self.value(e.condition, point)
+        if condition.lanes > 1 or not _is_heavy(e):
+            return self.builder.select(condition, self.value(e.then, point), self.value(e.otherwise, point))
+
+        def side(branch: Expression) -> Callable[[], list[Value]]:
+            def write() -> list[Value]:
+                with self.scope():
+                    return [self.value(branch, point)]
+
+            return write
+
+        return self.builder.branch(condition, side(e.then), side(e.otherwise))[0]
+
+    # Folds -----------------------------------------------------------------------------------------------------------
+
+    def prepare(self, expressions: Sequence[Expression], points: Sequence[Point]) -> None:
+        """Evaluate the folds in ``expressions`` for all points together, so that they share what they load."""
+        folds: dict[Fold, None] = {}
+        for e in expressions:
+            _collect_folds(e, folds)
+        for fold in folds:
+            for point, values in zip(points, self.folded(fold, points), strict=True):
+                for number, value in enumerate(values):
+                    part = Part(fold, number)
+                    self._scopes[-1][self._key(part, point)] = value
+
+    def folded(self, fold: Fold, points: Sequence[Point]) -> list[list[Value]]:
+        """All values of a fold at every one of ``points``."""
+        if fold.lanes > 1:
+            return [self._folded_in_lanes(fold, point) for point in points]
+        states = []
+        for point in points:
+            wide = any(self.varies(e, point) for e in fold.children)
+            initial = [self.value(e, point) for e in fold.initial]
+            states.append([self.builder.spread(v, point.lanes) for v in initial] if wide else initial)
+        unrolled = self._unrolled_axes(fold, len(points))
+        return self._fold_axes(fold, list(fold.axes), unrolled, list(points), states)
+
+    def _unrolled_axes(self, fold: Fold, copies: int) -> set[Axis]:
+        budget, result = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps, set()
+        for axis in reversed(fold.axes):
+            if axis.size > budget:
+                break
+            budget //= max(axis.size, 1)
+            result.add(axis)
+        return result
+
+    def _fold_axes(
+        self, fold: Fold, axes: list[Axis], unrolled: set[Axis], points: list[Point], states: list[list[Value]]
+    ) -> list[list[Value]]:
+        if not axes:
+            return self._fold_step(fold, points, states)
+        axis, *rest = axes
+        if axis in unrolled:
+            for i in range(axis.size):
+                states = self._fold_axes(fold, rest, unrolled, [p.at(axis, None, i) for p in points], states)
+            return states
+        shape = [len(state) for state in states]
+
+        def body(position: str, values: list[Value]) -> list[Value]:
+            with self.scope():
+                moved = [p.at(axis, position) for p in points]
+                inner = self._fold_axes(fold, rest, unrolled, moved, _split(values, shape))
+                return [v for state in inner for v in state]
+
+        flat = [v for state in states for v in state]
+        return _split(self.builder.loop("0", str(axis.size), 1, flat, body), shape)
+
+    def _fold_step(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
+        if fold.where is None:
+            return self._combined(fold, points, states)
+        conditions = [self.value(fold.where, p) for p in points]
+        if all(c.text == "true" for c in conditions):
+            return self._combined(fold, points, states)
+        if conditions[0].lanes == 1 and all(c == conditions[0] for c in conditions):
+            shape = [len(state) for state in states]
+
+            def taken() -> list[Value]:
+                with self.scope():
+                    return [v for state in self._combined(fold, points, states) for v in state]
+
+            flat = self.builder.branch(conditions[0], taken, lambda: [v for state in states for v in state])
+            return _split(flat, shape)
+        result = []
+        for point, condition, state in zip(points, conditions, states, strict=True):
+            if condition.lanes == 1:
+                result += self._fold_step(fold, [point], [state])
+            else:
+                (following,) = self._combined(fold, [point], [state])
+                result.append([self.builder.select(condition, n, o) for n, o in zip(following, state, strict=True)])
+        return result
+
+    def _combined(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
+        self.prepare(fold.elements, points)
+        return [self._combined_at(fold, p, s) for p, s in zip(points, states, strict=True)]
+
+    def _combined_at(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:
+        lanes = max(v.lanes for v in state)
+        if fold.contract:
+            product = fold.elements[0]
+            assert isinstance(product, Binary)
+            left, right = self.value(product.left, point), self.value(product.right, point)
+            return [self.builder.fused_multiply_add(left, right, state[0])]
+        elements = [self.value(e, point) for e in fold.elements]
+        joint = point.bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
+        return [self.builder.spread(self.value(e, joint), lanes) for e in fold.combine.result]
+
+    # Folds in lanes --------------------------------------------------------------------------------------------------
+
+    def _folded_in_lanes(self, fold: Fold, point: Point) -> list[Value]:
+        *outer, last = fold.axes
+        lanes = fold.lanes
+        here = replace(point, vector=last, lanes=lanes)
+        state = [self.builder.spread(self.value(e, point), lanes) for e in fold.initial]
+
+        def nest(axes: Sequence[Axis], at: Point, values: list[Value]) -> list[Value]:
+            if not axes:
+                return self._fold_last_axis(fold, at, values)
+
+            def body(position: str, inner: list[Value]) -> list[Value]:
+                with self.scope():
+                    return nest(axes[1:], at.at(axes[0], position), inner)
+
+            return self.builder.loop("0", str(axes[0].size), 1, values, body)
+
+        return self._merge_lanes(fold, point, nest(outer, here, state))
+
+    def _fold_last_axis(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:
+        last, lanes = fold.axes[-1], fold.lanes
+        whole = last.size - last.size % lanes
+
+        def body(position: str, values: list[Value]) -> list[Value]:
+            with self.scope():
+                return self._fold_step(fold, [point.at(last, position)], [values])[0]
+
+        state = self.builder.loop("0", str(whole), lanes, state, body)
+        if whole < last.size:
+            rest = replace(point.at(last, None, whole), active=last.size - whole)
+            with self.scope():
+                following = self._fold_step(fold, [rest], [state])[0]
+                mask = self.active_mask(rest)
+                state = [self.builder.select(mask, n, o) for n, o in zip(following, state, strict=True)]
+        return state
+
+    def _merge_lanes(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:
+        combine = fold.combine
+        result = combine.result if combine.merge is None else combine.merge
+        width = fold.lanes
+        while width > 1:
+            width //= 2
+            lower = [self.builder.shuffle(v, None, range(width)) for v in state]
+            upper = [self.builder.shuffle(v, None, range(width, 2 * width)) for v in state]
+            joint = replace(point, lanes=width).bound((*combine.left, *combine.right), (*lower, *upper))
+            with self.scope():
+                state = [self.builder.spread(self.value(e, joint), width) for e in result]
+        return state
+
+
+def _split(values: Sequence[Value], shape: Sequence[int]) -> list[list[Value]]:
+    result, start = [], 0
+    for count in shape:
+        result.append(list(values[start : start + count]))
+        start += count
+    return result
+
+
+def _run_starts(span: int, lanes: int) -> list[int]:
+    """Where runs of ``lanes`` elements begin that together cover ``span`` elements without leaving them."""
+    starts = list(range(0, span - lanes + 1, lanes))
+    return starts if starts[-1] + lanes == span else [*starts, span - lanes]
+
+
+def _is_heavy(e: Select) -> bool:
+    """Whether a branch must or should not be evaluated needlessly: it loads, or it folds."""
+    return any(isinstance(x, Element | Part) for branch in (e.then, e.otherwise) for x in walk(branch))
+
+
+def _collect_folds(e: Expression, into: dict[Fold, None]) -> None:
+    """Folds that are evaluated whatever the conditions in ``e`` say."""
+    if isinstance(e, Part):
+        into.setdefault(e.fold)
+    elif isinstance(e, Select):
+        _collect_folds(e.condition, into)
+    elif contains_fold(e):
+        for child in e.children:
+            _collect_folds(child, into)
+
+
+def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
+    """A conversion; a narrowed index is computed in the narrow type, lane by lane a constant apart."""
+    if e.operand.type is I64 and e.type.is_integer:
+        form = affine(e.operand)
+        if form.terms != ((e.operand, 1),) and not any(evaluator.varies(term, point) for term in form.opaque):
+            step = form.coefficient(point.vector) if point.vector is not None else 0
+            return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, e.type)
+    return evaluator.builder.cast(evaluator.value(e.operand, point), e.type)
+
+
+def _binary(evaluator: Evaluator, e: Binary, point: Point) -> Value:
+    return evaluator.builder.binary(e.operation, evaluator.value(e.left, point), evaluator.value(e.right, point))
+
+
+def _variable(evaluator: Evaluator, e: Variable, point: Point) -> Value:
+    assert point.variables is not None
+    return point.variables[e]
+
+
+def _index(evaluator: Evaluator, e: Index, point: Point) -> Value:
+    form = affine(e)
+    step = 1 if e.axis is point.vector else 0
+    return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, I64)
+
+
+def _part(evaluator: Evaluator, e: Part, point: Point) -> Value:
+    evaluator.prepare([e], [point])
+    return evaluator.value(e, point)
+
+
+_COMPUTE: Final[dict[type, Callable[[Evaluator, Any, Point], Value]]] = {
+    Const: lambda evaluator, e, point: evaluator.builder.constant(e),
+    Index: _index,
+    Variable: _variable,
+    Element: lambda evaluator, e, point: evaluator.load(e, point),
+    Unary: lambda evaluator, e, point: evaluator.builder.unary(e.operation, evaluator.value(e.operand, point)),
+    Binary: _binary,
+    Select: lambda evaluator, e, point: evaluator._select(e, point),
+    Cast: _cast,
+    Bitcast: lambda evaluator, e, point: evaluator.builder.bitcast(evaluator.value(e.operand, point), e.type),
+    Part: _part,
+}

@@ -1,0 +1,481 @@
+"""Kernels into LLVM functions: the loops, and the cases into which conditions cut them.
+
+Bounds tests never sit in an inner loop where they can be decided outside of it:
+
+* conditions on outer axes alone choose between two bodies (``_unswitched``),
+* conditions on outer axes and axes of a fold hold for all of the fold in the interior, which gets a body without
+  them; the border keeps them (``_interior``),
+* conditions on the vector axis cut its range into pieces in which their answer is known (``_pieces``); what is left
+  undecided (the columns of a window that reach over the edge) runs point by point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from opendml.code.builder import Builder, Value, index_value
+from opendml.code.evaluation import Evaluator, Point, Position
+from opendml.expression.ir import (
+    BOOL,
+    I64,
+    Axis,
+    Expression,
+    Fold,
+    Select,
+    Tensor,
+    Variable,
+    both,
+    constant,
+)
+from opendml.kernels.affine import Affine, Dependencies, Element, decide, threshold_form
+from opendml.kernels.rewriting import Rewriter, conjuncts, simplify, substitute, walk
+from opendml.kernels.schedule import (
+    UNROLL_STEPS,
+    ComputeKernel,
+    ElementStore,
+    Machine,
+    ScanKernel,
+    ScatterKernel,
+)
+
+MAX_CASES: Final = 6
+"""How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
+
+Stores = tuple[ElementStore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """The text of a kernel's function and the intrinsics that it declares."""
+
+    text: str
+    declarations: frozenset[str]
+
+
+def kernel_code(
+    kernel: ComputeKernel | ScanKernel | ScatterKernel, name: str, tensors: Sequence[Tensor], repeats: Sequence[Axis], machine: Machine
+) -> KernelCode:
+    """The function ``name(pointers of tensors..., positions of repeats..., thread, threads)``."""
+    builder = Builder()
+    pointers = {tensor: f"%p{number}" for number, tensor in enumerate(tensors)}
+    unroll = UNROLL_STEPS
+    evaluator = Evaluator(builder, pointers, machine.vector_bytes, unroll)
+    origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
+    if isinstance(kernel, ComputeKernel):
+        _ComputeWriter(kernel, builder, evaluator).write(origin)
+        alias = kernel.in_place
+    elif isinstance(kernel, ScanKernel):
+        _write_scan(kernel, builder, evaluator, origin)
+        alias = True
+    else:
+        _write_scatter(kernel, builder, evaluator, origin)
+        alias = True
+    qualifier = "" if alias else " noalias"
+    parameters = [f"ptr{qualifier} nocapture {pointers[tensor]}" for tensor in tensors]
+    parameters += [f"i64 %r{number}" for number in range(len(repeats))]
+    parameters += ["i64 %thread", "i64 %threads"]
+    head = f"define internal void @{name}({', '.join(parameters)}) #0 {{"
+    text = "\n".join([head, "entry:", *builder.lines, "  ret void", "}"])
+    return KernelCode(text, frozenset(builder.declarations))
+
+
+def _write_items(builder: Builder, count: int, serial: bool, body: Callable[[str], None]) -> None:
+    """``body(item)`` for this thread's share of ``count`` work items."""
+
+    def one(position: str, _: list[Value]) -> list[Value]:
+        body(position)
+        return []
+
+    if serial:
+        first = builder.assign("icmp eq i64 %thread, 0")
+        last = builder.assign(f"select i1 {first}, i64 {count}, i64 0")
+        builder.loop("0", last, 1, [], one)
+        return
+    start = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {count}')}, %threads")
+    after = builder.assign("add i64 %thread, 1")
+    end = builder.assign(f"udiv i64 {builder.assign(f'mul i64 {after}, {count}')}, %threads")
+    builder.loop(start, end, 1, [], one)
+
+
+def _decoded(builder: Builder, item: str, sizes: Sequence[int]) -> list[str]:
+    """The coordinates of a work item, slowest first."""
+    result: list[str] = []
+    rest = item
+    for size in reversed(sizes[1:]):
+        result.append(builder.assign(f"urem i64 {rest}, {size}"))
+        rest = builder.assign(f"udiv i64 {rest}, {size}")
+    return [rest, *reversed(result)] if sizes else []
+
+
+class _ComputeWriter:
+    """The function of one Compute kernel."""
+
+    def __init__(self, kernel: ComputeKernel, builder: Builder, evaluator: Evaluator) -> None:
+        self.kernel = kernel
+        self.builder = builder
+        self.evaluator = evaluator
+        self.bounds: tuple[str, str] | None = None  # this item's part of the vector axis, if it is cut into blocks
+        self.tile_bounds: tuple[str, str] | None = None
+        self._dependencies = Dependencies()
+
+    def write(self, origin: Point) -> None:
+        kernel, builder = self.kernel, self.builder
+        blocks: list[tuple[Axis, int]] = []
+        if kernel.tile is not None:
+            blocks.append((kernel.tile, kernel.tile_block))
+        if kernel.vector is not None and kernel.vector_block is not None:
+            blocks.append((kernel.vector, kernel.vector_block))
+        sizes = [axis.size for axis in kernel.outer] + [-(-axis.size // block) for axis, block in blocks]
+
+        def item(position: str) -> None:
+            with self.evaluator.scope():
+                coordinates = _decoded(builder, position, sizes)
+                point = origin
+                for axis, name in zip(kernel.outer, coordinates, strict=False):
+                    point = point.at(axis, name)
+                for (axis, block), name in zip(blocks, coordinates[len(kernel.outer) :], strict=True):
+                    bounds = self._block_bounds(name, block, axis.size)
+                    if axis is kernel.tile:
+                        self.tile_bounds = bounds
+                    else:
+                        self.bounds = bounds
+                self._interior(kernel.stores, point)
+
+        _write_items(builder, kernel.item_count, kernel.serial, item)
+
+    def _block_bounds(self, number: str, block: int, size: int) -> tuple[str, str]:
+        if block >= size:
+            return "0", str(size)
+        start = self.builder.assign(f"mul nsw i64 {number}, {block}")
+        end = self.builder.assign(f"add nsw i64 {start}, {block}")
+        inside = self.builder.assign(f"icmp slt i64 {end}, {size}")
+        return start, self.builder.assign(f"select i1 {inside}, i64 {end}, i64 {size}")
+
+    # Cases -----------------------------------------------------------------------------------------------------------
+
+    def _interior(self, stores: Stores, point: Point) -> None:
+        """One body for where all conditions on outer and fold axes hold, one for the rest."""
+        forms = self._fold_conditions(stores)
+        if not forms:
+            self._unswitched(stores, point, 0)
+            return
+        inside = both(_worst(form, fold_axes).as_expression() >= 0 for form, fold_axes in forms.values())
+        true: dict[Expression, Expression] = {c: constant(True, BOOL) for c in forms}
+        interior = _rewritten(stores, substitute(true))
+        if inside == constant(True, BOOL):
+            self._unswitched(interior, point, 0)
+            return
+        condition = self.evaluator.value(inside, point)
+
+        def case(body: Stores, steps: int) -> Callable[[], list[Value]]:
+            def write() -> list[Value]:
+                with self.evaluator.scope():
+                    before, self.evaluator.unroll_steps = self.evaluator.unroll_steps, steps
+                    self._unswitched(body, point, 0)
+                    self.evaluator.unroll_steps = before
+                return []
+
+            return write
+
+        self.builder.branch(condition, case(interior, self.evaluator.unroll_steps), case(stores, 1))
+
+    def _fold_conditions(self, stores: Stores) -> dict[Expression, tuple[Affine, frozenset[Axis]]]:
+        """Comparisons inside folds that depend on outer axes and not on the vector axis, by their forms."""
+        result: dict[Expression, tuple[Affine, frozenset[Axis]]] = {}
+        for fold in (e for s in stores for e in walk(s.value) if isinstance(e, Fold)):
+            inner = frozenset(fold.axes)
+            conditions = [] if fold.where is None else conjuncts(fold.where)
+            for element in fold.elements:
+                conditions += [c for e in walk(element) if isinstance(e, Select) for c in conjuncts(e.condition)]
+            for condition in conditions:
+                form = threshold_form(condition)
+                if form is None or not form.is_pure:
+                    continue
+                axes = set(form.axes)
+                if self.kernel.vector not in axes and axes & inner and axes & set(self.kernel.outer):
+                    result[condition] = (form, inner)
+        return result
+
+    def _unswitched(self, stores: Stores, point: Point, depth: int) -> None:
+        """Two bodies for a condition that is the same all along the vector axis."""
+        found = self._uniform_condition(stores, point) if depth < MAX_CASES else None
+        if found is None:
+            self._pieces(stores, point)
+            return
+        whole, uniform = found
+        true = constant(True, BOOL)
+        holds = _rewritten(stores, substitute(dict.fromkeys(uniform, true)))
+        fails = _rewritten(stores, substitute({whole: constant(False, BOOL)}))
+        condition = self.evaluator.value(both(uniform), point)
+
+        def case(body: Stores) -> Callable[[], list[Value]]:
+            def write() -> list[Value]:
+                with self.evaluator.scope():
+                    self._unswitched(body, point, depth + 1)
+                return []
+
+            return write
+
+        self.builder.branch(condition, case(holds), case(fails))
+
+    def _uniform_condition(self, stores: Stores, point: Point) -> tuple[Expression, list[Expression]] | None:
+        """A condition that guards a load, and the parts of it that only outer axes decide."""
+        known = set(point.positions)
+        for e in (e for s in stores for e in walk(s.value)):
+            if isinstance(e, Select):
+                if not any(isinstance(x, Element) for branch in (e.then, e.otherwise) for x in walk(branch)):
+                    continue
+                whole = e.condition
+            elif isinstance(e, Fold) and e.where is not None:
+                whole = e.where
+            else:
+                continue
+            uniform = [c for c in conjuncts(whole) if self._is_uniform(c, known)]
+            if uniform:
+                return whole, uniform
+        return None
+
+    def _is_uniform(self, condition: Expression, known: set[Axis]) -> bool:
+        if any(isinstance(e, Element) for e in walk(condition)):
+            return False
+        free = self._dependencies.of(condition)
+        return bool(free) and all(isinstance(item, Axis) and item in known for item in free)
+
+    # The vector axis -------------------------------------------------------------------------------------------------
+
+    def _pieces(self, stores: Stores, point: Point) -> None:
+        vector = self.kernel.vector
+        if vector is None:
+            self._tiles(stores, point)
+            return
+        cuts = sorted({0, vector.size, *self._cuts(stores, vector)})
+        for first, last in zip(cuts, cuts[1:], strict=False):
+            with self.evaluator.scope():
+                piece = _rewritten(stores, simplify({vector: (first, last - 1)}))
+                lanes = self.kernel.lanes if self._vectorises(piece, vector) else 1
+                self._run(piece, point, vector, first, last, lanes)
+
+    def _cuts(self, stores: Stores, vector: Axis) -> set[int]:
+        """Where the answer of a condition changes along the vector axis."""
+        result: set[int] = set()
+        for e in (e for s in stores for x in (s.value, *s.address.opaque) for e in walk(x)):
+            form = threshold_form(e)
+            if form is None or not form.is_pure:
+                continue
+            slope = form.coefficient(vector)
+            others = [axis for axis in form.axes if axis is not vector]
+            if slope == 0 or any(axis in self.kernel.outer or axis is self.kernel.tile for axis in others):
+                continue
+            reach = form.plus(Affine(((vector, 1),), 0), -slope).range({})
+            assert reach is not None
+            for rest in reach:
+                # slope * v + rest >= 0 changes its answer at this v.
+                result.add(-(rest // slope) if slope > 0 else rest // -slope + 1)
+        return {cut for cut in result if 0 < cut < vector.size}
+
+    def _vectorises(self, stores: Stores, vector: Axis) -> bool:
+        """Whether neighbouring points can be computed together: no guard differs between them."""
+        dependencies = self._dependencies
+        for e in (e for s in stores for e in walk(s.value)):
+            if isinstance(e, Fold) and e.lanes > 1:
+                return False
+            if isinstance(e, Element) and any(vector in dependencies.of(term) for term in e.address.opaque):
+                return False
+            guard = e.condition if isinstance(e, Select) else (e.where if isinstance(e, Fold) else None)
+            if guard is not None and self._differs(guard, e, vector):
+                guarded = (e.then, e.otherwise) if isinstance(e, Select) else e.children
+                if any(isinstance(x, Element) and not x.safe for branch in guarded for x in walk(branch)):
+                    return False
+        return True
+
+    def _differs(self, guard: Expression, e: Expression, vector: Axis) -> bool:
+        """Whether ``guard`` may differ between neighbouring points (bound variables count as different)."""
+        free = self._dependencies.of(guard)
+        return vector in free or any(isinstance(item, Variable) for item in free)
+
+    def _run(self, stores: Stores, point: Point, vector: Axis, first: int, last: int, lanes: int) -> None:
+        """The points ``first`` to ``last`` of the vector axis, as far as they belong to this work item."""
+        low, high = str(first), str(last)
+        if self.bounds is not None:
+            low = self._larger(self.bounds[0], first)
+            high = self._smaller(self.bounds[1], last)
+        while lanes > last - first:
+            lanes //= 2
+        if self.kernel.in_place:
+            self._run_in_place(stores, point, vector, low, high, lanes)
+        elif lanes == 1:
+            self._steps(stores, point, vector, low, high, 1, None)
+        else:
+            # The last vector is moved back so that it ends with the piece: some points are computed twice.
+            whole = self.bounds is None and (last - first) % lanes == 0
+            self._steps(stores, point, vector, low, high, lanes, None if whole else last - lanes)
+
+    def _run_in_place(self, stores: Stores, point: Point, vector: Axis, low: str, high: str, lanes: int) -> None:
+        """As ``_run``, but every point is computed exactly once."""
+        for width in (lanes, lanes // 8, 1):
+            if width < 1 or (width == 1 and lanes == 1 and width != lanes):
+                continue
+            span = self.builder.assign(f"sub nsw i64 {high}, {low}")
+            rest = self.builder.assign(f"srem i64 {span}, {width}")
+            end = self.builder.assign(f"sub nsw i64 {high}, {rest}") if width > 1 else high
+            positive = self.builder.assign(f"icmp sgt i64 {span}, 0")
+            end = self.builder.assign(f"select i1 {positive}, i64 {end}, i64 {low}")
+            self._steps(stores, point, vector, low, end, width, None)
+            if width == 1:
+                return
+            low = end
+
+    def _larger(self, name: str, bound: int) -> str:
+        if bound == 0:
+            return name
+        more = self.builder.assign(f"icmp sgt i64 {name}, {bound}")
+        return self.builder.assign(f"select i1 {more}, i64 {name}, i64 {bound}")
+
+    def _smaller(self, name: str, bound: int) -> str:
+        less = self.builder.assign(f"icmp slt i64 {name}, {bound}")
+        return self.builder.assign(f"select i1 {less}, i64 {name}, i64 {bound}")
+
+    def _steps(
+        self, stores: Stores, point: Point, vector: Axis, low: str, high: str, lanes: int, limit: int | None
+    ) -> None:
+        def body(position: str, _: list[Value]) -> list[Value]:
+            with self.evaluator.scope():
+                start = position if limit is None else self._smaller(position, limit)
+                here = replace(point.at(vector, start), vector=vector if lanes > 1 else None, lanes=lanes)
+                self._tiles(stores, here)
+            return []
+
+        self.builder.loop(low, high, lanes, [], body)
+
+    # Tiles and points ------------------------------------------------------------------------------------------------
+
+    def _tiles(self, stores: Stores, point: Point) -> None:
+        tile = self.kernel.tile
+        if tile is None:
+            self._points(stores, [point])
+            return
+        assert self.tile_bounds is not None
+        size = self.kernel.tile_size
+
+        def body(position: str, _: list[Value]) -> list[Value]:
+            with self.evaluator.scope():
+                start = position if tile.size % size == 0 else self._smaller(position, tile.size - size)
+                self._points(stores, [point.at(tile, start, number) for number in range(size)])
+            return []
+
+        self.builder.loop(*self.tile_bounds, size, [], body)
+
+    def _points(self, stores: Stores, points: list[Point]) -> None:
+        self.evaluator.prepare([s.value for s in stores], points)
+        values = [[self.evaluator.value(s.value, p) for s in stores] for p in points]
+        for point, row in zip(points, values, strict=True):
+            for store, value in zip(stores, row, strict=True):
+                self.evaluator.store(store.tensor, store.address, value, point)
+
+
+def _worst(form: Affine, fold_axes: frozenset[Axis]) -> Affine:
+    """The least value of ``form`` over the axes of the fold, in terms of the others."""
+    constant_part = form.constant
+    terms = []
+    for term, coefficient in form.terms:
+        if isinstance(term, Axis) and term in fold_axes:
+            constant_part += min(0, coefficient * (term.size - 1))
+        else:
+            terms.append((term, coefficient))
+    return Affine(tuple(terms), constant_part)
+
+
+def _rewritten(stores: Stores, rewrite: Rewriter) -> Stores:
+    return tuple(ElementStore(s.tensor, rewrite.form(s.address), rewrite(s.value)) for s in stores)
+
+
+# Scans and scatters --------------------------------------------------------------------------------------------------
+
+
+def _write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
+    vector, lanes = kernel.vector, kernel.lanes
+    blocks = 1 if vector is None else -(-vector.size // lanes)
+    sizes = [axis.size for axis in kernel.outer] + [blocks]
+    count = blocks
+    for axis in kernel.outer:
+        count *= axis.size
+
+    def item(position: str) -> None:
+        with evaluator.scope():
+            coordinates = _decoded(builder, position, sizes)
+            point = origin
+            for axis, name in zip(kernel.outer, coordinates, strict=False):
+                point = point.at(axis, name)
+            if vector is None:
+                _scan_along(kernel, builder, evaluator, point)
+                return
+            start = builder.assign(f"mul nsw i64 {coordinates[-1]}, {lanes}")
+            if vector.size % lanes == 0:
+                _scan_along(kernel, builder, evaluator, replace(point.at(vector, start), vector=vector, lanes=lanes))
+                return
+            # The last block is done lane by lane: in place, no point may be computed twice.
+            whole = builder.assign(f"icmp sle i64 {start}, {vector.size - lanes}")
+            builder.branch(Value(whole, BOOL), lambda: lanes_together(point, start), lambda: lane_by_lane(point, start))
+
+    def lanes_together(point: Point, start: str) -> list[Value]:
+        assert vector is not None
+        with evaluator.scope():
+            _scan_along(kernel, builder, evaluator, replace(point.at(vector, start), vector=vector, lanes=lanes))
+        return []
+
+    def lane_by_lane(point: Point, start: str) -> list[Value]:
+        assert vector is not None
+
+        def one(position: str, _: list[Value]) -> list[Value]:
+            with evaluator.scope():
+                _scan_along(kernel, builder, evaluator, point.at(vector, position))
+            return []
+
+        builder.loop(start, str(vector.size), 1, [], one)
+        return []
+
+    _write_items(builder, count, kernel.serial, item)
+
+
+def _scan_along(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, point: Point) -> None:
+    scan = kernel.scan
+    state = [builder.spread(evaluator.value(e, point), point.lanes) for e in kernel.initial]
+
+    def body(position: str, values: list[Value]) -> list[Value]:
+        with evaluator.scope():
+            here = point.at(scan.along, position).bound(scan.state, values)
+            following = [builder.spread(evaluator.value(e, here), point.lanes) for e in kernel.step]
+            stored = [evaluator.value(s.value, here) for s in kernel.stores]
+            for store, value in zip(kernel.stores, stored, strict=True):
+                evaluator.store(store.tensor, store.address, value, here)
+            return following
+
+    builder.loop("0", str(scan.along.size), 1, state, body)
+
+
+def _write_scatter(kernel: ScatterKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
+    def nest(axes: Sequence[Axis], point: Point) -> None:
+        if not axes:
+            condition = evaluator.value(kernel.where, point)
+            builder.branch(condition, lambda: write(point), list)
+            return
+
+        def body(position: str, _: list[Value]) -> list[Value]:
+            with evaluator.scope():
+                nest(axes[1:], point.at(axes[0], position))
+            return []
+
+        builder.loop("0", str(axes[0].size), 1, [], body)
+
+    def write(point: Point) -> list[Value]:
+        with evaluator.scope():
+            value = evaluator.value(kernel.store.value, point)
+            evaluator.store(kernel.store.tensor, kernel.store.address, value, point)
+        return []
+
+    only_first = builder.assign("icmp eq i64 %thread, 0")
+    builder.branch(Value(only_first, BOOL), lambda: nest(kernel.axes, origin) or [], list)
+
+

@@ -1,0 +1,351 @@
+"""The command line: ``opendml run``, ``check``, ``ops`` and ``explain``.
+
+Exit status: 0 success; 1 the model was read and is invalid (``check``); 2 the input cannot be used. Results go to
+standard output, errors and progress to standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from opendml.errors import OpendmlError
+
+# Everything else is imported by the command that needs it: `opendml --help` must answer at once.
+if TYPE_CHECKING:
+    from opendml.catalogue import CatalogueEntry
+    from opendml.models import Model
+    from opendml.models.executor import Progress
+
+__all__ = ["app", "main"]
+
+UINT32 = (1 << 32) - 1
+
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL.json", help="A model in DxDispatch's JSON format.")]
+FeatureLevelName = Annotated[
+    str,
+    typer.Option(
+        "--feature-level",
+        "--dml_feature_level",
+        metavar="LEVEL",
+        help="Feature level to check against, such as 3_0.",
+    ),
+]
+InputPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--input_path",
+        "--input-path",
+        metavar="FOLDER",
+        help="Folder of the files that the model reads; by default its own.",
+    ),
+]
+OutputPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--output_path",
+        "--output-path",
+        metavar="FOLDER",
+        help="Folder of the files that the model writes; by default the current one.",
+    ),
+]
+MemoryLimit = Annotated[
+    int,
+    typer.Option(
+        "--memory_limit",
+        "--memory-limit",
+        metavar="MIB",
+        min=1,
+        help="The most that the model's resources may take together, in MiB.",
+    ),
+]
+
+app = typer.Typer(
+    name="opendml",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """The entry point of the program ``opendml``."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # Names in a model may hold what the terminal's encoding does not.
+            stream.reconfigure(errors="backslashreplace")
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def _program(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """DirectML's operators on every machine: checked precisely, compiled to native code, run at hardware speed.
+
+    Try: `opendml run examples/slice1.json`
+    """
+    if version:
+        from opendml._version import __version__
+
+        typer.echo(f"opendml {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise typer.Exit
+
+
+@app.command(
+    epilog="""Examples:
+
+`opendml run model.json` runs a model once.
+
+`opendml run model.json -t 2000 -r 100 -v 1` measures for two seconds, 100 dispatches an iteration.
+
+`opendml run -s` shows where models can run."""
+)
+def run(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL.json", help="A model in DxDispatch's JSON format.")
+    ] = None,
+    input_path: InputPath = None,
+    output_path: OutputPath = None,
+    adapter: Annotated[
+        str, typer.Option("--adapter", "-a", metavar="TEXT", help="Part of the name of the adapter to run on.")
+    ] = "",
+    show_adapters: Annotated[bool, typer.Option("--show_adapters", "-s", help="Show all adapters.")] = False,
+    feature_level: FeatureLevelName = "6_4",
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", min=1, max=1024, help="Number of threads; by default OPENDML_NUM_THREADS or all."),
+    ] = None,
+    memory_limit: MemoryLimit = 8192,
+    dispatch_iterations: Annotated[
+        int,
+        typer.Option("--dispatch_iterations", "-i", min=1, max=UINT32, help="Iterations of binding and dispatching."),
+    ] = 1,
+    dispatch_repeat: Annotated[
+        int, typer.Option("--dispatch_repeat", "-r", min=1, max=UINT32, help="Dispatches within each iteration.")
+    ] = 1,
+    milliseconds_to_run: Annotated[
+        int | None,
+        typer.Option(
+            "--milliseconds_to_run", "-t", min=0, max=UINT32, help="Time to repeat for, instead of --dispatch_iterations."
+        ),
+    ] = None,
+    dispatch_interval: Annotated[
+        int, typer.Option("--dispatch_interval", "-I", min=0, max=UINT32, help="Least milliseconds between iterations.")
+    ] = 0,
+    warmup_samples: Annotated[
+        int,
+        typer.Option("--warmup_samples", "-w", min=0, max=UINT32, help="First iterations to leave out of the timings."),
+    ] = 1,
+    timing_verbosity: Annotated[
+        int,
+        typer.Option(
+            "--timing_verbosity", "-v", min=0, max=2, help="0: hot median. 1: init, cold and hot. 2: every iteration."
+        ),
+    ] = 0,
+    print_commands: Annotated[
+        bool, typer.Option("--print_commands", help="Announce every command and its end.")
+    ] = False,
+) -> None:
+    """Run a DxDispatch model: fill its resources, compile its operators, execute its commands."""
+    with _readable_errors(model):
+        from opendml.models import adapters
+
+        if show_adapters:
+            typer.echo("\n\n".join(found.detailed_description for found in adapters.available()))
+        if model is None:
+            if show_adapters:
+                return
+            _fail("a model is missing: opendml run MODEL.json")
+        selected = adapters.select(adapter)
+        level = _feature_level(feature_level)
+
+        from opendml.device import Device
+        from opendml.models import Executor, RunOptions, read_model
+
+        parsed = read_model(
+            model, input_path=input_path, output_path=output_path, memory_limit=memory_limit << 20
+        )
+        typer.echo(f"Running on '{selected.description}'")
+        options = RunOptions(
+            dispatch_iterations,
+            dispatch_repeat,
+            milliseconds_to_run,
+            dispatch_interval,
+            warmup_samples,
+            timing_verbosity,
+            print_commands,
+        )
+        with _progress_bar() as progress:
+            device = Device(selected.device, feature_level=level, thread_count=threads)
+            Executor(parsed, device, options, sys.stdout, progress).run()
+
+
+@app.command(
+    epilog="""Example: `opendml check model.json --feature-level 3_0`
+
+Exit status: 0 valid, 1 invalid operators, 2 anything else that is wrong with the model."""
+)
+def check(
+    model: ModelPath, feature_level: FeatureLevelName = "6_4", input_path: InputPath = None
+) -> None:
+    """List every violation of every operator of a model, without running it."""
+    with _readable_errors(model):
+        from opendml.models import check_model
+        from opendml.models.checking import violation_line
+
+        level = _feature_level(feature_level)
+        parsed = _read(model, input_path)
+        report = check_model(parsed, level)
+        for name, violations in report.violations.items():
+            for violation in violations:
+                typer.echo(_printable(violation_line(parsed.dispatchables[name], violation)))
+        for problem in report.binding_problems:
+            typer.echo(_printable(str(problem)))
+        count = sum(map(len, report.violations.values())) + len(report.binding_problems)
+        operators = len(parsed.dispatchables)
+        if not count:
+            typer.echo(f"{_plural(operators, 'operator')} valid at feature level {level}")
+            return
+        typer.echo(f"{_plural(count, 'violation')} at feature level {level}", err=True)
+        raise typer.Exit(2 if report.binding_problems else 1)
+
+
+@app.command(epilog="Examples: `opendml ops`, `opendml ops SLICE1`")
+def ops(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="An operator, such as SLICE1.")] = None,
+) -> None:
+    """Show the operators: all of them, or one with its fields and what each feature level supports."""
+    with _readable_errors(None):
+        from opendml.catalogue import catalogue
+
+        if name is None:
+            _show_catalogue(list(catalogue.values()))
+        else:
+            _show_operator(catalogue[name.upper()])
+
+
+@app.command(epilog="Example: `opendml explain model.json --llvm`")
+def explain(
+    model: ModelPath,
+    llvm: Annotated[bool, typer.Option("--llvm", help="Print the LLVM code as well.")] = False,
+    assembly: Annotated[bool, typer.Option("--asm", help="Print the machine code as well.")] = False,
+    input_path: InputPath = None,
+) -> None:
+    """Print how each operator of a model is computed: descriptor, expressions, kernels and, on demand, code."""
+    with _readable_errors(model):
+        from opendml.explain import explain_operator
+
+        for name, dispatchable in _read(model, input_path).dispatchables.items():
+            typer.echo(f"# {_printable(name)}")
+            typer.echo(explain_operator(dispatchable.operator, llvm=llvm, assembly=assembly))
+
+
+def _read(path: Path, input_path: Path | None) -> Model:
+    from opendml.models import read_model
+
+    return read_model(path, input_path=input_path)
+
+
+def _feature_level(name: str) -> str:
+    """A level as the package spells it, ``3_0``; DxDispatch spells it ``3.0``."""
+    from opendml.enums import FeatureLevel
+
+    known = {str(level): level for level in FeatureLevel}
+    if name.replace(".", "_") not in known:
+        _fail(f"unknown feature level {name[:40]!r}; known: {', '.join(known)}")
+    return name.replace(".", "_")
+
+
+@contextlib.contextmanager
+def _readable_errors(model: Path | None) -> Iterator[None]:
+    """Report the package's errors, and those of the operating system, as one message and exit status 2."""
+    try:
+        yield
+    except OpendmlError as error:
+        _fail(f"{model}: {error}" if model is not None else str(error))
+    except BrokenPipeError:
+        # The reader has gone, `opendml ops | head` for instance: nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except MemoryError:
+        _fail("out of memory")
+    except OSError as error:
+        _fail(f"{error.filename or model}: {error.strerror or error}")
+
+
+def _fail(message: str) -> NoReturn:
+    sys.stdout.flush()
+    typer.secho("error: ", nl=False, err=True, fg="red", bold=True)
+    typer.echo(_printable(message), err=True)
+    raise typer.Exit(2)
+
+
+def _printable(text: str) -> str:
+    """Text from a file without what could steer the terminal."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else ascii(character)[1:-1] for character in text
+    )
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+@contextlib.contextmanager
+def _progress_bar() -> Iterator[Progress | None]:
+    """Something to tell how far a dispatch is, drawn on standard error if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+    )
+    task = bar.add_task("", total=1.0)
+
+    def report(name: str, share: float) -> None:
+        if share >= 1:
+            bar.stop()
+        else:
+            bar.start()
+            bar.update(task, completed=share, description=_printable(name))
+
+    try:
+        yield report
+    finally:
+        bar.stop()
+
+
+def _show_catalogue(entries: list[CatalogueEntry]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("Operator", "Since", "Summary", box=box.SIMPLE_HEAD)
+    for entry in entries:
+        table.add_row(entry.name, str(entry.since), entry.summary)
+    Console(highlight=False, markup=False).print(table)
+
+
+def _show_operator(entry: CatalogueEntry) -> None:
+    raise AssertionError

@@ -1,0 +1,1 @@
+"""Tensor expressions: the grammar (``ir``), its interpreter, its printer, ready-made folds and mathematical functions."""

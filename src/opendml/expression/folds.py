@@ -1,0 +1,140 @@
+"""Ready-made reductions: sums, products, extremes with their positions, and sums of products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from opendml.expression.ir import (
+    Axis,
+    Combine,
+    ElementType,
+    Expression,
+    Fold,
+    Part,
+    Variable,
+    binary,
+    constant,
+    select,
+)
+
+LANES = 64
+"""Partial results of a vectorised reduction: four AVX-512 or eight AVX2 registers of float32 in flight."""
+
+
+def lanes_for(axis: Axis) -> int:
+    """The number of lanes of a reduction whose last axis is ``axis``: a power of two not above its size or ``LANES``."""
+    return min(LANES, 1 << (max(axis.size, 1).bit_length() - 1))
+
+
+def simple_combine(operation: Callable[[Expression, Expression], Expression], type: ElementType) -> Combine:
+    """The combination of one value by an associative ``operation``."""
+    left, right = Variable("a", type), Variable("b", type)
+    return Combine((left,), (right,), (operation(left, right),))
+
+
+def fold(
+    operation: Callable[[Expression, Expression], Expression],
+    axes: Sequence[Axis],
+    initial: Expression,
+    element: Expression,
+    where: Expression | None = None,
+    lanes: int = 1,
+) -> Expression:
+    """``element`` folded over ``axes`` by one associative operation."""
+    combine = simple_combine(operation, element.type)
+    return Part(Fold(tuple(axes), (initial,), (element,), combine, where, lanes), 0)
+
+
+def sum_of(axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1) -> Expression:
+    """The sum of ``element`` over ``axes``, beginning with 0."""
+    return fold(lambda a, b: a + b, axes, constant(0, element.type), element, where, lanes)
+
+
+def product_of(axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1) -> Expression:
+    """The product of ``element`` over ``axes``, beginning with 1."""
+    return fold(lambda a, b: a * b, axes, constant(1, element.type), element, where, lanes)
+
+
+def sum_of_products(
+    axes: Sequence[Axis], left: Expression, right: Expression, where: Expression | None = None, initial: Expression | None = None
+) -> Expression:
+    """The sum of ``left * right`` over ``axes`` by fused multiply-adds in order, beginning with ``initial`` or 0."""
+    combine = simple_combine(lambda a, b: a + b, left.type)
+    start = constant(0, left.type) if initial is None else initial
+    return Part(Fold(tuple(axes), (start,), (binary("mul", left, right),), combine, where, contract=True), 0)
+
+
+def lowest(type: ElementType) -> Expression:
+    """The value that every other one is at least: minus infinity or the smallest integer."""
+    if type.is_float:
+        return constant(float("-inf"), type)
+    return constant(-(1 << (type.bits - 1)) if type.kind == "int" else 0, type)
+
+
+def highest(type: ElementType) -> Expression:
+    """The value that every other one is at most: infinity or the largest integer."""
+    if type.is_float:
+        return constant(float("inf"), type)
+    return constant((1 << (type.bits - (type.kind == "int"))) - 1, type)
+
+
+def maximum(a: Expression, b: Expression) -> Expression:
+    """The larger; NaN if either is NaN (the first one of two), the first of equals (so +0 against -0 keeps the first)."""
+    return _extreme("gt", a, b)
+
+
+def minimum(a: Expression, b: Expression) -> Expression:
+    """The smaller; NaN if either is NaN (the first one of two), the first of equals."""
+    return _extreme("lt", a, b)
+
+
+def _extreme(comparison: str, a: Expression, b: Expression) -> Expression:
+    return select(_replaces(comparison, a, b), b, a)
+
+
+def _replaces(comparison: str, a: Expression, b: Expression) -> Expression:
+    """Whether ``b``, which comes after ``a``, takes its place: it is more extreme, or the first NaN."""
+    if not a.type.is_float:
+        return binary(comparison, b, a)
+    # "not less or equal" is true for NaN too: two comparisons where the plain reading takes three.
+    return ~binary({"gt": "le", "lt": "ge"}[comparison], b, a) & a.equals(a)
+
+
+def extreme_of(
+    comparison: str, axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1
+) -> Expression:
+    """The largest (``"gt"``) or smallest (``"lt"``) element over ``axes``; NaN if there is one."""
+    start = lowest(element.type) if comparison == "gt" else highest(element.type)
+    return fold(lambda a, b: _extreme(comparison, a, b), axes, start, element, where, lanes)
+
+
+def extreme_with_position(
+    comparison: str,
+    axes: Sequence[Axis],
+    element: Expression,
+    position: Expression,
+    initial: tuple[Expression, Expression],
+    where: Expression | None = None,
+    lanes: int = 1,
+) -> tuple[Expression, Expression]:
+    """The largest (``"gt"``) or smallest (``"lt"``) element and its position: the first NaN, else the first extreme.
+
+    ``position`` must increase in the order of the fold.
+    """
+    combine = extreme_combine(comparison, element.type, position.type)
+    reduction = Fold(tuple(axes), initial, (element, position), combine, where, lanes)
+    return Part(reduction, 0), Part(reduction, 1)
+
+
+def extreme_combine(comparison: str, type: ElementType, position_type: ElementType) -> Combine:
+    """The combination of ``extreme_with_position``: of a value and a position."""
+    a, i = Variable("a", type), Variable("i", position_type)
+    b, j = Variable("b", type), Variable("j", position_type)
+    later = _replaces(comparison, a, b)
+    result = (select(later, b, a), select(later, j, i))
+    same = a.equals(b)
+    if type.is_float:
+        same = same | (a.differs(a) & b.differs(b))
+    earlier = later | (same & (j < i))
+    merge = (select(earlier, b, a), select(earlier, j, i))
+    return Combine((a, i), (b, j), result, merge)

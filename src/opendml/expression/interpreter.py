@@ -1,0 +1,381 @@
+"""Definitions evaluated with NumPy: slow, simple, and the oracle of the compiler.
+
+Every point of a statement is one element of a NumPy array, so an expression is evaluated for all points at once; folds
+and scans are Python loops in the order that the grammar states. Loads are checked: a coordinate outside its tensor at
+a point where the load is really evaluated raises ``StrayAccessError``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.expression.ir import (
+    BOOL,
+    Axis,
+    Binary,
+    Bitcast,
+    Cast,
+    Compute,
+    Const,
+    Definition,
+    ElementType,
+    Expression,
+    Fold,
+    Index,
+    Load,
+    Part,
+    Repeat,
+    Scan,
+    Scatter,
+    Select,
+    Statement,
+    Store,
+    Tensor,
+    Unary,
+    Variable,
+)
+
+Array = npt.NDArray[Any]
+
+NUMPY_TYPES: Final[dict[str, np.dtype[Any]]] = {
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16),
+    "u32": np.dtype(np.uint32),
+    "u64": np.dtype(np.uint64),
+    "bool": np.dtype(np.bool_),
+}
+
+
+class StrayAccessError(AssertionError):
+    """A definition read or wrote outside a tensor; always a defect of the definition."""
+
+
+def interpret(definition: Definition, buffers: Mapping[Tensor, Array]) -> None:
+    """Run ``definition`` on flat buffers, one for each input and output tensor; outputs are written in place."""
+    storage = dict(buffers)
+    for tensor in definition.temporaries:
+        storage[tensor] = np.zeros(tensor.extent, NUMPY_TYPES[tensor.type.name])
+    with np.errstate(all="ignore"):
+        for statement in definition.statements:
+            _run(statement, storage, {})
+
+
+def run_interpreted(definition: Definition, inputs: Sequence[Array | None]) -> list[Array | None]:
+    """Run ``definition`` on logical arrays (sizes as in the tensors) and return the logical outputs."""
+    buffers: dict[Tensor, Array] = {}
+    for tensor, array in zip(definition.inputs, inputs, strict=True):
+        if tensor is not None and array is not None:
+            buffers[tensor] = np.zeros(tensor.extent, NUMPY_TYPES[tensor.type.name])
+            logical_view(tensor, buffers[tensor])[...] = array
+    for tensor in definition.outputs:
+        if tensor is not None:
+            buffers[tensor] = np.zeros(tensor.extent, NUMPY_TYPES[tensor.type.name])
+    interpret(definition, buffers)
+    return [None if t is None else logical_view(t, buffers[t]).copy() for t in definition.outputs]
+
+
+def logical_view(tensor: Tensor, buffer: Array) -> Array:
+    """``buffer`` (flat) seen with the sizes and strides of ``tensor``."""
+    strides = tuple(s * buffer.itemsize for s in tensor.strides)
+    return np.lib.stride_tricks.as_strided(buffer[tensor.offset :], tensor.sizes, strides)
+
+
+class _Frame:
+    """Values known while a set of points is evaluated: coordinates, bound variables, and which points are active."""
+
+    def __init__(self, storage: dict[Tensor, Array], bound: dict[object, Array], mask: Array | None, lane: int) -> None:
+        self.storage = storage
+        self.bound = bound
+        self.mask = mask
+        self.lane_dimension = lane
+        self.known: dict[Expression, Array] = {}
+
+    def narrowed(self, condition: Array) -> _Frame:
+        mask = condition if self.mask is None else self.mask & condition
+        return _Frame(self.storage, self.bound, mask, self.lane_dimension)
+
+    def with_bound(self, names: Sequence[object], values: Sequence[Array]) -> _Frame:
+        bound = self.bound | dict(zip(names, values, strict=True))
+        return _Frame(self.storage, bound, self.mask, self.lane_dimension)
+
+    def value(self, expression: Expression) -> Array:
+        found = self.known.get(expression)
+        if found is None:
+            found = self.known[expression] = _EVALUATE[type(expression)](self, expression)
+        return found
+
+    def values(self, expressions: Sequence[Expression]) -> list[Array]:
+        return [self.value(e) for e in expressions]
+
+
+def _grid_frame(axes: Sequence[Axis], storage: dict[Tensor, Array], bound: dict[object, Array]) -> _Frame:
+    """A frame in which axis number d varies along dimension d; further dimensions are kept for lanes of folds."""
+    reserved = 4
+    rank = len(axes) + reserved
+    own: dict[object, Array] = {}
+    for d, axis in enumerate(axes):
+        shape = [1] * rank
+        shape[d] = axis.size
+        own[axis] = np.arange(axis.size, dtype=np.int64).reshape(shape)
+    outer = {name: value.reshape(value.shape[:0] + (1,) * rank) if value.size == 1 else value for name, value in bound.items()}
+    return _Frame(storage, outer | own, None, len(axes))
+
+
+def _run(statement: Statement, storage: dict[Tensor, Array], bound: dict[object, Array]) -> None:
+    if isinstance(statement, Compute):
+        frame = _grid_frame(statement.axes, storage, bound)
+        sizes = [axis.size for axis in statement.axes]
+        prepared = [(store, frame.values(store.coordinates), frame.value(store.value)) for store in statement.stores]
+        for store, coordinates, value in prepared:
+            _write(storage, store, sizes, coordinates, value, None)
+    elif isinstance(statement, Scan):
+        _scan(statement, storage, bound)
+    elif isinstance(statement, Scatter):
+        frame = _grid_frame(statement.axes, storage, bound)
+        where = frame.value(statement.where)
+        inner = frame.narrowed(where)
+        sizes = [axis.size for axis in statement.axes]
+        coordinates = inner.values(statement.store.coordinates)
+        _write(storage, statement.store, sizes, coordinates, inner.value(statement.store.value), where)
+    elif isinstance(statement, Repeat):
+        for i in range(statement.axis.size):
+            for inner_statement in statement.statements:
+                _run(inner_statement, storage, bound | {statement.axis: np.asarray(i, np.int64)})
+
+
+def _write(
+    storage: dict[Tensor, Array], store: Store, sizes: Sequence[int], coordinates: Sequence[Array], value: Array, where: Array | None
+) -> None:
+    tensor = store.tensor
+    address = _address(tensor, coordinates, where)
+    shape = (*sizes, *([1] * (max(address.ndim, value.ndim, len(sizes)) - len(sizes))))
+    flat_address = np.broadcast_to(address, shape).reshape(-1)
+    flat_value = np.broadcast_to(value, shape).reshape(-1)
+    if where is not None:
+        active = np.broadcast_to(where, shape).reshape(-1)
+        flat_address, flat_value = flat_address[active], flat_value[active]
+        # NumPy leaves open which of several stores to one place wins; the grammar does not.
+        last: dict[int, int] = {int(a): i for i, a in enumerate(flat_address)}
+        chosen = np.fromiter(last.values(), np.int64, len(last))
+        flat_address, flat_value = flat_address[chosen], flat_value[chosen]
+    storage[tensor][flat_address] = flat_value
+
+
+def _address(tensor: Tensor, coordinates: Sequence[Array], mask: Array | None) -> Array:
+    address = np.asarray(tensor.offset, np.int64)
+    for coordinate, size, stride in zip(coordinates, tensor.sizes, tensor.strides, strict=True):
+        outside = (coordinate < 0) | (coordinate >= size)
+        if mask is not None:
+            outside = outside & mask
+        if outside.any():
+            raise StrayAccessError(f"{tensor.name}: a coordinate is outside its dimension of size {size}")
+        address = address + np.clip(coordinate, 0, size - 1) * stride
+    return address
+
+
+def _scan(scan: Scan, storage: dict[Tensor, Array], bound: dict[object, Array]) -> None:
+    frame = _grid_frame(scan.axes, storage, bound)
+    sizes = [axis.size for axis in scan.axes]
+    state = frame.values(scan.initial)
+    for i in range(scan.along.size):
+        position = np.asarray(i, np.int64)
+        inner = frame.with_bound((*scan.state, scan.along), (*state, position))
+        following = inner.values(scan.step)
+        prepared = [(store, inner.values(store.coordinates), inner.value(store.value)) for store in scan.stores]
+        for store, coordinates, value in prepared:
+            _write(storage, store, sizes, coordinates, value, None)
+        state = following
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _load(frame: _Frame, e: Load) -> Array:
+    address = _address(e.tensor, frame.values(e.coordinates), frame.mask)
+    buffer = frame.storage[e.tensor]
+    if frame.mask is None and address.size and int(address.max()) >= buffer.size:
+        raise StrayAccessError(f"{e.tensor.name}: the buffer has only {buffer.size} elements")
+    loaded: Array = buffer[np.clip(address, 0, buffer.size - 1)]
+    return loaded
+
+
+def _select(frame: _Frame, e: Select) -> Array:
+    condition = frame.value(e.condition)
+    then = frame.narrowed(condition).value(e.then)
+    otherwise = frame.narrowed(~condition).value(e.otherwise)
+    return np.where(condition, then, otherwise)
+
+
+def _truncated_division(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.asarray(a / b, a.dtype)
+    divisor = np.where(b == 0, np.ones_like(b), b)
+    quotient = a // divisor
+    if a.dtype.kind == "i":
+        quotient = quotient + ((a % divisor != 0) & ((a < 0) != (divisor < 0)))
+    return np.asarray(quotient, a.dtype)
+
+
+def _truncated_remainder(a: Array, b: Array) -> Array:
+    return np.asarray(a - _truncated_division(a, b) * b if a.dtype.kind != "f" else np.fmod(a, b), a.dtype)
+
+
+_BINARY: Final[dict[str, Callable[[Array, Array], Array]]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _truncated_division,
+    "rem": _truncated_remainder,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+_UNARY: Final[dict[str, Callable[[Array], Array]]] = {
+    "neg": lambda a: np.negative(a) if a.dtype.kind != "u" else np.subtract(a.dtype.type(0), a),
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round_even": np.rint,
+    "not": np.invert,
+}
+
+
+def convert(value: Array, type: ElementType) -> Array:
+    """``Cast`` of the grammar, on a NumPy array."""
+    target = NUMPY_TYPES[type.name]
+    if type is BOOL:
+        return value != 0
+    if value.dtype.kind != "f" or target.kind == "f":
+        return np.asarray(value).astype(target)
+    limits = np.iinfo(target)
+    # The largest value of the type need not be a floating-point number; the first one beyond it always is.
+    above = value >= value.dtype.type(2.0) ** (type.bits - (type.kind == "int")) if _reaches(value, type) else value == np.inf
+    below = value <= (value.dtype.type(limits.min) if limits.min == 0 or _reaches(value, type) else -np.inf)
+    inside = np.where(above | below | (value != value), value.dtype.type(0), value)
+    result = np.trunc(inside).astype(np.int64 if type.kind == "int" else np.uint64).astype(target)
+    return np.where(above, target.type(limits.max), np.where(below, target.type(limits.min), result))
+
+
+def _reaches(value: Array, type: ElementType) -> bool:
+    """Whether the floating-point type of ``value`` has numbers beyond the integer ``type``."""
+    return not (value.dtype == np.float16 and type.bits - (type.kind == "int") >= 16)
+
+
+def _fold(frame: _Frame, fold: Fold) -> list[Array]:
+    """All values of a fold: its points in order, each for all points of the frame at once."""
+    if fold.lanes > 1:
+        return _fold_lanes(frame, fold)
+    state = frame.values(fold.initial)
+    for point in itertools.product(*(range(axis.size) for axis in fold.axes)):
+        inner = frame.with_bound(fold.axes, [np.asarray(i, np.int64) for i in point])
+        state = _fold_step(inner, fold, state)
+    return state
+
+
+def _fold_step(inner: _Frame, fold: Fold, state: list[Array], active: Array | None = None) -> list[Array]:
+    if fold.where is not None:
+        condition = inner.value(fold.where)
+        active = condition if active is None else active & condition
+    if active is not None:
+        inner = inner.narrowed(active)
+    following = _contracted(inner, fold, state) if fold.contract else _combined(inner, fold, state)
+    if active is None:
+        return following
+    return [np.where(active, new, old) for new, old in zip(following, state, strict=True)]
+
+
+def _combined(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
+    elements = inner.values(fold.elements)
+    joint = inner.with_bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
+    return joint.values(fold.combine.result)
+
+
+def _contracted(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
+    """One fused multiply-add, through float64; exact up to a rare second rounding."""
+    product = fold.elements[0]
+    assert isinstance(product, Binary)
+    left, right = inner.value(product.left), inner.value(product.right)
+    wide = np.float64 if left.dtype != np.float64 else np.longdouble
+    return [(state[0].astype(wide) + left.astype(wide) * right.astype(wide)).astype(left.dtype)]
+
+
+def _fold_lanes(frame: _Frame, fold: Fold) -> list[Array]:
+    lanes, last = fold.lanes, fold.axes[-1]
+    dimension = frame.lane_dimension
+    shape: list[int] = [1] * (max((v.ndim for v in frame.bound.values()), default=0))
+    shape += [1] * (dimension + 1 - len(shape))
+    shape[dimension] = lanes
+    lane = np.arange(lanes, dtype=np.int64).reshape(shape)
+    state = [np.broadcast_to(v, np.broadcast_shapes(v.shape, lane.shape)) for v in frame.values(fold.initial)]
+    blocks = -(-last.size // lanes)
+    for *outer, block in itertools.product(*(range(a.size) for a in fold.axes[:-1]), range(blocks)):
+        position = lane + block * lanes
+        active = position < last.size
+        bound = [np.asarray(i, np.int64) for i in outer]
+        inner = frame.with_bound(fold.axes, [*bound, np.minimum(position, last.size - 1)])
+        inner.lane_dimension = dimension + 1
+        state = _fold_step(inner, fold, state, active)
+    return _merge_lanes(frame, fold, state, dimension)
+
+
+def _merge_lanes(frame: _Frame, fold: Fold, state: list[Array], dimension: int) -> list[Array]:
+    combine = fold.combine
+    result = combine.result if combine.merge is None else combine.merge
+    width = fold.lanes
+    while width > 1:
+        width //= 2
+        lower = [np.take(v, range(width), axis=dimension) for v in state]
+        upper = [np.take(v, range(width, 2 * width), axis=dimension) for v in state]
+        state = frame.with_bound((*combine.left, *combine.right), (*lower, *upper)).values(result)
+    return state
+
+
+def _part(frame: _Frame, e: Part) -> Array:
+    values = _fold(frame, e.fold)
+    for number, value in enumerate(values):
+        frame.known[Part(e.fold, number)] = value
+    return values[e.number]
+
+
+def _constant(frame: _Frame, e: Const) -> Array:
+    unsigned = np.asarray(e.bits, f"u{max(e.type.bits, 8) // 8}")
+    return unsigned.view(NUMPY_TYPES[e.type.name])
+
+
+_EVALUATE: Final[dict[type, Callable[[_Frame, Any], Array]]] = {
+    Const: _constant,
+    Index: lambda frame, e: frame.bound[e.axis],
+    Variable: lambda frame, e: frame.bound[e],
+    Load: _load,
+    Unary: lambda frame, e: _UNARY[e.operation](frame.value(e.operand)),
+    Binary: lambda frame, e: _BINARY[e.operation](frame.value(e.left), frame.value(e.right)),
+    Select: _select,
+    Cast: lambda frame, e: convert(frame.value(e.operand), e.type),
+    Bitcast: lambda frame, e: np.asarray(frame.value(e.operand)).view(NUMPY_TYPES[e.type.name]),
+    Part: _part,
+}

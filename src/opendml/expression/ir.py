@@ -1,0 +1,708 @@
+"""The grammar in which every operator is defined, whole.
+
+    expression = Const | Index(axis) | Load(tensor, coordinates)
+               | Unary(operation, x) | Binary(operation, x, y) | Select(condition, x, y)
+               | Cast(x, type) | Bitcast(x, type)
+               | Variable                                          -- a value bound by Fold or Scan
+               | Part(Fold(axes, initial, elements, combine), i)   -- ordered reduction, several values at once
+    statement  = Compute(axes, stores)        -- for all axes: store; all points independent
+               | Scan(axes, along, ...)       -- a running state along one axis
+               | Scatter(axes, where, store)  -- stores at data-dependent places, in order, the last one wins
+               | Repeat(axis, statements)     -- statements in order, again and again
+    definition = Definition(inputs, outputs, temporaries, statements)
+
+Expressions are immutable values, compared by structure; their hash is computed once, so sharing is cheap. All
+coordinates are 64-bit integers. ``Select`` evaluates only the branch taken, which is how a load is guarded.
+Arithmetic is exact about types: integers wrap, floating point is IEEE 754 with one rounding an operation, and
+there is no ``max`` of floats: the definitions say with ``Select`` what happens to NaN and to -0.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Number = int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """The type of a value: ``name`` as LLVM-like short form, ``bits`` wide, ``kind`` float, int, uint or bool."""
+
+    name: str
+    bits: int
+    kind: Literal["float", "int", "uint", "bool"]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are IEEE 754 floating-point numbers."""
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether values are signed or unsigned integers (``bool`` is neither)."""
+        return self.kind in ("int", "uint")
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+F16: Final = ElementType("f16", 16, "float")
+F32: Final = ElementType("f32", 32, "float")
+F64: Final = ElementType("f64", 64, "float")
+I8: Final = ElementType("i8", 8, "int")
+I16: Final = ElementType("i16", 16, "int")
+I32: Final = ElementType("i32", 32, "int")
+I64: Final = ElementType("i64", 64, "int")
+U8: Final = ElementType("u8", 8, "uint")
+U16: Final = ElementType("u16", 16, "uint")
+U32: Final = ElementType("u32", 32, "uint")
+U64: Final = ElementType("u64", 64, "uint")
+BOOL: Final = ElementType("bool", 1, "bool")
+
+ELEMENT_TYPES: Final = {t.name: t for t in (F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+
+_FLOAT_FORMATS: Final = {16: "<e", 32: "<f", 64: "<d"}
+
+ARITHMETIC: Final = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr")
+COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+UNARY: Final = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even", "not")
+
+
+class Axis:
+    """A loop: a name for printing and a size. Two axes are equal only if they are the same object."""
+
+    __slots__ = ("name", "size")
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.size = size
+
+    def __repr__(self) -> str:
+        return f"{self.name}:{self.size}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A buffer as an operator sees it: element type, sizes and strides (in elements, any sign), by identity.
+
+    ``extent`` is the number of elements that the buffer must hold behind ``offset``; ``role`` tells who owns it.
+    """
+
+    name: str
+    type: ElementType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    role: Literal["input", "output", "temporary"]
+    offset: int = 0
+
+    @property
+    def extent(self) -> int:
+        """Elements from the start of the buffer to one past the last element that the sizes and strides reach."""
+        return self.offset + 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True) if s > 0)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Expression:
+    """Base of all expressions; ``type`` is the type of its value. Python's operators build expressions."""
+
+    __slots__ = ("_hash", "type")
+    type: ElementType
+    _hash: int
+
+    def _key(self) -> tuple[object, ...]:
+        raise TypeError(type(self).__name__)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The expressions this one is made of, bound ones included."""
+        return ()
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = hash((type(self).__name__, *self._key()))
+            return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or hash(self) != hash(other):
+            return False
+        assert isinstance(other, Expression)
+        return self._key() == other._key()
+
+    def __add__(self, other: Expression | Number) -> Expression:
+        return binary("add", self, other)
+
+    def __radd__(self, other: Number) -> Expression:
+        return binary("add", constant(other, self.type), self)
+
+    def __sub__(self, other: Expression | Number) -> Expression:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: Number) -> Expression:
+        return binary("sub", constant(other, self.type), self)
+
+    def __mul__(self, other: Expression | Number) -> Expression:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: Number) -> Expression:
+        return binary("mul", constant(other, self.type), self)
+
+    def __truediv__(self, other: Expression | Number) -> Expression:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: Number) -> Expression:
+        return binary("div", constant(other, self.type), self)
+
+    def __floordiv__(self, other: Expression | Number) -> Expression:
+        """Integer division rounding toward zero, as in C (definitions use it on non-negative values)."""
+        return binary("div", self, other)
+
+    def __mod__(self, other: Expression | Number) -> Expression:
+        """Remainder with the sign of the dividend, as in C."""
+        return binary("rem", self, other)
+
+    def __and__(self, other: Expression | Number) -> Expression:
+        return binary("and", self, other)
+
+    def __or__(self, other: Expression | Number) -> Expression:
+        return binary("or", self, other)
+
+    def __xor__(self, other: Expression | Number) -> Expression:
+        return binary("xor", self, other)
+
+    def __lshift__(self, other: Expression | Number) -> Expression:
+        return binary("shl", self, other)
+
+    def __rshift__(self, other: Expression | Number) -> Expression:
+        return binary("shr", self, other)
+
+    def __lt__(self, other: Expression | Number) -> Expression:
+        return binary("lt", self, other)
+
+    def __le__(self, other: Expression | Number) -> Expression:
+        return binary("le", self, other)
+
+    def __gt__(self, other: Expression | Number) -> Expression:
+        return binary("gt", self, other)
+
+    def __ge__(self, other: Expression | Number) -> Expression:
+        return binary("ge", self, other)
+
+    def __neg__(self) -> Expression:
+        return unary("neg", self)
+
+    def __invert__(self) -> Expression:
+        return unary("not", self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("an expression has no truth value; use select()")
+
+    def equals(self, other: Expression | Number) -> Expression:
+        """The comparison ``==`` as an expression (Python's ``==`` compares structures)."""
+        return binary("eq", self, other)
+
+    def differs(self, other: Expression | Number) -> Expression:
+        """The comparison ``!=`` as an expression; ``x.differs(x)`` is true for NaN only."""
+        return binary("ne", self, other)
+
+    def __repr__(self) -> str:
+        from opendml.expression.printer import format_expression
+
+        return format_expression(self)
+
+
+class Const(Expression):
+    """A constant, kept as the bits of its type so that NaN and -0 are values like others."""
+
+    __slots__ = ("bits",)
+
+    def __init__(self, bits: int, type: ElementType) -> None:
+        self.bits = bits
+        self.type = type
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.bits, self.type.name)
+
+    @property
+    def value(self) -> int | float | bool:
+        """The constant as a Python number."""
+        kind, width = self.type.kind, self.type.bits
+        if kind == "float":
+            number: float = struct.unpack(_FLOAT_FORMATS[width], self.bits.to_bytes(width // 8, "little"))[0]
+            return number
+        if kind == "bool":
+            return bool(self.bits)
+        return self.bits - (1 << width) if kind == "int" and self.bits >> (width - 1) else self.bits
+
+
+class Index(Expression):
+    """The current coordinate of an axis, a 64-bit integer in ``range(axis.size)``."""
+
+    __slots__ = ("axis",)
+
+    def __init__(self, axis: Axis) -> None:
+        self.axis = axis
+        self.type = I64
+
+    def _key(self) -> tuple[object, ...]:
+        return (id(self.axis),)
+
+
+class Load(Expression):
+    """The element of ``tensor`` at ``coordinates``, one 64-bit integer a dimension, each inside the sizes."""
+
+    __slots__ = ("coordinates", "tensor")
+
+    def __init__(self, tensor: Tensor, coordinates: tuple[Expression, ...]) -> None:
+        if len(coordinates) != len(tensor.sizes):
+            raise ValueError(f"{tensor.name} has {len(tensor.sizes)} dimensions, not {len(coordinates)}")
+        self.tensor = tensor
+        self.coordinates = coordinates
+        self.type = tensor.type
+
+    def _key(self) -> tuple[object, ...]:
+        return (id(self.tensor), self.coordinates)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.coordinates
+
+
+class Unary(Expression):
+    """One of ``UNARY`` applied to one operand, in the operand's type."""
+
+    __slots__ = ("operand", "operation")
+
+    def __init__(self, operation: str, operand: Expression) -> None:
+        self.operation = operation
+        self.operand = operand
+        self.type = operand.type
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.operation, self.operand)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+class Binary(Expression):
+    """One of ``ARITHMETIC`` or ``COMPARISONS`` applied to two operands of one type."""
+
+    __slots__ = ("left", "operation", "right")
+
+    def __init__(self, operation: str, left: Expression, right: Expression) -> None:
+        if left.type is not right.type:
+            raise TypeError(f"{operation} of {left.type} and {right.type}")
+        self.operation = operation
+        self.left = left
+        self.right = right
+        self.type = BOOL if operation in COMPARISONS else left.type
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.operation, self.left, self.right)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.left, self.right)
+
+
+class Select(Expression):
+    """``then`` where the condition holds, else ``otherwise``; only the branch taken is evaluated."""
+
+    __slots__ = ("condition", "otherwise", "then")
+
+    def __init__(self, condition: Expression, then: Expression, otherwise: Expression) -> None:
+        if condition.type is not BOOL or then.type is not otherwise.type:
+            raise TypeError(f"select({condition.type}, {then.type}, {otherwise.type})")
+        self.condition = condition
+        self.then = then
+        self.otherwise = otherwise
+        self.type = then.type
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.condition, self.then, self.otherwise)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.condition, self.then, self.otherwise)
+
+
+class Cast(Expression):
+    """The value converted to another type.
+
+    Float to float rounds to nearest even; float to integer truncates and saturates, NaN gives 0; integer to integer
+    wraps; integer to float rounds to nearest even; bool gives 0 or 1; a number casts to bool as ``!= 0``.
+    """
+
+    __slots__ = ("operand",)
+
+    def __init__(self, operand: Expression, type: ElementType) -> None:
+        self.operand = operand
+        self.type = type
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.operand, self.type.name)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+class Bitcast(Expression):
+    """The same bits read as another type of the same width."""
+
+    __slots__ = ("operand",)
+
+    def __init__(self, operand: Expression, type: ElementType) -> None:
+        if operand.type.bits != type.bits:
+            raise TypeError(f"bitcast of {operand.type} to {type}")
+        self.operand = operand
+        self.type = type
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.operand, self.type.name)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+_variable_numbers: Iterator[int] = itertools.count()
+
+
+class Variable(Expression):
+    """A value bound by the Fold or Scan around it; two variables are equal only if they are the same object."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, type: ElementType) -> None:
+        self.name = name
+        self.type = type
+
+    def _key(self) -> tuple[object, ...]:
+        return (id(self),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Combine:
+    """How a Fold joins two partial results: ``result`` in terms of the variables ``left`` and ``right``.
+
+    ``left`` always comes before ``right`` in the order of the fold. ``result`` must be associative for the fold to
+    have ``lanes``; ``merge``, where given, joins partial results whose points interleave (it may not rely on which
+    comes first), ``result`` itself is used where it is None.
+    """
+
+    left: tuple[Variable, ...]
+    right: tuple[Variable, ...]
+    result: tuple[Expression, ...]
+    merge: tuple[Expression, ...] | None = None
+
+
+class Fold(Expression):
+    """An ordered reduction over ``axes``, of one or several values at once; ``Part`` picks one of them.
+
+    For every point of the axes in row-major order, where ``where`` holds:
+    ``state = combine(state, elements)``, beginning with ``initial``.
+
+    With ``lanes = L > 1`` (a power of two) there are L states; the point with coordinate ``i`` on the last axis
+    belongs to state ``i % L``, each state is folded in order, and in the end the upper half of the states is merged
+    into the lower half until one is left (state ``j`` with ``j + L/2``, then ``L/4`` ...). So the order of a sum is
+    the same for every target and every number of threads, and vectorises.
+
+    ``contract`` says that the fold is a sum of products (elements are ``Binary("mul", x, y)``, one value) whose
+    multiplication and addition are one fused operation with a single rounding.
+    """
+
+    __slots__ = ("axes", "combine", "contract", "elements", "initial", "lanes", "where")
+
+    def __init__(
+        self,
+        axes: tuple[Axis, ...],
+        initial: tuple[Expression, ...],
+        elements: tuple[Expression, ...],
+        combine: Combine,
+        where: Expression | None = None,
+        lanes: int = 1,
+        contract: bool = False,
+    ) -> None:
+        self.axes = axes
+        self.initial = initial
+        self.elements = elements
+        self.combine = combine
+        self.where = where
+        self.lanes = lanes
+        self.contract = contract
+        self.type = elements[0].type
+
+    def _key(self) -> tuple[object, ...]:
+        axes = tuple(map(id, self.axes))
+        return (axes, self.initial, self.elements, id(self.combine), self.where, self.lanes, self.contract)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        guard = () if self.where is None else (self.where,)
+        return (*self.initial, *self.elements, *guard)
+
+
+class Part(Expression):
+    """One of the values of a Fold."""
+
+    __slots__ = ("fold", "number")
+
+    def __init__(self, fold: Fold, number: int) -> None:
+        self.fold = fold
+        self.number = number
+        self.type = fold.elements[number].type
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.fold, self.number)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.fold,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """``tensor[coordinates] = value``."""
+
+    tensor: Tensor
+    coordinates: tuple[Expression, ...]
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    """All ``stores`` for every point of ``axes``; every point writes elements of its own, in any order."""
+
+    axes: tuple[Axis, ...]
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """A running state along one axis, for every point of ``axes``.
+
+    ``state`` begins as ``initial``; at every point of ``along``, in order, the stores are done (their values may use
+    the state before the point, the variables ``state``, and the expressions ``step``, the state after it), then the
+    state becomes ``step``.
+    """
+
+    axes: tuple[Axis, ...]
+    along: Axis
+    state: tuple[Variable, ...]
+    initial: tuple[Expression, ...]
+    step: tuple[Expression, ...]
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scatter:
+    """``store`` where ``where`` holds, for every point of ``axes`` in row-major order: the last of equals wins.
+
+    The coordinates may depend on loaded values; ``where`` must imply that they are inside the tensor.
+    """
+
+    axes: tuple[Axis, ...]
+    where: Expression
+    store: Store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """``statements`` in order, for every point of ``axis`` in order; each sees what the ones before it wrote."""
+
+    axis: Axis
+    statements: tuple[Statement, ...]
+
+
+Statement = Compute | Scan | Scatter | Repeat
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Definition:
+    """What an operator computes: its tensors, in DirectML's binding order (None: not given), and the statements."""
+
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...]
+    statements: tuple[Statement, ...]
+    temporaries: tuple[Tensor, ...] = ()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Construction. These functions are what definitions are written with; they fold constants where that is exact.
+
+
+def constant(value: Number, type: ElementType) -> Const:
+    """A constant of ``type``; integers wrap to its width, floats are rounded to nearest even."""
+    if type.kind == "float":
+        return Const(float_bits(float(value), type), type)
+    if type.kind == "bool":
+        return Const(int(bool(value)), type)
+    return Const(int(value) & ((1 << type.bits) - 1), type)
+
+
+def float_bits(value: float, type: ElementType) -> int:
+    """The bits of ``value`` rounded to the floating-point ``type``; overflow gives an infinity."""
+    try:
+        packed = struct.pack(_FLOAT_FORMATS[type.bits], value)
+    except OverflowError:
+        packed = struct.pack(_FLOAT_FORMATS[type.bits], float("inf") if value > 0 else float("-inf"))
+    return int.from_bytes(packed, "little")
+
+
+def as_expression(value: Expression | Number, type: ElementType) -> Expression:
+    """``value`` itself, or the constant of ``type``."""
+    return value if isinstance(value, Expression) else constant(value, type)
+
+
+def index(axis: Axis) -> Expression:
+    """The coordinate of ``axis``; 0 for an axis of size 1."""
+    return Index(axis) if axis.size > 1 else constant(0, I64)
+
+
+def load(tensor: Tensor, coordinates: Iterable[Expression | int]) -> Expression:
+    """The element of ``tensor`` at ``coordinates``."""
+    return Load(tensor, tuple(as_expression(c, I64) for c in coordinates))
+
+
+def select(
+    condition: Expression | bool, then: Expression | Number, otherwise: Expression | Number, type: ElementType | None = None
+) -> Expression:
+    """``then`` if the condition holds, else ``otherwise``; numbers take the type of the other one, or ``type``."""
+    if isinstance(condition, Const):
+        condition = bool(condition.bits)
+    known = next((x.type for x in (then, otherwise) if isinstance(x, Expression)), type)
+    if known is None:
+        raise TypeError("select() of two numbers needs a type")
+    then, otherwise = as_expression(then, known), as_expression(otherwise, known)
+    if isinstance(condition, bool):
+        return then if condition else otherwise
+    return then if then == otherwise else Select(condition, then, otherwise)
+
+
+def unary(operation: str, operand: Expression) -> Expression:
+    """``operation`` (one of ``UNARY``) of the operand."""
+    if operation == "not" and isinstance(operand, Const) and operand.type is BOOL:
+        return constant(not operand.bits, BOOL)
+    return Unary(operation, operand)
+
+
+def binary(operation: str, left: Expression, right: Expression | Number) -> Expression:
+    """``operation`` (one of ``ARITHMETIC`` or ``COMPARISONS``) of two operands; integer constants are folded."""
+    right = as_expression(right, left.type)
+    if left.type.kind == "float":
+        return Binary(operation, left, right)
+    if isinstance(left, Const) and isinstance(right, Const):
+        folded = _fold_integers(operation, left, right)
+        if folded is not None:
+            return folded
+    simpler = _simplify(operation, left, right)
+    return Binary(operation, left, right) if simpler is None else simpler
+
+
+def cast(operand: Expression, type: ElementType) -> Expression:
+    """``operand`` converted to ``type`` by the rules of ``Cast``; nothing where it has that type already."""
+    if operand.type is type:
+        return operand
+    if isinstance(operand, Const) and not operand.type.is_float:
+        return constant(operand.value, type)
+    return Cast(operand, type)
+
+
+def both(conditions: Iterable[Expression]) -> Expression:
+    """The conjunction of all ``conditions``; true if there are none."""
+    result: Expression = constant(True, BOOL)
+    for condition in conditions:
+        result = binary("and", result, condition)
+    return result
+
+
+def in_range(value: Expression, size: int) -> Expression:
+    """``0 <= value < size``."""
+    return (value >= 0) & (value < size)
+
+
+def clamp_index(value: Expression, size: int) -> Expression:
+    """The integer ``value`` moved into ``range(size)``."""
+    return binary("max", binary("min", value, size - 1), 0)
+
+
+def grid(sizes: Sequence[int], names: Sequence[str] | str = "ijklmnop") -> tuple[Axis, ...]:
+    """One axis a dimension."""
+    return tuple(Axis(names[d], n) for d, n in enumerate(sizes))
+
+
+def indices(axes: Iterable[Axis]) -> tuple[Expression, ...]:
+    """The coordinates of all ``axes``."""
+    return tuple(index(axis) for axis in axes)
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides, in elements."""
+    strides = [1] * len(sizes)
+    for d in range(len(sizes) - 2, -1, -1):
+        strides[d] = strides[d + 1] * sizes[d + 1]
+    return tuple(strides)
+
+
+def temporary(name: str, type: ElementType, sizes: Sequence[int]) -> Tensor:
+    """A packed tensor of the program's own."""
+    return Tensor(name, type, tuple(sizes), packed_strides(sizes), "temporary")
+
+
+def _fold_integers(operation: str, left: Const, right: Const) -> Const | None:
+    a, b, type = left.value, right.value, left.type
+    if operation in ("div", "rem", "shl", "shr"):
+        if type.kind == "bool" or b <= 0 or a < 0 or (operation in ("shl", "shr") and b >= type.bits):
+            return None
+        a, b = int(a), int(b)
+        results = {"div": a // b, "rem": a % b, "shl": a << b, "shr": a >> b}
+        return constant(results[operation], type)
+    if operation in COMPARISONS:
+        order = {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}
+        return constant(order[operation], BOOL)
+    a, b = int(a), int(b)
+    arithmetic = {
+        "add": a + b,
+        "sub": a - b,
+        "mul": a * b,
+        "min": min(a, b),
+        "max": max(a, b),
+        "and": a & b,
+        "or": a | b,
+        "xor": a ^ b,
+    }
+    return constant(arithmetic[operation], type)
+
+
+def _simplify(operation: str, left: Expression, right: Expression) -> Expression | None:
+    """Identities of integers and bools with one constant operand."""
+    if isinstance(left, Const) and operation in ("add", "mul", "and", "or"):
+        left, right = right, left
+    if not isinstance(right, Const):
+        return None
+    value = right.value
+    if left.type is BOOL:
+        return {("and", True): left, ("and", False): right, ("or", False): left, ("or", True): right}.get(
+            (operation, bool(value))
+        )
+    if value == 0 and operation in ("add", "sub", "shl", "shr", "or", "xor"):
+        return left
+    if value == 1 and operation in ("mul", "div"):
+        return left
+    if value == 0 and operation in ("mul", "and"):
+        return right
+    if value == 1 and operation == "rem":
+        return constant(0, left.type)
+    return None

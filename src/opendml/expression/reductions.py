@@ -1,0 +1,322 @@
+"""Reductions of whole dimensions of a tensor: which loops, lanes and partial results they take.
+
+All of it is decided by the sizes alone, so that the order of a sum is the same for every memory layout. Adjacent reduced
+dimensions are walked as one; where the strides do not allow that the input is first copied into a packed temporary.
+Few outputs of many elements each are reduced in pieces, whose partial results are reduced in turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from opendml.expression.folds import extreme_combine, highest, lanes_for, lowest, simple_combine
+from opendml.expression.ir import (
+    I64,
+    U32,
+    Axis,
+    Combine,
+    Compute,
+    ElementType,
+    Expression,
+    Fold,
+    Part,
+    Statement,
+    Store,
+    Tensor,
+    cast,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+    packed_strides,
+    temporary,
+)
+
+PIECE: Final = 16384
+"""Elements of one partial result of a reduction along contiguous elements."""
+
+WIDE_PIECE: Final = 65536
+"""Elements of all partial results side by side, of a reduction that leaves the last dimension in place."""
+
+ENOUGH_OUTPUTS: Final = 32
+"""Outputs from which on there is work for many threads without partial results."""
+
+VECTOR_OUTPUTS: Final = 64
+"""Outputs that are computed together where the last dimension stays in place."""
+
+SHORTEST_LANES: Final = 16
+"""Reduced sizes below this are folded without lanes, many outputs at a time."""
+
+
+class Point(NamedTuple):
+    """Where an element of a reduction is: the coordinates of its output (0 where reduced) and its row-major position
+    among the elements that are reduced together (``U32``)."""
+
+    output: tuple[Expression, ...]
+    position: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reducer:
+    """An associative combination of one or several values, and how an element of the tensor enters it."""
+
+    initial: tuple[Expression, ...]
+    combine: Combine
+    enter: Callable[[Expression, Point], tuple[Expression, ...]]
+
+
+def one_value(
+    operation: Callable[[Expression, Expression], Expression],
+    initial: Expression,
+    enter: Callable[[Expression, Point], Expression],
+) -> Reducer:
+    """The reducer of one value by an associative ``operation``."""
+    return Reducer((initial,), simple_combine(operation, initial.type), lambda value, point: (enter(value, point),))
+
+
+def extreme_and_position(comparison: str, type: ElementType, enter: Callable[[Expression], Expression]) -> Reducer:
+    """The reducer to the first NaN or else the first largest (``"gt"``) or smallest (``"lt"``) value, and its position.
+
+    It begins with position 0, which is right: only a tensor without anything better than the initial value keeps it.
+    """
+    start = lowest(type) if comparison == "gt" else highest(type)
+    combine = extreme_combine(comparison, type, U32)
+    return Reducer((start, constant(0, U32)), combine, lambda value, point: (enter(value), point.position))
+
+
+class _Dimension(NamedTuple):
+    """A dimension of the tensor that is walked: one kept dimension, or a run of adjacent reduced ones."""
+
+    size: int
+    is_reduced: bool
+    originals: tuple[int, ...]
+
+
+class _Pieces(NamedTuple):
+    """The dimension that is cut, and the length of a piece."""
+
+    dimension: int
+    length: int
+
+
+@dataclass(slots=True, eq=False)
+class Reduction:
+    """One tensor reduced over ``axes``, once or several times, into outputs whose reduced dimensions have size 1.
+
+    ``input`` is the tensor that the definition must declare in place of the one given (the same buffer);
+    ``statements`` and ``temporaries`` grow with every ``reduce``.
+    """
+
+    input: Tensor
+    sizes: tuple[int, ...]
+    dimensions: tuple[_Dimension, ...]
+    source: Tensor
+    pieces: _Pieces | None
+    statements: list[Statement] = field(default_factory=list)
+    temporaries: list[Tensor] = field(default_factory=list)
+
+    def reduce(self, reducer: Reducer, finish: Callable[[Sequence[Expression]], Expression], output: Tensor) -> None:
+        """Adds the statements that store ``finish(reduced values)`` in every element of ``output``."""
+        if self.pieces is None:
+            axes, folded = self._axes()
+            values = self._fold_source(reducer, axes, folded, list(map(_optional_index, axes, folded)), None)
+            self._compute(axes, [Store(output, self._output_point(axes), finish(values))])
+            return
+        partial_results = self._reduce_pieces(reducer, self.pieces)
+        axes, _ = self._axes()
+        along = Axis("c", partial_results[0].sizes[self.pieces.dimension])
+        coordinates = tuple(index(along) if d == self.pieces.dimension else _index(a) for d, a in enumerate(axes))
+        elements = tuple(load(partial, coordinates) for partial in partial_results)
+        lanes = lanes_for(along) if self._is_contiguous(self.pieces.dimension) else 1
+        values = _parts(Fold((along,), reducer.initial, elements, reducer.combine, None, lanes))
+        self._compute(axes, [Store(output, self._output_point(axes), finish(values))])
+
+    def place(self, coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
+        """Where ``source`` has the element of the given coordinates."""
+        result = []
+        for dimension in self.dimensions:
+            strides = packed_strides([self.sizes[d] for d in dimension.originals])
+            place = _zero()
+            for d, stride in zip(dimension.originals, strides, strict=True):
+                place = place + coordinates[d] * stride
+            result.append(place)
+        return tuple(result)
+
+    def result_sizes(self) -> list[int]:
+        """The sizes of an output: 1 where reduced."""
+        kept = {d for dimension in self.dimensions if not dimension.is_reduced for d in dimension.originals}
+        return [size if d in kept else 1 for d, size in enumerate(self.sizes)]
+
+    def result_place(self, coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
+        """Where an output has the result for the element of the given coordinates."""
+        return tuple(_zero() if size == 1 else c for c, size in zip(coordinates, self.result_sizes(), strict=True))
+
+    def intermediate(self, name: str, type: ElementType) -> Tensor:
+        """A temporary for an output that later statements read."""
+        tensor = temporary(name, type, self.result_sizes())
+        self.temporaries.append(tensor)
+        return tensor
+
+    def _axes(self) -> tuple[list[Axis | None], list[Axis | None]]:
+        """For every dimension the axis of the outputs, or the one that is folded over."""
+        kept = [None if d.is_reduced else Axis(f"k{n}", d.size) for n, d in enumerate(self.dimensions)]
+        folded = [Axis(f"r{n}", d.size) if d.is_reduced else None for n, d in enumerate(self.dimensions)]
+        return kept, folded
+
+    def _reduce_pieces(self, reducer: Reducer, pieces: _Pieces) -> list[Tensor]:
+        """The statement that computes the partial results, one tensor for each value."""
+        number, length = pieces
+        size = self.dimensions[number].size
+        axes, folded = self._axes()
+        axes[number], folded[number] = piece, within = Axis("c", -(-size // length)), Axis("r", length)
+        coordinates = list(map(_optional_index, axes, folded))
+        coordinates[number] = index(piece) * length + index(within)
+        where = coordinates[number] < size if size % length else None
+        values = self._fold_source(reducer, axes, folded, coordinates, where)
+        sizes = [1 if axis is None else axis.size for axis in axes]
+        partial_results = [temporary(f"partial{n}", value.type, sizes) for n, value in enumerate(values)]
+        self.temporaries += partial_results
+        place = tuple(map(_index, axes))
+        self._compute(axes, [Store(t, place, value) for t, value in zip(partial_results, values, strict=True)])
+        return partial_results
+
+    def _fold_source(
+        self,
+        reducer: Reducer,
+        axes: Sequence[Axis | None],
+        folded: Sequence[Axis | None],
+        coordinates: Sequence[Expression],
+        where: Expression | None,
+    ) -> tuple[Expression, ...]:
+        point = Point(self._output_point(axes), self._position(coordinates))
+        elements = reducer.enter(load(self.source, coordinates), point)
+        over = tuple(axis for axis in folded if axis is not None)
+        if not over:
+            return elements
+        lanes = lanes_for(over[-1]) if self._is_contiguous() and over[-1].size >= SHORTEST_LANES else 1
+        return _parts(Fold(over, reducer.initial, elements, reducer.combine, where, lanes))
+
+    def _is_contiguous(self, dimension: int | None = None) -> bool:
+        """Whether the last dimension is reduced (and is ``dimension``, if given)."""
+        last = len(self.dimensions) - 1
+        return self.dimensions[last].is_reduced and dimension in (None, last)
+
+    def _output_point(self, axes: Sequence[Axis | None]) -> tuple[Expression, ...]:
+        point = [_zero() for _ in self.sizes]
+        for axis, dimension in zip(axes, self.dimensions, strict=True):
+            if not dimension.is_reduced:
+                point[dimension.originals[0]] = _index(axis)
+        return tuple(point)
+
+    def _position(self, coordinates: Sequence[Expression]) -> Expression:
+        position = _zero()
+        for coordinate, dimension in zip(coordinates, self.dimensions, strict=True):
+            if dimension.is_reduced:
+                position = position * dimension.size + coordinate
+        return cast(position, U32)
+
+    def _compute(self, axes: Iterable[Axis | None], stores: Sequence[Store]) -> None:
+        self.statements.append(Compute(tuple(a for a in axes if a is not None), tuple(stores)))
+
+
+def reduction(tensor: Tensor, axes: Iterable[int]) -> Reduction:
+    """A tensor of an operator's input prepared for being reduced over ``axes``."""
+    dimensions = _dimensions(tensor.sizes, frozenset(axes))
+    pieces = _pieces(dimensions)
+    flat = {n for n, d in enumerate(dimensions) if n == len(dimensions) - 1 or (pieces and n == pieces.dimension)}
+    split = {n for n, d in enumerate(dimensions) if not _merges(tensor, d.originals)}
+    if flat & split:
+        return _copied(tensor, dimensions, pieces)
+    if split:
+        dimensions, pieces = _separated(tensor, dimensions, pieces, split)
+    strides = tuple(tensor.strides[d.originals[-1]] if d.originals else 0 for d in dimensions)
+    sizes = tuple(d.size for d in dimensions)
+    view = Tensor(tensor.name, tensor.type, sizes, strides, tensor.role, tensor.offset)
+    return Reduction(view, tensor.sizes, dimensions, view, pieces)
+
+
+def packed_reduction(name: str, type: ElementType, sizes: Sequence[int], axes: Iterable[int]) -> Reduction:
+    """The reduction of a temporary, ``source``, that earlier statements store by ``place``."""
+    dimensions = _dimensions(sizes, frozenset(axes))
+    source = temporary(name, type, [d.size for d in dimensions])
+    return Reduction(source, tuple(sizes), dimensions, source, _pieces(dimensions), temporaries=[source])
+
+
+def _dimensions(sizes: Sequence[int], axes: frozenset[int]) -> tuple[_Dimension, ...]:
+    """The dimensions larger than 1, runs of reduced ones made one; a single reduced one of size 1 if there is none."""
+    dimensions: list[_Dimension] = []
+    for d, size in enumerate(sizes):
+        if size == 1:
+            continue
+        if d in axes and dimensions and dimensions[-1].is_reduced:
+            run = dimensions.pop()
+            dimensions.append(_Dimension(run.size * size, True, (*run.originals, d)))
+        else:
+            dimensions.append(_Dimension(size, d in axes, (d,)))
+    return tuple(dimensions) or (_Dimension(1, True, ()),)
+
+
+def _pieces(dimensions: Sequence[_Dimension]) -> _Pieces | None:
+    """Whether and how the reduction is cut into pieces: by the sizes alone."""
+    reduced = [n for n, d in enumerate(dimensions) if d.is_reduced]
+    if not reduced:
+        return None
+    outputs = math.prod(d.size for d in dimensions if not d.is_reduced)
+    longest = max(reduced, key=lambda n: dimensions[n].size)
+    size = dimensions[longest].size
+    others = math.prod(dimensions[n].size for n in reduced) // size
+    if dimensions[-1].is_reduced:
+        enough, length = ENOUGH_OUTPUTS, max(PIECE // others, 1)
+    else:
+        enough, length = ENOUGH_OUTPUTS * VECTOR_OUTPUTS, max(WIDE_PIECE // (others * outputs), 1)
+    return _Pieces(longest, length) if outputs < enough and size >= 2 * length else None
+
+
+def _merges(tensor: Tensor, originals: Sequence[int]) -> bool:
+    """Whether the strides let these adjacent dimensions be walked as one."""
+    pairs = zip(originals, originals[1:], strict=False)
+    return all(tensor.strides[a] == tensor.strides[b] * tensor.sizes[b] for a, b in pairs)
+
+
+def _separated(
+    tensor: Tensor, dimensions: Sequence[_Dimension], pieces: _Pieces | None, split: set[int]
+) -> tuple[tuple[_Dimension, ...], _Pieces | None]:
+    """Runs that the strides do not allow to be walked as one, walked one by one: the same order."""
+    result: list[_Dimension] = []
+    for n, dimension in enumerate(dimensions):
+        if pieces and n == pieces.dimension:
+            pieces = _Pieces(len(result), pieces.length)
+        if n in split:
+            result += [_Dimension(tensor.sizes[d], True, (d,)) for d in dimension.originals]
+        else:
+            result.append(dimension)
+    return tuple(result), pieces
+
+
+def _copied(tensor: Tensor, dimensions: tuple[_Dimension, ...], pieces: _Pieces | None) -> Reduction:
+    """The same reduction of a packed copy."""
+    copy = temporary(f"packed_{tensor.name}", tensor.type, [d.size for d in dimensions])
+    result = Reduction(tensor, tensor.sizes, dimensions, copy, pieces, temporaries=[copy])
+    axes = grid(tensor.sizes)
+    result.statements.append(Compute(axes, (Store(copy, result.place(indices(axes)), load(tensor, indices(axes))),)))
+    return result
+
+
+def _parts(fold: Fold) -> tuple[Expression, ...]:
+    return tuple(Part(fold, n) for n in range(len(fold.elements)))
+
+
+def _index(axis: Axis | None) -> Expression:
+    return _zero() if axis is None else index(axis)
+
+
+def _optional_index(first: Axis | None, second: Axis | None) -> Expression:
+    return _index(first if second is None else second)
+
+
+def _zero() -> Expression:
+    return constant(0, I64)

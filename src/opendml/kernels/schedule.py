@@ -1,0 +1,317 @@
+"""How a statement becomes loops: which axes merge, which one is vectorised, tiled, and shared out among threads.
+
+A schedule never changes a result: the points of a Compute are independent, and the order of every fold is part of
+its definition. So everything here is free to follow the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from opendml.expression.ir import (
+    Axis,
+    Binary,
+    Cast,
+    Compute,
+    ElementType,
+    Expression,
+    Fold,
+    Index,
+    Scan,
+    Scatter,
+    Store,
+    Tensor,
+)
+from opendml.kernels.affine import Affine, Dependencies, Element, address_of, total
+from opendml.kernels.rewriting import Rewriter, lower_loads, walk
+
+SERIAL_WORK: Final = 32768
+"""Steps of a kernel below which waking other threads costs more than it saves."""
+
+ITEMS: Final = 64
+"""Work items that a kernel is cut into at least, where it is large enough: a multiple of usual numbers of threads."""
+
+UNROLL_STEPS: Final = 64
+"""Steps of a fold that are written out one after the other at most."""
+
+TILE_BLOCK: Final = 96
+"""Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a schedule needs to know of the processor."""
+
+    vector_bytes: int
+    vector_registers: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ElementStore:
+    """A store by address."""
+
+    tensor: Tensor
+    address: Affine
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputeKernel:
+    """A Compute with its loops chosen.
+
+    ``outer`` axes, slowest first, are shared out among threads; ``vector`` is the axis whose neighbouring points are
+    computed together, up to ``lanes`` of them; ``tile`` is an axis of which ``tile_size`` points are computed
+    together as well, so that what they load is shared. ``vector_block`` cuts the vector axis into work items.
+    """
+
+    stores: tuple[ElementStore, ...]
+    outer: tuple[Axis, ...]
+    vector: Axis | None
+    lanes: int
+    tile: Axis | None = None
+    tile_size: int = 1
+    tile_block: int = 1
+    vector_block: int | None = None
+    serial: bool = False
+    in_place: bool = False
+    reads: frozenset[Tensor] = frozenset()
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        blocks = 1
+        if self.tile is not None:
+            blocks *= -(-self.tile.size // self.tile_block)
+        if self.vector is not None and self.vector_block is not None:
+            blocks *= -(-self.vector.size // self.vector_block)
+        return math.prod(axis.size for axis in self.outer) * blocks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanKernel:
+    """A Scan with its loops chosen: as for ComputeKernel; the state runs along ``along`` inside of them."""
+
+    scan: Scan
+    step: tuple[Expression, ...]
+    initial: tuple[Expression, ...]
+    stores: tuple[ElementStore, ...]
+    outer: tuple[Axis, ...]
+    vector: Axis | None
+    lanes: int
+    serial: bool
+    reads: frozenset[Tensor]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScatterKernel:
+    """A Scatter, done by one thread in order."""
+
+    axes: tuple[Axis, ...]
+    where: Expression
+    store: ElementStore
+    reads: frozenset[Tensor]
+
+
+def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> ComputeKernel:
+    """Loops for a Compute; ``in_place`` says that an output may be the same memory as an input."""
+    stores = lowered_stores(compute.stores)
+    axes = [axis for axis in compute.axes if axis.size > 1]
+    axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    axes, stores = _coalesce(axes, stores)
+    *outer, vector = axes if axes else [None]
+    kernel = ComputeKernel(stores, tuple(a for a in outer if a is not None), vector, 1, in_place=in_place, reads=reads_of(stores))
+    kernel = _with_tile(kernel, machine)
+    kernel = replace(kernel, lanes=_lanes(kernel, machine), serial=_work(kernel) < SERIAL_WORK)
+    return kernel if kernel.serial else _with_blocks(kernel)
+
+
+def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
+    """Loops for a Scan: vectorised over the other axis that is contiguous, if there is one."""
+    lower = lower_loads({})
+    stores = lowered_stores(scan.stores)
+    step, initial = tuple(map(lower, scan.step)), tuple(map(lower, scan.initial))
+    axes = [axis for axis in scan.axes if axis.size > 1]
+    axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    vector = axes[-1] if axes and abs(stores[0].address.coefficient(axes[-1])) == 1 else None
+    outer = tuple(axis for axis in axes if axis is not vector)
+    work = scan.along.size * math.prod(axis.size for axis in axes)
+    state_bytes = max(v.type.bits // 8 for v in scan.state)
+    lanes = 1 if vector is None else _power_below(min(vector.size, 4 * machine.vector_bytes // state_bytes))
+    reads = frozenset(e.tensor for x in (*step, *initial) for e in walk(x) if isinstance(e, Element))
+    return ScanKernel(scan, step, initial, stores, outer, vector, lanes, work < SERIAL_WORK, reads)
+
+
+def schedule_scatter(scatter: Scatter) -> ScatterKernel:
+    """A Scatter needs no choices."""
+    (store,) = lowered_stores((scatter.store,))
+    where = lower_loads({})(scatter.where)
+    reads = reads_of((store,)) | frozenset(e.tensor for e in walk(where) if isinstance(e, Element))
+    return ScatterKernel(scatter.axes, where, store, reads)
+
+
+def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
+    """Stores and the loads in them by address instead of by coordinates."""
+    lower = lower_loads({})
+    return tuple(
+        ElementStore(s.tensor, address_of(s.tensor, map(lower, s.coordinates)), lower(s.value)) for s in stores
+    )
+
+
+def reads_of(stores: Sequence[ElementStore]) -> frozenset[Tensor]:
+    """The tensors that the values of stores, or their addresses, load from."""
+    expressions = [s.value for s in stores] + [term for s in stores for term in s.address.opaque]
+    return frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
+
+
+# Coalescing ----------------------------------------------------------------------------------------------------------
+
+
+def _coalesce(axes: list[Axis], stores: tuple[ElementStore, ...]) -> tuple[list[Axis], tuple[ElementStore, ...]]:
+    """Neighbouring axes merged into one wherever every address moves along both as along one."""
+    addresses = [s.address for s in stores]
+    used: set[Axis] = set()
+    for store in stores:
+        for e in walk(store.value):
+            if isinstance(e, Element):
+                addresses.append(e.address)
+            elif isinstance(e, Index):
+                used.add(e.axis)
+        for term in store.address.opaque:
+            used |= {e.axis for e in walk(term) if isinstance(e, Index)}
+    groups: list[list[Axis]] = []
+    for axis in axes:
+        before = groups[-1][-1] if groups else None
+        if before is not None and not {axis, before} & used and _continues(before, axis, addresses):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    merged: dict[Axis, tuple[Axis, bool]] = {}
+    result: list[Axis] = []
+    for group in groups:
+        if len(group) == 1:
+            result.append(group[0])
+            continue
+        joint = Axis("".join(axis.name for axis in group), math.prod(axis.size for axis in group))
+        merged |= {axis: (joint, axis is group[-1]) for axis in group}
+        result.append(joint)
+    return result, tuple(_renamed(store, merged) for store in stores) if merged else stores
+
+
+def _continues(outer: Axis, inner: Axis, addresses: Sequence[Affine]) -> bool:
+    return all(a.coefficient(outer) == a.coefficient(inner) * inner.size for a in addresses)
+
+
+def _renamed(store: ElementStore, merged: dict[Axis, tuple[Axis, bool]]) -> ElementStore:
+    """The store with merged axes in all addresses; the innermost member of a group lends the joint its coefficient."""
+
+    def form(address: Affine) -> Affine:
+        parts = []
+        for term, coefficient in address.terms:
+            if isinstance(term, Axis) and term in merged:
+                joint, keep = merged[term]
+                if not keep:
+                    continue
+                term = joint
+            parts.append((Affine(((term, 1),), 0), coefficient))
+        return total(parts, address.constant)
+
+    def visit(e: Expression) -> Expression | None:
+        return Element(e.tensor, form(rewrite.form(e.address)), e.safe) if isinstance(e, Element) else None
+
+    rewrite = Rewriter(visit)
+    return ElementStore(store.tensor, form(rewrite.form(store.address)), rewrite(store.value))
+
+
+# Vectors, tiles, blocks ----------------------------------------------------------------------------------------------
+
+
+def _folds(kernel: ComputeKernel) -> list[Fold]:
+    return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Fold)]
+
+
+def _power_below(number: int) -> int:
+    return 1 << (max(number, 1).bit_length() - 1)
+
+
+def _lanes(kernel: ComputeKernel, machine: Machine) -> int:
+    """Points computed together: as many registers in flight as the kind of kernel bears."""
+    if kernel.vector is None:
+        return 1
+    folds = _folds(kernel)
+    if any(fold.lanes > 1 for fold in folds):
+        return 1
+    sizes = _access_bytes(kernel)
+    smallest, largest = min(sizes), max(sizes)
+    register = machine.vector_bytes
+    if not folds:
+        lanes = min(4 * register // smallest, 8 * register // largest)
+    elif kernel.tile is not None:
+        lanes = 2 * register // largest
+    elif all(_fold_steps(fold) <= UNROLL_STEPS for fold in folds):
+        lanes = min(2 * register // smallest, 4 * register // largest)
+    else:
+        lanes = 8 * register // largest
+    return _power_below(min(lanes, kernel.vector.size))
+
+
+def _access_bytes(kernel: ComputeKernel) -> list[int]:
+    """Sizes of the types that vary along the vector axis, as far as they are kept in registers for long."""
+    assert kernel.vector is not None
+    types: set[ElementType] = {store.tensor.type for store in kernel.stores}
+    for store in kernel.stores:
+        for e in walk(store.value):
+            if isinstance(e, Element) and e.address.coefficient(kernel.vector):
+                types.add(e.type)
+            elif isinstance(e, Fold):
+                types |= {element.type for element in e.elements}
+            elif isinstance(e, Cast) and e.type.is_float:
+                types.add(e.type)
+    return [max(type.bits, 8) // 8 for type in types]
+
+
+def _fold_steps(fold: Fold) -> int:
+    return math.prod(axis.size for axis in fold.axes)
+
+
+def _work(kernel: ComputeKernel) -> int:
+    points = math.prod(axis.size for axis in (*kernel.outer, kernel.vector, kernel.tile) if axis is not None)
+    steps = sum(_fold_steps(fold) for fold in _folds(kernel))
+    return points * max(steps, 1)
+
+
+def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
+    """Tile an outer axis along which one factor of a sum of products stays the same."""
+    contractions = [fold for fold in _folds(kernel) if fold.contract]
+    if len(contractions) != 1 or kernel.vector is None or len(_folds(kernel)) != 1:
+        return kernel
+    product = contractions[0].elements[0]
+    assert isinstance(product, Binary)
+    dependencies = Dependencies()
+    factors = [dependencies.of(product.left), dependencies.of(product.right)]
+    moving = [f for f in factors if kernel.vector in f]
+    resting = [f for f in factors if kernel.vector not in f]
+    if len(moving) != 1 or len(resting) != 1:
+        return kernel
+    candidates = [axis for axis in kernel.outer if axis in resting[0] and axis not in moving[0]]
+    if not candidates:
+        return kernel
+    axis = max(candidates, key=lambda candidate: candidate.size)
+    registers = machine.vector_registers
+    size = min(axis.size, 12 if registers >= 32 else 4)
+    block = size * max(1, TILE_BLOCK // size)
+    outer = tuple(a for a in kernel.outer if a is not axis)
+    return replace(kernel, tile=axis, tile_size=size, tile_block=block, outer=outer)
+
+
+def _with_blocks(kernel: ComputeKernel) -> ComputeKernel:
+    """Cut the vector axis where the other axes alone do not make enough work items."""
+    if kernel.vector is None or kernel.item_count >= ITEMS:
+        return kernel
+    wanted = -(-ITEMS // kernel.item_count)
+    smallest = kernel.lanes * (4 if not _folds(kernel) else 1)
+    block = max(smallest, kernel.vector.size // wanted)
+    block = -(-block // kernel.lanes) * kernel.lanes
+    return kernel if block >= kernel.vector.size else replace(kernel, vector_block=block)

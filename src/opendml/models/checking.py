@@ -1,0 +1,67 @@
+"""Checking a model without running it: every violation of every operator, and what is wrong with the bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opendml.errors import InvalidDescriptorError, ModelFormatError
+from opendml.models.bindings import bind_dispatch, bind_initialization
+from opendml.models.dxdispatch import Dispatchable, DispatchCommand, Model
+from opendml.rules import validate
+
+if TYPE_CHECKING:
+    from opendml.enums import FeatureLevel
+    from opendml.rules import Violation
+
+__all__ = ["ModelReport", "check_model", "invalid_operator", "violation_line"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """What is wrong with a model at a feature level.
+
+    Attributes:
+        violations: by the names of the dispatchables whose descriptors are invalid.
+        binding_problems: for each set of bindings the first problem; those of invalid operators are not judged.
+    """
+
+    violations: dict[str, list[Violation]]
+    binding_problems: list[ModelFormatError]
+
+
+def check_model(model: Model, feature_level: FeatureLevel | str) -> ModelReport:
+    """Check all operators of a model at a feature level, and all bindings."""
+    found = {name: validate(entry.operator, feature_level) for name, entry in model.dispatchables.items()}
+    violations = {name: own for name, own in found.items() if own}
+    return ModelReport(violations, list(_binding_problems(model, found.keys() - violations.keys())))
+
+
+def violation_line(dispatchable: Dispatchable, violation: Violation) -> str:
+    """``dispatchables.slice.desc.InputWindowStrides[2]: must not be 0, got 0``."""
+    separator = "." if violation.field else ": "
+    return f"{dispatchable.desc_path}{separator}{violation}"
+
+
+def invalid_operator(dispatchable: Dispatchable, error: InvalidDescriptorError) -> ModelFormatError:
+    """The error of running a model with an invalid operator, with the path of every violation."""
+    if not error.violations:
+        return ModelFormatError(dispatchable.desc_path, str(error))
+    lines = [f"  {violation_line(dispatchable, violation)}" for violation in error.violations]
+    return ModelFormatError(dispatchable.path, "\n".join([str(error).splitlines()[0], *lines]))
+
+
+def _binding_problems(model: Model, valid: set[str]) -> Iterator[ModelFormatError]:
+    for name in model.dispatchables:
+        if name in valid:
+            try:
+                bind_initialization(model, model.dispatchables[name])
+            except ModelFormatError as error:
+                yield error
+    for command in model.commands:
+        if isinstance(command, DispatchCommand) and command.dispatchable in valid:
+            try:
+                bind_dispatch(model, model.dispatchables[command.dispatchable], command.bindings, command.path)
+            except ModelFormatError as error:
+                yield error

@@ -1,0 +1,164 @@
+"""The operators: ``opendml.operators.Slice1``, one class an operator, the versions and relatives of one in one file.
+
+A family is imported when one of its operators is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from opendml.enums import OperatorType
+from opendml.errors import UnknownOperatorError
+
+if TYPE_CHECKING:
+    # isort: off
+    from opendml.operators.activation import (
+        ActivationCelu as ActivationCelu,
+        ActivationElu as ActivationElu,
+        ActivationGelu as ActivationGelu,
+        ActivationHardSigmoid as ActivationHardSigmoid,
+        ActivationIdentity as ActivationIdentity,
+        ActivationLeakyRelu as ActivationLeakyRelu,
+        ActivationLinear as ActivationLinear,
+        ActivationParametricSoftplus as ActivationParametricSoftplus,
+        ActivationRelu as ActivationRelu,
+        ActivationScaledElu as ActivationScaledElu,
+        ActivationScaledTanh as ActivationScaledTanh,
+        ActivationShrink as ActivationShrink,
+        ActivationSigmoid as ActivationSigmoid,
+        ActivationSoftmax as ActivationSoftmax,
+        ActivationSoftmax1 as ActivationSoftmax1,
+        ActivationSoftplus as ActivationSoftplus,
+        ActivationSoftsign as ActivationSoftsign,
+        ActivationTanh as ActivationTanh,
+        ActivationThresholdedRelu as ActivationThresholdedRelu,
+    )
+    from opendml.operators.convolution import (
+        Convolution as Convolution,
+    )
+    from opendml.operators.cumulative import (
+        CumulativeProduct as CumulativeProduct,
+        CumulativeSummation as CumulativeSummation,
+    )
+    from opendml.operators.element_wise import (
+        Cast as Cast,
+        ElementWiseAdd as ElementWiseAdd,
+        ElementWiseAdd1 as ElementWiseAdd1,
+        ElementWiseClip as ElementWiseClip,
+        ElementWiseClip1 as ElementWiseClip1,
+        ElementWiseIdentity as ElementWiseIdentity,
+    )
+    from opendml.operators.gathering import (
+        Gather as Gather,
+    )
+    from opendml.operators.generation import (
+        FillValueConstant as FillValueConstant,
+        FillValueSequence as FillValueSequence,
+    )
+    from opendml.operators.joining import (
+        Join as Join,
+        Split as Split,
+    )
+    from opendml.operators.matrix import (
+        Gemm as Gemm,
+    )
+    from opendml.operators.padding import (
+        Padding as Padding,
+        Padding1 as Padding1,
+        Tile as Tile,
+    )
+    from opendml.operators.pooling import (
+        AveragePooling as AveragePooling,
+        AveragePooling1 as AveragePooling1,
+        LpPooling as LpPooling,
+        LpPooling1 as LpPooling1,
+        MaxPooling as MaxPooling,
+        MaxPooling1 as MaxPooling1,
+        MaxPooling2 as MaxPooling2,
+        MaxUnpooling as MaxUnpooling,
+    )
+    from opendml.operators.rearrangement import (
+        DepthToSpace as DepthToSpace,
+        DepthToSpace1 as DepthToSpace1,
+        SpaceToDepth as SpaceToDepth,
+        SpaceToDepth1 as SpaceToDepth1,
+    )
+    from opendml.operators.recurrent import (
+        Rnn as Rnn,
+    )
+    from opendml.operators.reduction import (
+        Reduce as Reduce,
+    )
+    from opendml.operators.resampling import (
+        Upsample2D as Upsample2D,
+    )
+    from opendml.operators.slicing import (
+        Slice as Slice,
+        Slice1 as Slice1,
+        SliceGrad as SliceGrad,
+    )
+    # isort: on
+
+# The operators of each file, in DirectML's names.
+_FAMILIES = {
+    "activation": """
+        ACTIVATION_CELU ACTIVATION_ELU ACTIVATION_GELU ACTIVATION_HARD_SIGMOID ACTIVATION_IDENTITY
+        ACTIVATION_LEAKY_RELU ACTIVATION_LINEAR ACTIVATION_PARAMETRIC_SOFTPLUS ACTIVATION_RELU ACTIVATION_SCALED_ELU
+        ACTIVATION_SCALED_TANH ACTIVATION_SHRINK ACTIVATION_SIGMOID ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1
+        ACTIVATION_SOFTPLUS ACTIVATION_SOFTSIGN ACTIVATION_TANH ACTIVATION_THRESHOLDED_RELU
+    """,
+    "convolution": "CONVOLUTION",
+    "cumulative": "CUMULATIVE_PRODUCT CUMULATIVE_SUMMATION",
+    "element_wise": """
+        CAST ELEMENT_WISE_ADD ELEMENT_WISE_ADD1 ELEMENT_WISE_CLIP ELEMENT_WISE_CLIP1 ELEMENT_WISE_IDENTITY
+    """,
+    "gathering": "GATHER",
+    "generation": "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE",
+    "joining": "JOIN SPLIT",
+    "matrix": "GEMM",
+    "padding": "PADDING PADDING1 TILE",
+    "pooling": """
+        AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1 MAX_POOLING MAX_POOLING1 MAX_POOLING2 MAX_UNPOOLING
+    """,
+    "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
+    "recurrent": "RNN",
+    "reduction": "REDUCE",
+    "resampling": "UPSAMPLE_2D",
+    "slicing": "SLICE SLICE1 SLICE_GRAD",
+}
+
+
+def class_name(operator_type: OperatorType) -> str:
+    """The name of an operator's class: ``MaxPooling1`` for MAX_POOLING1."""
+    return "".join(part.capitalize() for part in operator_type.name.split("_")).replace("2d", "2D")
+
+
+_FILES = {OperatorType[name]: file for file, names in _FAMILIES.items() for name in names.split()}
+_TYPES = {class_name(operator_type): operator_type for operator_type in _FILES}
+
+__all__ = list(_TYPES)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def implemented() -> tuple[OperatorType, ...]:
+    """The operators that exist here, in DirectML's numbering."""
+    return tuple(sorted(_FILES))
+
+
+def load(operator_type: OperatorType) -> None:
+    """Imports the file of an operator; ``UnknownOperatorError`` if there is none."""
+    if operator_type not in _FILES:
+        raise UnknownOperatorError(f"{operator_type.dml_name} is not available")
+    importlib.import_module(f"{__name__}.{_FILES[operator_type]}")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TYPES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_FILES[_TYPES[name]]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_TYPES])

@@ -1,0 +1,213 @@
+"""Activation functions. Without their tensors they are fused into other operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from opendml.data_types import FLOATS, FLOATS_AND_SIGNED, UP_TO_32_BIT
+from opendml.descriptors import (
+    Operator,
+    at,
+    count_of,
+    float_value,
+    levels,
+    tensor_input,
+    tensor_output,
+    uint_array,
+)
+from opendml.enums import FeatureLevel, OperatorType
+
+if TYPE_CHECKING:
+    from opendml.rules import Rules
+    from opendml.tensor import TensorDesc
+
+
+def _from_levels(levels: dict[str, str]) -> dict[OperatorType, FeatureLevel]:
+    return {OperatorType[name]: FeatureLevel.parse(level) for level, names in levels.items() for name in names.split()}
+
+
+# The operators that can be a FusedActivation, and the feature level from which on they can.
+FUSABLE: Final = _from_levels(
+    {
+        "1_0": """
+            ACTIVATION_ELU ACTIVATION_HARD_SIGMOID ACTIVATION_IDENTITY ACTIVATION_LEAKY_RELU ACTIVATION_LINEAR
+            ACTIVATION_PARAMETRIC_SOFTPLUS ACTIVATION_RELU ACTIVATION_SCALED_ELU ACTIVATION_SCALED_TANH
+            ACTIVATION_SIGMOID ACTIVATION_SOFTPLUS ACTIVATION_SOFTSIGN ACTIVATION_TANH ACTIVATION_THRESHOLDED_RELU
+        """,
+        "2_0": "ACTIVATION_SHRINK",
+        "3_0": "ACTIVATION_CELU",
+        "5_1": "ACTIVATION_GELU",
+    }
+)
+FUSABLE_WITH_CLIP: Final = FUSABLE | _from_levels({"6_0": "ELEMENT_WISE_CLIP"})
+FUSABLE_WITH_SOFTMAX: Final = FUSABLE_WITH_CLIP | _from_levels({"6_1": "ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1"})
+
+
+class Activation(Operator):
+    """What the activations share: an input and an output alike, both absent in a fused activation."""
+
+    input_tensor: TensorDesc = tensor_input(default=None, optional=False)
+    output_tensor: TensorDesc = tensor_output(default=None, optional=False)
+
+    in_place = True
+    support = levels(
+        at("3_0", (1, 8), FLOATS),
+        at("2_0", (4, 5), FLOATS),
+        at("1_0", (4, 4), FLOATS),
+    )
+
+    def check(self, rules: Rules) -> None:
+        """Two tensors alike."""
+        rules.same_data_type("input_tensor", "output_tensor")
+        rules.same_rank("input_tensor", "output_tensor")
+        rules.same_sizes("input_tensor", "output_tensor")
+
+
+class ActivationElu(Activation, type=OperatorType.ACTIVATION_ELU, since="1_0"):
+    """Exponential linear unit: x if x >= 0, else alpha * (exp(x) - 1)."""
+
+    alpha: float = float_value()
+
+
+class ActivationCelu(Activation, type=OperatorType.ACTIVATION_CELU, since="3_0"):
+    """Continuously differentiable exponential linear unit: max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+
+    alpha: float = float_value()
+
+    support = levels(at("3_0", (1, 8), FLOATS))
+
+
+class ActivationGelu(Activation, type=OperatorType.ACTIVATION_GELU, since="5_1"):
+    """Gaussian error linear unit: 0.5 * x * (1 + erf(x / sqrt(2)))."""
+
+    support = levels(at("5_1", (1, 8), FLOATS))
+
+
+class ActivationHardSigmoid(Activation, type=OperatorType.ACTIVATION_HARD_SIGMOID, since="1_0"):
+    """Clamped linear approximation of the sigmoid: max(0, min(alpha * x + beta, 1))."""
+
+    alpha: float = float_value()
+    beta: float = float_value()
+
+
+class ActivationIdentity(Activation, type=OperatorType.ACTIVATION_IDENTITY, since="1_0"):
+    """x."""
+
+
+class ActivationLeakyRelu(Activation, type=OperatorType.ACTIVATION_LEAKY_RELU, since="1_0"):
+    """Rectified linear unit with a slope for negative inputs: x if x >= 0, else alpha * x."""
+
+    alpha: float = float_value()
+
+
+class ActivationLinear(Activation, type=OperatorType.ACTIVATION_LINEAR, since="1_0"):
+    """Linear function: alpha * x + beta."""
+
+    alpha: float = float_value()
+    beta: float = float_value()
+
+
+class ActivationParametricSoftplus(Activation, type=OperatorType.ACTIVATION_PARAMETRIC_SOFTPLUS, since="1_0"):
+    """Parametric softplus: alpha * ln(1 + exp(beta * x))."""
+
+    alpha: float = float_value()
+    beta: float = float_value()
+
+
+class ActivationRelu(Activation, type=OperatorType.ACTIVATION_RELU, since="1_0"):
+    """Rectified linear unit: max(0, x)."""
+
+    support = levels(
+        at("5_1", (1, 8), FLOATS_AND_SIGNED),
+        at("3_0", (1, 8), FLOATS),
+        at("2_0", (4, 5), FLOATS),
+        at("1_0", (4, 4), FLOATS),
+    )
+
+
+class ActivationScaledElu(Activation, type=OperatorType.ACTIVATION_SCALED_ELU, since="1_0"):
+    """Scaled exponential linear unit: gamma * x if x > 0, else gamma * (alpha * exp(x) - alpha)."""
+
+    alpha: float = float_value()
+    gamma: float = float_value()
+
+
+class ActivationScaledTanh(Activation, type=OperatorType.ACTIVATION_SCALED_TANH, since="1_0"):
+    """Scaled hyperbolic tangent: alpha * tanh(beta * x)."""
+
+    alpha: float = float_value()
+    beta: float = float_value()
+
+
+class ActivationShrink(Activation, type=OperatorType.ACTIVATION_SHRINK, since="2_0"):
+    """Shrink: x - bias if x > threshold, x + bias if x < -threshold, else 0."""
+
+    bias: float = float_value()
+    threshold: float = float_value()
+
+    support = levels(
+        at("5_1", (1, 8), UP_TO_32_BIT),
+        at("3_0", (1, 8), FLOATS),
+        at("2_0", (4, 5), FLOATS),
+    )
+
+
+class ActivationSigmoid(Activation, type=OperatorType.ACTIVATION_SIGMOID, since="1_0"):
+    """Logistic sigmoid: 1 / (1 + exp(-x))."""
+
+
+class ActivationSoftmax(Activation, type=OperatorType.ACTIVATION_SOFTMAX, since="1_0"):
+    """Softmax over the last dimension of a matrix: exp(x) / sum of exp(x) of the row."""
+
+    in_place = False
+
+    def check(self, rules: Rules) -> None:
+        """A matrix, with leading dimensions of size 1 at most."""
+        super().check(rules)
+        if rules.ready("input_tensor"):
+            sizes = self.input_tensor.sizes
+            must = "must be 1 in all but the last two dimensions"
+            rules.require(set(sizes[:-2]) <= {1}, "input_tensor.sizes", must, sizes)
+
+
+class ActivationSoftmax1(Activation, type=OperatorType.ACTIVATION_SOFTMAX1, since="5_1"):
+    """Softmax over a chosen set of axes, all of them jointly."""
+
+    axis_count: int = count_of("axes", default=None)
+    axes: tuple[int, ...] = uint_array(count="axis_count")
+
+    in_place = False
+    support = levels(at("5_1", (1, 8), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """The axes are dimensions of the input."""
+        super().check(rules)
+        rules.axes_in_range("axes", "input_tensor")
+
+
+class ActivationSoftplus(Activation, type=OperatorType.ACTIVATION_SOFTPLUS, since="1_0"):
+    """Softplus: ln(1 + exp(steepness * x)) / steepness."""
+
+    steepness: float = float_value()
+
+    def check(self, rules: Rules) -> None:
+        """Steepness was restricted until 6_4."""
+        super().check(rules)
+        if rules.ready("steepness") and rules.level < FeatureLevel.LEVEL_6_4:
+            must = f"must be at least 1 at feature level {rules.level}"
+            allowed_at = FeatureLevel.LEVEL_6_4
+            rules.require(self.steepness >= 1, "steepness", must, self.steepness, allowed_at=allowed_at)
+
+
+class ActivationSoftsign(Activation, type=OperatorType.ACTIVATION_SOFTSIGN, since="1_0"):
+    """Softsign: x / (1 + |x|)."""
+
+
+class ActivationTanh(Activation, type=OperatorType.ACTIVATION_TANH, since="1_0"):
+    """Hyperbolic tangent."""
+
+
+class ActivationThresholdedRelu(Activation, type=OperatorType.ACTIVATION_THRESHOLDED_RELU, since="1_0"):
+    """Rectified linear unit with a threshold: x if x > alpha, else 0."""
+
+    alpha: float = float_value()

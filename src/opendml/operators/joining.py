@@ -1,0 +1,84 @@
+"""SPLIT and JOIN: cutting a tensor along one axis, and putting tensors together along one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opendml.data_types import ALL, FLOATS_AND_16_TO_32_BIT, UP_TO_32_BIT
+from opendml.descriptors import (
+    Operator,
+    at,
+    count_of,
+    levels,
+    tensor_input,
+    tensor_inputs,
+    tensor_output,
+    tensor_outputs,
+    uint,
+)
+from opendml.enums import OperatorType
+
+if TYPE_CHECKING:
+    from opendml.rules import Rules
+    from opendml.tensor import TensorDesc
+
+
+class Split(Operator, type=OperatorType.SPLIT, since="1_0"):
+    """Cuts a tensor along one axis into several consecutive tensors."""
+
+    input_tensor: TensorDesc = tensor_input()
+    output_count: int = count_of("output_tensors", default=None)
+    output_tensors: tuple[TensorDesc, ...] = tensor_outputs(count="output_count")
+    axis: int = uint()
+
+    support = levels(
+        at("4_1", (1, 8), ALL),
+        at("3_0", (1, 8), UP_TO_32_BIT),
+        at("2_1", (4, 4), UP_TO_32_BIT),
+        at("1_0", (4, 4), FLOATS_AND_16_TO_32_BIT),
+    )
+
+    def check(self, rules: Rules) -> None:
+        """The outputs are the input's pieces."""
+        rules.at_least("output_count", 1)
+        check_pieces(rules, whole="input_tensor", pieces="output_tensors")
+
+
+class Join(Operator, type=OperatorType.JOIN, since="1_0"):
+    """Concatenates several tensors along one axis."""
+
+    input_count: int = count_of("input_tensors", default=None)
+    input_tensors: tuple[TensorDesc, ...] = tensor_inputs(count="input_count")
+    output_tensor: TensorDesc = tensor_output()
+    axis: int = uint()
+
+    support = levels(
+        at("4_1", (1, 8), ALL),
+        at("3_0", (4, 5), UP_TO_32_BIT),
+        at("2_1", (4, 4), UP_TO_32_BIT),
+        at("1_0", (4, 4), FLOATS_AND_16_TO_32_BIT),
+    )
+
+    def check(self, rules: Rules) -> None:
+        """The inputs are the output's pieces."""
+        rules.at_least("input_count", 1)
+        check_pieces(rules, whole="output_tensor", pieces="input_tensors")
+
+
+def check_pieces(rules: Rules, whole: str, pieces: str) -> None:
+    """Pieces have the sizes of the whole, except along Axis, where they add up to it."""
+    rules.same_data_type(whole, pieces)
+    rules.same_rank(whole, pieces)
+    rules.axis_in_range("axis", whole)
+    if not rules.ready(whole, "axis"):
+        return
+    axis: int = rules.integer("axis")
+    sizes, whole_name = rules.tensor(whole).sizes, rules.location(whole)
+    for place, piece in rules.tensors(pieces):
+        if piece.rank == len(sizes):
+            expected = [*sizes[:axis], piece.sizes[axis], *sizes[axis + 1 :]]
+            rules.tensor_sizes_are(place, piece, expected, f"as in {whole_name}")
+    if rules.ready(pieces):
+        total = sum(piece.sizes[axis] for _, piece in rules.tensors(pieces))
+        must = f"must have Sizes[{axis}] that add up to {whole_name}.Sizes[{axis}] = {sizes[axis]}"
+        rules.require(total == sizes[axis], pieces, must, total)

@@ -1,0 +1,88 @@
+"""SPACE_TO_DEPTH and DEPTH_TO_SPACE: moving blocks of height and width into channels, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opendml.data_types import ALL, FLOATS, UP_TO_32_BIT
+from opendml.descriptors import Operator, at, enumeration, levels, tensor_input, tensor_output, uint
+from opendml.enums import DepthSpaceOrder, OperatorType
+
+if TYPE_CHECKING:
+    from opendml.rules import Rules
+    from opendml.tensor import TensorDesc
+
+
+class BlockRearrangement(Operator):
+    """What the four operators share. Tensors are {N, C, H, W}."""
+
+    input_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+    block_size: int = uint()
+
+    support = levels(
+        at("5_0", (4, 4), ALL),
+        at("2_1", (4, 4), UP_TO_32_BIT),
+        at("1_0", (4, 4), FLOATS),
+    )
+
+    @property
+    def channel_order(self) -> DepthSpaceOrder:
+        """The order of channels; the versions without a field for it have depth, column, row."""
+        order: DepthSpaceOrder = getattr(self, "order", DepthSpaceOrder.DEPTH_COLUMN_ROW)
+        return order
+
+    def _check_sizes(self, rules: Rules, space: str, depth: str) -> None:
+        """The tensor ``space`` has blocks in its height and width that ``depth`` has in its channels."""
+        rules.same_data_type("input_tensor", "output_tensor")
+        rules.same_rank("input_tensor", "output_tensor")
+        rules.at_least("block_size", 1)
+        if not rules.ready("input_tensor", "output_tensor", "block_size"):
+            return
+        block = self.block_size
+        divisors = {space: {2: block, 3: block}, depth: {1: block * block}}["input_tensor"]
+        sizes = self.input_tensor.sizes
+        divisible = [
+            rules.require(
+                sizes[i] % divisor == 0, f"input_tensor.sizes[{i}]", f"must be a multiple of {divisor}", sizes[i]
+            )
+            for i, divisor in divisors.items()
+        ]
+        if all(divisible):
+            batch, channels, height, width = sizes
+            to_depth = (batch, channels * block * block, height // block, width // block)
+            to_space = (batch, channels // (block * block), height * block, width * block)
+            expected = to_depth if space == "input_tensor" else to_space
+            rules.sizes_are("output_tensor", expected, "by InputTensor.Sizes and BlockSize")
+
+
+class SpaceToDepth(BlockRearrangement, type=OperatorType.SPACE_TO_DEPTH, since="1_0"):
+    """Moves BlockSize x BlockSize spatial blocks into the channel dimension."""
+
+    def check(self, rules: Rules) -> None:
+        """Height and width are whole blocks."""
+        self._check_sizes(rules, space="input_tensor", depth="output_tensor")
+
+
+class SpaceToDepth1(SpaceToDepth, type=OperatorType.SPACE_TO_DEPTH1, since="2_1"):
+    """Moves spatial blocks of height and width into channels, in one of two channel orders."""
+
+    order: DepthSpaceOrder = enumeration(DepthSpaceOrder)
+
+    support = levels(at("5_0", (4, 4), ALL), at("2_1", (4, 4), UP_TO_32_BIT))
+
+
+class DepthToSpace(BlockRearrangement, type=OperatorType.DEPTH_TO_SPACE, since="1_0"):
+    """Moves channels out into BlockSize x BlockSize spatial blocks."""
+
+    def check(self, rules: Rules) -> None:
+        """Channels are whole blocks."""
+        self._check_sizes(rules, space="output_tensor", depth="input_tensor")
+
+
+class DepthToSpace1(DepthToSpace, type=OperatorType.DEPTH_TO_SPACE1, since="2_1"):
+    """Moves blocks of channels into height and width, in one of two channel orders."""
+
+    order: DepthSpaceOrder = enumeration(DepthSpaceOrder)
+
+    support = levels(at("5_0", (4, 4), ALL), at("2_1", (4, 4), UP_TO_32_BIT))

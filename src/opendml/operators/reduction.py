@@ -1,0 +1,109 @@
+"""REDUCE: one value out of all elements along some dimensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opendml.data_types import (
+    ALL_BUT_FLOAT64,
+    FLOATS,
+    FLOATS_AND_32_BIT,
+    FLOATS_AND_32_TO_64_BIT,
+    INDICES,
+    UINT32_ONLY,
+    UP_TO_32_BIT,
+)
+from opendml.descriptors import (
+    LevelSupport,
+    Operator,
+    Support,
+    at,
+    count_of,
+    enumeration,
+    tensor_input,
+    tensor_output,
+    uint_array,
+)
+from opendml.enums import OperatorType, ReduceFunction
+
+if TYPE_CHECKING:
+    from opendml.rules import Rules
+    from opendml.tensor import TensorDesc
+
+# The documentation has one table for each group of functions.
+_SUPPORT: dict[str, Support] = {
+    "ARGMIN ARGMAX": (
+        at("4_1", (1, 8), ALL_BUT_FLOAT64, output_tensor=INDICES),
+        at("3_0", (1, 8), UP_TO_32_BIT, output_tensor=INDICES),
+        at("2_1", (4, 4), UP_TO_32_BIT, output_tensor=UINT32_ONLY),
+        at("1_0", (4, 4), FLOATS, output_tensor=UINT32_ONLY),
+    ),
+    "AVERAGE L2 LOG_SUM LOG_SUM_EXP": (
+        at("3_0", (1, 8), FLOATS),
+        at("1_0", (4, 4), FLOATS),
+    ),
+    "L1 SUM_SQUARE": (
+        at("5_0", (1, 8), FLOATS_AND_32_TO_64_BIT),
+        at("3_0", (1, 8), FLOATS),
+        at("1_0", (4, 4), FLOATS),
+    ),
+    "MIN MAX": (
+        at("5_0", (1, 8), ALL_BUT_FLOAT64),
+        at("3_0", (1, 8), UP_TO_32_BIT),
+        at("2_1", (4, 4), FLOATS_AND_32_BIT),
+        at("1_0", (4, 4), FLOATS),
+    ),
+    "MULTIPLY SUM": (
+        at("5_0", (1, 8), FLOATS_AND_32_TO_64_BIT),
+        at("3_0", (1, 8), FLOATS_AND_32_BIT),
+        at("2_1", (4, 4), FLOATS_AND_32_BIT),
+        at("1_0", (4, 4), FLOATS),
+    ),
+}
+
+
+def _union(tables: dict[str, Support]) -> Support:
+    """What at least one of the functions allows, level by level."""
+    rows: list[LevelSupport] = []
+    for level in sorted({row.level for table in tables.values() for row in table}, reverse=True):
+        current = [max(row for row in table if row.level <= level) for table in tables.values()]
+        types = [{data_type for row in current for data_type in row.of(name).data_types} for name in _TENSORS]
+        ranks = min(row.ranks[0] for row in current), max(row.ranks[1] for row in current)
+        ordered = [tuple(data_type for data_type in ALL_BUT_FLOAT64 if data_type in found) for found in types]
+        rows.append(LevelSupport(level, ranks, ordered[0], (("output_tensor", ordered[1]),)))
+    return tuple(rows)
+
+
+_TENSORS = ("input_tensor", "output_tensor")
+
+
+class Reduce(Operator, type=OperatorType.REDUCE, since="1_0"):
+    """Reduces one or more dimensions of a tensor with a selectable function (sum, product, minimum, norm ...).
+
+    The reduced dimensions stay, with size 1. ARGMAX and ARGMIN give the index of the first extreme, counted row-major
+    over the reduced dimensions.
+    """
+
+    function: ReduceFunction = enumeration(ReduceFunction)
+    input_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+    axis_count: int = count_of("axes", default=None)
+    axes: tuple[int, ...] = uint_array(count="axis_count")
+
+    support = _union(_SUPPORT)
+    support_variants = _SUPPORT
+
+    def support_table(self) -> Support:
+        """The table of the function, or of all functions together if it is none."""
+        name = self.function.name if isinstance(self.function, ReduceFunction) else ""
+        return next((table for names, table in _SUPPORT.items() if name in names.split()), self.support)
+
+    def check(self, rules: Rules) -> None:
+        """The output has size 1 along the axes."""
+        if rules.ready("function") and self.function not in (ReduceFunction.ARGMIN, ReduceFunction.ARGMAX):
+            rules.same_data_type("input_tensor", "output_tensor")
+        rules.same_rank("input_tensor", "output_tensor")
+        rules.axes_in_range("axes", "input_tensor")
+        if rules.ready("input_tensor", "output_tensor", "axes"):
+            sizes = [1 if i in self.axes else size for i, size in enumerate(self.input_tensor.sizes)]
+            rules.sizes_are("output_tensor", sizes, "by InputTensor.Sizes and Axes")

@@ -1,0 +1,76 @@
+"""Running sums and products."""
+
+from __future__ import annotations
+
+import numpy as np
+from execution import assert_same_values, inputs, outputs, random_array, run_single, seeds, sizes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import cumulative
+
+from opendml import operators
+from opendml.enums import AxisDirection
+from opendml.tensor import TensorDesc
+
+bounded = settings(max_examples=80, deadline=None)
+types = st.sampled_from(["FLOAT32", "FLOAT16", "INT64", "INT32", "UINT64", "UINT32"])
+
+
+@bounded
+@given(
+    data=st.data(),
+    shape=sizes(),
+    data_type=types,
+    product=st.booleans(),
+    direction=st.sampled_from(AxisDirection),
+    exclusive=st.booleans(),
+    seed=seeds,
+)
+def test_running_sums_and_products(
+    data: st.DataObject,
+    shape: list[int],
+    data_type: str,
+    product: bool,
+    direction: AxisDirection,
+    exclusive: bool,
+    seed: int,
+) -> None:
+    source = data.draw(inputs(data_type, shape))
+    x = random_array(source, seed)
+    fields = {
+        "input_tensor": source,
+        "output_tensor": data.draw(outputs(data_type, shape)),
+        "axis": data.draw(st.integers(0, len(shape) - 1)),
+        "axis_direction": direction,
+    }
+    desc = (
+        operators.CumulativeProduct(**fields, has_exclusive_product=exclusive)
+        if product
+        else operators.CumulativeSummation(**fields, has_exclusive_sum=exclusive)
+    )
+    operation, initial = (np.multiply, 1) if product else (np.add, 0)
+    decreasing = direction == AxisDirection.DECREASING
+    expected = cumulative(x, fields["axis"], decreasing, exclusive, operation, initial)
+    result = run_single(desc, x)
+    if product or data_type.endswith(("32", "64")) and not data_type.startswith("FLOAT"):
+        assert_same_values(result, expected)
+    else:
+        # NumPy's accumulate begins with the first element, the definition with 0: the sign of a zero may differ.
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_the_sum_of_float16_is_kept_in_float32() -> None:
+    tensor = TensorDesc("FLOAT16", [4])
+    desc = operators.CumulativeSummation(
+        input_tensor=tensor, output_tensor=tensor, axis=0, axis_direction="INCREASING", has_exclusive_sum=False
+    )
+    result = run_single(desc, np.array([2048, 1, 1, 1], np.float16))
+    assert result.tolist() == [2048, 2048, 2050, 2052]
+
+
+def test_minus_zero_plus_the_initial_zero_is_plus_zero() -> None:
+    tensor = TensorDesc("FLOAT32", [2])
+    desc = operators.CumulativeSummation(
+        input_tensor=tensor, output_tensor=tensor, axis=0, axis_direction="DECREASING", has_exclusive_sum=False
+    )
+    assert not np.signbit(run_single(desc, np.array([-0.0, -0.0], np.float32))).any()
