@@ -6,15 +6,22 @@ include the awkward ones.
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from opendml.descriptors import Operator
+from opendml.device import compile_operator
 from opendml.enums import FeatureLevel, TensorDataType
 from opendml.expression.interpreter import run_interpreted
+from opendml.kernels import schedule
+from opendml.program import Program
 from opendml.rules import validate
 from opendml.tensor import TensorDesc
 
@@ -26,9 +33,24 @@ ALL_TYPES = FLOATS + INTEGERS
 
 
 def run_operator(desc: Operator, arrays: Sequence[Array | None], level: str = "6_4") -> list[Any]:
-    """The outputs (None for absent ones) of a valid descriptor, for logical inputs in DirectML's binding order."""
+    """The outputs (None for absent ones) of a valid descriptor, for logical inputs in DirectML's binding order.
+
+    The operator is interpreted, and compiled and run by 1, 2 and 7 threads between guard pages; all must agree bit for
+    bit (any NaN equals any other).
+    """
     violations = validate(desc, FeatureLevel.parse(level))
     assert not violations, [str(violation) for violation in violations]
+    interpreted = _run_interpreted(desc, arrays)
+    program = compile_in_parallel(desc)
+    for thread_count, at_end in ((1, True), (2, False), (7, True)):
+        compiled = _run_compiled(program, arrays, thread_count, at_end)
+        for a, b in zip(interpreted, compiled, strict=True):
+            if a is not None:
+                assert_same_values(b, a)
+    return interpreted
+
+
+def _run_interpreted(desc: Operator, arrays: Sequence[Array | None]) -> list[Any]:
     definition = desc.define()
     inputs = [
         None if array is None or tensor is None else array.reshape(tensor.sizes)
@@ -40,6 +62,56 @@ def run_operator(desc: Operator, arrays: Sequence[Array | None], level: str = "6
         None if array is None or tensor is None else array.reshape(tensor.sizes)
         for tensor, array in zip(described, outputs, strict=True)
     ]
+
+
+def compile_in_parallel(desc: Operator) -> Program:
+    """The program of a descriptor; however small, all threads take part in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "SERIAL_WORK", 0)
+        return compile_operator(desc, thread_count=7)
+
+
+def _run_compiled(program: Program, arrays: Sequence[Array | None], thread_count: int, at_end: bool) -> list[Any]:
+    inputs = [
+        None if binding.desc is None or array is None else _guarded(binding.desc, array, at_end)
+        for binding, array in zip(program.inputs, arrays, strict=True)
+    ]
+    outputs = [None if b.desc is None else _guarded(b.desc, None, at_end) for b in program.outputs]
+    program.with_thread_count(thread_count).bind(
+        [None if x is None else x[1] for x in inputs], [None if x is None else x[1] for x in outputs]
+    )()
+    return [None if x is None else x[0].copy() for x in outputs]
+
+
+def _guarded(desc: TensorDesc, content: Array | None, at_end: bool) -> tuple[Array, Array]:
+    """A tensor between guard pages, as a logical view and as the flat buffer."""
+    buffer = guarded_buffer(desc.element_span, desc.data_type.dtype, at_end)
+    strides = tuple(stride * buffer.itemsize for stride in desc.effective_strides)
+    view = np.lib.stride_tricks.as_strided(buffer, desc.sizes, strides)
+    if content is not None:
+        view[...] = content
+    return view, buffer
+
+
+def guarded_buffer(count: int, dtype: np.dtype[Any], at_end: bool) -> Array:
+    """``count`` elements right before (``at_end``) or right after a page that may not be touched."""
+    page = mmap.PAGESIZE
+    size = -(-max(count * dtype.itemsize, 1) // page) * page
+    memory = mmap.mmap(-1, size + 2 * page)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for guard in (base, base + page + size):
+        if _mprotect(guard, page, 0) != 0:
+            pytest.skip("this system does not let a page be protected")
+    start = page + (size - count * dtype.itemsize if at_end else 0)
+    return np.frombuffer(memory, dtype, count, start)
+
+
+def _mprotect(address: int, size: int, protection: int) -> int:
+    if os.name == "nt":
+        return 1
+    function = ctypes.CDLL(None, use_errno=True).mprotect
+    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return int(function(address, size, protection))
 
 
 def run_single(desc: Operator, *arrays: Array | None) -> Array:

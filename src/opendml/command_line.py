@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from opendml.errors import OpendmlError
+from opendml.models.printing import printable
 
 # Everything else is imported by the command that needs it: `opendml --help` must answer at once.
 if TYPE_CHECKING:
-    from opendml.catalogue import CatalogueEntry
+    from rich.table import Table
+
+    from opendml.descriptors import TensorSupport
     from opendml.models import Model
     from opendml.models.executor import Progress
+    from opendml.operator_catalogue import CatalogueEntry, SupportByLevel
 
 __all__ = ["app", "main"]
 
@@ -138,7 +142,7 @@ def run(
     milliseconds_to_run: Annotated[
         int | None,
         typer.Option(
-            "--milliseconds_to_run", "-t", min=0, max=UINT32, help="Time to repeat for, instead of --dispatch_iterations."
+            "--milliseconds_to_run", "-t", min=0, max=UINT32, help="Time to repeat for, overrides iterations."
         ),
     ] = None,
     dispatch_interval: Annotated[
@@ -174,9 +178,7 @@ def run(
         from opendml.device import Device
         from opendml.models import Executor, RunOptions, read_model
 
-        parsed = read_model(
-            model, input_path=input_path, output_path=output_path, memory_limit=memory_limit << 20
-        )
+        parsed = read_model(model, input_path=input_path, output_path=output_path, memory_limit=memory_limit << 20)
         typer.echo(f"Running on '{selected.description}'")
         options = RunOptions(
             dispatch_iterations,
@@ -197,9 +199,7 @@ def run(
 
 Exit status: 0 valid, 1 invalid operators, 2 anything else that is wrong with the model."""
 )
-def check(
-    model: ModelPath, feature_level: FeatureLevelName = "6_4", input_path: InputPath = None
-) -> None:
+def check(model: ModelPath, feature_level: FeatureLevelName = "6_4", input_path: InputPath = None) -> None:
     """List every violation of every operator of a model, without running it."""
     with _readable_errors(model):
         from opendml.models import check_model
@@ -210,13 +210,13 @@ def check(
         report = check_model(parsed, level)
         for name, violations in report.violations.items():
             for violation in violations:
-                typer.echo(_printable(violation_line(parsed.dispatchables[name], violation)))
+                typer.echo(printable(violation_line(parsed.dispatchables[name], violation)))
         for problem in report.binding_problems:
-            typer.echo(_printable(str(problem)))
+            typer.echo(printable(str(problem)))
         count = sum(map(len, report.violations.values())) + len(report.binding_problems)
         operators = len(parsed.dispatchables)
         if not count:
-            typer.echo(f"{_plural(operators, 'operator')} valid at feature level {level}")
+            typer.echo(f"valid at feature level {level}: {_plural(operators, 'operator')}")
             return
         typer.echo(f"{_plural(count, 'violation')} at feature level {level}", err=True)
         raise typer.Exit(2 if report.binding_problems else 1)
@@ -228,7 +228,7 @@ def ops(
 ) -> None:
     """Show the operators: all of them, or one with its fields and what each feature level supports."""
     with _readable_errors(None):
-        from opendml.catalogue import catalogue
+        from opendml.operator_catalogue import catalogue
 
         if name is None:
             _show_catalogue(list(catalogue.values()))
@@ -248,7 +248,7 @@ def explain(
         from opendml.explain import explain_operator
 
         for name, dispatchable in _read(model, input_path).dispatchables.items():
-            typer.echo(f"# {_printable(name)}")
+            typer.echo(f"# {printable(name)}")
             typer.echo(explain_operator(dispatchable.operator, llvm=llvm, assembly=assembly))
 
 
@@ -288,15 +288,8 @@ def _readable_errors(model: Path | None) -> Iterator[None]:
 def _fail(message: str) -> NoReturn:
     sys.stdout.flush()
     typer.secho("error: ", nl=False, err=True, fg="red", bold=True)
-    typer.echo(_printable(message), err=True)
+    typer.echo(printable(message), err=True)
     raise typer.Exit(2)
-
-
-def _printable(text: str) -> str:
-    """Text from a file without what could steer the terminal."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else ascii(character)[1:-1] for character in text
-    )
 
 
 def _plural(count: int, noun: str) -> str:
@@ -328,7 +321,7 @@ def _progress_bar() -> Iterator[Progress | None]:
             bar.stop()
         else:
             bar.start()
-            bar.update(task, completed=share, description=_printable(name))
+            bar.update(task, completed=share, description=printable(name))
 
     try:
         yield report
@@ -337,15 +330,64 @@ def _progress_bar() -> Iterator[Progress | None]:
 
 
 def _show_catalogue(entries: list[CatalogueEntry]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("Operator", "Since", "Summary", box=box.SIMPLE_HEAD)
+    table = _table("Operator", "Since", "Summary")
     for entry in entries:
         table.add_row(entry.name, str(entry.since), entry.summary)
-    Console(highlight=False, markup=False).print(table)
+    _print_table(table)
 
 
 def _show_operator(entry: CatalogueEntry) -> None:
-    raise AssertionError
+    in_place = "; can run in place" if entry.in_place else ""
+    typer.echo(f"{entry.name} ({entry.struct}), since feature level {entry.since}{in_place}")
+    typer.echo(f"{entry.summary}\n")
+    table = _table("Field", "Role", "Kind", "In Python")
+    for field in entry.fields:
+        table.add_row(
+            field.name, field.role + (", optional" if field.is_optional else ""), field.kind, field.python_name
+        )
+    _print_table(table)
+    for field in entry.fields:
+        if field.fusable:
+            fusable = ", ".join(
+                operator.name + (f" ({since})" if since > entry.since else "")
+                for operator, since in field.fusable.items()
+            )
+            typer.echo(f"{field.name} may be: {fusable}\n")
+    if entry.support_variants:
+        for variant, support in entry.support_variants.items():
+            typer.echo(f"{variant}:")
+            _show_support(support)
+    else:
+        _show_support(entry.support)
+
+
+def _show_support(support: SupportByLevel) -> None:
+    """A row for each level and each set of tensors that is supported alike."""
+    table = _table("Level", "Tensors", "Ranks", "Data types")
+    for level, tensors in support.items():
+        groups: dict[TensorSupport, list[str]] = {}
+        for name, supported in tensors.items():
+            groups.setdefault(supported, []).append(name)
+        for supported, names in groups.items():
+            ranks = sorted({supported.minimum_rank, supported.maximum_rank})
+            table.add_row(
+                f"{level} on",
+                "all" if len(groups) == 1 else ", ".join(names),
+                " to ".join(map(str, ranks)),
+                ", ".join(data_type.name for data_type in supported.data_types),
+            )
+    _print_table(table)
+
+
+def _table(*columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _print_table(table: Table) -> None:
+    from rich.console import Console
+
+    # Where nobody looks, for instance in a pipe, there is no width to keep to.
+    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 200).print(table)

@@ -47,6 +47,10 @@ def _lookup(enumeration: Any, name: str) -> Any:
 class DirectMLEnum(enum.IntEnum):
     """Base of the enumerations."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ValueError(f"{value!r} is not a {dml_type_name(cls)}")
+
     @property
     def dml_name(self) -> str:
         """The full spelling, as in DirectML.h."""

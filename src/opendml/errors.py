@@ -34,8 +34,11 @@ class DescriptorFormatError(OpendmlError, ValueError):
         super().__init__(f"{path}: {message}" if path else message)
 
 
-class UnknownOperatorError(OpendmlError, LookupError):
+class UnknownOperatorError(OpendmlError, KeyError):
     """No operator has this name or number, or it is not implemented yet."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ModelFormatError(OpendmlError, ValueError):
@@ -45,6 +48,10 @@ class ModelFormatError(OpendmlError, ValueError):
         self.path = path
         self.message = message
         super().__init__(f"{path}: {message}" if path else message)
+
+
+class BindingError(OpendmlError, ValueError):
+    """Arrays do not fit the tensors of a program: their number, types, sizes, memory layout or overlap."""
 
 
 class ConfigurationError(OpendmlError, ValueError):

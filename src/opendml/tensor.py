@@ -19,7 +19,7 @@ from opendml.json_values import check_fields, closest, read_enum, read_flags, re
 MAXIMUM_DIMENSION_COUNT: Final = 8
 MAXIMUM_UINT: Final = 2**32 - 1
 MAXIMUM_UINT64: Final = 2**64 - 1
-OVERLAP_SEARCH_LIMIT: Final = 1 << 18
+OVERLAP_SEARCH_LIMIT: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, init=False)

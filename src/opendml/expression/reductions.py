@@ -1,12 +1,13 @@
 """Reductions of whole dimensions of a tensor: which loops, lanes and partial results they take.
 
-All of it is decided by the sizes alone, so that the order of a sum is the same for every memory layout. Adjacent reduced
-dimensions are walked as one; where the strides do not allow that the input is first copied into a packed temporary.
-Few outputs of many elements each are reduced in pieces, whose partial results are reduced in turn.
+All of it is decided by the sizes alone, so that the order of a sum is the same for every memory layout. Adjacent
+reduced dimensions are walked as one; where the strides do not allow that the input is first copied into a packed
+temporary. Few outputs of many elements each are reduced in pieces, whose partial results are reduced in turn.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -78,6 +79,11 @@ def one_value(
     return Reducer((initial,), simple_combine(operation, initial.type), lambda value, point: (enter(value, point),))
 
 
+def sum_start(type: ElementType) -> Expression:
+    """What a sum begins with: -0 for floats, for 0 would turn a sum of nothing but -0 into +0."""
+    return constant(-0.0 if type.is_float else 0, type)
+
+
 def extreme_and_position(comparison: str, type: ElementType, enter: Callable[[Expression], Expression]) -> Reducer:
     """The reducer to the first NaN or else the first largest (``"gt"``) or smallest (``"lt"``) value, and its position.
 
@@ -86,6 +92,10 @@ def extreme_and_position(comparison: str, type: ElementType, enter: Callable[[Ex
     start = lowest(type) if comparison == "gt" else highest(type)
     combine = extreme_combine(comparison, type, U32)
     return Reducer((start, constant(0, U32)), combine, lambda value, point: (enter(value), point.position))
+
+
+Finish = Callable[[Sequence[Expression], tuple[Expression, ...]], Expression]
+"""What is stored, of the reduced values and the coordinates of the output."""
 
 
 class _Dimension(NamedTuple):
@@ -119,12 +129,13 @@ class Reduction:
     statements: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
 
-    def reduce(self, reducer: Reducer, finish: Callable[[Sequence[Expression]], Expression], output: Tensor) -> None:
-        """Adds the statements that store ``finish(reduced values)`` in every element of ``output``."""
+    def reduce(self, reducer: Reducer, output: Tensor, finish: Finish = lambda values, place: values[0]) -> None:
+        """Adds the statements that store ``finish(reduced values, coordinates)`` in every element of ``output``, cast
+        to its type."""
         if self.pieces is None:
             axes, folded = self._axes()
             values = self._fold_source(reducer, axes, folded, list(map(_optional_index, axes, folded)), None)
-            self._compute(axes, [Store(output, self._output_point(axes), finish(values))])
+            self._store(axes, output, finish, values)
             return
         partial_results = self._reduce_pieces(reducer, self.pieces)
         axes, _ = self._axes()
@@ -133,7 +144,7 @@ class Reduction:
         elements = tuple(load(partial, coordinates) for partial in partial_results)
         lanes = lanes_for(along) if self._is_contiguous(self.pieces.dimension) else 1
         values = _parts(Fold((along,), reducer.initial, elements, reducer.combine, None, lanes))
-        self._compute(axes, [Store(output, self._output_point(axes), finish(values))])
+        self._store(axes, output, finish, values)
 
     def place(self, coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
         """Where ``source`` has the element of the given coordinates."""
@@ -219,6 +230,12 @@ class Reduction:
                 position = position * dimension.size + coordinate
         return cast(position, U32)
 
+    def _store(
+        self, axes: Sequence[Axis | None], output: Tensor, finish: Finish, values: tuple[Expression, ...]
+    ) -> None:
+        place = self._output_point(axes)
+        self._compute(axes, [Store(output, place, cast(finish(values, place), output.type))])
+
     def _compute(self, axes: Iterable[Axis | None], stores: Sequence[Store]) -> None:
         self.statements.append(Compute(tuple(a for a in axes if a is not None), tuple(stores)))
 
@@ -278,7 +295,7 @@ def _pieces(dimensions: Sequence[_Dimension]) -> _Pieces | None:
 
 def _merges(tensor: Tensor, originals: Sequence[int]) -> bool:
     """Whether the strides let these adjacent dimensions be walked as one."""
-    pairs = zip(originals, originals[1:], strict=False)
+    pairs = itertools.pairwise(originals)
     return all(tensor.strides[a] == tensor.strides[b] * tensor.sizes[b] for a, b in pairs)
 
 

@@ -74,7 +74,7 @@ class WindowDimension(NamedTuple):
         return starts_inside and self.highest < self.size
 
     @property
-    def count(self) -> Expression:
+    def element_count(self) -> Expression:
         """The number of elements of the window inside the input."""
         inside = self.end - self.first
         return inside if self.is_never_empty else binary("max", inside, 0)
@@ -100,20 +100,20 @@ class Window(NamedTuple):
     def where(self) -> Expression | None:
         """Whether the taps are at an element of the input; None if they always are."""
         condition = both(d.is_inside for d in self.dimensions)
-        return None if isinstance(condition, Const) else condition
+        return None if isinstance(condition, Const) and condition.value else condition
 
     @property
-    def count(self) -> Expression:
+    def element_count(self) -> Expression:
         """The number of elements inside the input, a constant if that is the same for all windows."""
         count: Expression = constant(1, I64)
         for dimension in self.dimensions:
-            count = count * dimension.count
+            count = count * dimension.element_count
         return count
 
     @property
     def has_elements(self) -> Expression:
         """Whether any element is inside the input, a constant if that is certain."""
-        return both(d.count > 0 for d in self.dimensions if not d.is_never_empty)
+        return both(d.element_count > 0 for d in self.dimensions if not d.is_never_empty)
 
     @property
     def step(self) -> Expression:

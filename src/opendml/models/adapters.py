@@ -44,7 +44,11 @@ def available() -> list[Adapter]:
 
 
 def select(part: str = "") -> Adapter:
-    """The first adapter whose description or device contains `part`, in any letter case; UnknownAdapterError if none does."""
+    """The first adapter whose description or device contains `part`, in any letter case.
+
+    Raises:
+        UnknownAdapterError: there is none.
+    """
     for adapter in available():
         if part.casefold() in f"{adapter.device} {adapter.description}".casefold():
             return adapter

@@ -195,7 +195,7 @@ def _check_same_range(entries: list[BoundTensor], in_place: bool) -> BoundTensor
 
 
 def _same_layout(one: TensorDesc, other: TensorDesc) -> bool:
-    def layout(tensor: TensorDesc) -> list[tuple[int, int]]:
-        return [pair for pair in zip(tensor.sizes, tensor.effective_strides, strict=True) if pair[0] > 1]
-
-    return one.data_type.bits == other.data_type.bits and layout(one) == layout(other)
+    """Whether every element of one lies where the same element of the other does."""
+    strides = zip(one.sizes, one.effective_strides, other.effective_strides, strict=True)
+    same_type_and_sizes = one.data_type == other.data_type and one.sizes == other.sizes
+    return same_type_and_sizes and all(size == 1 or mine == its for size, mine, its in strides)

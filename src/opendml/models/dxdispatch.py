@@ -16,7 +16,7 @@ from opendml.enums import ExecutionFlags, TensorDataType
 from opendml.errors import DescriptorFormatError, ModelFormatError
 from opendml.models.files import IMAGE_SUFFIXES, Folders, require_pillow
 from opendml.models.initial_values import InitialValues, parse_initial_values
-from opendml.models.json_text import Node, parse, unknown_name
+from opendml.models.json_text import Node, is_remark, parse, unknown_name
 
 __all__ = [
     "DEFAULT_MEMORY_LIMIT",
@@ -173,7 +173,7 @@ def read_model(
 def parse_model(text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> Model:
     """A model from JSON text; otherwise as `read_model`."""
     root = parse(text)
-    root.members(known=("$schema", "resources", "dispatchables", "commands", *_remarks(root)))
+    root.members(known=("resources", "dispatchables", "commands"))
     resources = {
         name: _parse_resource(name, node, folders) for name, node in root.member("resources").members().items()
     }
@@ -206,11 +206,6 @@ class _Known:
         return self.resources[name]
 
 
-def _remarks(node: Node) -> list[str]:
-    """Members that are there for the reader only."""
-    return [name for name in node.members() if name in ("name", "comment", "description") or name[:1] in "$_/"]
-
-
 def _parse_resource(name: str, node: Node, folders: Folders) -> Resource:
     node.members(
         known=(
@@ -221,7 +216,6 @@ def _parse_resource(name: str, node: Node, folders: Folders) -> Resource:
             "sizeInBytes",
             "resampleSize",
             "resampleMode",
-            *_remarks(node),
         )
     )
     kind = node.optional("type")
@@ -260,12 +254,12 @@ def _parse_dispatchable(name: str, node: Node, resources: Mapping[str, Resource]
     members.pop(type_node.path.rpartition(".")[2], None)
     desc = members.pop("Desc", None) or members.pop("desc", None)
     if desc is not None:
-        extra = next((member for member in members if member not in _remarks(node)), None)
+        extra = next((member for member in members if not is_remark(member)), None)
         if extra is not None:
             node.fail(unknown_name("member", extra, ("type", "desc", *_DISPATCHABLE_MEMBERS)))
         fields, desc_path = desc.value, desc.path
     else:
-        fields, desc_path = {member: members[member].value for member in members}, node.path
+        fields, desc_path = {member: members[member].value for member in members if not is_remark(member)}, node.path
     flags = own.get("executionFlags")
     return Dispatchable(
         name,
@@ -344,7 +338,7 @@ def _parse_command(node: Node, known: _Known) -> Command:
 
 
 def _parse_dispatch(node: Node, known: _Known) -> DispatchCommand:
-    members = node.members(known=("type", "dispatchable", "bindings", "threadGroupCount", *_remarks(node)))
+    members = node.members(known=("type", "dispatchable", "bindings", "threadGroupCount"))
     name = node.member("dispatchable")
     if name.text() not in known.dispatchables:
         name.fail(unknown_name("dispatchable", name.text(), known.dispatchables))
@@ -355,7 +349,7 @@ def _parse_dispatch(node: Node, known: _Known) -> DispatchCommand:
 
 
 def _parse_print(node: Node, known: _Known) -> PrintCommand:
-    members = node.members(known=("type", "resource", "verbose", *_remarks(node)))
+    members = node.members(known=("type", "resource", "verbose"))
     resource = known.resource(node.member("resource"))
     if resource.data_type is None:
         members["resource"].fail("a list of mixed types cannot be printed: it has no data type")
@@ -363,7 +357,7 @@ def _parse_print(node: Node, known: _Known) -> PrintCommand:
 
 
 def _parse_write_file(node: Node, known: _Known) -> WriteFileCommand:
-    members = node.members(known=("type", "resource", "targetPath", "dimensions", *_remarks(node)))
+    members = node.members(known=("type", "resource", "targetPath", "dimensions"))
     resource = known.resource(node.member("resource"))
     target = node.member("targetPath")
     path = known.folders.target(target)

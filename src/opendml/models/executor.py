@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import numpy as np
 
-from opendml.errors import InvalidDescriptorError, ModelFormatError
+from opendml.errors import BindingError, InvalidDescriptorError, ModelFormatError
 from opendml.models.bindings import BoundTensor, DispatchBindings, bind_dispatch, bind_initialization
 from opendml.models.checking import invalid_operator
 from opendml.models.dxdispatch import DispatchCommand, Model, PrintCommand, Resource, WriteFileCommand
 from opendml.models.files import IMAGE_SUFFIXES, write_atomically, write_image, write_numpy
-from opendml.models.printing import format_elements, format_elements_verbose
+from opendml.models.printing import format_elements, format_elements_verbose, printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,11 +85,10 @@ class Executor:
         self._progress = progress
         operators = {name: self._create_operator(device, name) for name in model.dispatchables}
         initial = {name: bind_initialization(model, entry) for name, entry in model.dispatchables.items()}
-        self._bindings = [
-            bind_dispatch(model, model.dispatchables[command.dispatchable], command.bindings, command.path)
-            if isinstance(command, DispatchCommand)
-            else None
+        dispatches = [
+            (command, bind_dispatch(model, model.dispatchables[command.dispatchable], command.bindings, command.path))
             for command in model.commands
+            if isinstance(command, DispatchCommand)
         ]
         self._buffers = {name: _allocate(resource) for name, resource in model.resources.items()}
         self._views: dict[tuple[str, int, int, str], NDArray[Any]] = {}
@@ -97,6 +96,7 @@ class Executor:
         self._owned: dict[str, dict[str, NDArray[Any]]] = {}
         for name, operator in operators.items():
             self._initialize(device, name, operator, initial[name])
+        self._binders = {command.path: self._binder(command, bindings) for command, bindings in dispatches}
 
     def run(self) -> None:
         """Execute the commands in order. Resources keep what is written into them from one command to the next.
@@ -136,20 +136,25 @@ class Executor:
         self._programs[name] = device.compile(operator)
         self._owned[name] = {bound.name: self._view(bound).copy() for bound in bindings.inputs if bound is not None}
         if self.options.timing_verbosity >= 1:
-            self._line(f"Initialize '{name}': {(time.perf_counter() - start) * 1000:.4f} ms")
+            self._line(f"Initialize '{printable(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
 
-    def _dispatch(self, index: int, command: DispatchCommand) -> None:
-        bindings = self._bindings[index]
-        assert bindings is not None
-        owned = self._owned[command.dispatchable]
+    def _binder(self, command: DispatchCommand, bindings: DispatchBindings) -> Callable[[], Callable[[], object]]:
+        """What binds the arrays of a command to its program; tried once."""
+        program, owned = self._programs[command.dispatchable], self._owned[command.dispatchable]
         names = [name for name, _ in self.model.dispatchables[command.dispatchable].operator.inputs()]
         inputs = [
-            self._view(bound) if bound is not None else owned.get(name)
+            owned.get(name) if bound is None else self._view(bound)
             for name, bound in zip(names, bindings.inputs, strict=True)
         ]
         outputs = [None if bound is None else self._view(bound) for bound in bindings.outputs]
-        program = self._programs[command.dispatchable]
-        samples = array("d", self._samples(command.dispatchable, lambda: program.bind(inputs, outputs)))
+        try:
+            program.bind(inputs, outputs)
+        except BindingError as error:
+            raise ModelFormatError(f"{command.path}.bindings", str(error)) from error
+        return lambda: program.bind(inputs, outputs)  # type: ignore[no-any-return]
+
+    def _dispatch(self, index: int, command: DispatchCommand) -> None:
+        samples = array("d", self._samples(command.dispatchable, self._binders[command.path]))
         for line in _timing_lines(command.dispatchable, samples, self.options):
             self._line(line)
 
@@ -174,14 +179,17 @@ class Executor:
             if self._progress is not None and end - reported > 0.1:
                 reported = end
                 limit = options.milliseconds_to_run
-                self._progress(name, (completed + 1) / iterations if limit is None else elapsed / max(limit, 1))
+                done = (completed + 1) / iterations if limit is None else elapsed / max(limit, 1)
+                self._progress(name, min(done, 1.0))
             if pause:
                 time.sleep(pause)
+        if self._progress is not None and reported > started:
+            self._progress(name, 1.0)
 
     def _print(self, index: int, command: PrintCommand) -> None:
         values = self.contents(command.resource)
         write = self._output.write
-        write(f"Resource '{command.resource}':{chr(10) if command.verbose else ' '}")
+        write(f"Resource '{printable(command.resource)}':{chr(10) if command.verbose else ' '}")
         for piece in (format_elements_verbose if command.verbose else format_elements)(values):
             write(piece)
         self._line("")
@@ -205,7 +213,7 @@ class Executor:
             raise ModelFormatError(
                 f"{command.path}.targetPath", f"cannot write {target.name!r}: {error.strerror or error}"
             ) from error
-        self._line(f"Resource '{command.resource}' written to '{target}'")
+        self._line(f"Resource '{printable(command.resource)}' written to '{printable(str(target))}'")
 
     def _view(self, bound: BoundTensor) -> NDArray[Any]:
         """A tensor's bytes as a flat array of its data type. The same bytes always give the same array."""
@@ -248,6 +256,7 @@ class Statistics:
 def _timing_lines(name: str, samples: array[float], options: RunOptions) -> Iterator[str]:
     if not samples:
         return
+    name = printable(name)
     cold = min(len(samples) - 1, options.warmup_samples)
     hot = Statistics.of(samples[cold:])
     if options.timing_verbosity == 0:

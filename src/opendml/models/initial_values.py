@@ -232,14 +232,16 @@ def _parse_array(node: Node, data_type: TensorDataType) -> ArrayValues:
     dtype = data_type.dtype
     values = node.value
     kinds = set(map(type, values))
-    if dtype.kind != "f" and kinds == {int}:
+    if dtype.kind == "f":
+        # The common case at once; what is not plain is converted, or complained about, one by one.
+        if kinds == {float}:
+            rounded = _rounded(np.array(values, np.float64), data_type)
+            if np.isfinite(rounded).all():
+                return ArrayValues(data_type, rounded.tobytes())
+    elif kinds == {int}:
         limits = np.iinfo(dtype)
         if limits.min <= min(values) and max(values) <= limits.max:
             return ArrayValues(data_type, np.array(values, dtype).tobytes())
-    elif kinds == {float}:
-        rounded = _rounded(np.array(values, np.float64), data_type)
-        if np.isfinite(rounded).all():
-            return ArrayValues(data_type, rounded.tobytes())
     return ArrayValues(data_type, b"".join(_parse_number(value, data_type).tobytes() for value in node.elements()))
 
 

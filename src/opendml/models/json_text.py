@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from opendml.errors import ModelFormatError
 
-__all__ = ["Node", "member_path", "parse"]
+__all__ = ["Node", "is_remark", "member_path", "parse", "unknown_name"]
 
 
 def parse(text: str) -> Node:
@@ -41,7 +41,7 @@ def parse(text: str) -> Node:
     try:
         value = json.loads(plain, object_pairs_hook=build_object, parse_float=_real_number)
     except json.JSONDecodeError as error:
-        raise _malformed(text, error.pos, error.msg) from None
+        raise _malformed(text, error.pos, error.msg[:1].lower() + error.msg[1:]) from None
     except _NumberOutOfRangeError as error:
         raise _malformed(text, plain.find(error.digits), "a number is outside the range of double precision") from None
     except RecursionError:
@@ -76,12 +76,12 @@ class Node:
         return isinstance(self.value, dict) and name in self.value
 
     def members(self, known: Collection[str] | None = None) -> dict[str, Node]:
-        """The members of an object; names outside `known`, where it is given, are errors."""
+        """The members of an object; names outside `known`, where it is given, are errors unless they are remarks."""
         if not isinstance(self.value, dict):
             self.expected("an object")
         if known is not None:
             for name in self.value:
-                if name not in known:
+                if name not in known and not is_remark(name):
                     self.fail(unknown_name("member", name, known))
         return {name: Node(value, member_path(self.path, name)) for name, value in self.value.items()}
 
@@ -125,6 +125,11 @@ class Node:
         if not minimum <= self.value < 1 << bits:
             self.fail(f"{_describe(self.value)} is outside {minimum} to {(1 << bits) - 1}")
         return self.value
+
+
+def is_remark(name: str) -> bool:
+    """Whether a member is there for the reader only: ``$schema``, ``comment``, ``// anything``."""
+    return name in ("comment", "description", "name") or name[:1] in ("$", "_", "/")
 
 
 def member_path(path: str, name: str) -> str:
@@ -211,7 +216,6 @@ def _malformed(text: str, position: int, message: str) -> ModelFormatError:
     column = position - (text.rfind("\n", 0, position) + 1) + 1
     snippet = text[position : position + 40].split("\n", 1)[0].strip()
     near = f" at {snippet!r}" if snippet else " at the end of the line" if position < len(text) else " at the end"
-    message = message[:1].lower() + message[1:]
     return ModelFormatError("", f"malformed JSON, line {line}, column {column}: {message}{near}")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from opendml.data_types import FLOATS_AND_32_BIT, FLOATS_AND_32_TO_64_BIT
+from opendml.definition import tensor, widen
 from opendml.descriptors import Operator, at, boolean, enumeration, levels, tensor_input, tensor_output, uint
 from opendml.enums import AxisDirection, OperatorType
+from opendml.expression.ir import Definition, Scan, Store, Variable, binary, cast, constant, grid, index, load
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
@@ -22,6 +24,8 @@ class Cumulative(Operator):
     axis_direction: AxisDirection = enumeration(AxisDirection)
 
     in_place = True
+    operation: ClassVar[str]
+    initial: ClassVar[int]
 
     @property
     def is_exclusive(self) -> bool:
@@ -35,11 +39,31 @@ class Cumulative(Operator):
         rules.same_sizes("input_tensor", "output_tensor")
         rules.axis_in_range("axis", "input_tensor")
 
+    def define(self) -> Definition:
+        """A scan along the axis; the tally of float16 values is kept in float32."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        axes = grid(target.sizes)
+        along = axes[self.axis]
+        others = tuple(axis for axis in axes if axis is not along)
+        is_increasing = self.axis_direction is AxisDirection.INCREASING
+        position = index(along) if is_increasing else along.size - 1 - index(along)
+        place = tuple(position if axis is along else index(axis) for axis in axes)
+        element = widen(load(source, place))
+        tally = Variable("tally", element.type)
+        following = binary(self.operation, tally, element)
+        written = Store(target, place, cast(tally if self.is_exclusive else following, target.type))
+        initial = constant(self.initial, tally.type)
+        return Definition((source,), (target,), (Scan(others, along, (tally,), (initial,), (following,), (written,)),))
+
 
 class CumulativeSummation(Cumulative, type=OperatorType.CUMULATIVE_SUMMATION, since="2_1"):
     """Running sum along one axis, inclusive or exclusive, in either direction."""
 
     has_exclusive_sum: bool = boolean()
+
+    operation = "add"
+    initial = 0
 
     support = levels(
         at("5_0", (1, 8), FLOATS_AND_32_TO_64_BIT),
@@ -57,6 +81,9 @@ class CumulativeProduct(Cumulative, type=OperatorType.CUMULATIVE_PRODUCT, since=
     """Running product along one axis, inclusive or exclusive, in either direction."""
 
     has_exclusive_product: bool = boolean()
+
+    operation = "mul"
+    initial = 1
 
     support = levels(
         at("5_0", (1, 8), FLOATS_AND_32_TO_64_BIT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from opendml.data_types import (
@@ -13,6 +14,7 @@ from opendml.data_types import (
     FLOATS_AND_32_TO_64_BIT,
     UP_TO_32_BIT,
 )
+from opendml.definition import ELEMENT_TYPE_OF, converted, every_element, scalar, tensor, widen
 from opendml.descriptors import (
     Operator,
     at,
@@ -26,12 +28,16 @@ from opendml.descriptors import (
     tensor_output,
 )
 from opendml.enums import OperatorType, TensorDataType
+from opendml.expression.ir import F16, F32, F64, Definition, ElementType, Expression, cast, load, select
+from opendml.expression.mathematics import narrow_to_f16
 from opendml.operators.activation import FUSABLE
 
 if TYPE_CHECKING:
     from opendml.fields import ScalarUnion, ScaleBias
     from opendml.rules import Rules
     from opendml.tensor import TensorDesc
+
+Function = Callable[[Expression], Expression]
 
 
 class ElementWise(Operator):
@@ -61,6 +67,12 @@ class ElementWiseIdentity(ElementWise, type=OperatorType.ELEMENT_WISE_IDENTITY, 
         at("1_0", (4, 5), FLOATS),
     )
 
+    def define(self) -> Definition:
+        """A copy, bit for bit, or ``x * Scale + Bias``."""
+        factors = self.scale_bias
+        scale: Function = (lambda x: x) if factors is None else (lambda x: scaled(widen(x), factors))
+        return _map(self.input_tensor, self.output_tensor, scale)
+
 
 class ElementWiseAdd(ElementWise, type=OperatorType.ELEMENT_WISE_ADD, since="1_0"):
     """Adds two tensors element by element."""
@@ -76,6 +88,10 @@ class ElementWiseAdd(ElementWise, type=OperatorType.ELEMENT_WISE_ADD, since="1_0
         at("2_1", (4, 5), FLOATS_AND_32_BIT),
         at("1_0", (4, 5), FLOATS),
     )
+
+    def define(self) -> Definition:
+        """The sum, rounded once; integers wrap."""
+        return _sum(self, lambda total: total)
 
 
 class ElementWiseAdd1(ElementWise, type=OperatorType.ELEMENT_WISE_ADD1, since="2_0"):
@@ -105,6 +121,11 @@ class ElementWiseClip(ElementWise, type=OperatorType.ELEMENT_WISE_CLIP, since="1
         at("1_0", (4, 4), FLOATS),
     )
 
+    def define(self) -> Definition:
+        """``max(Min, min(x, Max))`` with limits converted to the tensor's type."""
+        type = ELEMENT_TYPE_OF[self.output_tensor.data_type]
+        return _clip(self, converted(self.min, type), converted(self.max, type))
+
 
 class ElementWiseClip1(ElementWise, type=OperatorType.ELEMENT_WISE_CLIP1, since="5_0"):
     """Clamps each element to the closed interval [Min, Max], limits given in the data type of the tensor."""
@@ -122,6 +143,11 @@ class ElementWiseClip1(ElementWise, type=OperatorType.ELEMENT_WISE_CLIP1, since=
         """The limits have the tensors' type."""
         super().check(rules)
         rules.is_data_type_of("min_max_data_type", "output_tensor")
+
+    def define(self) -> Definition:
+        """As CLIP, with limits of the tensor's own type."""
+        type = ELEMENT_TYPE_OF[self.output_tensor.data_type]
+        return _clip(self, scalar(self.min, type), scalar(self.max, type))
 
 
 class Cast(Operator, type=OperatorType.CAST, since="1_0"):
@@ -141,3 +167,55 @@ class Cast(Operator, type=OperatorType.CAST, since="1_0"):
         """Any two data types, the same sizes."""
         rules.same_rank("input_tensor", "output_tensor")
         rules.same_sizes("input_tensor", "output_tensor")
+
+    def define(self) -> Definition:
+        """Every element by the rules of the grammar's ``Cast``, rounded once."""
+        type = ELEMENT_TYPE_OF[self.output_tensor.data_type]
+        return _map(self.input_tensor, self.output_tensor, lambda x: _converted_element(x, type))
+
+
+def scaled(x: Expression, factors: ScaleBias | None) -> Expression:
+    """``x * Scale + Bias``, a multiplication and an addition; float16 must have been widened before.
+
+    Integers are computed in float64 and converted back as ``Cast`` does; 1 and 0 leave them as they are, exactly.
+    """
+    if factors is None or (x.type.is_integer and factors == (1, 0)):
+        return x
+    if x.type.is_integer:
+        return cast(cast(x, F64) * factors.scale + factors.bias, x.type)
+    return x * factors.scale + factors.bias
+
+
+def _map(input_desc: TensorDesc, output_desc: TensorDesc, function: Function) -> Definition:
+    """``output[i] = function(input[i])`` for every element."""
+    source, target = tensor("InputTensor", input_desc, "input"), tensor("OutputTensor", output_desc, "output")
+    statement = every_element(target, lambda i: cast(function(load(source, i)), target.type))
+    return Definition((source,), (target,), (statement,))
+
+
+def _sum(desc: ElementWiseAdd | ElementWiseAdd1, function: Function) -> Definition:
+    a = tensor("ATensor", desc.a_tensor, "input")
+    b = tensor("BTensor", desc.b_tensor, "input")
+    target = tensor("OutputTensor", desc.output_tensor, "output")
+    statement = every_element(target, lambda i: cast(function(widen(load(a, i)) + widen(load(b, i))), target.type))
+    return Definition((a, b), (target,), (statement,))
+
+
+def _clip(desc: ElementWiseClip | ElementWiseClip1, low: Expression, high: Expression) -> Definition:
+    """NaN stays NaN, a limit that is NaN is none, and ``low`` prevails where it exceeds ``high``."""
+
+    def clipped(element: Expression) -> Expression:
+        x = scaled(widen(element), desc.scale_bias)
+        below = select(x > widen(high), widen(high), x)
+        return select(below < widen(low), widen(low), below)
+
+    return _map(desc.input_tensor, desc.output_tensor, clipped)
+
+
+def _converted_element(x: Expression, type: ElementType) -> Expression:
+    """float16 goes through float32, which is exact on the way up; from float64 down it is rounded by hand, once."""
+    if x.type is type:
+        return x
+    if type is F16:
+        return narrow_to_f16(x) if x.type is F64 else cast(cast(x, F32), F16)
+    return cast(widen(x), type)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opendml.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
+from opendml.definition import every_element, tensor
 from opendml.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
 from opendml.enums import OperatorType
+from opendml.expression.ir import I64, Definition, Expression, binary, cast, clamp_index, constant, load, select
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
@@ -58,3 +60,33 @@ class Gather(Operator, type=OperatorType.GATHER, since="1_0"):
         if rules.require(set(gathered[:surplus]) <= {1}, "input_tensor.sizes", must, gathered):
             expected = (*(1,) * (rank - len(gathered)), *gathered[surplus:])
             rules.sizes_are("output_tensor", expected, "by the sizes of InputTensor and IndicesTensor")
+
+    def define(self) -> Definition:
+        """One copy whose coordinate along the axis is read from the indices."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        chosen = tensor("IndicesTensor", self.indices_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        rank, axis, index_dimensions = len(target.sizes), self.axis, self.index_dimensions
+
+        def value(o: tuple[Expression, ...]) -> Expression:
+            # The output has the input's dimensions with those of the indices in place of the axis, aligned right;
+            # the leading ones that find no room are of size 1.
+            zeros = (constant(0, I64),) * rank
+            gathered = (*zeros, *o)[-(rank - 1 + index_dimensions) :] if rank + index_dimensions > 1 else ()
+            before, rest = gathered[:axis], gathered[axis:]
+            at = (*zeros[index_dimensions:], *rest[:index_dimensions])
+            position = element_index(load(chosen, at), source.sizes[axis])
+            return load(source, (*before, position, *rest[index_dimensions:]))
+
+        return Definition((source, chosen), (target,), (every_element(target, value),))
+
+
+def element_index(value: Expression, size: int) -> Expression:
+    """An element of an index tensor as a coordinate in ``range(size)``.
+
+    Negative ones count from the end; what is still outside is moved to the nearest end, so nothing stray is read.
+    """
+    if value.type.kind == "uint":
+        return cast(binary("min", value, size - 1), I64)
+    position = cast(value, I64)
+    return clamp_index(select(position < 0, position + size, position), size)

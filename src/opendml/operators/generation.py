@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opendml.data_types import ALL, ALL_BUT_FLOAT64, UP_TO_32_BIT
+from opendml.definition import every_element, scalar, tensor, widen
 from opendml.descriptors import Operator, at, enumeration, levels, scalar_union, tensor_output
 from opendml.enums import OperatorType, TensorDataType
+from opendml.expression.ir import I32, I64, Definition, Expression, cast, constant, packed_strides
 
 if TYPE_CHECKING:
     from opendml.fields import ScalarUnion
@@ -32,6 +34,12 @@ class FillValueConstant(Operator, type=OperatorType.FILL_VALUE_CONSTANT, since="
         """The value has the output's type."""
         rules.is_data_type_of("value_data_type", "output_tensor")
 
+    def define(self) -> Definition:
+        """The bits of Value in every element."""
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        value = scalar(self.value, target.type)
+        return Definition((), (target,), (every_element(target, lambda _: value),))
+
 
 class FillValueSequence(Operator, type=OperatorType.FILL_VALUE_SEQUENCE, since="2_1"):
     """Writes an arithmetic sequence (start, step) to the output in element order."""
@@ -51,3 +59,19 @@ class FillValueSequence(Operator, type=OperatorType.FILL_VALUE_SEQUENCE, since="
     def check(self, rules: Rules) -> None:
         """The values have the output's type."""
         rules.is_data_type_of("value_data_type", "output_tensor")
+
+    def define(self) -> Definition:
+        """``i * ValueDelta + ValueStart`` for element number i in logical order, in the computation type."""
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        start, delta = widen(scalar(self.value_start, target.type)), widen(scalar(self.value_delta, target.type))
+
+        def value(o: tuple[Expression, ...]) -> Expression:
+            number: Expression = constant(0, I64)
+            for i, stride in zip(o, packed_strides(target.sizes), strict=True):
+                number = number + i * stride
+            # 32-bit integers become floats faster than 64-bit ones, and as exactly.
+            if start.type.is_float and self.output_tensor.element_count <= 1 << 31:
+                number = cast(number, I32)
+            return cast(cast(number, start.type) * delta + start, target.type)
+
+        return Definition((), (target,), (every_element(target, value),))

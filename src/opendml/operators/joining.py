@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opendml.data_types import ALL, FLOATS_AND_16_TO_32_BIT, UP_TO_32_BIT
+from opendml.definition import tensor
 from opendml.descriptors import (
     Operator,
     at,
@@ -17,6 +19,7 @@ from opendml.descriptors import (
     uint,
 )
 from opendml.enums import OperatorType
+from opendml.expression.ir import Compute, Definition, Expression, Store, grid, indices, load
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
@@ -43,6 +46,18 @@ class Split(Operator, type=OperatorType.SPLIT, since="1_0"):
         rules.at_least("output_count", 1)
         check_pieces(rules, whole="input_tensor", pieces="output_tensors")
 
+    def define(self) -> Definition:
+        """One copy an output, each from where the one before it ended."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        targets = tuple(tensor(name, desc, "output") for name, desc in self.outputs() if desc is not None)
+        copies, start = [], 0
+        for target in targets:
+            axes = grid(target.sizes)
+            value = load(source, _moved(indices(axes), self.axis, start))
+            copies.append(Compute(axes, (Store(target, indices(axes), value),)))
+            start += target.sizes[self.axis]
+        return Definition((source,), targets, tuple(copies))
+
 
 class Join(Operator, type=OperatorType.JOIN, since="1_0"):
     """Concatenates several tensors along one axis."""
@@ -64,6 +79,18 @@ class Join(Operator, type=OperatorType.JOIN, since="1_0"):
         rules.at_least("input_count", 1)
         check_pieces(rules, whole="output_tensor", pieces="input_tensors")
 
+    def define(self) -> Definition:
+        """One copy an input, each to where the one before it ended."""
+        sources = tuple(tensor(name, desc, "input") for name, desc in self.inputs() if desc is not None)
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        copies, start = [], 0
+        for source in sources:
+            axes = grid(source.sizes)
+            place = _moved(indices(axes), self.axis, start)
+            copies.append(Compute(axes, (Store(target, place, load(source, indices(axes))),)))
+            start += source.sizes[self.axis]
+        return Definition(sources, (target,), tuple(copies))
+
 
 def check_pieces(rules: Rules, whole: str, pieces: str) -> None:
     """Pieces have the sizes of the whole, except along Axis, where they add up to it."""
@@ -82,3 +109,7 @@ def check_pieces(rules: Rules, whole: str, pieces: str) -> None:
         total = sum(piece.sizes[axis] for _, piece in rules.tensors(pieces))
         must = f"must have Sizes[{axis}] that add up to {whole_name}.Sizes[{axis}] = {sizes[axis]}"
         rules.require(total == sizes[axis], pieces, must, total)
+
+
+def _moved(coordinates: Sequence[Expression], axis: int, distance: int) -> tuple[Expression, ...]:
+    return tuple(i + distance if d == axis else i for d, i in enumerate(coordinates))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from opendml.data_types import ALL, ALL_BUT_FLOAT64, FLOATS, UP_TO_32_BIT
+from opendml.definition import ELEMENT_TYPE_OF, converted, every_element, scalar, tensor
 from opendml.descriptors import (
     Operator,
     at,
@@ -18,6 +20,22 @@ from opendml.descriptors import (
     uint_array,
 )
 from opendml.enums import OperatorType, PaddingMode, TensorDataType
+from opendml.expression.ir import (
+    I64,
+    Compute,
+    Definition,
+    Expression,
+    Store,
+    both,
+    constant,
+    grid,
+    in_range,
+    index,
+    indices,
+    load,
+    select,
+)
+from opendml.tensor import MAXIMUM_UINT
 
 if TYPE_CHECKING:
     from opendml.fields import ScalarUnion
@@ -47,6 +65,10 @@ class Padding(Operator, type=OperatorType.PADDING, since="1_0"):
         """As ``check_padding``."""
         check_padding(rules)
 
+    def define(self) -> Definition:
+        """One map over the output; PaddingValue is converted to the tensor's type."""
+        return _padded(self, converted(self.padding_value, ELEMENT_TYPE_OF[self.output_tensor.data_type]))
+
 
 class Padding1(Operator, type=OperatorType.PADDING1, since="5_0"):
     """Padding whose constant value has its own, exact data type."""
@@ -66,6 +88,10 @@ class Padding1(Operator, type=OperatorType.PADDING1, since="5_0"):
         """As ``check_padding``; the value has the tensors' type, whatever the mode."""
         check_padding(rules)
         rules.is_data_type_of("padding_value_data_type", "output_tensor")
+
+    def define(self) -> Definition:
+        """As PADDING, with the bits of PaddingValue."""
+        return _padded(self, scalar(self.padding_value, ELEMENT_TYPE_OF[self.output_tensor.data_type]))
 
 
 def check_padding(rules: Rules) -> None:
@@ -107,3 +133,73 @@ class Tile(Operator, type=OperatorType.TILE, since="1_0"):
         if rules.aligned("input_tensor", "repeats") and rules.ready("output_tensor"):
             sizes = [size * count for size, count in zip(self.input_tensor.sizes, self.repeats, strict=True)]
             rules.sizes_are("output_tensor", sizes, "InputSize * Repeats")
+
+    def define(self) -> Definition:
+        """One copy with two axes a dimension, the repetition and the element in it."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        copies, elements = grid(self.repeats, "abcdefgh"), grid(source.sizes)
+        axes = tuple(axis for pair in zip(copies, elements, strict=True) for axis in pair)
+        place = tuple(index(r) * i.size + index(i) for r, i in zip(copies, elements, strict=True))
+        copy = Compute(axes, (Store(target, place, load(source, indices(elements))),))
+        return Definition((source,), (target,), (copy,))
+
+
+def _padded(desc: Padding | Padding1, value: Expression) -> Definition:
+    """One map over the output; ``value`` fills what is outside in mode CONSTANT."""
+    source = tensor("InputTensor", desc.input_tensor, "input")
+    target = tensor("OutputTensor", desc.output_tensor, "output")
+    dimensions = tuple(zip(source.sizes, desc.start_padding, desc.end_padding, strict=True))
+
+    def constant_outside(o: tuple[Expression, ...]) -> Expression:
+        place = [i - start for i, (_, start, _) in zip(o, dimensions, strict=True)]
+        inside = both(
+            in_range(i, size) for i, (size, start, end) in zip(place, dimensions, strict=True) if start or end
+        )
+        return select(inside, load(source, place), value)
+
+    def repeated(o: tuple[Expression, ...]) -> Expression:
+        return load(source, [_source(desc.padding_mode, i, *each) for i, each in zip(o, dimensions, strict=True)])
+
+    element = constant_outside if desc.padding_mode is PaddingMode.CONSTANT else repeated
+    return Definition((source,), (target,), (every_element(target, element),))
+
+
+def _source(mode: PaddingMode, position: Expression, size: int, start: int, end: int) -> Expression:
+    """The input's coordinate for an output's ``position`` along a dimension.
+
+    Paddings within one period are selects of affine pieces, which the code generator takes apart into loops.
+    """
+    if size == 1:
+        return constant(0, I64)
+    inside = position - start
+    before, after, reach = _BESIDE[mode](inside, size)
+    if max(start, end) > reach:
+        period = _PERIODS[mode](size)
+        return _periodic(position + -start % period, size, period)
+    within = select(inside >= size, after, inside) if end else inside
+    return select(inside < 0, before, within) if start else within
+
+
+# Where a coordinate before and one after the input reads, and how far outside that holds.
+_BESIDE: Final[dict[PaddingMode, Callable[[Expression, int], tuple[Expression, Expression, int]]]] = {
+    PaddingMode.EDGE: lambda i, size: (constant(0, I64), constant(size - 1, I64), MAXIMUM_UINT),
+    PaddingMode.REFLECTION: lambda i, size: (0 - i, 2 * (size - 1) - i, size - 1),
+    PaddingMode.SYMMETRIC: lambda i, size: (-1 - i, 2 * size - 1 - i, size),
+    PaddingMode.WRAP: lambda i, size: (i + size, i - size, size),
+}
+
+_PERIODS: Final[dict[PaddingMode, Callable[[int], int]]] = {
+    PaddingMode.REFLECTION: lambda size: 2 * (size - 1),
+    PaddingMode.SYMMETRIC: lambda size: 2 * size,
+    PaddingMode.WRAP: lambda size: size,
+}
+
+
+def _periodic(position: Expression, size: int, period: int) -> Expression:
+    """The coordinate in an input repeated with ``period``, mirrored in the second half of a longer period."""
+    phase = position % period
+    if period == size:
+        return phase
+    mirrored = (2 * size - 1 if period == 2 * size else period) - phase
+    return select(phase < size, phase, mirrored)

@@ -5,15 +5,42 @@ Tensors are {N, C, H, W} or {N, C, D, H, W}; window arrays have one entry a spat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from opendml.data_types import ALL_BUT_FLOAT64, FLOATS, FLOATS_AND_BYTES, UINT32_ONLY, UINT32_OR_64
+from opendml.definition import every_element, tensor, widen
 from opendml.descriptors import Operator, at, boolean, count_of, levels, tensor_input, tensor_output, uint, uint_array
 from opendml.enums import OperatorType
+from opendml.expression.folds import extreme_of, extreme_with_position, lowest, sum_of
+from opendml.expression.ir import (
+    I64,
+    U32,
+    Axis,
+    Compute,
+    Definition,
+    Expression,
+    Scatter,
+    Store,
+    cast,
+    constant,
+    grid,
+    indices,
+    load,
+    packed_strides,
+    select,
+    unary,
+)
+from opendml.expression.mathematics import power_integer, root
+from opendml.expression.windows import Window, sliding_window
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
     from opendml.tensor import TensorDesc
+
+NO_POSITION: Final = 2**32 - 1
+"""The index given for a window that has no element inside the input; no element of any tensor has it."""
 
 
 class Pooling(Operator):
@@ -36,6 +63,32 @@ class Pooling(Operator):
         """The steps between neighbouring elements of the window: 1 for the versions without dilations."""
         dilations: tuple[int, ...] | None = getattr(self, "dilations", None)
         return (1,) * len(self.window_size) if dilations is None else dilations
+
+    def window(self, output: Sequence[Axis]) -> Window:
+        """The window of the output's element at the coordinates ``output``."""
+        return sliding_window(
+            output,
+            self.input_tensor.sizes,
+            self.window_size,
+            self.strides,
+            self.window_dilations,
+            self.start_padding,
+        )
+
+    def pooled(self, window: Window, element: Expression) -> Expression:
+        """The value of a window whose elements are ``element``, for poolings with one output."""
+        raise TypeError(type(self).__name__)
+
+    def define(self) -> Definition:
+        """One fold over the window for every element of the output."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        output = tensor("OutputTensor", self.output_tensor, "output")
+        axes = grid(output.sizes)
+        window = self.window(axes)
+        value = self.pooled(window, widen(load(source, window.coordinates)))
+        return Definition(
+            (source,), (output,), (Compute(axes, (Store(output, indices(axes), cast(value, output.type)),)),)
+        )
 
     def check(self, rules: Rules) -> None:
         """The output is as large as the windows that fit, rounded down or up."""
@@ -87,6 +140,10 @@ class MaxPooling(Pooling, type=OperatorType.MAX_POOLING, since="1_0"):
         at("1_0", (4, 5), FLOATS),
     )
 
+    def pooled(self, window: Window, element: Expression) -> Expression:
+        """The first NaN, else the first largest element; the lowest value of the type if there is none."""
+        return extreme_of("gt", window.taps, element, window.where)
+
 
 class MaxPooling1(MaxPooling, type=OperatorType.MAX_POOLING1, since="2_0"):
     """Max pooling that can also return where each maximum was found.
@@ -102,6 +159,34 @@ class MaxPooling1(MaxPooling, type=OperatorType.MAX_POOLING1, since="2_0"):
         at("3_0", (4, 5), FLOATS_AND_BYTES, output_indices_tensor=UINT32_ONLY),
         at("2_0", (4, 5), FLOATS, output_indices_tensor=UINT32_ONLY),
     )
+
+    def define(self) -> Definition:
+        """As MAX_POOLING; with indices one fold of both."""
+        if self.output_indices_tensor is None:
+            plain = super().define()
+            return Definition(plain.inputs, (*plain.outputs, None), plain.statements)
+        source = tensor("InputTensor", self.input_tensor, "input")
+        output = tensor("OutputTensor", self.output_tensor, "output")
+        positions = tensor("OutputIndicesTensor", self.output_indices_tensor, "output")
+        axes = grid(output.sizes)
+        window = self.window(axes)
+        value, position = self._largest_and_position(window, widen(load(source, window.coordinates)))
+        stores = (
+            Store(output, indices(axes), cast(value, output.type)),
+            Store(positions, indices(axes), cast(position, positions.type)),
+        )
+        return Definition((source,), (output, positions), (Compute(axes, stores),))
+
+    def _largest_and_position(self, window: Window, element: Expression) -> tuple[Expression, Expression]:
+        """The value and its flat position, computed modulo 2**32 (no tensor has more elements).
+
+        The fold carries the step from the start of the window: it is the same for all windows, and begins as that of
+        the first element inside the input, which stands as long as no element is above the lowest value.
+        """
+        start = (lowest(element.type), cast(window.first_step, U32))
+        value, step = extreme_with_position("gt", window.taps, element, cast(window.step, U32), start, window.where)
+        position = cast(window.start(self.input_tensor.sizes[1]), U32) + step
+        return value, select(window.has_elements, position, NO_POSITION)
 
     def check(self, rules: Rules) -> None:
         """Indices have the sizes of the output."""
@@ -132,6 +217,12 @@ class AveragePooling(Pooling, type=OperatorType.AVERAGE_POOLING, since="1_0"):
 
     support = levels(at("1_0", (4, 5), FLOATS))
 
+    def pooled(self, window: Window, element: Expression) -> Expression:
+        """The sum over the window divided by its size, or by the number of elements inside the input."""
+        size = constant(math.prod(self.window_size), element.type)
+        divisor = size if self.include_padding else cast(window.element_count, element.type)
+        return sum_of(window.taps, element, window.where) / divisor
+
 
 class AveragePooling1(AveragePooling, type=OperatorType.AVERAGE_POOLING1, since="6_2"):
     """Average pooling with a dilated window."""
@@ -147,6 +238,11 @@ class LpPooling(Pooling, type=OperatorType.LP_POOLING, since="1_0"):
     p: int = uint()
 
     support = levels(at("1_0", (4, 5), FLOATS))
+
+    def pooled(self, window: Window, element: Expression) -> Expression:
+        """The P-th root of the sum of the magnitudes' P-th powers."""
+        powers = element * element if self.p == 2 else power_integer(unary("abs", element), self.p)
+        return root(sum_of(window.taps, powers, window.where), self.p)
 
     def check(self, rules: Rules) -> None:
         """A norm exists for P >= 1."""
@@ -183,3 +279,22 @@ class MaxUnpooling(Operator, type=OperatorType.MAX_UNPOOLING, since="2_0"):
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "indices_tensor", "output_tensor")
         rules.same_sizes("input_tensor", "indices_tensor")
+
+    def define(self) -> Definition:
+        """Zeros, then a scatter at the logical packed positions that the indices give."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        places = tensor("IndicesTensor", self.indices_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        axes = grid(source.sizes)
+        position = load(places, indices(axes))
+        place = [cast(position, I64) // stride for stride in packed_strides(target.sizes)]
+        wrapped = (i % size for i, size in zip(place[1:], target.sizes[1:], strict=True))
+        written = Store(target, (place[0], *wrapped), load(source, indices(axes)))
+        return Definition(
+            (source, places),
+            (target,),
+            (
+                every_element(target, lambda _: constant(0, target.type)),
+                Scatter(axes, position < self.output_tensor.element_count, written),
+            ),
+        )

@@ -5,8 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opendml.data_types import ALL, FLOATS, UP_TO_32_BIT
+from opendml.definition import tensor
 from opendml.descriptors import Operator, at, enumeration, levels, tensor_input, tensor_output, uint
 from opendml.enums import DepthSpaceOrder, OperatorType
+from opendml.expression.ir import (
+    I64,
+    Compute,
+    Definition,
+    Expression,
+    Store,
+    Tensor,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+)
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
@@ -63,6 +77,15 @@ class SpaceToDepth(BlockRearrangement, type=OperatorType.SPACE_TO_DEPTH, since="
         """Height and width are whole blocks."""
         self._check_sizes(rules, space="input_tensor", depth="output_tensor")
 
+    def define(self) -> Definition:
+        """One copy, a permutation of the dimensions and the offsets in a block."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        blocks = _Blocks(target, self.block_size, self.channel_order)
+        axes = (blocks.n, *blocks.channel_axes, blocks.h, blocks.w)
+        copy = Compute(axes, (Store(target, blocks.in_depth, load(source, blocks.in_space)),))
+        return Definition((source,), (target,), (copy,))
+
 
 class SpaceToDepth1(SpaceToDepth, type=OperatorType.SPACE_TO_DEPTH1, since="2_1"):
     """Moves spatial blocks of height and width into channels, in one of two channel orders."""
@@ -79,6 +102,15 @@ class DepthToSpace(BlockRearrangement, type=OperatorType.DEPTH_TO_SPACE, since="
         """Channels are whole blocks."""
         self._check_sizes(rules, space="output_tensor", depth="input_tensor")
 
+    def define(self) -> Definition:
+        """One copy, a permutation of the dimensions and the offsets in a block."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        blocks = _Blocks(source, self.block_size, self.channel_order)
+        axes = (blocks.n, blocks.c, blocks.h, blocks.y, blocks.w, blocks.x)
+        copy = Compute(axes, (Store(target, blocks.in_space, load(source, blocks.in_depth)),))
+        return Definition((source,), (target,), (copy,))
+
 
 class DepthToSpace1(DepthToSpace, type=OperatorType.DEPTH_TO_SPACE1, since="2_1"):
     """Moves blocks of channels into height and width, in one of two channel orders."""
@@ -86,3 +118,20 @@ class DepthToSpace1(DepthToSpace, type=OperatorType.DEPTH_TO_SPACE1, since="2_1"
     order: DepthSpaceOrder = enumeration(DepthSpaceOrder)
 
     support = levels(at("5_0", (4, 4), ALL), at("2_1", (4, 4), UP_TO_32_BIT))
+
+
+class _Blocks:
+    """The six axes of a rearrangement and the coordinates that they make in the deep and in the wide tensor."""
+
+    def __init__(self, deep: Tensor, size: int, order: DepthSpaceOrder) -> None:
+        batch, channels, height, width = deep.sizes
+        self.n, self.c, self.h, self.w = grid((batch, channels // size**2, height, width), "nchw")
+        self.y, self.x = grid((size, size), "yx")
+        depth_first = order is DepthSpaceOrder.DEPTH_COLUMN_ROW
+        self.channel_axes = (self.y, self.x, self.c) if depth_first else (self.c, self.y, self.x)
+        n, c, h, w, y, x = indices((self.n, self.c, self.h, self.w, self.y, self.x))
+        channel: Expression = constant(0, I64)
+        for axis in self.channel_axes:
+            channel = channel * axis.size + index(axis)
+        self.in_depth = (n, channel, h, w)
+        self.in_space = (n, c, h * size + y, w * size + x)

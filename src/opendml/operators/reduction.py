@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from opendml.data_types import (
     ALL_BUT_FLOAT64,
@@ -13,6 +15,7 @@ from opendml.data_types import (
     UINT32_ONLY,
     UP_TO_32_BIT,
 )
+from opendml.definition import computation_type, tensor, widen
 from opendml.descriptors import (
     LevelSupport,
     Operator,
@@ -25,6 +28,10 @@ from opendml.descriptors import (
     uint_array,
 )
 from opendml.enums import OperatorType, ReduceFunction
+from opendml.expression.folds import highest, lowest, maximum, minimum
+from opendml.expression.ir import Definition, ElementType, Expression, Tensor, constant, load, select, unary
+from opendml.expression.mathematics import exp, log
+from opendml.expression.reductions import Reduction, extreme_and_position, one_value, reduction, sum_start
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
@@ -107,3 +114,88 @@ class Reduce(Operator, type=OperatorType.REDUCE, since="1_0"):
         if rules.ready("input_tensor", "output_tensor", "axes"):
             sizes = [1 if i in self.axes else size for i, size in enumerate(self.input_tensor.sizes)]
             rules.sizes_are("output_tensor", sizes, "by InputTensor.Sizes and Axes")
+
+    def define(self) -> Definition:
+        """One fold, in pieces where there are few outputs; float16 is folded in float32 and rounded once."""
+        output = tensor("OutputTensor", self.output_tensor, "output")
+        work = reduction(tensor("InputTensor", self.input_tensor, "input"), self.axes)
+        _DEFINITIONS[self.function](work, output)
+        return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))
+
+
+def _extreme(
+    operation: Callable[[Expression, Expression], Expression], start: Callable[[ElementType], Expression]
+) -> Callable[[Reduction, Tensor], None]:
+    """MAX and MIN: the first NaN, else the extreme."""
+
+    def define(work: Reduction, output: Tensor) -> None:
+        reducer = one_value(operation, start(computation_type(output.type)), lambda value, point: widen(value))
+        work.reduce(reducer, output)
+
+    return define
+
+
+def _position(comparison: str) -> Callable[[Reduction, Tensor], None]:
+    """ARGMAX and ARGMIN: the position of the first NaN, else of the first extreme."""
+
+    def define(work: Reduction, output: Tensor) -> None:
+        reducer = extreme_and_position(comparison, computation_type(work.input.type), widen)
+        work.reduce(reducer, output, lambda values, place: values[1])
+
+    return define
+
+
+def _sum(
+    enter: Callable[[Expression], Expression] = lambda x: x,
+    finish: Callable[[Expression, int], Expression] = lambda total, count: total,
+) -> Callable[[Reduction, Tensor], None]:
+    """``finish(sum of enter(x), number of elements)``."""
+
+    def define(work: Reduction, output: Tensor) -> None:
+        count = math.prod(work.sizes) // math.prod(output.sizes)
+        start = sum_start(computation_type(output.type))
+        reducer = one_value(lambda a, b: a + b, start, lambda value, point: enter(widen(value)))
+        work.reduce(reducer, output, lambda values, place: finish(values[0], count))
+
+    return define
+
+
+def _product(work: Reduction, output: Tensor) -> None:
+    start = constant(1, computation_type(output.type))
+    work.reduce(one_value(lambda a, b: a * b, start, lambda value, point: widen(value)), output)
+
+
+def _log_sum_exp(work: Reduction, output: Tensor) -> None:
+    """Without overflow: the maximum is taken out, unless it is infinite (then there is nothing to save)."""
+    type = computation_type(output.type)
+    largest = work.intermediate("maximum", type)
+    work.reduce(one_value(maximum, lowest(type), lambda value, point: widen(value)), largest)
+
+    def shift(place: tuple[Expression, ...]) -> Expression:
+        value = load(largest, place)
+        return select(unary("abs", value) < float("inf"), value, 0)
+
+    exponentials = one_value(
+        lambda a, b: a + b, sum_start(type), lambda value, point: exp(widen(value) - shift(point.output))
+    )
+    work.reduce(exponentials, output, lambda values, place: log(values[0]) + shift(place))
+
+
+def _magnitude(x: Expression) -> Expression:
+    return x if x.type.kind == "uint" else unary("abs", x)
+
+
+_DEFINITIONS: Final[dict[ReduceFunction, Callable[[Reduction, Tensor], None]]] = {
+    ReduceFunction.ARGMAX: _position("gt"),
+    ReduceFunction.ARGMIN: _position("lt"),
+    ReduceFunction.AVERAGE: _sum(finish=lambda total, count: total / count),
+    ReduceFunction.L1: _sum(_magnitude),
+    ReduceFunction.L2: _sum(lambda x: x * x, lambda total, count: unary("sqrt", total)),
+    ReduceFunction.LOG_SUM: _sum(finish=lambda total, count: log(total)),
+    ReduceFunction.LOG_SUM_EXP: _log_sum_exp,
+    ReduceFunction.MAX: _extreme(maximum, lowest),
+    ReduceFunction.MIN: _extreme(minimum, highest),
+    ReduceFunction.MULTIPLY: _product,
+    ReduceFunction.SUM: _sum(),
+    ReduceFunction.SUM_SQUARE: _sum(lambda x: x * x),
+}

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from opendml.data_types import FLOATS
+from opendml.definition import tensor, widen
 from opendml.descriptors import Operator, at, enumeration, levels, size_2d, tensor_input, tensor_output
 from opendml.enums import InterpolationMode, OperatorType
+from opendml.expression.ir import (
+    I64,
+    Axis,
+    Compute,
+    Definition,
+    Expression,
+    Store,
+    cast,
+    grid,
+    index,
+    indices,
+    load,
+    select,
+)
 
 if TYPE_CHECKING:
     from opendml.fields import Size2D
@@ -36,3 +52,45 @@ class Upsample2D(Operator, type=OperatorType.UPSAMPLE_2D, since="1_0"):
             *leading, height, width = self.input_tensor.sizes
             sizes = [*leading, height * self.scale_size.height, width * self.scale_size.width]
             rules.sizes_are("output_tensor", sizes, "by InputTensor.Sizes and ScaleSize")
+
+    def define(self) -> Definition:
+        """One map with two axes for height and width each, the input's pixel and the place inside it."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        *kept, y, x = grid(source.sizes)
+        inner_y, inner_x = Axis("inner_y", self.scale_size.height), Axis("inner_x", self.scale_size.width)
+        place = (
+            *indices(kept),
+            index(y) * inner_y.size + index(inner_y),
+            index(x) * inner_x.size + index(inner_x),
+        )
+
+        def row(v: Expression) -> Expression:
+            return _interpolated(x, inner_x, lambda u: widen(load(source, (*indices(kept), v, u))))
+
+        if self.interpolation_mode is InterpolationMode.NEAREST_NEIGHBOR:
+            value = load(source, indices((*kept, y, x)))
+        else:
+            value = cast(_interpolated(y, inner_y, row), target.type)
+        axes = (*kept, y, inner_y, x, inner_x)
+        return Definition((source,), (target,), (Compute(axes, (Store(target, place, value),)),))
+
+
+def _interpolated(pixel: Axis, inner: Axis, value_at: Callable[[Expression], Expression]) -> Expression:
+    """Linear interpolation between the two nearest centres of pixels, the outermost ones beyond the border.
+
+    In the first half of a pixel of ``scale`` elements these are the pixel before and itself, in the second half
+    itself and the next one. The weight of the second one is ``(r + 0.5) / scale -+ 0.5`` at element r, a division of
+    exact integers; on the centre itself (odd scales) the value is the pixel's own.
+    """
+    scale, here, r = inner.size, index(pixel), index(inner)
+    if scale == 1:
+        return value_at(here)
+    first_half = r < scale // 2
+    before = select(first_half, select(here < 1, 0, here - 1), here)
+    after = select(first_half, here, select(here >= pixel.size - 1, pixel.size - 1, here + 1))
+    left, right = value_at(before), value_at(after)
+    distance = 2 * r + 1 + select(first_half, scale, -scale, I64)
+    weight = cast(distance, left.type) / (2 * scale)
+    mixed = (1 - weight) * left + weight * right
+    return mixed if scale % 2 == 0 else select(r.equals(scale // 2), left, mixed)

@@ -1,0 +1,156 @@
+"""A definition into one LLVM module: every kernel a function, and one entry that all threads run together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from opendml.code.builder import Builder, Value
+from opendml.code.kernel_code import kernel_code
+from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
+from opendml.kernels.affine import Interval, affine
+from opendml.kernels.schedule import (
+    ComputeKernel,
+    Machine,
+    ScanKernel,
+    ScatterKernel,
+    schedule_compute,
+    schedule_scan,
+    schedule_scatter,
+)
+
+ENTRY: Final = "opendml_entry"
+Kernel = ComputeKernel | ScanKernel | ScatterKernel
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCode:
+    """A module's text, and what a program needs to know to run it.
+
+    ``slots`` are the tensors whose buffers the entry expects, in order; ``parallel`` says whether several threads can
+    help; ``kernels`` are there for people who want to see them.
+    """
+
+    text: str
+    slots: tuple[Tensor, ...]
+    parallel: bool
+    kernels: tuple[Kernel, ...]
+
+
+def program_code(definition: Definition, machine: Machine, barrier: str, *, in_place: bool = False) -> ProgramCode:
+    """The module of a definition. ``barrier`` is the text that defines ``barrier_wait``.
+
+    ``in_place`` says that outputs may be bound to the same memory as inputs.
+    """
+    slots = tuple(t for t in (*definition.inputs, *definition.outputs, *definition.temporaries) if t is not None)
+    writer = _ProgramWriter(slots, machine, in_place)
+    writer.statements(definition.statements, [])
+    return ProgramCode(writer.text(barrier), slots, writer.parallel, tuple(writer.kernels))
+
+
+@dataclass(slots=True)
+class _Accesses:
+    """What has been read and written since the last barrier, writes with the region they cover."""
+
+    reads: set[Tensor] = field(default_factory=set)
+    writes: list[tuple[Tensor, tuple[Interval | None, ...]]] = field(default_factory=list)
+
+    def conflict(self, later: _Accesses) -> bool:
+        """Whether ``later`` must wait for these."""
+        written = {tensor for tensor, _ in self.writes}
+        if written & later.reads or self.reads & {tensor for tensor, _ in later.writes}:
+            return True
+        return any(a is b and _meet(x, y) for a, x in self.writes for b, y in later.writes)
+
+    def add(self, later: _Accesses) -> None:
+        self.reads |= later.reads
+        self.writes += later.writes
+
+
+def _meet(a: Sequence[Interval | None], b: Sequence[Interval | None]) -> bool:
+    return all(x is None or y is None or (x[0] <= y[1] and y[0] <= x[1]) for x, y in zip(a, b, strict=True))
+
+
+class _ProgramWriter:
+    """The entry function and the kernels it calls."""
+
+    def __init__(self, slots: tuple[Tensor, ...], machine: Machine, in_place: bool) -> None:
+        self.kernels: list[Kernel] = []
+        self.parallel = False
+        self._slots = slots
+        self._machine = machine
+        self._in_place = in_place
+        self._builder = Builder()
+        self._functions: list[str] = []
+        self._declarations: set[str] = set()
+        self._pointers: dict[Tensor, str] = {}
+        self._pending = _Accesses()
+        for number, tensor in enumerate(slots):
+            address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
+            self._pointers[tensor] = self._builder.assign(f"load ptr, ptr {address}, align 8")
+
+    def statements(self, statements: Sequence[Statement], repeats: list[tuple[Axis, str]]) -> None:
+        for statement in statements:
+            if isinstance(statement, Repeat):
+                self._repeat(statement, repeats)
+            else:
+                self._kernel(statement, repeats)
+
+    def _repeat(self, repeat: Repeat, repeats: list[tuple[Axis, str]]) -> None:
+        def body(position: str, _: list[Value]) -> list[Value]:
+            self._barrier()
+            self.statements(repeat.statements, [*repeats, (repeat.axis, position)])
+            return []
+
+        self._builder.loop("0", str(repeat.axis.size), 1, [], body)
+        self._barrier()
+
+    def _barrier(self) -> None:
+        self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
+        self._pending = _Accesses()
+
+    def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
+        kernel = self._schedule(statement)
+        stores = statement.stores if not isinstance(statement, Scatter) else (statement.store,)
+        writes = [(store.tensor, _region(store)) for store in stores]
+        accesses = _Accesses(set(kernel.reads), writes)
+        if self._pending.conflict(accesses):
+            self._barrier()
+        self._pending.add(accesses)
+        self.parallel |= not (isinstance(kernel, ScatterKernel) or kernel.serial)
+        name = f"kernel{len(self.kernels)}"
+        used = [t for t in self._slots if t in kernel.reads or any(t is w for w, _ in writes)]
+        code = kernel_code(kernel, name, used, [axis for axis, _ in repeats], self._machine)
+        self.kernels.append(kernel)
+        self._functions.append(code.text)
+        self._declarations |= code.declarations
+        arguments = [f"ptr {self._pointers[t]}" for t in used] + [f"i64 {position}" for _, position in repeats]
+        arguments += ["i64 %thread", "i64 %threads"]
+        self._builder.line(f"call void @{name}({', '.join(arguments)})")
+
+    def _schedule(self, statement: Compute | Scan | Scatter) -> Kernel:
+        if isinstance(statement, Compute):
+            return schedule_compute(statement, self._machine, in_place=self._in_place)
+        if isinstance(statement, Scan):
+            return schedule_scan(statement, self._machine)
+        return schedule_scatter(statement)
+
+    def text(self, barrier: str) -> str:
+        """The whole module."""
+        width = self._machine.vector_bytes * 8
+        attributes = f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" "prefer-vector-width"="{width}" }}'
+        head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
+        entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
+        uses_barrier = any("@barrier_wait" in line for line in self._builder.lines)
+        parts = [*sorted(self._declarations), *self._functions, entry, attributes]
+        return "\n\n".join([barrier, *parts] if uses_barrier else parts) + "\n"
+
+
+def _region(store: Store) -> tuple[Interval | None, ...]:
+    """The least and greatest coordinate that a store writes to in every dimension."""
+
+    def reach(coordinate: Expression) -> Interval | None:
+        return affine(coordinate).range({})
+
+    return tuple(map(reach, store.coordinates))

@@ -1,0 +1,116 @@
+"""Devices: where descriptors are validated, compiled and run."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from opendml.descriptors import Operator
+from opendml.enums import FeatureLevel, TensorDataType
+from opendml.errors import ConfigurationError
+from opendml.program import Binding, Program, compile_definition
+from opendml.rules import validate_or_raise
+
+DEFAULT_FEATURE_LEVEL: Final = FeatureLevel.LEVEL_6_4
+
+
+class Device:
+    """A processor and the feature level that descriptors are held to.
+
+    ``name`` is ``"cpu"``. ``feature_level`` is a ``FeatureLevel`` or text such as ``"3_0"``; a device accepts exactly
+    what DirectML accepts at that level. ``thread_count`` is the number of threads of a dispatch (the default:
+    ``OPENDML_NUM_THREADS``, else the processors that this process may use); results do not depend on it.
+
+        >>> import opendml as dml
+        >>> device = dml.Device("cpu", feature_level="6_4")
+        >>> desc = dml.TensorDesc("FLOAT32", [2, 2])
+        >>> program = device.compile(dml.operators.ElementWiseAdd(a_tensor=desc, b_tensor=desc, output_tensor=desc))
+
+    Raises ConfigurationError for an unknown name, level or number of threads. Devices are stateless and may be used
+    from any thread.
+    """
+
+    def __init__(
+        self,
+        name: str = "cpu",
+        *,
+        feature_level: FeatureLevel | str = DEFAULT_FEATURE_LEVEL,
+        thread_count: int | None = None,
+    ) -> None:
+        if name != "cpu":
+            raise ConfigurationError(f"unknown device {name!r}: expected 'cpu'")
+        if thread_count is not None and (isinstance(thread_count, bool) or not 1 <= thread_count <= 1024):
+            raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to 1024")
+        self.name = name
+        self.feature_level = FeatureLevel.parse(feature_level)
+        self._thread_count = thread_count
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r}, feature_level={str(self.feature_level)!r})"
+
+    @property
+    def thread_count(self) -> int:
+        """Threads of a dispatch."""
+        from opendml.runtime.host import default_thread_count
+
+        return self._thread_count if self._thread_count is not None else default_thread_count()
+
+    def supports(self, data_type: TensorDataType | str) -> bool:
+        """Whether tensors of a data type exist at the device's level (``TENSOR_DATA_TYPE_SUPPORT`` of DirectML)."""
+        return TensorDataType.parse(data_type).exists_at(self.feature_level)
+
+    def create_operator(self, desc: Operator) -> CheckedOperator:
+        """``desc``, found valid at the device's feature level.
+
+        Raises InvalidDescriptorError, whose ``violations`` are all that is wrong.
+        """
+        validate_or_raise(desc, self.feature_level)
+        return CheckedOperator(self, desc)
+
+    def compile(self, operator: Operator | CheckedOperator) -> Program:
+        """Native code for an operator; a descriptor is validated first.
+
+        Raises InvalidDescriptorError for an invalid descriptor.
+        """
+        checked = operator if isinstance(operator, CheckedOperator) else self.create_operator(operator)
+        return compile_operator(checked.desc, self.thread_count)
+
+
+class CheckedOperator:
+    """An operator that a device has found valid. It holds no resources; compile it to run it."""
+
+    __slots__ = ("desc", "device")
+
+    def __init__(self, device: Device, desc: Operator) -> None:
+        self.device = device
+        self.desc = desc
+
+    def __repr__(self) -> str:
+        return f"CheckedOperator({self.desc!r})"
+
+    def compile(self) -> Program:
+        """Native code for the operator."""
+        return self.device.compile(self)
+
+
+def compile_operator(desc: Operator, thread_count: int) -> Program:
+    """Native code for a valid descriptor."""
+    from opendml.runtime.host import host_target
+
+    return compile_definition(
+        desc.define(),
+        inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
+        outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
+        in_place=desc.in_place,
+        host=host_target(),
+        thread_count=thread_count,
+    )
+
+
+@functools.cache
+def default_device() -> Device:
+    """The device that eager functions use where none is given."""
+    return Device("cpu")
+
+
+__all__ = ["CheckedOperator", "Device", "compile_operator", "default_device"]

@@ -1,0 +1,346 @@
+"""Compiled operators: native code, and the tensors that have to be bound to it."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.errors import BindingError
+from opendml.expression.ir import Definition, Tensor
+from opendml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from opendml.code.program_code import ProgramCode
+    from opendml.runtime.host import HostTarget
+    from opendml.runtime.native import LoadedObject
+
+Array = npt.NDArray[Any]
+
+ALIGNMENT: Final = 64
+"""Bytes to which buffers made here are aligned: a cache line, and the widest vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A tensor that a program takes: its field in DirectML's spelling (``InputTensors[1]``) and its descriptor."""
+
+    name: str
+    desc: TensorDesc | None
+
+
+class Program:
+    """An operator compiled for this machine; call it with arrays, or bind arrays once and call that often.
+
+    ``program(x, ...)`` allocates the outputs and returns them: one array, or a tuple. ``program(x, out=[y])`` writes
+    into given arrays. Inputs and outputs are in DirectML's order, None for optional tensors that the descriptor does
+    not have. An array whose type, sizes and strides are those of the descriptor is used in place; so is a flat one
+    that holds the descriptor's buffer. Other inputs of the right sizes are copied first. Anything with DLPack or the
+    buffer protocol will do for an array. A program may be called from several threads at once.
+
+    Raises BindingError where the number, type, sizes or memory of arrays do not fit.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        code: ProgramCode,
+        loaded: LoadedObject,
+        entry: int,
+        *,
+        inputs: Sequence[Binding],
+        outputs: Sequence[Binding],
+        in_place: bool,
+        thread_count: int,
+        from_cache: bool,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.in_place = in_place
+        self.thread_count = thread_count if code.parallel else 1
+        self.from_cache = from_cache
+        self._loaded = loaded
+        self._entry = entry
+        self._slots = len(code.slots)
+        self._temporaries = tuple(t for t in definition.temporaries if t is not None)
+        offsets, self.temporary_size = _arena(self._temporaries)
+        self._arena_offsets = offsets
+        self._run = _runner(entry, self.thread_count)
+
+    def with_thread_count(self, thread_count: int) -> Program:
+        """The same program run by another number of threads; the results are the same."""
+        other = copy.copy(self)
+        other.thread_count = thread_count
+        other._run = _runner(self._entry, thread_count)
+        return other
+
+    def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
+        """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
+        outputs = self._new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
+        self.bind(arrays, outputs)()
+        results = tuple(array for array in outputs if array is not None)
+        return results[0] if len(results) == 1 else results
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundCall:
+        """Check arrays and fix their addresses; the result is called without arguments, again and again.
+
+        Bound inputs are read anew at every call, as far as they are used in place. The arrays must not be resized
+        meanwhile; a bound call may run in one thread at a time.
+        """
+        bound_inputs = _bind_all(self.inputs, inputs, "input")
+        bound_outputs = _bind_all(self.outputs, outputs, "output")
+        self._check_overlap(bound_inputs, bound_outputs)
+        buffers = [b for b in (*bound_inputs, *bound_outputs) if b is not None]
+        addresses = [_address(buffer.array) for buffer in buffers]
+        scratch = aligned_empty(self.temporary_size) if self.temporary_size else None
+        if scratch is not None:
+            start = _address(scratch)
+            addresses += [start + offset for offset in self._arena_offsets]
+        table = (ctypes.c_void_p * self._slots)(*addresses)
+        return BoundCall(self._run, table, (self, scratch, *buffers), [b for b in buffers if b.refresh is not None])
+
+    def _new_outputs(self) -> list[Array | None]:
+        return [None if binding.desc is None else empty(binding.desc) for binding in self.outputs]
+
+    def _check_overlap(self, inputs: Sequence[_Bound | None], outputs: Sequence[_Bound | None]) -> None:
+        for number, written in enumerate(outputs):
+            if written is None:
+                continue
+            for other in [*inputs, *outputs[:number]]:
+                if other is None or not _overlap(written.array, other.array):
+                    continue
+                if self.in_place and other in inputs and _same_memory(written, other):
+                    continue
+                reason = "the operator works in place only on exactly the same elements" if self.in_place else "the operator does not work in place"
+                raise BindingError(f"{written.name} overlaps the memory of {other.name}, and {reason}")
+
+
+class BoundCall:
+    """Arrays bound to a program; call it to run. Keeps the arrays and the program alive."""
+
+    __slots__ = ("_address", "_keep", "_refreshed", "_run", "_table")
+
+    def __init__(
+        self, run: Callable[[int], None], table: Any, keep: tuple[object, ...], refreshed: Sequence[_Bound]
+    ) -> None:
+        self._run = run
+        self._table = table
+        self._address = ctypes.addressof(table)
+        self._keep = keep
+        self._refreshed = tuple(refreshed)
+
+    def __call__(self) -> None:
+        """Run once."""
+        for bound in self._refreshed:
+            assert bound.refresh is not None
+            bound.refresh()
+        self._run(self._address)
+
+
+@dataclass(slots=True, eq=False)
+class _Bound:
+    """An array at its place; ``refresh`` copies anew what could not be used in place."""
+
+    name: str
+    desc: TensorDesc
+    array: Array
+    refresh: Callable[[], None] | None = None
+
+
+def empty(desc: TensorDesc) -> Array:
+    """A new array with the type, sizes and strides of a descriptor, aligned to a cache line; its content is random."""
+    dtype = desc.data_type.dtype
+    buffer = aligned_empty(desc.element_span * dtype.itemsize).view(dtype)
+    if desc.strides is None:
+        return buffer[: desc.element_count].reshape(desc.sizes)
+    strides = tuple(s * dtype.itemsize for s in desc.strides)
+    return np.lib.stride_tricks.as_strided(buffer, desc.sizes, strides)
+
+
+def aligned_empty(size: int) -> npt.NDArray[np.uint8]:
+    """``size`` bytes of memory, aligned to ``ALIGNMENT``."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -_address(raw) % ALIGNMENT
+    return raw[start : start + size]
+
+
+def as_array(value: Any, name: str) -> Array:
+    """``value`` as a NumPy array over the same memory: an array, or anything with DLPack or the buffer protocol."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise BindingError(f"{name}: the tensor is not accessible as a NumPy array: {error}") from error
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        kind = type(value).__name__
+        raise BindingError(f"{name}: expected an array, or an object with DLPack or the buffer protocol, got {kind}") from None
+
+
+def _bind_all(bindings: Sequence[Binding], values: Sequence[Any], role: str) -> list[_Bound | None]:
+    if len(values) != len(bindings):
+        names = ", ".join(binding.name for binding in bindings) or "none"
+        raise BindingError(f"expected {len(bindings)} {role}s ({names}), got {len(values)}")
+    return [_bind(binding, value, role) for binding, value in zip(bindings, values, strict=True)]
+
+
+def _bind(binding: Binding, value: Any, role: str) -> _Bound | None:
+    name, desc = binding.name, binding.desc
+    if desc is None:
+        if value is not None:
+            raise BindingError(f"{name}: the descriptor does not have this tensor, so None is expected")
+        return None
+    if value is None:
+        raise BindingError(f"{name}: an array is needed")
+    array = as_array(value, name)
+    if array.dtype != desc.data_type.dtype:
+        raise BindingError(f"{name}: expected elements of {desc.data_type.dtype}, got {array.dtype}")
+    if role == "output" and not array.flags.writeable:
+        raise BindingError(f"{name}: the array is read-only")
+    if _fits(array, desc) and array.flags.aligned:
+        return _Bound(name, desc, array)
+    if _is_flat_buffer(array, desc):
+        if array.size < desc.element_span:
+            raise BindingError(f"{name}: a buffer of {desc.element_span} elements is needed, got {array.size}")
+        if array.flags.aligned:
+            return _Bound(name, desc, array)
+    elif array.shape != desc.sizes:
+        raise BindingError(f"{name}: expected sizes {list(desc.sizes)}, got {list(array.shape)}")
+    if role == "output":
+        expected = [s * array.itemsize for s in desc.effective_strides]
+        raise BindingError(f"{name}: expected aligned memory with strides of {expected} bytes, got {list(array.strides)}")
+    return _copied(name, desc, array)
+
+
+def _copied(name: str, desc: TensorDesc, array: Array) -> _Bound:
+    """A copy laid out as the descriptor wants it."""
+    place = empty(desc)
+    if array.shape == desc.sizes:
+        source, target = array, _without_repetition(place)
+        source = array[tuple(slice(0, n) for n in target.shape)]
+    else:
+        place = aligned_empty(desc.element_span * array.itemsize).view(array.dtype)
+        source, target = array[: place.size], place
+
+    def refresh() -> None:
+        target[...] = source
+
+    return _Bound(name, desc, place, refresh)
+
+
+def _without_repetition(array: Array) -> Array:
+    """One element of each dimension along which the same memory is repeated (stride 0)."""
+    return array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+
+
+def _is_flat_buffer(array: Array, desc: TensorDesc) -> bool:
+    return array.ndim == 1 and (len(desc.sizes) > 1 or array.shape != desc.sizes) and array.flags.c_contiguous
+
+
+def _fits(array: Array, desc: TensorDesc) -> bool:
+    if array.shape != desc.sizes:
+        return False
+    if desc.strides is None and array.flags.c_contiguous:
+        return True
+    itemsize = array.itemsize
+    return all(n == 1 or have == want * itemsize for n, have, want in zip(desc.sizes, array.strides, desc.effective_strides, strict=True))
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _overlap(a: Array, b: Array) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _same_memory(a: _Bound, b: _Bound) -> bool:
+    """Whether every element of one is the same element of the other."""
+    strides = zip(a.desc.sizes, a.desc.effective_strides, b.desc.effective_strides, strict=True)
+    same_layout = a.desc.sizes == b.desc.sizes and all(n == 1 or x == y for n, x, y in strides)
+    return same_layout and a.array.dtype == b.array.dtype and _address(a.array) == _address(b.array)
+
+
+def _arena(temporaries: Sequence[Tensor]) -> tuple[list[int], int]:
+    """Where every temporary lies in one piece of memory, and its size, in bytes."""
+    offsets, size = [], 0
+    for tensor in temporaries:
+        offsets.append(size)
+        size += -(-(tensor.extent * tensor.type.bits // 8) // ALIGNMENT) * ALIGNMENT
+    return offsets, size
+
+
+def _runner(entry: int, thread_count: int) -> Callable[[int], None]:
+    """A function that runs an entry on a table of buffers: directly where one thread is enough."""
+    if thread_count == 1:
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(entry)
+
+        def run_alone(table: int) -> None:
+            function(table, 0, 1, None)
+
+        return run_alone
+    from opendml.runtime.thread_team import default_team
+
+    team = default_team(thread_count)
+    dispatch, handle = team.run_function, team.handle
+
+    def run_together(table: int, _keep: object = team) -> None:
+        dispatch(handle, entry, table, thread_count)
+
+    return run_together
+
+
+def compile_definition(
+    definition: Definition,
+    *,
+    inputs: Sequence[Binding],
+    outputs: Sequence[Binding],
+    in_place: bool,
+    host: HostTarget,
+    thread_count: int,
+) -> Program:
+    """Generate, compile (or fetch from the cache) and load the code of a definition."""
+    from opendml.code.program_code import ENTRY
+    from opendml.runtime.native import load_object
+    from opendml.runtime.object_cache import get_or_compile
+
+    code = generate(definition, host, in_place=in_place)
+    data, from_cache = get_or_compile(code.text, host)
+    loaded = load_object(data, [ENTRY], host)
+    return Program(
+        definition,
+        code,
+        loaded,
+        loaded[ENTRY],
+        inputs=inputs,
+        outputs=outputs,
+        in_place=in_place,
+        thread_count=thread_count,
+        from_cache=from_cache,
+    )
+
+
+def generate(definition: Definition, host: HostTarget, *, in_place: bool) -> ProgramCode:
+    """The LLVM module of a definition for a processor."""
+    from opendml.code.program_code import program_code
+    from opendml.kernels.schedule import Machine
+    from opendml.runtime.team_code import barrier_ir
+
+    registers = 32 if host.vector_bytes == 64 or host.architecture == "aarch64" else 16
+    return program_code(definition, Machine(host.vector_bytes, registers), barrier_ir(host), in_place=in_place)
+
+

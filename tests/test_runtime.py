@@ -1,0 +1,709 @@
+"""The native runtime: host description, compilation and loading, the object cache, the thread team."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opendml.errors import CodeGenerationError, ConfigurationError
+from opendml.runtime import object_cache
+from opendml.runtime.host import HostTarget, default_thread_count, host_target, usable_processors
+from opendml.runtime.native import (
+    DEFAULT_OPTIONS,
+    CompileOptions,
+    LoadedObject,
+    assembly,
+    compile_object,
+    load_object,
+    optimised_ir,
+)
+from opendml.runtime.object_cache import CacheWarning, ObjectCache, default_cache, get_or_compile, object_key
+from opendml.runtime.team_code import barrier_ir, team_ir
+from opendml.runtime.thread_team import ThreadTeam, default_team
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
+X86 = pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="x86-64 only")
+
+ADD = "define i64 @add(i64 %a, i64 %b) {\n  %sum = add i64 %a, %b\n  ret i64 %sum\n}\n"
+EMPTY = "define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {\n  ret void\n}\n"
+
+# args: 0 one cell of 64 bytes a thread, 1 one error count a thread (in such cells too), 2 the number of rounds.
+# In each round every thread writes the round into its cell, waits, reads all its neighbours' cells, and waits again.
+NEIGHBOURS = """
+define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
+start:
+  %cells = load ptr, ptr %args, align 8
+  %errors_at = getelementptr ptr, ptr %args, i64 1
+  %errors = load ptr, ptr %errors_at, align 8
+  %rounds_at = getelementptr ptr, ptr %args, i64 2
+  %rounds = load i64, ptr %rounds_at, align 8
+  %offset = shl i64 %index, 6
+  %cell = getelementptr i8, ptr %cells, i64 %offset
+  %error = getelementptr i8, ptr %errors, i64 %offset
+  %after = add i64 %index, 1
+  %neighbour = urem i64 %after, %count
+  %neighbour_offset = shl i64 %neighbour, 6
+  %neighbour_cell = getelementptr i8, ptr %cells, i64 %neighbour_offset
+  br label %round
+round:
+  %number = phi i64 [ 0, %start ], [ %next, %round ]
+  %next = add i64 %number, 1
+  store i64 %next, ptr %cell, align 8
+  call void @barrier_wait(ptr %barrier, i64 %count)
+  %read = load i64, ptr %neighbour_cell, align 8
+  %wrong = icmp ne i64 %read, %next
+  %one = zext i1 %wrong to i64
+  %old = load i64, ptr %error, align 8
+  %new = add i64 %old, %one
+  store i64 %new, ptr %error, align 8
+  call void @barrier_wait(ptr %barrier, i64 %count)
+  %more = icmp ult i64 %next, %rounds
+  br i1 %more, label %round, label %leave
+leave:
+  ret void
+}
+"""
+
+# Adds 1 to the cell of every index, then spins while args[1] points to a zero: to keep a team busy.
+HOLD = """
+define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
+start:
+  %started = load ptr, ptr %args, align 8
+  %before = atomicrmw add ptr %started, i64 1 seq_cst, align 8
+  %release_at = getelementptr ptr, ptr %args, i64 1
+  %release = load ptr, ptr %release_at, align 8
+  br label %check
+check:
+  %value = load atomic i64, ptr %release acquire, align 8
+  %is_held = icmp eq i64 %value, 0
+  br i1 %is_held, label %check, label %leave
+leave:
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def empty_program() -> LoadedObject:
+    return load_object(compile_object(EMPTY, host_target()), ["entry"])
+
+
+@pytest.fixture(scope="session")
+def neighbours_program() -> LoadedObject:
+    return load_object(compile_object(NEIGHBOURS + barrier_ir(host_target()), host_target()), ["entry"])
+
+
+@pytest.fixture(scope="session")
+def hold_program() -> LoadedObject:
+    return load_object(compile_object(HOLD, host_target()), ["entry"])
+
+
+@pytest.fixture
+def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    directory = tmp_path / "cache"
+    monkeypatch.setenv("OPENDML_CACHE_DIR", str(directory))
+    monkeypatch.delenv("OPENDML_CACHE", raising=False)
+    monkeypatch.delenv("OPENDML_CACHE_SIZE", raising=False)
+    return directory
+
+
+# --- host -------------------------------------------------------------------------------------------------------------
+
+
+def test_host_target_describes_the_processor() -> None:
+    host = host_target()
+    assert host == host_target()
+    assert hash(host) == hash(host_target())
+    assert host.vector_bytes in (16, 32, 64)
+    assert host.page_size >= 4096
+    assert host.page_size & (host.page_size - 1) == 0
+    assert (host.vector_bytes == 64) == all(
+        f"+avx512{part}," in host.features + "," for part in ("f", "bw", "vl", "dq")
+    )
+
+
+@X86
+@pytest.mark.parametrize(("level", "width", "register"), [("avx2", 32, "ymm"), ("baseline", 16, "xmm")])
+def test_a_level_limits_the_instructions(
+    monkeypatch: pytest.MonkeyPatch, level: str, width: int, register: str
+) -> None:
+    if host_target().vector_bytes < width:
+        pytest.skip("the processor lacks the level")
+    monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
+    host = host_target()
+    assert (host.vector_bytes, host.has_f16c, host.has_avx512fp16) == (width, level == "avx2", False)
+    text = "define void @f(ptr %p, ptr %q) {\n %v = load <16 x float>, ptr %p\n %w = fadd <16 x float> %v, %v\n"
+    listing = assembly(text + " store <16 x float> %w, ptr %q\n ret void\n}\n", host)
+    assert register in listing
+    assert "zmm" not in listing
+
+
+def test_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_CPU_FEATURES", "mmx")
+    with pytest.raises(ConfigurationError, match="OPENDML_CPU_FEATURES='mmx': expected one of native"):
+        host_target()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1e9", "99999999999999999999", "٣"])
+def test_thread_count_of_the_environment_is_checked(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("OPENDML_NUM_THREADS", text)
+    with pytest.raises(ConfigurationError, match="OPENDML_NUM_THREADS"):
+        default_thread_count()
+
+
+def test_default_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_NUM_THREADS", "3")
+    assert default_thread_count() == 3
+    monkeypatch.delenv("OPENDML_NUM_THREADS")
+    assert default_thread_count() == usable_processors() >= 1
+
+
+# --- native -----------------------------------------------------------------------------------------------------------
+
+
+def test_compile_load_call() -> None:
+    loaded = load_object(compile_object(ADD, host_target()), ["add"])
+    add = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(loaded["add"])
+    assert add(40, 2) == 42
+
+
+def test_objects_of_the_same_symbols_live_side_by_side() -> None:
+    sources = [ADD, ADD.replace("add i64", "sub i64")]
+    loaded = [load_object(compile_object(source, host_target()), ["add"]) for source in sources]
+    results = [ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(o["add"])(9, 4) for o in loaded]
+    assert results == [13, 5]
+
+
+def test_code_reaches_process_symbols_and_constants() -> None:
+    source = """
+@text = private constant [8 x i8] c"opendml\\00"
+declare i64 @strlen(ptr)
+define i64 @length() {
+  %length = call i64 @strlen(ptr @text)
+  ret i64 %length
+}
+"""
+    loaded = load_object(compile_object(source, host_target()), ["length"])
+    assert ctypes.CFUNCTYPE(ctypes.c_int64)(loaded["length"])() == 7
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["define void @f() { ret i32 1 }", "nonsense", "define void @f() {\n  call void @g()\n  ret void\n}"],
+    ids=["types", "syntax", "undeclared"],
+)
+def test_bad_text_raises(source: str) -> None:
+    with pytest.raises(CodeGenerationError, match="LLVM"):
+        compile_object(source, host_target())
+
+
+def test_bad_objects_raise() -> None:
+    host = host_target()
+    with pytest.raises(CodeGenerationError):
+        load_object(compile_object(ADD, host), ["subtract"])
+    with pytest.raises(CodeGenerationError):
+        load_object(
+            compile_object("declare void @nowhere()\n" + EMPTY.replace("ret", "call void @nowhere()\n  ret"), host),
+            ["entry"],
+        )
+    with pytest.raises(CodeGenerationError):
+        load_object(b"not an object file", ["entry"])
+
+
+def test_listings() -> None:
+    assert "add:" in assembly(ADD, host_target())
+    text = "define i64 @f(i64 %a) {\n %s = alloca i64\n store i64 %a, ptr %s\n %b = load i64, ptr %s\n ret i64 %b\n}\n"
+    assert "alloca" not in optimised_ir(text, host_target())
+
+
+def test_floating_point_is_not_contracted() -> None:
+    text = "define float @f(float %a, float %b) {\n %p = fmul float %a, %b\n %s = fadd float %p, %a\n ret float %s\n}\n"
+    listing = assembly(text, host_target()).replace("fmadd", "fma")
+    assert "fma" not in listing
+    assert "mul" in listing
+
+
+def test_compiling_from_several_threads() -> None:
+    def work(number: int) -> None:
+        source = ADD.replace("%a, %b\n", f"%a, {number}\n")
+        loaded = load_object(compile_object(source, host_target()), ["add"])
+        results[number] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(loaded["add"])(100, 0)
+
+    results: dict[int, int] = {}
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {number: 100 + number for number in range(6)}
+
+
+# --- object cache -----------------------------------------------------------------------------------------------------
+
+
+def test_second_compilation_comes_from_the_cache(cache_directory: Path) -> None:
+    first, first_cached = get_or_compile(ADD, host_target())
+    second, second_cached = get_or_compile(ADD, host_target())
+    assert (first_cached, second_cached) == (False, True)
+    assert first == second
+    if os.name == "posix":
+        assert cache_directory.stat().st_mode & 0o777 == 0o700
+        assert all(path.stat().st_mode & 0o077 == 0 for path in cache_directory.iterdir())
+
+
+def test_cache_can_be_switched_off(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_CACHE", "0")
+    assert [get_or_compile(ADD, host_target())[1] for _ in range(2)] == [False, False]
+    assert not cache_directory.exists()
+
+
+def test_key_depends_on_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, options = host_target(), DEFAULT_OPTIONS
+    keys = {
+        object_key(ADD, host, options),
+        object_key(ADD + " ", host, options),
+        object_key(ADD, replace(host, features=host.features + ",-avx"), options),
+        object_key(ADD, replace(host, cpu_name="other"), options),
+        object_key(ADD, replace(host, triple="other"), options),
+        object_key(ADD, host, CompileOptions(speed_level=1)),
+    }
+    monkeypatch.setattr(object_cache, "compiler_version", lambda: "another")
+    keys.add(object_key(ADD, host, options))
+    monkeypatch.setattr(object_cache, "FORMAT_VERSION", 999)
+    keys.add(object_key(ADD, host, options))
+    assert len(keys) == 8
+
+
+def test_entry_of_another_format_version_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, key = ObjectCache(tmp_path, 1 << 20, b"k" * 32), b"n" * 32
+    cache.write(key, b"payload")
+    monkeypatch.setattr(object_cache, "FORMAT_VERSION", object_cache.FORMAT_VERSION + 1)
+    assert cache.read(key) is None
+    assert not cache.path(key).exists()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), payload=st.binary(max_size=200))
+def test_damaged_entry_is_removed(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, payload: bytes
+) -> None:
+    cache, key = ObjectCache(tmp_path_factory.mktemp("cache"), 1 << 20, b"k" * 32), b"n" * 32
+    cache.write(key, payload)
+    assert cache.read(key) == payload
+    path = cache.path(key)
+    entry = bytearray(path.read_bytes())
+    position = data.draw(st.integers(0, len(entry) - 1))
+    if data.draw(st.booleans()):
+        entry[position] ^= data.draw(st.integers(1, 255))
+    else:
+        del entry[position:]
+    path.write_bytes(entry)
+    assert cache.read(key) is None
+    assert not path.exists()
+
+
+def test_entry_of_another_key_or_another_user_is_refused(tmp_path: Path) -> None:
+    mine, theirs = (ObjectCache(tmp_path, 1 << 20, secret * 32) for secret in (b"m", b"t"))
+    mine.write(b"1" * 32, b"payload")
+    mine.path(b"1" * 32).rename(mine.path(b"2" * 32))
+    assert mine.read(b"2" * 32) is None
+    theirs.write(b"3" * 32, b"payload")
+    assert mine.read(b"3" * 32) is None
+
+
+def test_damaged_entry_is_compiled_again(cache_directory: Path) -> None:
+    compiled, _ = get_or_compile(ADD, host_target())
+    for path in cache_directory.glob("*.object"):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert get_or_compile(ADD, host_target()) == (compiled, False)
+    assert get_or_compile(ADD, host_target()) == (compiled, True)
+
+
+@POSIX
+def test_directory_that_others_can_write_is_not_used(cache_directory: Path) -> None:
+    cache_directory.mkdir()
+    cache_directory.chmod(0o770)
+    with pytest.warns(CacheWarning, match="other users can write to it"):
+        assert default_cache() is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # The second time it is silent.
+        assert [get_or_compile(ADD, host_target())[1] for _ in range(2)] == [False, False]
+    assert not list(cache_directory.iterdir())
+
+
+@POSIX
+def test_directory_of_another_user_is_not_used(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache_directory.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: cache_directory.stat().st_uid + 1)
+    with pytest.warns(CacheWarning, match="it belongs to another user"):
+        assert default_cache() is None
+
+
+def test_file_in_place_of_the_directory_is_no_error(cache_directory: Path) -> None:
+    cache_directory.write_text("")
+    with pytest.warns(CacheWarning):
+        assert get_or_compile(ADD, host_target())[1] is False
+
+
+@POSIX
+def test_key_that_others_can_read_is_replaced(cache_directory: Path) -> None:
+    get_or_compile(ADD, host_target())
+    key_file = cache_directory / "key"
+    old = key_file.read_bytes()
+    key_file.chmod(0o644)
+    object_cache._open_cache.cache_clear()
+    assert get_or_compile(ADD, host_target())[1] is False
+    assert key_file.read_bytes() != old
+    assert key_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_least_recently_used_entries_go_first(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path, 40_000, b"k" * 32)
+    keys = [bytes([number]) * 32 for number in range(30)]
+    for number, key in enumerate(keys):
+        cache.write(key, b"p" * 4000)
+        if cache.path(key).exists():
+            os.utime(cache.path(key), (number + 1000, number + 1000))
+        cache.read(keys[0])  # Always in use: its time is now, later than all others'.
+        assert sum(path.stat().st_size for path in tmp_path.glob("*.object")) <= cache.size_limit
+    left = [number for number, key in enumerate(keys) if cache.path(key).exists()]
+    assert left[0] == 0
+    assert left[1:] == list(range(left[1], 30))
+    assert len(left) >= 4
+
+
+def test_entry_larger_than_the_cache_is_not_stored(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path, 1000, b"k" * 32)
+    cache.write(b"n" * 32, b"p" * 1000)
+    assert cache.read(b"n" * 32) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("", 256 << 20), ("1000", 1000), ("2k", 2048), ("3M", 3 << 20), ("1G", 1 << 30)]
+)
+def test_size_of_the_environment(text: str, size: int) -> None:
+    assert object_cache._parse_size(text) == size
+
+
+def test_bad_size_of_the_environment(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_CACHE_SIZE", "lots")
+    with pytest.raises(ConfigurationError, match="OPENDML_CACHE_SIZE='lots'"):
+        default_cache()
+
+
+WRITER = """
+import sys
+from opendml.runtime.host import host_target
+from opendml.runtime.object_cache import default_cache
+cache = default_cache()
+for round in range(150):
+    key = bytes([round % 7]) * 32
+    expected = bytes([round % 7]) * (5000 + round % 7)
+    stored = cache.read(key)
+    assert stored is None or stored == expected, "a torn entry"
+    cache.write(key, expected)
+print(cache._authentication_key.hex())
+"""
+
+
+def test_concurrent_processes(cache_directory: Path) -> None:
+    environment = {**os.environ, "OPENDML_CACHE_SIZE": "60000"}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", WRITER], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    keys = {process.communicate(timeout=60)[0].strip() for process in processes}
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert len(keys) == 1
+    assert not list(cache_directory.glob(".new-*"))
+
+
+# --- thread team ------------------------------------------------------------------------------------------------------
+
+
+class Neighbours:
+    """Buffers of the NEIGHBOURS program for up to `threads` threads."""
+
+    def __init__(self, threads: int, rounds: int) -> None:
+        self.cells = (ctypes.c_int64 * (8 * threads))()
+        self.errors = (ctypes.c_int64 * (8 * threads))()
+        self.rounds = rounds
+        self.args = (ctypes.c_uint64 * 3)(ctypes.addressof(self.cells), ctypes.addressof(self.errors), rounds)
+        self.address = ctypes.addressof(self.args)
+
+    def check(self, threads: int) -> None:
+        assert list(self.errors[::8]) == [0] * (len(self.errors) // 8)
+        assert list(self.cells[: 8 * threads : 8]) == [self.rounds] * threads
+        assert not any(self.cells[8 * threads :: 8])
+
+
+@pytest.mark.parametrize("spin_microseconds", [0.0, 100.0])
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_barrier(neighbours_program: LoadedObject, threads: int, spin_microseconds: float) -> None:
+    team = ThreadTeam(threads, spin_microseconds=spin_microseconds)
+    for _ in range(5):
+        buffers = Neighbours(threads, rounds=400)
+        assert team.run(neighbours_program["entry"], buffers.address) == threads
+        buffers.check(threads)
+    team.stop()
+
+
+def test_thread_count_may_change_from_run_to_run(neighbours_program: LoadedObject) -> None:
+    team = ThreadTeam(5)
+    for threads in (2, 5, 1, 3, 5, 2, 4):
+        buffers = Neighbours(5, rounds=20)
+        assert team.run(neighbours_program["entry"], buffers.address, threads) == threads
+        buffers.check(threads)
+    buffers = Neighbours(5, rounds=20)
+    assert team.run(neighbours_program["entry"], buffers.address, 100) == 5
+    buffers.check(5)
+
+
+def test_sleeping_workers_wake(neighbours_program: LoadedObject) -> None:
+    team = ThreadTeam(3, spin_microseconds=5)
+    for _ in range(30):
+        time.sleep(0.001)
+        buffers = Neighbours(3, rounds=3)
+        assert team.run(neighbours_program["entry"], buffers.address) == 3
+        buffers.check(3)
+
+
+def test_dispatches_from_several_python_threads(neighbours_program: LoadedObject) -> None:
+    team, used = ThreadTeam(2), []
+
+    def work() -> None:
+        for _ in range(200):
+            buffers = Neighbours(2, rounds=5)
+            threads = team.run(neighbours_program["entry"], buffers.address)
+            buffers.check(threads)
+            used.append(threads)
+
+    python_threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in python_threads:
+        thread.start()
+    for thread in python_threads:
+        thread.join()
+    assert len(used) == 800
+    assert set(used) <= {1, 2}
+
+
+def test_busy_team_runs_alone(hold_program: LoadedObject, neighbours_program: LoadedObject) -> None:
+    team = ThreadTeam(2)
+    started, release = ctypes.c_int64(0), ctypes.c_int64(0)
+    args = (ctypes.c_uint64 * 2)(ctypes.addressof(started), ctypes.addressof(release))
+    holder = threading.Thread(target=team.run, args=(hold_program["entry"], ctypes.addressof(args)))
+    holder.start()
+    while started.value < 2:
+        time.sleep(0.001)
+    buffers = Neighbours(2, rounds=10)
+    assert team.run(neighbours_program["entry"], buffers.address) == 1
+    buffers.check(1)
+    release.value = 1
+    holder.join()
+    buffers = Neighbours(2, rounds=10)
+    assert team.run(neighbours_program["entry"], buffers.address) == 2
+
+
+def test_stopped_team_runs_alone(neighbours_program: LoadedObject) -> None:
+    team = ThreadTeam(3)
+    assert team.run(neighbours_program["entry"], Neighbours(3, rounds=2).address) == 3
+    team.stop()
+    team.stop()
+    buffers = Neighbours(3, rounds=2)
+    assert team.run(neighbours_program["entry"], buffers.address) == 1
+    buffers.check(1)
+
+
+def native_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_team_ends_its_threads_when_it_dies(empty_program: LoadedObject) -> None:
+    gc.collect()
+    before = native_threads()
+    team = ThreadTeam(4)
+    team.run(empty_program["entry"], 0)
+    assert native_threads() == before + 3
+    del team
+    assert native_threads() == before
+
+
+def test_thread_count_is_checked() -> None:
+    for thread_count in (0, -1, 1 << 40):
+        with pytest.raises(ConfigurationError, match="thread_count"):
+            ThreadTeam(thread_count)
+
+
+def test_spin_time_of_the_environment_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("-1", "nan", "long", "inf"):
+        monkeypatch.setenv("OPENDML_SPIN_MICROSECONDS", text)
+        with pytest.raises(ConfigurationError, match="OPENDML_SPIN_MICROSECONDS"):
+            ThreadTeam(2)
+
+
+def test_default_team_is_shared_and_grows() -> None:
+    assert default_team(1) is default_team(2)
+    larger = default_team(900)
+    assert larger.thread_count >= 900
+    assert default_team(2) is larger
+
+
+PRELUDE = """
+import ctypes, os, sys, threading, time
+from opendml.runtime.host import host_target
+from opendml.runtime.native import compile_object, load_object
+from opendml.runtime.team_code import barrier_ir
+from opendml.runtime.thread_team import default_team
+sys.path.insert(0, os.environ["TEST_DIRECTORY"])
+from test_runtime import NEIGHBOURS, Neighbours
+program = load_object(compile_object(NEIGHBOURS + barrier_ir(host_target()), host_target()), ["entry"])
+def run(threads):
+    buffers = Neighbours(threads, rounds=50)
+    used = default_team(threads).run(program["entry"], buffers.address, threads)
+    buffers.check(used)
+    return used
+"""
+
+FORK = """
+import warnings
+warnings.simplefilter("ignore")
+assert run(3) == 3
+busy = threading.Thread(target=lambda: [run(3) for _ in range(300)])
+busy.start()
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if run(3) == 3 and run(2) == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+busy.join()
+assert run(3) == 3
+"""
+
+EXIT = """
+def forever():
+    while True:
+        run(3)
+for _ in range(2):
+    threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("script", [pytest.param(FORK, marks=POSIX, id="fork"), pytest.param(EXIT, id="exit")])
+def test_in_a_process_of_its_own(script: str) -> None:
+    environment = {**os.environ, "TEST_DIRECTORY": str(Path(__file__).parent)}
+    command = [sys.executable, "-c", PRELUDE + script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_workers_have_room_for_large_frames() -> None:
+    source = """
+define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
+start:
+  %frame = alloca [6291456 x i8], align 64
+  br label %touch
+touch:
+  %end = phi i64 [ 6291456, %start ], [ %offset, %touch ]
+  %offset = sub i64 %end, 4096
+  %address = getelementptr i8, ptr %frame, i64 %offset
+  store volatile i8 1, ptr %address
+  %more = icmp ne i64 %offset, 0
+  br i1 %more, label %touch, label %leave
+leave:
+  %cell = getelementptr i8, ptr %args, i64 %index
+  store i8 1, ptr %cell
+  ret void
+}
+"""
+    code = load_object(compile_object(source, host_target()), ["entry"])
+    done = (ctypes.c_uint8 * 3)()
+    assert ThreadTeam(3).run(code["entry"], ctypes.addressof(done)) == 3
+    assert list(done) == [1] * 3
+
+
+@X86
+def test_floating_point_environment_is_standard_in_all_threads(neighbours_program: LoadedObject) -> None:
+    source = """
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare void @llvm.x86.sse.stmxcsr(ptr)
+define void @set_control(ptr %value) {
+  call void @llvm.x86.sse.ldmxcsr(ptr %value)
+  ret void
+}
+define void @get_control(ptr %value) {
+  call void @llvm.x86.sse.stmxcsr(ptr %value)
+  ret void
+}
+define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
+  %cell = getelementptr i32, ptr %args, i64 %index
+  call void @llvm.x86.sse.stmxcsr(ptr %cell)
+  ret void
+}
+"""
+    code = load_object(compile_object(source, host_target()), ["set_control", "get_control", "entry"])
+    control = {name: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code[name]) for name in ("set_control", "get_control")}
+    flush_to_zero = ctypes.c_uint32(0x9FC0)
+    before, inside, after = ctypes.c_uint32(), (ctypes.c_uint32 * 3)(), ctypes.c_uint32()
+    control["get_control"](ctypes.addressof(before))
+    control["set_control"](ctypes.addressof(flush_to_zero))
+    try:
+        threads = ThreadTeam(3).run(code["entry"], ctypes.addressof(inside))  # Workers inherit the flags.
+        control["get_control"](ctypes.addressof(after))
+    finally:
+        control["set_control"](ctypes.addressof(before))
+    assert threads == 3
+    assert list(inside) == [0x1F80] * 3
+    assert after.value & 0xFFC0 == 0x9FC0
+
+
+@pytest.mark.parametrize(
+    "triple",
+    ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "arm64-apple-macosx14.0", "x86_64-pc-windows-msvc-elf"],
+)
+def test_team_compiles_for_other_platforms(triple: str) -> None:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    cpu_name = "x86-64" if triple.startswith("x86") else "generic"
+    host = HostTarget(triple, cpu_name, "", 16, False, False, 4096)
+    object_file = compile_object(team_ir(host), host)
+    starter = b"CreateThread" if "windows" in triple else b"pthread_create"
+    assert starter in object_file
+    assert compile_object(NEIGHBOURS + barrier_ir(host), host)
+
+
+def test_latencies_are_printed(empty_program: LoadedObject, capsys: pytest.CaptureFixture[str]) -> None:
+    def median(pause: float, threads: int) -> float:
+        times = []
+        for _ in range(200):
+            time.sleep(pause)
+            start = time.perf_counter()
+            run_function(handle, entry, 0, threads)
+            times.append(time.perf_counter() - start)
+        return sorted(times)[100] * 1e6
+
+    team = ThreadTeam(2)
+    run_function, handle, entry = team.run_function, team.handle, empty_program["entry"]
+    start = time.perf_counter()
+    load_object(compile_object(EMPTY, host_target()), ["entry"])
+    compiled = time.perf_counter() - start
+    with capsys.disabled():
+        print(
+            f"\nempty dispatch: 1 thread {median(0, 1):.1f} us, 2 threads spinning {median(0, 2):.1f} us, "
+            f"asleep {median(0.002, 2):.1f} us; compile and load {compiled * 1e3:.1f} ms"
+        )
