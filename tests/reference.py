@@ -12,7 +12,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def window_selection(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int], counts: Sequence[int]) -> Any:
+def window_selection(
+    offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int], counts: Sequence[int]
+) -> Any:
     """The open mesh of the elements that SLICE1 copies."""
     walks = []
     for offset, size, stride, count in zip(offsets, sizes, strides, counts, strict=True):

@@ -52,7 +52,7 @@ def test_running_sums_and_products(
     decreasing = direction == AxisDirection.DECREASING
     expected = cumulative(x, fields["axis"], decreasing, exclusive, operation, initial)
     result = run_single(desc, x)
-    if product or data_type.endswith(("32", "64")) and not data_type.startswith("FLOAT"):
+    if product or (data_type.endswith(("32", "64")) and not data_type.startswith("FLOAT")):
         assert_same_values(result, expected)
     else:
         # NumPy's accumulate begins with the first element, the definition with 0: the sign of a zero may differ.

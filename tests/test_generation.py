@@ -32,9 +32,7 @@ def test_constant_of_any_bits(data: st.DataObject, shape: list[int], data_type: 
     data_type=st.sampled_from([name for name in SEQUENCE_TYPES if "FLOAT" not in name]),
     values=st.tuples(st.integers(), st.integers()),
 )
-def test_integer_sequences_wrap(
-    data: st.DataObject, shape: list[int], data_type: str, values: tuple[int, int]
-) -> None:
+def test_integer_sequences_wrap(data: st.DataObject, shape: list[int], data_type: str, values: tuple[int, int]) -> None:
     target = data.draw(outputs(data_type, shape))
     dtype = target.data_type.dtype
     mask = (1 << 8 * dtype.itemsize) - 1

@@ -27,7 +27,7 @@ from rounding import assert_within_rounding
 from opendml import operators
 from opendml.tensor import TensorDesc
 
-bounded = settings(max_examples=60, deadline=None)
+bounded = settings(max_examples=25, deadline=None)
 types = st.sampled_from(["FLOAT32", "FLOAT16", *INTEGERS])
 float_types = st.sampled_from(["FLOAT32", "FLOAT16"])
 

@@ -11,12 +11,11 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from opendml.errors import OpendmlError
-from opendml.models.printing import printable
 
 # Everything else is imported by the command that needs it: `opendml --help` must answer at once.
 if TYPE_CHECKING:
@@ -29,45 +28,25 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-UINT32 = (1 << 32) - 1
 
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL.json", help="A model in DxDispatch's JSON format.")]
+def _option(*names: str, metavar: str | None = None, help: str, minimum: int | None = None) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, min=minimum)
+
+
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL.json", help="A model in DxDispatch's format.")]
 FeatureLevelName = Annotated[
-    str,
-    typer.Option(
-        "--feature-level",
-        "--dml_feature_level",
-        metavar="LEVEL",
-        help="Feature level to check against, such as 3_0.",
-    ),
+    str, _option("--feature-level", "--dml_feature_level", metavar="LEVEL", help="Feature level, such as 3_0.")
 ]
 InputPath = Annotated[
     Path | None,
-    typer.Option(
-        "--input_path",
-        "--input-path",
-        metavar="FOLDER",
-        help="Folder of the files that the model reads; by default its own.",
-    ),
+    _option("--input_path", metavar="FOLDER", help="Folder of the files the model reads; by default its own."),
 ]
 OutputPath = Annotated[
     Path | None,
-    typer.Option(
-        "--output_path",
-        "--output-path",
-        metavar="FOLDER",
-        help="Folder of the files that the model writes; by default the current one.",
-    ),
+    _option("--output_path", metavar="FOLDER", help="Folder of the files it writes; by default the current one."),
 ]
 MemoryLimit = Annotated[
-    int,
-    typer.Option(
-        "--memory_limit",
-        "--memory-limit",
-        metavar="MIB",
-        min=1,
-        help="The most that the model's resources may take together, in MiB.",
-    ),
+    int, _option("--memory_limit", metavar="MIB", minimum=1, help="The most its resources may take together, in MiB.")
 ]
 
 app = typer.Typer(
@@ -75,8 +54,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -92,11 +71,15 @@ def main() -> None:
 @app.callback(invoke_without_command=True)
 def _program(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, _option("--version", help="Print the version.")] = False,
 ) -> None:
-    """DirectML's operators on every machine: checked precisely, compiled to native code, run at hardware speed.
+    """DirectML's operators on every machine: checked precisely, compiled, run at hardware speed.
 
-    Try: `opendml run examples/slice1.json`
+    \b
+    Examples:
+      opendml run examples/slice1.json
+      opendml check model.json --feature-level 3_0
+      opendml ops MAX_POOLING1
     """
     if version:
         from opendml._version import __version__
@@ -107,62 +90,57 @@ def _program(
         raise typer.Exit
 
 
-@app.command(
-    epilog="""Examples:
-
-`opendml run model.json` runs a model once.
-
-`opendml run model.json -t 2000 -r 100 -v 1` measures for two seconds, 100 dispatches an iteration.
-
-`opendml run -s` shows where models can run."""
-)
+@app.command()
 def run(
-    model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL.json", help="A model in DxDispatch's JSON format.")
-    ] = None,
+    model: Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="A model in DxDispatch's format.")] = None,
     input_path: InputPath = None,
     output_path: OutputPath = None,
     adapter: Annotated[
-        str, typer.Option("--adapter", "-a", metavar="TEXT", help="Part of the name of the adapter to run on.")
+        str, _option("--adapter", "-a", metavar="TEXT", help="Part of the name of the adapter to run on.")
     ] = "",
-    show_adapters: Annotated[bool, typer.Option("--show_adapters", "-s", help="Show all adapters.")] = False,
+    show_adapters: Annotated[bool, _option("--show_adapters", "-s", help="Show all adapters.")] = False,
     feature_level: FeatureLevelName = "6_4",
     threads: Annotated[
         int | None,
-        typer.Option("--threads", min=1, max=1024, help="Number of threads; by default OPENDML_NUM_THREADS or all."),
+        _option("--threads", metavar="N", minimum=1, help="Threads; by default OPENDML_NUM_THREADS, else all."),
     ] = None,
     memory_limit: MemoryLimit = 8192,
     dispatch_iterations: Annotated[
         int,
-        typer.Option("--dispatch_iterations", "-i", min=1, max=UINT32, help="Iterations of binding and dispatching."),
+        _option("--dispatch_iterations", "-i", metavar="N", minimum=1, help="Iterations of binding and dispatching."),
     ] = 1,
     dispatch_repeat: Annotated[
-        int, typer.Option("--dispatch_repeat", "-r", min=1, max=UINT32, help="Dispatches within each iteration.")
+        int, _option("--dispatch_repeat", "-r", metavar="N", minimum=1, help="Dispatches within each iteration.")
     ] = 1,
     milliseconds_to_run: Annotated[
         int | None,
-        typer.Option(
-            "--milliseconds_to_run", "-t", min=0, max=UINT32, help="Time to repeat for, overrides iterations."
-        ),
+        _option("--milliseconds_to_run", "-t", metavar="MS", minimum=0, help="Iterate for this long instead of -i."),
     ] = None,
     dispatch_interval: Annotated[
-        int, typer.Option("--dispatch_interval", "-I", min=0, max=UINT32, help="Least milliseconds between iterations.")
+        int, _option("--dispatch_interval", "-I", metavar="MS", minimum=0, help="Least time between iterations.")
     ] = 0,
     warmup_samples: Annotated[
-        int,
-        typer.Option("--warmup_samples", "-w", min=0, max=UINT32, help="First iterations to leave out of the timings."),
+        int, _option("--warmup_samples", "-w", metavar="N", minimum=0, help="Iterations left out of hot timings.")
     ] = 1,
     timing_verbosity: Annotated[
         int,
         typer.Option(
-            "--timing_verbosity", "-v", min=0, max=2, help="0: hot median. 1: init, cold and hot. 2: every iteration."
+            "--timing_verbosity", "-v", metavar="N", min=0, max=2, help="0 hot median; 1 init, cold, hot; 2 everything."
         ),
     ] = 0,
-    print_commands: Annotated[
-        bool, typer.Option("--print_commands", help="Announce every command and its end.")
-    ] = False,
+    print_commands: Annotated[bool, _option("--print_commands", help="Announce every command and its end.")] = False,
 ) -> None:
-    """Run a DxDispatch model: fill its resources, compile its operators, execute its commands."""
+    """Run a DxDispatch model.
+
+    Its resources are filled, its operators compiled, its commands executed in order; the whole model is checked
+    before anything runs.
+
+    \b
+    Examples:
+      opendml run model.json                       run once
+      opendml run model.json -t 2000 -r 100 -v 1   measure for two seconds, 100 dispatches an iteration
+      opendml run -s                               show where models can run
+    """
     with _readable_errors(model):
         from opendml.models import adapters
 
@@ -194,16 +172,21 @@ def run(
             Executor(parsed, device, options, sys.stdout, progress).run()
 
 
-@app.command(
-    epilog="""Example: `opendml check model.json --feature-level 3_0`
-
-Exit status: 0 valid, 1 invalid operators, 2 anything else that is wrong with the model."""
-)
+@app.command()
 def check(model: ModelPath, feature_level: FeatureLevelName = "6_4", input_path: InputPath = None) -> None:
-    """List every violation of every operator of a model, without running it."""
+    """List all that is wrong with a model.
+
+    Every violation of every operator at a feature level is listed, each with its path in the file; nothing runs.
+    Exit status: 0 valid, 1 invalid operators, 2 anything else that is wrong.
+
+    \b
+    Example:
+      opendml check model.json --feature-level 3_0
+    """
     with _readable_errors(model):
         from opendml.models import check_model
         from opendml.models.checking import violation_line
+        from opendml.models.printing import printable
 
         level = _feature_level(feature_level)
         parsed = _read(model, input_path)
@@ -222,11 +205,17 @@ def check(model: ModelPath, feature_level: FeatureLevelName = "6_4", input_path:
         raise typer.Exit(2 if report.binding_problems else 1)
 
 
-@app.command(epilog="Examples: `opendml ops`, `opendml ops SLICE1`")
+@app.command()
 def ops(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="An operator, such as SLICE1.")] = None,
 ) -> None:
-    """Show the operators: all of them, or one with its fields and what each feature level supports."""
+    """Show the operators, or all about one of them.
+
+    \b
+    Examples:
+      opendml ops          all operators
+      opendml ops SLICE1   its fields, and the ranks and data types that each feature level supports
+    """
     with _readable_errors(None):
         from opendml.operator_catalogue import catalogue
 
@@ -236,16 +225,24 @@ def ops(
             _show_operator(catalogue[name.upper()])
 
 
-@app.command(epilog="Example: `opendml explain model.json --llvm`")
+@app.command()
 def explain(
     model: ModelPath,
-    llvm: Annotated[bool, typer.Option("--llvm", help="Print the LLVM code as well.")] = False,
-    assembly: Annotated[bool, typer.Option("--asm", help="Print the machine code as well.")] = False,
+    llvm: Annotated[bool, _option("--llvm", help="Print the LLVM code as well.")] = False,
+    assembly: Annotated[bool, _option("--asm", help="Print the machine code as well.")] = False,
     input_path: InputPath = None,
 ) -> None:
-    """Print how each operator of a model is computed: descriptor, expressions, kernels and, on demand, code."""
+    """Show how operators are computed.
+
+    For every operator of a model: the descriptor, the expressions, the kernels and, on demand, the code.
+
+    \b
+    Example:
+      opendml explain model.json --llvm
+    """
     with _readable_errors(model):
         from opendml.explain import explain_operator
+        from opendml.models.printing import printable
 
         for name, dispatchable in _read(model, input_path).dispatchables.items():
             typer.echo(f"# {printable(name)}")
@@ -255,7 +252,8 @@ def explain(
 def _read(path: Path, input_path: Path | None) -> Model:
     from opendml.models import read_model
 
-    return read_model(path, input_path=input_path)
+    # Nothing is allocated, so there is nothing to limit.
+    return read_model(path, input_path=input_path, memory_limit=sys.maxsize)
 
 
 def _feature_level(name: str) -> str:
@@ -286,6 +284,8 @@ def _readable_errors(model: Path | None) -> Iterator[None]:
 
 
 def _fail(message: str) -> NoReturn:
+    from opendml.models.printing import printable
+
     sys.stdout.flush()
     typer.secho("error: ", nl=False, err=True, fg="red", bold=True)
     typer.echo(printable(message), err=True)
@@ -304,6 +304,8 @@ def _progress_bar() -> Iterator[Progress | None]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    from opendml.models.printing import printable
 
     bar = Progress(
         TextColumn("{task.description}", markup=False),

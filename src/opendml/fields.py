@@ -282,7 +282,7 @@ class ScalarUnion:
         """
         if data_type.is_float:
             return cls(_FLOAT_BYTES[data_type](math.nan if value != value else value).ljust(8, b"\0"))
-        number = int(value) if float(value).is_integer() else None
+        number = int(value) if isinstance(value, int) or value.is_integer() else None
         if number is None or not data_type.bits or not -(1 << data_type.bits - 1) <= number < 1 << data_type.bits:
             raise ValueError(f"{value!r} is not a value of {data_type.name}")
         return cls((number % (1 << data_type.bits)).to_bytes(8, "little"))
@@ -339,7 +339,7 @@ class ScalarUnionField(Field):
         number = None if isinstance(value, ScalarUnion) else _number(value)
         try:
             return value if number is None else ScalarUnion.of(number, TensorDataType.parse(values[self.data_type]))
-        except (ValueError, OverflowError):
+        except ValueError:
             return value
 
     def problems(self, value: Any) -> Iterator[Problem]:

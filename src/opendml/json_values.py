@@ -120,7 +120,7 @@ def to_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def to_float32(value: float) -> float:

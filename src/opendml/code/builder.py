@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from opendml.expression.ir import BOOL, F16, F32, F64, I64, U64, Const, ElementType
+from opendml.expression.ir import BOOL, F16, F32, F64, I32, I64, Const, ElementType, constant
 
 LLVM_TYPES: Final = {
     "f16": "half",
@@ -229,6 +229,19 @@ class Builder:
         text = self.assign(f"shufflevector {a.typed}, {second}, <{len(order)} x i32> <{mask}>")
         return Value(text, a.type, len(order))
 
+    def interleaved(self, values: Sequence[Value]) -> Value:
+        """Lane 0 of every value, then lane 1 of every value, and so on."""
+        if len(values) % 2 == 0 and len(values) > 2:
+            even, odd = self.interleaved(values[::2]), self.interleaved(values[1::2])
+            return self.interleaved([even, odd])
+        joined = values[0]
+        for value in values[1:]:
+            if value.lanes < joined.lanes:
+                value = self.shuffle(value, None, [min(i, value.lanes - 1) for i in range(joined.lanes)])
+            joined = self.shuffle(joined, value, range(joined.lanes + values[0].lanes))
+        lanes, count = values[0].lanes, len(values)
+        return self.shuffle(joined, None, [number * lanes + lane for lane in range(lanes) for number in range(count)])
+
     def extract(self, value: Value, lane: int) -> Value:
         """One lane as a scalar."""
         if value.lanes == 1:
@@ -339,9 +352,26 @@ class Builder:
             return self._convert("fptrunc" if type.bits < a.type.bits else "fpext", a, type)
         if a.type is F16:
             return self._float_cast(self.cast(a, F32), type)
-        result = Value("", type, a.lanes)
-        name = "fptosi" if type.kind == "int" else "fptoui"
-        return self.intrinsic(f"llvm.{name}.sat.{suffix(result)}.{suffix(a)}", result, a)
+        if type.bits < 32:
+            return self._narrow_float_cast(a, type)
+        # Values that do not fit convert to anything and are replaced; LLVM's saturating intrinsics are slower.
+        low, high = (-(2 ** (type.bits - 1)), 2 ** (type.bits - 1)) if type.kind == "int" else (0, 2**type.bits)
+        converted = self._convert("fptosi" if type.kind == "int" else "fptoui", a, type)
+        limits = [constant(number, a.type) for number in (low, high)]
+        lowest, beyond = (self.spread(self.constant(limit), a.lanes) for limit in limits)
+        at_least = self.binary("ge", a, lowest)
+        result = self.select(at_least, converted, self.spread(Value(str(low), type), a.lanes))
+        result = self.select(self.binary("lt", a, beyond), result, self.spread(self.constant(constant(high - 1, type)), a.lanes))
+        return self.select(self.binary("eq", a, a), result, self.spread(Value("0", type), a.lanes))
+
+    def _narrow_float_cast(self, a: Value, type: ElementType) -> Value:
+        """To 8 or 16 bits: all their numbers are floating-point numbers, so the clamping is exact before converting."""
+        low, high = (-(2 ** (type.bits - 1)), 2 ** (type.bits - 1) - 1) if type.kind == "int" else (0, 2**type.bits - 1)
+        a = self.select(self.binary("eq", a, a), a, self.spread(Value("0.0", a.type), a.lanes))
+        for comparison, number in (("gt", low), ("lt", high)):
+            bound = self.spread(self.constant(constant(number, a.type)), a.lanes)
+            a = self.select(self.binary(comparison, a, bound), a, bound)
+        return self._resized(self._convert("fptosi", a, I32), type)
 
     def _integer_to_float(self, a: Value, type: ElementType) -> Value:
         if type is F16 and a.type is not BOOL:
@@ -361,4 +391,4 @@ def index_value(text: str | int) -> Value:
     return Value(str(text), I64)
 
 
-__all__ = ["U64", "Builder", "Value", "index_value", "literal", "suffix", "vector_type"]
+__all__ = ["Builder", "Value", "index_value", "literal", "suffix", "vector_type"]

@@ -311,6 +311,12 @@ class Evaluator:
             pointer = self._pointer(tensor, base, constant + lane * step)
             self.builder.line(f"store {self.builder.extract(value, lane).typed}, ptr {pointer}, align {size}")
 
+    def store_run(self, tensor: Tensor, address: Affine, value: Value, point: Point) -> None:
+        """All lanes of ``value`` next to one another, from ``address`` on."""
+        base, constant = self._index_parts(address, point)
+        pointer = self._pointer(tensor, base, constant)
+        self.builder.line(f"store {value.typed}, ptr {pointer}, align {tensor.type.bits // 8}")
+
     # Selection -------------------------------------------------------------------------------------------------------
 
     def _select(self, e: Select, point: Point) -> Value:

@@ -127,23 +127,35 @@ class _ComputeWriter:
             blocks.append((kernel.tile, kernel.tile_block))
         if kernel.vector is not None and kernel.vector_block is not None:
             blocks.append((kernel.vector, kernel.vector_block))
-        sizes = [axis.size for axis in kernel.outer] + [-(-axis.size // block) for axis, block in blocks]
+        sizes = [axis.size for axis in kernel.shared] + [-(-axis.size // block) for axis, block in blocks]
 
         def item(position: str) -> None:
             with self.evaluator.scope():
                 coordinates = _decoded(builder, position, sizes)
                 point = origin
-                for axis, name in zip(kernel.outer, coordinates, strict=False):
+                for axis, name in zip(kernel.shared, coordinates, strict=False):
                     point = point.at(axis, name)
-                for (axis, block), name in zip(blocks, coordinates[len(kernel.outer) :], strict=True):
+                for (axis, block), name in zip(blocks, coordinates[len(kernel.shared) :], strict=True):
                     bounds = self._block_bounds(name, block, axis.size)
                     if axis is kernel.tile:
                         self.tile_bounds = bounds
                     else:
                         self.bounds = bounds
-                self._interior(kernel.stores, point)
+                self._inner(kernel.inner, point)
 
         _write_items(builder, kernel.item_count, kernel.serial, item)
+
+    def _inner(self, axes: Sequence[Axis], point: Point) -> None:
+        if not axes:
+            self._interior(self.kernel.stores, point)
+            return
+
+        def body(position: str, _: list[Value]) -> list[Value]:
+            with self.evaluator.scope():
+                self._inner(axes[1:], point.at(axes[0], position))
+            return []
+
+        self.builder.loop("0", str(axes[0].size), 1, [], body)
 
     def _block_bounds(self, number: str, block: int, size: int) -> tuple[str, str]:
         if block >= size:
@@ -370,6 +382,11 @@ class _ComputeWriter:
     def _points(self, stores: Stores, points: list[Point]) -> None:
         self.evaluator.prepare([s.value for s in stores], points)
         values = [[self.evaluator.value(s.value, p) for s in stores] for p in points]
+        if self.kernel.interleaved and points[0].lanes > 1:
+            for store, column in zip(stores, zip(*values, strict=True), strict=True):
+                joined = self.builder.interleaved([self.builder.spread(v, points[0].lanes) for v in column])
+                self.evaluator.store_run(store.tensor, store.address, joined, points[0])
+            return
         for point, row in zip(points, values, strict=True):
             for store, value in zip(stores, row, strict=True):
                 self.evaluator.store(store.tensor, store.address, value, point)

@@ -67,19 +67,25 @@ def log1p(x: Expression) -> Expression:
 
 
 def tanh(x: Expression) -> Expression:
-    """The hyperbolic tangent, ``E / (E + 2)`` with ``E = expm1(2 |x|)``."""
+    """The hyperbolic tangent: an odd polynomial near 0, elsewhere ``1 - 2 / (exp(2 |x|) + 1)``."""
     form = _FORMS[x.type]
     magnitude = _at_most(unary("abs", x), form.tanh_is_one)
-    fraction, exponent = _exp_parts(magnitude + magnitude, form.expm1)
-    power = _power_of_two(exponent, 1.0, x.type)
-    grown = power * fraction + (power - 1)
-    return _with_sign_of(x, grown / (grown + 2))
+    square = magnitude * magnitude
+    near = magnitude + magnitude * (square * _polynomial(square, form.tanh_near))
+    fraction, exponent = _exp_parts(magnitude + magnitude, form.exp)
+    far = 1 - 2 / ((fraction + 1) * _power_of_two(exponent, 1.0, x.type) + 1)
+    return _with_sign_of(x, select(magnitude < _TANH_SPLIT, near, far))
 
 
 def sigmoid(x: Expression) -> Expression:
-    """The logistic function ``1 / (1 + exp(-x))``, computed from ``exp(-|x|)`` so that neither tail is lost."""
+    """The logistic function ``1 / (1 + exp(-x))``.
+
+    With ``q`` its value at ``-|x|`` it is ``1 - q`` or, more exactly than ``q`` itself, ``exp(x) - exp(x) * q``.
+    """
     decay = _exp_of_negative(-unary("abs", x))
-    return select(x < 0, decay, constant(1, x.type)) / (decay + 1)
+    quotient = decay / (decay + 1)
+    base = select(x < 0, decay, 1.0)
+    return base - base * quotient
 
 
 def softplus(x: Expression) -> Expression:
@@ -398,12 +404,15 @@ class _Form:
     """The same, relative to exp(r) - 1."""
     log: tuple[float, ...]
     """(log(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f <= sqrt(2)."""
+    tanh_near: tuple[float, ...]
+    """(tanh(x) / x - 1) / x**2 in x**2, up to 0.6."""
     erf_near: tuple[float, ...]
     """erf(x) / x - 1 in x**2, up to erf_split."""
     erf_far: tuple[float, ...]
     """log(1 - erf(x)) from erf_split to erf_is_one, relative to 1 / (1 - erf(x))."""
 
 
+_TANH_SPLIT: Final = 0.6
 _LOG2_E: Final = 1.4426950408889634
 
 _FORMS: Final = {
@@ -425,6 +434,7 @@ _FORMS: Final = {
         exp=(0.49999994, 0.16666514, 0.04166806, 0.008369549, 0.0013843873),
         expm1=(0.5, 0.16666666, 0.041666467, 0.008333639, 0.0013934951, 0.00019672094),
         log=(0.3333333, -0.25000826, 0.20001265, -0.16623212, 0.14200686, -0.13160509, 0.12769683, -0.07644062),
+        tanh_near=(-0.333333, 0.13331936, -0.053784717, 0.020798625, -0.0058979667),
         erf_near=(0.12837917, -0.3761263, 0.11283624, -0.02685556, 0.005191753, -0.0008039753, 7.9431e-05),
         erf_far=(
             -0.00016645102, -1.1277972, -0.63697606, -0.10411368, 0.022315187, -0.0030654683, 0.00019821458,
@@ -461,6 +471,11 @@ _FORMS: Final = {
             -0.08333345870765856, 0.07691710969819937, -0.07141996898411643, 0.06675196430099434,
             -0.06269847189798351, 0.05817359065154239, -0.05326352521055436, 0.054181623909773366,
             -0.06277600443777936, 0.056916690038286144, -0.024202631376764656,
+        ),
+        tanh_near=(
+            -0.33333333333333326, 0.13333333333331865, -0.05396825396725824, 0.021869488502532588,
+            -0.008863234866025619, 0.003592119686957536, -0.001455764171661783, 0.0005896223836514288,
+            -0.00023751277474245785, 9.248905492950927e-05, -3.1177931309414e-05, 6.502997259566522e-06,
         ),
         erf_near=(
             0.1283791670955126, -0.376126389031841, 0.11283791670971098, -0.026866170648031113, 0.005223977652691972,

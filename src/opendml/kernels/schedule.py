@@ -26,13 +26,16 @@ from opendml.expression.ir import (
     Tensor,
 )
 from opendml.kernels.affine import Affine, Dependencies, Element, address_of, total
-from opendml.kernels.rewriting import Rewriter, lower_loads, walk
+from opendml.kernels.rewriting import Rewriter, lower_loads, simplify, walk
 
 SERIAL_WORK: Final = 32768
 """Steps of a kernel below which waking other threads costs more than it saves."""
 
 ITEMS: Final = 64
 """Work items that a kernel is cut into at least, where it is large enough: a multiple of usual numbers of threads."""
+
+INTERLEAVED: Final = (2, 3, 4, 8)
+"""Sizes of a last axis that is interleaved in registers."""
 
 UNROLL_STEPS: Final = 64
 """Steps of a fold that are written out one after the other at most."""
@@ -62,22 +65,31 @@ class ElementStore:
 class ComputeKernel:
     """A Compute with its loops chosen.
 
-    ``outer`` axes, slowest first, are shared out among threads; ``vector`` is the axis whose neighbouring points are
-    computed together, up to ``lanes`` of them; ``tile`` is an axis of which ``tile_size`` points are computed
-    together as well, so that what they load is shared. ``vector_block`` cuts the vector axis into work items.
+    ``shared`` axes, slowest first, are cut into work items and shared out among threads, ``inner`` ones are loops
+    within an item; ``vector`` is the axis whose neighbouring points are computed together, up to ``lanes`` of them;
+    ``tile`` is an axis of which ``tile_size`` points are computed together as well, so that what they load is shared.
+    ``interleaved`` says that points of the tile lie next to each other in the output: their vectors are stored as one.
+    ``vector_block`` cuts the vector axis into work items.
     """
 
     stores: tuple[ElementStore, ...]
-    outer: tuple[Axis, ...]
+    shared: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
     vector: Axis | None
     lanes: int
     tile: Axis | None = None
     tile_size: int = 1
     tile_block: int = 1
+    interleaved: bool = False
     vector_block: int | None = None
     serial: bool = False
     in_place: bool = False
     reads: frozenset[Tensor] = frozenset()
+
+    @property
+    def outer(self) -> tuple[Axis, ...]:
+        """All axes but the vector and the tile, slowest first."""
+        return (*self.shared, *self.inner)
 
     @property
     def item_count(self) -> int:
@@ -87,7 +99,7 @@ class ComputeKernel:
             blocks *= -(-self.tile.size // self.tile_block)
         if self.vector is not None and self.vector_block is not None:
             blocks *= -(-self.vector.size // self.vector_block)
-        return math.prod(axis.size for axis in self.outer) * blocks
+        return math.prod(axis.size for axis in self.shared) * blocks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,11 +133,11 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     axes = [axis for axis in compute.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
     axes, stores = _coalesce(axes, stores)
-    *outer, vector = axes if axes else [None]
-    kernel = ComputeKernel(stores, tuple(a for a in outer if a is not None), vector, 1, in_place=in_place, reads=reads_of(stores))
-    kernel = _with_tile(kernel, machine)
+    vector = axes.pop() if axes else None
+    kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads_of(stores))
+    kernel = _with_tile(_with_interleaving(kernel), machine)
     kernel = replace(kernel, lanes=_lanes(kernel, machine), serial=_work(kernel) < SERIAL_WORK)
-    return kernel if kernel.serial else _with_blocks(kernel)
+    return _with_items(kernel)
 
 
 def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
@@ -154,9 +166,12 @@ def schedule_scatter(scatter: Scatter) -> ScatterKernel:
 
 def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
     """Stores and the loads in them by address instead of by coordinates."""
-    lower = lower_loads({})
+    lower, decided = lower_loads({}), simplify({})
     return tuple(
-        ElementStore(s.tensor, address_of(s.tensor, map(lower, s.coordinates)), lower(s.value)) for s in stores
+        ElementStore(
+            s.tensor, decided.form(address_of(s.tensor, map(lower, s.coordinates))), decided(lower(s.value))
+        )
+        for s in stores
     )
 
 
@@ -247,7 +262,7 @@ def _lanes(kernel: ComputeKernel, machine: Machine) -> int:
     smallest, largest = min(sizes), max(sizes)
     register = machine.vector_bytes
     if not folds:
-        lanes = min(4 * register // smallest, 8 * register // largest)
+        lanes = min(4 * register // smallest, 8 * register // largest) // (1 if kernel.tile is None else 2)
     elif kernel.tile is not None:
         lanes = 2 * register // largest
     elif all(_fold_steps(fold) <= UNROLL_STEPS for fold in folds):
@@ -282,11 +297,31 @@ def _work(kernel: ComputeKernel) -> int:
     return points * max(steps, 1)
 
 
+def _with_interleaving(kernel: ComputeKernel) -> ComputeKernel:
+    """Vectorise the axis before a last one that is short: the vectors of all its points make one run of memory."""
+    last = kernel.vector
+    if last is None or not kernel.shared or last.size not in INTERLEAVED or kernel.in_place or _folds(kernel):
+        return kernel
+    vector = kernel.shared[-1]
+    moves = [(s.address.coefficient(vector), s.address.coefficient(last)) for s in kernel.stores]
+    if vector.size < 2 * last.size or any(move != (last.size, 1) for move in moves):
+        return kernel
+    return replace(
+        kernel,
+        shared=kernel.shared[:-1],
+        vector=vector,
+        tile=last,
+        tile_size=last.size,
+        tile_block=last.size,
+        interleaved=True,
+    )
+
+
 def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
     """Tile an outer axis along which one factor of a sum of products stays the same."""
     contractions = [fold for fold in _folds(kernel) if fold.contract]
     if len(contractions) != 1 or kernel.vector is None or len(_folds(kernel)) != 1:
-        return kernel
+        return _with_shared_runs(kernel)
     product = contractions[0].elements[0]
     assert isinstance(product, Binary)
     dependencies = Dependencies()
@@ -295,20 +330,40 @@ def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
     resting = [f for f in factors if kernel.vector not in f]
     if len(moving) != 1 or len(resting) != 1:
         return kernel
-    candidates = [axis for axis in kernel.outer if axis in resting[0] and axis not in moving[0]]
+    candidates = [axis for axis in kernel.shared if axis in resting[0] and axis not in moving[0]]
     if not candidates:
         return kernel
     axis = max(candidates, key=lambda candidate: candidate.size)
     registers = machine.vector_registers
     size = min(axis.size, 12 if registers >= 32 else 4)
     block = size * max(1, TILE_BLOCK // size)
-    outer = tuple(a for a in kernel.outer if a is not axis)
-    return replace(kernel, tile=axis, tile_size=size, tile_block=block, outer=outer)
+    shared = tuple(a for a in kernel.shared if a is not axis)
+    return replace(kernel, tile=axis, tile_size=size, tile_block=block, shared=shared)
 
 
-def _with_blocks(kernel: ComputeKernel) -> ComputeKernel:
-    """Cut the vector axis where the other axes alone do not make enough work items."""
-    if kernel.vector is None or kernel.item_count >= ITEMS:
+def _with_shared_runs(kernel: ComputeKernel) -> ComputeKernel:
+    """Tile an outer axis whose points read the gaps that the steps of the vector axis leave: each line is read once."""
+    if kernel.vector is None or kernel.tile is not None or _folds(kernel):
+        return kernel
+    addresses = [e.address for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
+    for axis in kernel.shared:
+        if addresses and axis.size in INTERLEAVED and all(
+            (a.coefficient(kernel.vector), a.coefficient(axis)) == (axis.size, 1) for a in addresses
+        ):
+            shared = tuple(a for a in kernel.shared if a is not axis)
+            return replace(kernel, tile=axis, tile_size=axis.size, tile_block=axis.size, shared=shared)
+    return kernel
+
+
+def _with_items(kernel: ComputeKernel) -> ComputeKernel:
+    """Share out only as many axes as make enough work items; cut the vector axis where all of them make too few."""
+    axes, count = kernel.shared, 0
+    kernel = replace(kernel, shared=())
+    while kernel.item_count < ITEMS and count < len(axes):
+        count += 1
+        kernel = replace(kernel, shared=axes[:count])
+    kernel = replace(kernel, inner=axes[count:])
+    if kernel.serial or kernel.vector is None or kernel.item_count >= ITEMS:
         return kernel
     wanted = -(-ITEMS // kernel.item_count)
     smallest = kernel.lanes * (4 if not _folds(kernel) else 1)

@@ -151,7 +151,7 @@ class Executor:
             program.bind(inputs, outputs)
         except BindingError as error:
             raise ModelFormatError(f"{command.path}.bindings", str(error)) from error
-        return lambda: program.bind(inputs, outputs)  # type: ignore[no-any-return]
+        return lambda: program.bind(inputs, outputs)
 
     def _dispatch(self, index: int, command: DispatchCommand) -> None:
         samples = array("d", self._samples(command.dispatchable, self._binders[command.path]))

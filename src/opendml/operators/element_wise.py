@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from opendml.activations import activate, clip
 from opendml.data_types import (
     ALL,
     ALL_BUT_FLOAT64,
@@ -28,7 +29,7 @@ from opendml.descriptors import (
     tensor_output,
 )
 from opendml.enums import OperatorType, TensorDataType
-from opendml.expression.ir import F16, F32, F64, Definition, ElementType, Expression, cast, load, select
+from opendml.expression.ir import F16, F32, F64, Definition, ElementType, Expression, cast, load
 from opendml.expression.mathematics import narrow_to_f16
 from opendml.operators.activation import FUSABLE
 
@@ -103,6 +104,10 @@ class ElementWiseAdd1(ElementWise, type=OperatorType.ELEMENT_WISE_ADD1, since="2
     fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
 
     support = levels(at("3_0", (1, 8), FLOATS), at("2_0", (4, 5), FLOATS))
+
+    def define(self) -> Definition:
+        """The activation of the sum, which is not rounded to float16 before."""
+        return _sum(self, lambda total: activate(self.fused_activation, total))
 
 
 class ElementWiseClip(ElementWise, type=OperatorType.ELEMENT_WISE_CLIP, since="1_0"):
@@ -205,9 +210,7 @@ def _clip(desc: ElementWiseClip | ElementWiseClip1, low: Expression, high: Expre
     """NaN stays NaN, a limit that is NaN is none, and ``low`` prevails where it exceeds ``high``."""
 
     def clipped(element: Expression) -> Expression:
-        x = scaled(widen(element), desc.scale_bias)
-        below = select(x > widen(high), widen(high), x)
-        return select(below < widen(low), widen(low), below)
+        return clip(scaled(widen(element), desc.scale_bias), widen(low), widen(high))
 
     return _map(desc.input_tensor, desc.output_tensor, clipped)
 

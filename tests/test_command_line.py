@@ -1,0 +1,289 @@
+"""The program ``opendml``: what it prints, where, and with which exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dxdispatch_models import ADD, changed, mutated_models
+from hypothesis import given, settings
+from typer.testing import CliRunner, Result
+
+import opendml
+from opendml.command_line import app
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+PROGRAM = [sys.executable, "-c", "from opendml.command_line import main; main()"]
+
+
+def invoke(*arguments: object) -> Result:
+    """The program within this process. Whatever it does not handle is raised."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def program(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [*PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+@pytest.fixture
+def model_file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(ADD))
+    return path
+
+
+def save(path: Path, model: Any) -> Path:
+    path.write_text(json.dumps(model))
+    return path
+
+
+# ---- help
+
+
+def test_help() -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    for command in ("run", "check", "ops", "explain"):
+        assert f"\n  {command} " in result.stdout
+        text = invoke(command, "--help").stdout
+        assert "Example" in text
+        assert f"opendml {command}" in text
+    assert invoke("--version").stdout == f"opendml {opendml.__version__}\n"
+
+
+def test_help_is_fast_and_imports_nothing_heavy() -> None:
+    code = "import sys; from opendml.command_line import app; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "llvmlite", "rich", "opendml.models", "opendml.device"} & set(modules)
+    durations = []
+    for _ in range(5):
+        start = time.perf_counter()
+        assert program("--help").returncode == 0
+        durations.append(time.perf_counter() - start)
+    assert min(durations) < 0.4
+
+
+def test_usage_errors() -> None:
+    for arguments in (["run", "--unknown"], ["check"], ["run", "-i", "0", "x"], ["run", "-v", "3", "x"], ["nonsense"]):
+        assert invoke(*arguments).exit_code == 2
+    result = invoke("run")
+    assert result.exit_code == 2
+    assert result.stderr == "error: a model is missing: opendml run MODEL.json\n"
+
+
+# ---- run
+
+
+def test_run() -> None:
+    result = invoke("run", EXAMPLES / "slice1.json")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Running on '")
+    assert lines[1].startswith("Dispatch 'slice_forwards': 1 iterations, ")
+    assert lines[3:] == ["Resource 'forwards': 2, 4, 10, 12", "Resource 'backwards': 14, 16, 6, 8"]
+    assert result.stderr == ""
+
+
+def test_run_options(model_file: Path, tmp_path: Path) -> None:
+    result = invoke("run", model_file, "-i", 3, "-r", 2, "-w", 2, "-v", 2, "-I", 1, "--threads", 1, "-a", "cpu")
+    lines = result.stdout.splitlines()
+    assert [line.split(":")[0].rstrip() for line in lines[1:]] == [
+        "Initialize 'add'",
+        "Dispatch 'add'",
+        "CPU Timings (Cold)",
+        "CPU Timings (Hot)",
+        "The timings of each iteration",
+        "iteration 0",
+        "iteration 1",
+        "iteration 2",
+        "Resource 'Out'",
+    ]
+    assert "2 samples" in lines[3]
+    result = invoke("run", model_file, "-t", 20, "--print_commands", "--dml_feature_level", "3.0")
+    assert '[StartCmd][0001]\t: {"type":"print","resource":"Out"}' in result.stdout
+    write = save(
+        tmp_path / "write.json", changed("commands/1", {"type": "writeFile", "resource": "Out", "targetPath": "x"})
+    )
+    assert invoke("run", write, "--output_path", tmp_path / "new").exit_code == 0
+    assert (tmp_path / "new" / "x").stat().st_size == 12
+
+
+def test_files_are_written_to_the_current_folder_by_default(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    write = changed("commands/1", {"type": "writeFile", "resource": "Out", "targetPath": "out.dat"})
+    save(tmp_path / "models" / "write.json", write)
+    assert program("run", "models/write.json", cwd=tmp_path).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["models", "out.dat"]
+
+
+def test_adapters(model_file: Path) -> None:
+    result = invoke("run", "-s")
+    assert result.exit_code == 0
+    assert "\n-Device: cpu\n" in result.stdout
+    result = invoke("run", model_file, "-a", "no such thing")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert "no adapter matches 'no such thing'; there are: " in result.stderr
+
+
+def test_bad_input_gives_one_message_and_status_2(tmp_path: Path) -> None:
+    bad = changed("dispatchables/add/desc/ATensor/Sizes", [3, "x"])
+    path = save(tmp_path / "bad.json", bad)
+    for command in ("run", "check"):
+        result = invoke(command, path)
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        place = "dispatchables.add.desc.ATensor.Sizes[1]"
+        assert result.stderr == f"error: {path}: {place}: expected an integer, got x\n"
+    (tmp_path / "broken.json").write_text('{\n  "resources": oops')
+    result = invoke("run", tmp_path / "broken.json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "malformed JSON, line 2, column 16: expecting value at 'oops'" in result.stderr
+    assert invoke("run", tmp_path / "missing.json").exit_code == 2
+    assert invoke("run", tmp_path).exit_code == 2
+
+
+def test_invalid_operators_do_not_run(tmp_path: Path) -> None:
+    path = save(tmp_path / "bad.json", changed("dispatchables/add/desc/BTensor/Sizes", [4]))
+    result = invoke("run", path)
+    assert result.exit_code == 2
+    assert "Resource" not in result.stdout
+    assert "  dispatchables.add.desc.BTensor.Sizes" in result.stderr
+
+
+def test_memory_limit(tmp_path: Path) -> None:
+    big = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 1 << 20, "value": 0}}
+    path = save(tmp_path / "big.json", changed("resources/A", big))
+    result = invoke("run", path, "--memory_limit", 1)
+    assert result.exit_code == 2
+    assert "resources.A: the resources up to this one need 4194304 bytes; the limit is 1048576 bytes" in result.stderr
+    assert invoke("run", path, "--memory_limit", 8).exit_code == 0
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    model = json.loads(json.dumps(ADD).replace('"Out"', '"Out\\u001b[2J"').replace('"add"', '"add\\u0007\\ud800"'))
+    result = program("run", save(tmp_path / "model.json", model))
+    assert result.returncode == 0
+    assert "Resource 'Out\\x1b[2J': 6, 10, -2" in result.stdout
+    assert "Dispatch 'add\\x07\\ud800'" in result.stdout
+    model["resources"]["B"]["initialValuesDataType"] = "\u001b[31m"
+    for command in ("run", "check"):
+        result = program(command, save(tmp_path / "model.json", model))
+        assert result.returncode == 2
+        assert "\x1b" not in result.stdout + result.stderr.replace("error", "")
+
+
+def test_reader_that_goes_away(tmp_path: Path) -> None:
+    sequence = {"initialValuesDataType": "INT32", "initialValues": {"valueCount": 500_000, "value": 123456}}
+    model = {"resources": {"x": sequence}, "dispatchables": {}, "commands": [{"type": "print", "resource": "x"}]}
+    arguments = [*PROGRAM, "run", str(save(tmp_path / "model.json", model))]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+# ---- check
+
+
+def test_check(model_file: Path, tmp_path: Path) -> None:
+    result = invoke("check", model_file)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "valid at feature level 6_4: 1 operator\n", "")
+    result = invoke("check", EXAMPLES / "slice1.json", "--feature-level", "2_0")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("dispatchables.slice_forwards.desc: ")
+    assert "2_1" in lines[0]
+    assert lines[1].startswith("dispatchables.slice_backwards.desc: ")
+    assert result.stderr == "2 violations at feature level 2_0\n"
+
+
+def test_check_lists_everything(tmp_path: Path) -> None:
+    model = changed("dispatchables/add/desc/BTensor/Sizes", [4])
+    model["dispatchables"]["add"]["desc"]["OutputTensor"]["DataType"] = "INT64"
+    model["dispatchables"]["fine"] = ADD["dispatchables"]["add"]
+    model["commands"].append({"type": "dispatch", "dispatchable": "fine", "bindings": {"ATensor": "A"}})
+    result = invoke("check", save(tmp_path / "bad.json", model))
+    assert result.exit_code == 2, "bindings are wrong too"
+    lines = result.stdout.splitlines()
+    assert any(line.startswith("dispatchables.add.desc.BTensor.Sizes") for line in lines)
+    assert any(line.startswith("dispatchables.add.desc.OutputTensor") for line in lines)
+    assert "commands[2].bindings.BTensor: a resource must be bound to this tensor" in lines
+
+
+def test_feature_levels(model_file: Path) -> None:
+    assert invoke("check", model_file, "--feature-level", "3.1").exit_code == 0
+    result = invoke("check", model_file, "--feature-level", "7_0")
+    assert result.exit_code == 2
+    assert "unknown feature level '7_0'; known: 1_0, 2_0" in result.stderr
+
+
+# ---- ops and explain
+
+
+def test_ops() -> None:
+    result = invoke("ops")
+    assert result.exit_code == 0
+    for name in opendml.catalogue:
+        assert f" {name} " in result.stdout or f"\n{name} " in result.stdout
+    for name in opendml.catalogue:
+        result = invoke("ops", name)
+        assert result.exit_code == 0
+        entry = opendml.catalogue[name]
+        assert result.stdout.startswith(f"{entry.name} ({entry.struct}), since feature level {entry.since}")
+        for field in entry.fields:
+            assert field.name in result.stdout
+    assert invoke("ops", "slice1").stdout == invoke("ops", "DML_OPERATOR_SLICE1").stdout
+
+
+def test_ops_unknown() -> None:
+    result = invoke("ops", "SLICE9")
+    assert result.exit_code == 2
+    assert "did you mean" in result.stderr
+
+
+def test_explain() -> None:
+    pytest.importorskip("opendml.explain")
+    result = invoke("explain", EXAMPLES / "slice1.json")
+    assert result.exit_code == 0
+    assert "# slice_forwards" in result.stdout
+    assert "# slice_backwards" in result.stdout
+    longer = invoke("explain", EXAMPLES / "slice1.json", "--llvm", "--asm").stdout
+    assert "define" in longer
+    assert len(longer) > len(result.stdout)
+
+
+# ---- hostile input
+
+
+@given(mutated_models())
+@settings(max_examples=150, deadline=None)
+def test_hostile_models_are_checked_cleanly(tmp_path_factory: pytest.TempPathFactory, model: Any) -> None:
+    path = tmp_path_factory.getbasetemp() / "hostile.json"
+    path.write_text(json.dumps(model))
+    result = invoke("check", path)
+    assert result.exit_code in (0, 1, 2)
+    assert bool(result.stderr) == (result.exit_code > 0)
+
+
+@given(mutated_models())
+@settings(max_examples=60, deadline=None)
+def test_hostile_models_run_cleanly(tmp_path_factory: pytest.TempPathFactory, model: Any) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    path = folder / "hostile.json"
+    path.write_text(json.dumps(model))
+    result = invoke("run", path, "--memory_limit", 1, "--output_path", folder / "written")
+    assert result.exit_code in (0, 2)
+    assert bool(result.stderr) == (result.exit_code > 0)
