@@ -72,9 +72,7 @@ def samples() -> tuple[Operator, ...]:
         _pooling(op.AveragePooling1, include_padding=False, dilations=[1, 1]),
         _pooling(op.LpPooling, p=2),
         _pooling(op.LpPooling1, p=1, dilations=[1, 1]),
-        op.MaxUnpooling(
-            input_tensor=f32(1, 1, 2, 2), indices_tensor=u32(1, 1, 2, 2), output_tensor=f32(1, 1, 4, 4)
-        ),
+        op.MaxUnpooling(input_tensor=f32(1, 1, 2, 2), indices_tensor=u32(1, 1, 2, 2), output_tensor=f32(1, 1, 4, 4)),
         op.Slice(
             input_tensor=f32(1, 2, 5, 6),
             output_tensor=f32(1, 1, 2, 3),

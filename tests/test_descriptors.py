@@ -250,7 +250,7 @@ def test_json_is_directmls() -> None:
     ],
 )
 def test_fused_activation_in_json(activation: dict[str, Any]) -> None:
-    tensors = dict.fromkeys(("ATensor", "BTensor", "OutputTensor"), {"DataType": "FLOAT32", "Sizes": [3]})
+    tensors = {key: {"DataType": "FLOAT32", "Sizes": [3]} for key in ("ATensor", "BTensor", "OutputTensor")}
     desc = dml.OperatorDesc.from_json({"Type": "ELEMENT_WISE_ADD1", **tensors, "FusedActivation": activation})
     assert desc == op.ElementWiseAdd1(
         a_tensor=f32(3), b_tensor=f32(3), output_tensor=f32(3), fused_activation=op.ActivationElu(alpha=0.5)
@@ -291,7 +291,7 @@ def _broken(desc: type[dml.OperatorDesc], **changes: Any) -> dict[str, Any]:
         ({"Type": "SLIC1"}, "Type", "did you mean 'SLICE1'"),
         ({"Type": "DML_OPERATOR_INVALID"}, "Type", "DML_OPERATOR_INVALID is not available"),
         ({"Type": "SLICE1", "Desc": 3}, "Desc", "expected an object, got 3"),
-        ({"Type": "SLICE1", "Desc": {}, "bindings": {}}, "bindings", "unknown field"),
+        ({"Type": "SLICE1", "Desc": {}, "bindings": {}}, "bindings", "unknown field; expected Type or Desc"),
         ({"Type": "SLICE1", "Desc": {}}, "Desc.InputTensor", "the field is missing"),
         (_broken(op.Slice1, InputWindowStride=[1]), "Desc.InputWindowStride", "did you mean 'InputWindowStrides'"),
         (_broken(op.Slice1, InputWindowStrides=[1, 1, "x"]), "Desc.InputWindowStrides[2]", "expected an integer"),
@@ -306,7 +306,7 @@ def _broken(desc: type[dml.OperatorDesc], **changes: Any) -> dict[str, Any]:
         (_broken(op.ElementWiseIdentity, ScaleBias={"Scale": 1, "Bias": True}), "Desc.ScaleBias.Bias", "got true"),
         (_broken(op.ElementWiseAdd1, FusedActivation={"Type": "GELU"}), "Desc.FusedActivation.Type", "GELU"),
         (_broken(op.Rnn, ActivationDescs=[{"Type": "ACTIVATION_ELU"}]), "Desc.ActivationDescs[0].Alpha", "missing"),
-        (_broken(op.ElementWiseClip1, Min={"Int8": 1}), "Desc.Min.Int8", "did you mean"),
+        (_broken(op.ElementWiseClip1, Min={"Int8": 1}), "Desc.Min.Int8", "expected Float32 or Bytes"),
         (_broken(op.ElementWiseClip1, Min=None), "Desc.Min", "null is not allowed"),
     ],
 )

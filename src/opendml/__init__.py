@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from opendml.errors import DescriptorArgumentError as DescriptorArgumentError
     from opendml.errors import DescriptorFormatError as DescriptorFormatError
     from opendml.errors import InvalidDescriptorError as InvalidDescriptorError
+    from opendml.errors import ModelFormatError as ModelFormatError
     from opendml.errors import OpendmlError as OpendmlError
     from opendml.errors import UnknownOperatorError as UnknownOperatorError
     from opendml.fields import ScalarUnion as ScalarUnion
@@ -76,7 +77,7 @@ _EXPORTS = {
     """,
     "errors": """
         BindingError ConfigurationError DescriptorArgumentError DescriptorFormatError InvalidDescriptorError
-        OpendmlError UnknownOperatorError
+        ModelFormatError OpendmlError UnknownOperatorError
     """,
     "fields": "ScalarUnion ScaleBias Size2D",
     "operator_catalogue": "catalogue",

@@ -9,12 +9,14 @@ a representable result; comparisons are IEEE 754's. What that means for NaN and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from opendml.definition import converted
+from opendml.definition import computation_type, converted, every_element, widen
 from opendml.enums import OperatorType
 from opendml.expression import mathematics
-from opendml.expression.ir import Expression, select, unary
+from opendml.expression.folds import lowest, maximum
+from opendml.expression.ir import Expression, Tensor, cast, load, select, unary
+from opendml.expression.reductions import Reduction, one_value, sum_start
 
 
 class ActivationDesc(Protocol):
@@ -30,105 +32,147 @@ def activate(desc: ActivationDesc | None, x: Expression) -> Expression:
 
     Raises ``KeyError`` for a descriptor that is not an element-wise activation (``desc.type not in ACTIVATIONS``).
     """
-    return x if desc is None else ACTIVATIONS[desc.type](desc, x)
+    if desc is None:
+        return x
+    function, fields = ACTIVATIONS[desc.type]
+    return function(x, *(getattr(desc, name) for name in fields))
 
 
 def clip(x: Expression, low: Expression | float, high: Expression | float) -> Expression:
-    """``max(low, min(x, high))``: ``low`` prevails where it exceeds ``high``, NaN stays, a limit that is NaN is none."""
+    """``max(low, min(x, high))``: ``low`` prevails over ``high``, NaN stays, a limit that is NaN is none."""
     below = select(x > high, high, x)
     return select(below < low, low, below)
 
 
-def _linear(desc: Any, x: Expression) -> Expression:
-    return x * desc.alpha + desc.beta
+def softmax(work: Reduction, output: Tensor) -> None:
+    """Adds to ``work`` the statements that store ``exp(x) / sum of exp(x)`` in ``output``.
+
+    The maximum of the reduced elements is subtracted first, which changes nothing but the range, unless it is infinite:
+    then the formula is taken as it stands (infinities give NaN, the numbers beside them 0).
+    """
+    type = computation_type(output.type)
+    largest, total = work.intermediate("maximum", type), work.intermediate("total", type)
+
+    def exponential(value: Expression, place: tuple[Expression, ...]) -> Expression:
+        shift = load(largest, place)
+        return mathematics.exp(widen(value) - select(unary("abs", shift) < float("inf"), shift, 0))
+
+    work.reduce(one_value(maximum, lowest(type), lambda value, point: widen(value)), largest)
+    enter = one_value(lambda a, b: a + b, sum_start(type), lambda value, point: exponential(value, point.output))
+    work.reduce(enter, total)
+
+    def share(coordinates: tuple[Expression, ...]) -> Expression:
+        place = work.result_place(coordinates)
+        value = exponential(load(work.source, work.place(coordinates)), place)
+        return cast(value / load(total, place), output.type)
+
+    work.statements.append(every_element(output, share))
 
 
-def _hard_sigmoid(desc: Any, x: Expression) -> Expression:
-    return clip(x * desc.alpha + desc.beta, 0.0, 1.0)
+def _linear(x: Expression, alpha: float, beta: float) -> Expression:
+    return x * alpha + beta
 
 
-def _scaled_tanh(desc: Any, x: Expression) -> Expression:
-    return mathematics.tanh(x * desc.beta) * desc.alpha
+def _hard_sigmoid(x: Expression, alpha: float, beta: float) -> Expression:
+    return clip(x * alpha + beta, 0.0, 1.0)
 
 
-def _relu(desc: Any, x: Expression) -> Expression:
+def _scaled_tanh(x: Expression, alpha: float, beta: float) -> Expression:
+    return mathematics.tanh(x * beta) * alpha
+
+
+def _relu(x: Expression) -> Expression:
     """NaN and -0 stay as they are."""
     return select(x < 0, 0, x)
 
 
-def _leaky_relu(desc: Any, x: Expression) -> Expression:
-    return select(x >= 0, x, x * desc.alpha)
+def _leaky_relu(x: Expression, alpha: float) -> Expression:
+    return select(x >= 0, x, x * alpha)
 
 
-def _thresholded_relu(desc: Any, x: Expression) -> Expression:
+def _thresholded_relu(x: Expression, alpha: float) -> Expression:
     """0 for NaN, which exceeds nothing."""
-    return select(x > desc.alpha, x, 0.0)
+    return select(x > alpha, x, 0)
 
 
-def _elu(desc: Any, x: Expression) -> Expression:
-    return select(x >= 0, x, mathematics.expm1(x) * desc.alpha)
+def _elu(x: Expression, alpha: float) -> Expression:
+    return select(x >= 0, x, mathematics.expm1(x) * alpha)
 
 
-def _celu(desc: Any, x: Expression) -> Expression:
-    """The same as max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) for every alpha but 0, negative ones included."""
-    return select(x >= 0, x, mathematics.expm1(x / desc.alpha) * desc.alpha)
+def _celu(x: Expression, alpha: float) -> Expression:
+    """The same as ``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` for positive and for negative ``alpha``."""
+    return select(x >= 0, x, mathematics.expm1(x / alpha) * alpha)
 
 
-def _scaled_elu(desc: Any, x: Expression) -> Expression:
-    return select(x > 0, x, mathematics.expm1(x) * desc.alpha) * desc.gamma
+def _scaled_elu(x: Expression, alpha: float, gamma: float) -> Expression:
+    return select(x > 0, x, mathematics.expm1(x) * alpha) * gamma
 
 
-def _softplus(desc: Any, x: Expression) -> Expression:
-    return mathematics.softplus(x * desc.steepness) / desc.steepness
+def _softplus(x: Expression, steepness: float) -> Expression:
+    return mathematics.softplus(x * steepness) / steepness
 
 
-def _parametric_softplus(desc: Any, x: Expression) -> Expression:
-    return mathematics.softplus(x * desc.beta) * desc.alpha
+def _parametric_softplus(x: Expression, alpha: float, beta: float) -> Expression:
+    return mathematics.softplus(x * beta) * alpha
 
 
-def _softsign(desc: Any, x: Expression) -> Expression:
+def _softsign(x: Expression) -> Expression:
     """NaN for an infinity, as the formula says."""
     return x / (unary("abs", x) + 1)
 
 
-def _shrink(desc: Any, x: Expression) -> Expression:
-    """0 for NaN. For integers the parameters are converted first, as CLIP's are; sums wrap."""
-    bias, threshold = converted(desc.bias, x.type), converted(desc.threshold, x.type)
-    beyond = select(x > threshold, x - bias, 0)
-    if x.type.kind == "uint":
-        return beyond
-    return select(x > threshold, x - bias, select(x < -threshold, x + bias, 0))
+def _shrink(x: Expression, bias: float, threshold: float) -> Expression:
+    """0 for NaN. For integers the parameters are converted first, as CLIP's are; the sums wrap."""
+    amount = converted(bias, x.type)
+    below = select(x < converted(-threshold, x.type), x + amount, 0)
+    return select(x > converted(threshold, x.type), x - amount, below)
 
 
-def _gelu(desc: Any, x: Expression) -> Expression:
-    """``x`` times the normal distribution function, with full relative accuracy for negative ``x`` too."""
+def _gelu(x: Expression) -> Expression:
+    """``x`` times the normal distribution function, to full relative accuracy on the negative side too."""
     tail = mathematics.normal_tail(unary("abs", x))
     return x * select(x < 0, tail, 1 - tail)
 
 
-def _clip(desc: Any, x: Expression) -> Expression:
-    factors = desc.scale_bias
-    scaled = x if factors is None else x * factors.scale + factors.bias
-    return clip(scaled, converted(desc.min, x.type), converted(desc.max, x.type))
+def _clip(x: Expression, scale_bias: _ScaleBias | None, low: float, high: float) -> Expression:
+    scaled = x if scale_bias is None else x * scale_bias.scale + scale_bias.bias
+    return clip(scaled, converted(low, x.type), converted(high, x.type))
 
 
-ACTIVATIONS: Final[Mapping[OperatorType, Callable[[Any, Expression], Expression]]] = {
-    OperatorType.ACTIVATION_CELU: _celu,
-    OperatorType.ACTIVATION_ELU: _elu,
-    OperatorType.ACTIVATION_GELU: _gelu,
-    OperatorType.ACTIVATION_HARD_SIGMOID: _hard_sigmoid,
-    OperatorType.ACTIVATION_IDENTITY: lambda desc, x: x,
-    OperatorType.ACTIVATION_LEAKY_RELU: _leaky_relu,
-    OperatorType.ACTIVATION_LINEAR: _linear,
-    OperatorType.ACTIVATION_PARAMETRIC_SOFTPLUS: _parametric_softplus,
-    OperatorType.ACTIVATION_RELU: _relu,
-    OperatorType.ACTIVATION_SCALED_ELU: _scaled_elu,
-    OperatorType.ACTIVATION_SCALED_TANH: _scaled_tanh,
-    OperatorType.ACTIVATION_SHRINK: _shrink,
-    OperatorType.ACTIVATION_SIGMOID: lambda desc, x: mathematics.sigmoid(x),
-    OperatorType.ACTIVATION_SOFTPLUS: _softplus,
-    OperatorType.ACTIVATION_SOFTSIGN: _softsign,
-    OperatorType.ACTIVATION_TANH: lambda desc, x: mathematics.tanh(x),
-    OperatorType.ACTIVATION_THRESHOLDED_RELU: _thresholded_relu,
-    OperatorType.ELEMENT_WISE_CLIP: _clip,
+class _ScaleBias(Protocol):
+    """DML_SCALE_BIAS."""
+
+    @property
+    def scale(self) -> float: ...
+    @property
+    def bias(self) -> float: ...
+
+
+class _Activation(NamedTuple):
+    """A function of an element and of the fields of its descriptor that are named."""
+
+    function: Callable[..., Expression]
+    fields: tuple[str, ...] = ()
+
+
+ACTIVATIONS: Final[Mapping[OperatorType, _Activation]] = {
+    OperatorType.ACTIVATION_CELU: _Activation(_celu, ("alpha",)),
+    OperatorType.ACTIVATION_ELU: _Activation(_elu, ("alpha",)),
+    OperatorType.ACTIVATION_GELU: _Activation(_gelu),
+    OperatorType.ACTIVATION_HARD_SIGMOID: _Activation(_hard_sigmoid, ("alpha", "beta")),
+    OperatorType.ACTIVATION_IDENTITY: _Activation(lambda x: x),
+    OperatorType.ACTIVATION_LEAKY_RELU: _Activation(_leaky_relu, ("alpha",)),
+    OperatorType.ACTIVATION_LINEAR: _Activation(_linear, ("alpha", "beta")),
+    OperatorType.ACTIVATION_PARAMETRIC_SOFTPLUS: _Activation(_parametric_softplus, ("alpha", "beta")),
+    OperatorType.ACTIVATION_RELU: _Activation(_relu),
+    OperatorType.ACTIVATION_SCALED_ELU: _Activation(_scaled_elu, ("alpha", "gamma")),
+    OperatorType.ACTIVATION_SCALED_TANH: _Activation(_scaled_tanh, ("alpha", "beta")),
+    OperatorType.ACTIVATION_SHRINK: _Activation(_shrink, ("bias", "threshold")),
+    OperatorType.ACTIVATION_SIGMOID: _Activation(mathematics.sigmoid),
+    OperatorType.ACTIVATION_SOFTPLUS: _Activation(_softplus, ("steepness",)),
+    OperatorType.ACTIVATION_SOFTSIGN: _Activation(_softsign),
+    OperatorType.ACTIVATION_TANH: _Activation(mathematics.tanh),
+    OperatorType.ACTIVATION_THRESHOLDED_RELU: _Activation(_thresholded_relu, ("alpha",)),
+    OperatorType.ELEMENT_WISE_CLIP: _Activation(_clip, ("scale_bias", "min", "max")),
 }
+"""The activations that work element by element; SOFTMAX and SOFTMAX1 are ``softmax``'s."""

@@ -242,9 +242,11 @@ def explain(
     """
     with _readable_errors(model):
         from opendml.explain import explain_operator
+        from opendml.models.checking import check_operator
         from opendml.models.printing import printable
 
         for name, dispatchable in _read(model, input_path).dispatchables.items():
+            check_operator(dispatchable)
             typer.echo(f"# {printable(name)}")
             typer.echo(explain_operator(dispatchable.operator, llvm=llvm, assembly=assembly))
 

@@ -52,6 +52,7 @@ from opendml.fields import (
 from opendml.json_values import check_fields, closest, join, read_enum, read_object
 
 if TYPE_CHECKING:
+    from opendml.expression.ir import Definition
     from opendml.rules import Rules
     from opendml.tensor import TensorDesc
 
@@ -184,6 +185,10 @@ class Operator:
 
     def check(self, rules: Rules) -> None:
         """Reports what breaks the operator's own rules; the general ones are checked before."""
+
+    def define(self) -> Definition:
+        """What the operator computes, for a valid descriptor; every operator's class has its own."""
+        raise TypeError(f"{self.__class__.__name__} has no definition")
 
     def support_table(self) -> Support:
         """The support table that applies to this descriptor (REDUCE has one a function)."""

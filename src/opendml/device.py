@@ -57,7 +57,8 @@ class Device:
 
     def supports(self, data_type: TensorDataType | str) -> bool:
         """Whether tensors of a data type exist at the device's level (``TENSOR_DATA_TYPE_SUPPORT`` of DirectML)."""
-        return TensorDataType.parse(data_type).exists_at(self.feature_level)
+        parsed = TensorDataType.parse(data_type)
+        return parsed is not TensorDataType.UNKNOWN and parsed.since <= self.feature_level
 
     def create_operator(self, desc: Operator) -> CheckedOperator:
         """``desc``, found valid at the device's feature level.

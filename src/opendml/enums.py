@@ -161,7 +161,7 @@ class TensorDataType(DirectMLEnum):
     @property
     def bits(self) -> int:
         """Bits of one element; 0 for UNKNOWN."""
-        return int("".join(filter(str.isdigit, self.name)) or 0)
+        return _BITS[self]
 
     @property
     def is_float(self) -> bool:
@@ -200,6 +200,10 @@ class TensorDataType(DirectMLEnum):
         import numpy  # not needed to describe and check tensors, and slow to import
 
         return numpy.dtype("uint8" if self.bits == 4 else self.name.lower())
+
+
+# By number; asked for often enough that it is not worked out from the name each time.
+_BITS = tuple(int("".join(filter(str.isdigit, data_type.name)) or 0) for data_type in TensorDataType)
 
 
 class TensorType(DirectMLEnum):

@@ -83,7 +83,7 @@ class Field:
     def absent(self, value: Any) -> Iterator[Problem]:
         """The problem of a value that is not given although DirectML needs it."""
         if value is None and not self.optional:
-            yield Problem("", "must be given", None)
+            yield Problem("", "must be given", "")
 
 
 def camel_case(name: str) -> str:

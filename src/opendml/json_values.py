@@ -56,7 +56,8 @@ def check_fields(json: Mapping[str, Any], known: Collection[str], required: Iter
     """Raises for an unknown field, naming the closest known one, and for a missing one."""
     for name in json:
         if name not in known:
-            raise DescriptorFormatError(join(path, str(name)), f"unknown field{closest(str(name), known)}")
+            hint = closest(str(name), known) or (f"; expected {' or '.join(known)}" if len(known) <= 3 else "")
+            raise DescriptorFormatError(join(path, str(name)), f"unknown field{hint}")
     for name in required:
         if name not in json:
             raise DescriptorFormatError(join(path, name), "the field is missing")

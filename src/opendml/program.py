@@ -6,7 +6,7 @@ import copy
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from opendml.runtime.native import LoadedObject
 
 Array = npt.NDArray[Any]
+
+OVERLAP_WORK: Final = 10_000
+"""Candidates tried to tell whether two interleaving arrays share an element."""
 
 ALIGNMENT: Final = 64
 """Bytes to which buffers made here are aligned: a cache line, and the widest vector."""
@@ -71,6 +74,7 @@ class Program:
         offsets, self.temporary_size = _arena(self._temporaries)
         self._arena_offsets = offsets
         self._run = _runner(entry, self.thread_count)
+        self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
 
     def with_thread_count(self, thread_count: int) -> Program:
         """The same program run by another number of threads; the results are the same."""
@@ -85,6 +89,22 @@ class Program:
         self.bind(arrays, outputs)()
         results = tuple(array for array in outputs if array is not None)
         return results[0] if len(results) == 1 else results
+
+    def run_unchecked(self, arrays: Sequence[Array | None]) -> list[Array | None]:
+        """Run on arrays and return new outputs, None for absent ones, without the checks of a call.
+
+        For callers that have made the descriptors from these very arrays: each must be aligned and have the type,
+        sizes and strides of its descriptor, None where there is none. New outputs overlap nothing.
+        """
+        outputs = [None if place is None else _new_array(place) for place in self._output_places]
+        addresses = [_address(array) for array in (*arrays, *outputs) if array is not None]
+        scratch = aligned_empty(self.temporary_size) if self.temporary_size else None
+        if scratch is not None:
+            start = _address(scratch)
+            addresses += [start + offset for offset in self._arena_offsets]
+        table = (ctypes.c_void_p * self._slots)(*addresses)
+        self._run(ctypes.addressof(table))
+        return outputs
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundCall:
         """Check arrays and fix their addresses; the result is called without arguments, again and again.
@@ -116,8 +136,10 @@ class Program:
                     continue
                 if self.in_place and other in inputs and _same_memory(written, other):
                     continue
-                reason = "the operator works in place only on exactly the same elements" if self.in_place else "the operator does not work in place"
-                raise BindingError(f"{written.name} overlaps the memory of {other.name}, and {reason}")
+                reason = "does not work in place"
+                if self.in_place:
+                    reason = "works in place only on exactly the same elements"
+                raise BindingError(f"{written.name} overlaps the memory of {other.name}, and the operator {reason}")
 
 
 class BoundCall:
@@ -152,21 +174,42 @@ class _Bound:
     refresh: Callable[[], None] | None = None
 
 
+class _Place(NamedTuple):
+    """What a new array is made of; sizes in elements, strides and the size of the buffer in bytes."""
+
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    buffer_size: int
+
+
+def _place_of(desc: TensorDesc) -> _Place:
+    dtype = desc.data_type.dtype
+    strides = None if desc.strides is None else tuple(stride * dtype.itemsize for stride in desc.strides)
+    return _Place(dtype, desc.sizes, strides, desc.element_span * dtype.itemsize)
+
+
+def _new_array(place: _Place) -> Array:
+    buffer, start = _aligned_memory(place.buffer_size)
+    return np.ndarray(place.sizes, place.dtype, buffer, start, place.strides)
+
+
 def empty(desc: TensorDesc) -> Array:
     """A new array with the type, sizes and strides of a descriptor, aligned to a cache line; its content is random."""
-    dtype = desc.data_type.dtype
-    buffer = aligned_empty(desc.element_span * dtype.itemsize).view(dtype)
-    if desc.strides is None:
-        return buffer[: desc.element_count].reshape(desc.sizes)
-    strides = tuple(s * dtype.itemsize for s in desc.strides)
-    return np.lib.stride_tricks.as_strided(buffer, desc.sizes, strides)
+    return _new_array(_place_of(desc))
 
 
 def aligned_empty(size: int) -> npt.NDArray[np.uint8]:
     """``size`` bytes of memory, aligned to ``ALIGNMENT``."""
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -_address(raw) % ALIGNMENT
-    return raw[start : start + size]
+    buffer, start = _aligned_memory(size)
+    return buffer[start : start + size]
+
+
+def _aligned_memory(size: int) -> tuple[npt.NDArray[np.uint8], int]:
+    """Memory with room for ``size`` bytes from the aligned offset that is given with it."""
+    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    # NumPy has no faster way to the address of an array.
+    return buffer, -ctypes.addressof(ctypes.c_char.from_buffer(buffer)) % ALIGNMENT
 
 
 def as_array(value: Any, name: str) -> Array:
@@ -182,7 +225,8 @@ def as_array(value: Any, name: str) -> Array:
         return np.asarray(memoryview(value))
     except TypeError:
         kind = type(value).__name__
-        raise BindingError(f"{name}: expected an array, or an object with DLPack or the buffer protocol, got {kind}") from None
+        expected = "an array, or an object with DLPack or the buffer protocol"
+        raise BindingError(f"{name}: expected {expected}, got {kind}") from None
 
 
 def _bind_all(bindings: Sequence[Binding], values: Sequence[Any], role: str) -> list[_Bound | None]:
@@ -215,8 +259,8 @@ def _bind(binding: Binding, value: Any, role: str) -> _Bound | None:
     elif array.shape != desc.sizes:
         raise BindingError(f"{name}: expected sizes {list(desc.sizes)}, got {list(array.shape)}")
     if role == "output":
-        expected = [s * array.itemsize for s in desc.effective_strides]
-        raise BindingError(f"{name}: expected aligned memory with strides of {expected} bytes, got {list(array.strides)}")
+        wanted = [s * array.itemsize for s in desc.effective_strides]
+        raise BindingError(f"{name}: expected aligned memory with strides of {wanted} bytes, got {list(array.strides)}")
     return _copied(name, desc, array)
 
 
@@ -251,7 +295,10 @@ def _fits(array: Array, desc: TensorDesc) -> bool:
     if desc.strides is None and array.flags.c_contiguous:
         return True
     itemsize = array.itemsize
-    return all(n == 1 or have == want * itemsize for n, have, want in zip(desc.sizes, array.strides, desc.effective_strides, strict=True))
+    return all(
+        n == 1 or have == want * itemsize
+        for n, have, want in zip(desc.sizes, array.strides, desc.effective_strides, strict=True)
+    )
 
 
 def _address(array: Array) -> int:
@@ -262,8 +309,9 @@ def _address(array: Array) -> int:
 def _overlap(a: Array, b: Array) -> bool:
     if not np.may_share_memory(a, b):
         return False
+    # Arrays that interleave without sharing an element are told apart as long as that is quick; else they overlap.
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return np.shares_memory(a, b, max_work=cast(Any, OVERLAP_WORK))
     except np.exceptions.TooHardError:
         return True
 
@@ -285,14 +333,7 @@ def _arena(temporaries: Sequence[Tensor]) -> tuple[list[int], int]:
 
 
 def _runner(entry: int, thread_count: int) -> Callable[[int], None]:
-    """A function that runs an entry on a table of buffers: directly where one thread is enough."""
-    if thread_count == 1:
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(entry)
-
-        def run_alone(table: int) -> None:
-            function(table, 0, 1, None)
-
-        return run_alone
+    """A function that runs an entry on a table of buffers."""
     from opendml.runtime.thread_team import default_team
 
     team = default_team(thread_count)
@@ -342,5 +383,3 @@ def generate(definition: Definition, host: HostTarget, *, in_place: bool) -> Pro
 
     registers = 32 if host.vector_bytes == 64 or host.architecture == "aarch64" else 16
     return program_code(definition, Machine(host.vector_bytes, registers), barrier_ir(host), in_place=in_place)
-
-

@@ -56,10 +56,12 @@ class TensorDesc:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        put("data_type", _parse("DataType", TensorDataType.parse, data_type))
+        # Members of the enumerations are taken as they are: tensors are described in every eager call.
+        is_member = type(data_type) is TensorDataType
+        put("data_type", data_type if is_member else _parse("DataType", TensorDataType.parse, data_type))
         put("sizes", _integers("Sizes", sizes))
         put("strides", None if strides is None else _integers("Strides", strides))
-        put("flags", _parse("Flags", TensorFlags.parse, flags))
+        put("flags", flags if type(flags) is TensorFlags else _parse("Flags", TensorFlags.parse, flags))
         put(
             "total_size_in_bytes",
             self.minimum_size_in_bytes
@@ -277,6 +279,8 @@ def _integer(name: str, value: object) -> int:
 
 
 def _integers(name: str, values: object) -> tuple[int, ...]:
+    if type(values) in (tuple, list) and all(type(value) is int for value in values):  # type: ignore[attr-defined]
+        return tuple(values)  # type: ignore[arg-type]
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise InvalidDescriptorError(f"{name}: expected a sequence of integers, got {values!r}")
     return tuple(_integer(f"{name}[{position}]", value) for position, value in enumerate(values))

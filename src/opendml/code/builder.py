@@ -361,7 +361,9 @@ class Builder:
         lowest, beyond = (self.spread(self.constant(limit), a.lanes) for limit in limits)
         at_least = self.binary("ge", a, lowest)
         result = self.select(at_least, converted, self.spread(Value(str(low), type), a.lanes))
-        result = self.select(self.binary("lt", a, beyond), result, self.spread(self.constant(constant(high - 1, type)), a.lanes))
+        result = self.select(
+            self.binary("lt", a, beyond), result, self.spread(self.constant(constant(high - 1, type)), a.lanes)
+        )
         return self.select(self.binary("eq", a, a), result, self.spread(Value("0", type), a.lanes))
 
     def _narrow_float_cast(self, a: Value, type: ElementType) -> Value:

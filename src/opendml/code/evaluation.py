@@ -68,7 +68,9 @@ class Point:
 class Evaluator:
     """Writes instructions for expressions through a Builder."""
 
-    def __init__(self, builder: Builder, pointers: Mapping[Tensor, str], register_bytes: int, unroll_steps: int) -> None:
+    def __init__(
+        self, builder: Builder, pointers: Mapping[Tensor, str], register_bytes: int, unroll_steps: int
+    ) -> None:
         self.builder = builder
         self.dependencies = Dependencies()
         self.unroll_steps = unroll_steps
@@ -227,7 +229,9 @@ class Evaluator:
 
     def _load_run(self, tensor: Tensor, base: Value | None, constant: int, lanes: int) -> Value:
         pointer = self._pointer(tensor, base, constant)
-        text = self.builder.assign(f"load {vector_type(tensor.type, lanes)}, ptr {pointer}, align {tensor.type.bits // 8}")
+        text = self.builder.assign(
+            f"load {vector_type(tensor.type, lanes)}, ptr {pointer}, align {tensor.type.bits // 8}"
+        )
         return Value(text, tensor.type, lanes)
 
     def _load_masked(self, tensor: Tensor, base: Value | None, constant: int, point: Point) -> Value:
@@ -250,7 +254,8 @@ class Evaluator:
         """Every ``step``-th element: whole registers loaded and picked apart, never past the last element."""
         chunk = min(lanes, max(1, self._register_bytes // (tensor.type.bits // 8)))
         chunks = [
-            self._load_picked_chunk(tensor, base, constant + start * step, step, chunk) for start in range(0, lanes, chunk)
+            self._load_picked_chunk(tensor, base, constant + start * step, step, chunk)
+            for start in range(0, lanes, chunk)
         ]
         while len(chunks) > 1:
             pairs = zip(chunks[::2], chunks[1::2], strict=True)
@@ -265,7 +270,11 @@ class Evaluator:
         chosen: dict[int, int] = {}
         for start in _run_starts(span, lanes):
             run = self._load_run(tensor, base, lowest + start, lanes)
-            here = {lane: place - start for lane, place in enumerate(wanted) if 0 <= place - start < lanes and lane not in chosen}
+            here = {
+                lane: place - start
+                for lane, place in enumerate(wanted)
+                if 0 <= place - start < lanes and lane not in chosen
+            }
             if result is None:
                 order = [here.get(lane, 0) for lane in range(lanes)]
                 result = run if order == list(range(lanes)) else self.builder.shuffle(run, None, order)

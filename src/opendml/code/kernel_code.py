@@ -11,15 +11,14 @@ Bounds tests never sit in an inner loop where they can be decided outside of it:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from opendml.code.builder import Builder, Value, index_value
+from opendml.code.builder import Builder, Value
 from opendml.code.evaluation import Evaluator, Point, Position
 from opendml.expression.ir import (
     BOOL,
-    I64,
     Axis,
     Expression,
     Fold,
@@ -29,7 +28,7 @@ from opendml.expression.ir import (
     both,
     constant,
 )
-from opendml.kernels.affine import Affine, Dependencies, Element, decide, threshold_form
+from opendml.kernels.affine import Affine, Dependencies, Element, threshold_form
 from opendml.kernels.rewriting import Rewriter, conjuncts, simplify, substitute, walk
 from opendml.kernels.schedule import (
     UNROLL_STEPS,
@@ -55,7 +54,11 @@ class KernelCode:
 
 
 def kernel_code(
-    kernel: ComputeKernel | ScanKernel | ScatterKernel, name: str, tensors: Sequence[Tensor], repeats: Sequence[Axis], machine: Machine
+    kernel: ComputeKernel | ScanKernel | ScatterKernel,
+    name: str,
+    tensors: Sequence[Tensor],
+    repeats: Sequence[Axis],
+    machine: Machine,
 ) -> KernelCode:
     """The function ``name(pointers of tensors..., positions of repeats..., thread, threads)``."""
     builder = Builder()
@@ -296,13 +299,13 @@ class _ComputeWriter:
             if isinstance(e, Element) and any(vector in dependencies.of(term) for term in e.address.opaque):
                 return False
             guard = e.condition if isinstance(e, Select) else (e.where if isinstance(e, Fold) else None)
-            if guard is not None and self._differs(guard, e, vector):
+            if guard is not None and self._differs(guard, vector):
                 guarded = (e.then, e.otherwise) if isinstance(e, Select) else e.children
                 if any(isinstance(x, Element) and not x.safe for branch in guarded for x in walk(branch)):
                     return False
         return True
 
-    def _differs(self, guard: Expression, e: Expression, vector: Axis) -> bool:
+    def _differs(self, guard: Expression, vector: Axis) -> bool:
         """Whether ``guard`` may differ between neighbouring points (bound variables count as different)."""
         free = self._dependencies.of(guard)
         return vector in free or any(isinstance(item, Variable) for item in free)
@@ -493,6 +496,9 @@ def _write_scatter(kernel: ScatterKernel, builder: Builder, evaluator: Evaluator
         return []
 
     only_first = builder.assign("icmp eq i64 %thread, 0")
-    builder.branch(Value(only_first, BOOL), lambda: nest(kernel.axes, origin) or [], list)
 
+    def whole() -> list[Value]:
+        nest(kernel.axes, origin)
+        return []
 
+    builder.branch(Value(only_first, BOOL), whole, list)

@@ -139,7 +139,9 @@ class _ProgramWriter:
     def text(self, barrier: str) -> str:
         """The whole module."""
         width = self._machine.vector_bytes * 8
-        attributes = f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" "prefer-vector-width"="{width}" }}'
+        attributes = (
+            f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" "prefer-vector-width"="{width}" }}'
+        )
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
         entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
         uses_barrier = any("@barrier_wait" in line for line in self._builder.lines)

@@ -50,13 +50,19 @@ def sum_of(axes: Sequence[Axis], element: Expression, where: Expression | None =
     return fold(lambda a, b: a + b, axes, constant(0, element.type), element, where, lanes)
 
 
-def product_of(axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1) -> Expression:
+def product_of(
+    axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1
+) -> Expression:
     """The product of ``element`` over ``axes``, beginning with 1."""
     return fold(lambda a, b: a * b, axes, constant(1, element.type), element, where, lanes)
 
 
 def sum_of_products(
-    axes: Sequence[Axis], left: Expression, right: Expression, where: Expression | None = None, initial: Expression | None = None
+    axes: Sequence[Axis],
+    left: Expression,
+    right: Expression,
+    where: Expression | None = None,
+    initial: Expression | None = None,
 ) -> Expression:
     """The sum of ``left * right`` over ``axes`` by fused multiply-adds in order, beginning with ``initial`` or 0."""
     combine = simple_combine(lambda a, b: a + b, left.type)

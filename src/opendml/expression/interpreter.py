@@ -129,7 +129,10 @@ def _grid_frame(axes: Sequence[Axis], storage: dict[Tensor, Array], bound: dict[
         shape = [1] * rank
         shape[d] = axis.size
         own[axis] = np.arange(axis.size, dtype=np.int64).reshape(shape)
-    outer = {name: value.reshape(value.shape[:0] + (1,) * rank) if value.size == 1 else value for name, value in bound.items()}
+    outer = {
+        name: value.reshape(value.shape[:0] + (1,) * rank) if value.size == 1 else value
+        for name, value in bound.items()
+    }
     return _Frame(storage, outer | own, None, len(axes))
 
 
@@ -156,7 +159,12 @@ def _run(statement: Statement, storage: dict[Tensor, Array], bound: dict[object,
 
 
 def _write(
-    storage: dict[Tensor, Array], store: Store, sizes: Sequence[int], coordinates: Sequence[Array], value: Array, where: Array | None
+    storage: dict[Tensor, Array],
+    store: Store,
+    sizes: Sequence[int],
+    coordinates: Sequence[Array],
+    value: Array,
+    where: Array | None,
 ) -> None:
     tensor = store.tensor
     address = _address(tensor, coordinates, where)
@@ -269,12 +277,16 @@ def convert(value: Array, type: ElementType) -> Array:
     """``Cast`` of the grammar, on a NumPy array."""
     target = NUMPY_TYPES[type.name]
     if type is BOOL:
-        return value != 0
+        return np.asarray(value != 0)
     if value.dtype.kind != "f" or target.kind == "f":
         return np.asarray(value).astype(target)
     limits = np.iinfo(target)
     # The largest value of the type need not be a floating-point number; the first one beyond it always is.
-    above = value >= value.dtype.type(2.0) ** (type.bits - (type.kind == "int")) if _reaches(value, type) else value == np.inf
+    above = (
+        value >= value.dtype.type(2.0) ** (type.bits - (type.kind == "int"))
+        if _reaches(value, type)
+        else value == np.inf
+    )
     below = value <= (value.dtype.type(limits.min) if limits.min == 0 or _reaches(value, type) else -np.inf)
     inside = np.where(above | below | (value != value), value.dtype.type(0), value)
     result = np.trunc(inside).astype(np.int64 if type.kind == "int" else np.uint64).astype(target)

@@ -577,7 +577,10 @@ def load(tensor: Tensor, coordinates: Iterable[Expression | int]) -> Expression:
 
 
 def select(
-    condition: Expression | bool, then: Expression | Number, otherwise: Expression | Number, type: ElementType | None = None
+    condition: Expression | bool,
+    then: Expression | Number,
+    otherwise: Expression | Number,
+    type: ElementType | None = None,
 ) -> Expression:
     """``then`` if the condition holds, else ``otherwise``; numbers take the type of the other one, or ``type``."""
     if isinstance(condition, Const):

@@ -107,13 +107,13 @@ def erf(x: Expression) -> Expression:
 def normal_tail(t: Expression) -> Expression:
     """The probability that a standard normal variable exceeds ``t >= 0``, to full relative accuracy; F32 only.
 
-    ``exp(-t*t / 2)`` times a polynomial in ``(t - 4) / (t + 4)`` (the variable is M. M. Shepherd and J. G. Laframboise's,
-    1981). The square is taken in two parts, since its rounding error would be magnified by the exponential.
+    ``exp(-t*t / 2)`` times a polynomial in ``(t - 2) / (t + 2)``, the variable of M. M. Shepherd and J. G. Laframboise
+    (1981). The square is taken in two parts, since the exponential would magnify its rounding error.
     """
     bounded = _at_most(t, _NORMAL_TAIL_IS_ZERO)
     high = _leading_half(bounded)
     rest = (bounded - high) * (bounded + high) * -0.5
-    weight = 8 / (bounded + 4)
+    weight = 4 / (bounded + 2)
     return _exp_of_negative(high * high * -0.5, rest) * (weight * _polynomial(1 - weight, _NORMAL_TAIL))
 
 
@@ -514,7 +514,7 @@ _ATANH: Final = (
 
 _NORMAL_TAIL_IS_ZERO: Final = 14.375
 _NORMAL_TAIL: Final = (
-    0.09441064, -0.07598708, 0.048392035, -0.023315284, 0.0075513804, -0.0009414323, -0.00044272013, 0.00019644084,
-    2.750667e-05, -1.3805806e-05,
+    0.168102, -0.08285115, 0.0071997666, 0.009180671, -0.00012296592, -0.0016900885, -0.00046291368, 0.00022935234,
+    0.00016304784, -7.1444642e-06, -7.3438664e-06, 9.958952e-06,
 )  # fmt: skip
-"""The normal tail times exp(t**2 / 2) * (t + 4) / 8, in (t - 4) / (t + 4)."""
+"""The normal tail times exp(t**2 / 2) * (t + 2) / 4, in (t - 2) / (t + 2)."""

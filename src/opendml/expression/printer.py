@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from opendml.expression.ir import (
@@ -49,9 +49,25 @@ _SIGNS: Final = {
 }
 
 
-def format_expression(expression: Expression) -> str:
-    """One line in the grammar's own terms, with infix operators."""
-    return _FORMAT[type(expression)](expression)
+Names = Mapping[Fold, str]
+
+
+def format_expression(expression: Expression, names: Names | None = None) -> str:
+    """One line in the grammar's own terms, with infix operators; folds in ``names`` are called by their names."""
+    return _FORMAT.get(type(expression), _format_other)(expression, names or {})
+
+
+def format_values(values: Sequence[tuple[str, Expression]]) -> list[str]:
+    """``target = value`` lines, after lines that give names to the folds in the values, each written once."""
+    names: dict[Fold, str] = {}
+    for _, value in values:
+        _name_folds(value, names)
+    known: dict[Fold, str] = {}
+    lines = []
+    for fold, name in names.items():
+        lines.append(f"{name} = {_format_fold(fold, known)}")
+        known[fold] = name
+    return lines + [f"{target} = {format_expression(value, names)}" for target, value in values]
 
 
 def format_definition(definition: Definition) -> str:
@@ -61,6 +77,14 @@ def format_definition(definition: Definition) -> str:
     for statement in definition.statements:
         lines += _format_statement(statement)
     return "\n".join(lines)
+
+
+def _name_folds(e: Expression, names: dict[Fold, str]) -> None:
+    """Names for all folds in ``e``, those inside of others first."""
+    for child in e.children:
+        _name_folds(child, names)
+    if isinstance(e, Fold) and e not in names:
+        names[e] = f"fold{len(names)}"
 
 
 def _format_tensor(tensor: Tensor) -> str:
@@ -74,16 +98,19 @@ def _axes(axes: Iterable[Axis]) -> str:
     return ", ".join(f"{axis.name} < {axis.size}" for axis in axes)
 
 
-def _format_store(store: Store) -> str:
-    return f"{store.tensor.name}[{_list(store.coordinates)}] = {format_expression(store.value)}"
+def _format_stores(stores: Iterable[Store]) -> list[str]:
+    return format_values([(f"{s.tensor.name}[{_list(s.coordinates, {})}]", s.value) for s in stores])
 
 
 def _format_statement(statement: Statement) -> list[str]:
     if isinstance(statement, Compute):
-        return [f"for {_axes(statement.axes) or 'one point'}:", *(f"  {_format_store(s)}" for s in statement.stores)]
+        return [
+            f"for {_axes(statement.axes) or 'one point'}:",
+            *(f"  {line}" for line in _format_stores(statement.stores)),
+        ]
     if isinstance(statement, Scatter):
         head = f"for {_axes(statement.axes)} in order, where {format_expression(statement.where)}:"
-        return [head, f"  {_format_store(statement.store)}"]
+        return [head, *(f"  {line}" for line in _format_stores([statement.store]))]
     if isinstance(statement, Repeat):
         inner = [f"  {line}" for s in statement.statements for line in _format_statement(s)]
         return [f"repeat {_axes([statement.axis])}:", *inner]
@@ -91,54 +118,59 @@ def _format_statement(statement: Statement) -> list[str]:
 
 
 def _format_scan(scan: Scan) -> list[str]:
-    names = _list(scan.state)
+    state = _list(scan.state, {})
     return [
         f"for {_axes(scan.axes) or 'one point'}:",
-        f"  scan {_axes([scan.along])} with ({names}) = ({_list(scan.initial)}):",
-        *(f"    {_format_store(store)}" for store in scan.stores),
-        f"    ({names}) = ({_list(scan.step)})",
+        f"  scan {_axes([scan.along])} with ({state}) = ({_list(scan.initial, {})}):",
+        *(f"    {line}" for line in _format_stores(scan.stores)),
+        f"    ({state}) = ({_list(scan.step, {})})",
     ]
 
 
-def _list(expressions: Iterable[Expression]) -> str:
-    return ", ".join(format_expression(e) for e in expressions)
+def _list(expressions: Iterable[Expression], names: Names) -> str:
+    return ", ".join(format_expression(e, names) for e in expressions)
 
 
-def _format_binary(e: Binary) -> str:
-    left, right = format_expression(e.left), format_expression(e.right)
+def _format_binary(e: Binary, names: Names) -> str:
+    left, right = format_expression(e.left, names), format_expression(e.right, names)
     sign = _SIGNS.get(e.operation)
     return f"({left} {sign} {right})" if sign else f"{e.operation}({left}, {right})"
 
 
-def _format_fold(fold: Fold) -> str:
+def _format_fold(fold: Fold, names: Names) -> str:
     combine = fold.combine
-    operands = f"({_list(combine.left)}), ({_list(combine.right)})"
-    guard = f" where {format_expression(fold.where)}" if fold.where is not None else ""
+    operands = f"({_list(combine.left, names)}), ({_list(combine.right, names)})"
+    guard = f" where {format_expression(fold.where, names)}" if fold.where is not None else ""
     lanes = f", {fold.lanes} lanes" if fold.lanes > 1 else ""
     fused = ", fused multiply-add" if fold.contract else ""
     return (
         f"fold[{_axes(fold.axes)}{guard}{lanes}{fused}]"
-        f"({_list(fold.initial)}; {operands} -> ({_list(combine.result)}); {_list(fold.elements)})"
+        f"({_list(fold.initial, names)}; {operands} -> ({_list(combine.result, names)}); {_list(fold.elements, names)})"
     )
 
 
-def _format_part(e: Part) -> str:
-    return _format_fold(e.fold) + (f".{e.number}" if len(e.fold.elements) > 1 else "")
+def _format_part(e: Part, names: Names) -> str:
+    fold = names.get(e.fold) or _format_fold(e.fold, names)
+    return fold + (f".{e.number}" if len(e.fold.elements) > 1 else "")
 
 
-def _format_constant(e: Const) -> str:
+def _format_constant(e: Const, names: Names) -> str:
     return str(e.value) if e.type.name in ("i64", "bool") else f"{e.value}:{e.type}"
 
 
-_FORMAT: Final[dict[type, Callable[[Any], str]]] = {
+def _format_other(e: Expression, names: Names) -> str:
+    return str(e)
+
+
+_FORMAT: Final[dict[type, Callable[[Any, Names], str]]] = {
     Const: _format_constant,
-    Index: lambda e: e.axis.name,
-    Variable: lambda e: e.name,
-    Load: lambda e: f"{e.tensor.name}[{_list(e.coordinates)}]",
-    Unary: lambda e: f"{e.operation}({format_expression(e.operand)})",
+    Index: lambda e, names: e.axis.name,
+    Variable: lambda e, names: e.name,
+    Load: lambda e, names: f"{e.tensor.name}[{_list(e.coordinates, names)}]",
+    Unary: lambda e, names: f"{e.operation}({format_expression(e.operand, names)})",
     Binary: _format_binary,
-    Select: lambda e: f"select({_list((e.condition, e.then, e.otherwise))})",
-    Cast: lambda e: f"{e.type}({format_expression(e.operand)})",
-    Bitcast: lambda e: f"bits_as_{e.type}({format_expression(e.operand)})",
+    Select: lambda e, names: f"select({_list((e.condition, e.then, e.otherwise), names)})",
+    Cast: lambda e, names: f"{e.type}({format_expression(e.operand, names)})",
+    Bitcast: lambda e, names: f"bits_as_{e.type}({format_expression(e.operand, names)})",
     Part: _format_part,
 }

@@ -132,11 +132,20 @@ class Element(Expression):
         self.type: ElementType = tensor.type
 
     def _key(self) -> tuple[object, ...]:
-        return (id(self.tensor), tuple((id(t) if isinstance(t, Axis) else t, c) for t, c in self.address.terms), self.address.constant)
+        return (
+            id(self.tensor),
+            tuple((id(t) if isinstance(t, Axis) else t, c) for t, c in self.address.terms),
+            self.address.constant,
+        )
 
     @property
     def children(self) -> tuple[Expression, ...]:
         return self.address.opaque
+
+    def __str__(self) -> str:
+        from opendml.kernels.description import format_address
+
+        return f"{self.tensor.name}@({format_address(self.address)})"
 
 
 def address_of(tensor: Tensor, coordinates: Iterable[Expression]) -> Affine:

@@ -168,9 +168,7 @@ def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
     """Stores and the loads in them by address instead of by coordinates."""
     lower, decided = lower_loads({}), simplify({})
     return tuple(
-        ElementStore(
-            s.tensor, decided.form(address_of(s.tensor, map(lower, s.coordinates))), decided(lower(s.value))
-        )
+        ElementStore(s.tensor, decided.form(address_of(s.tensor, map(lower, s.coordinates))), decided(lower(s.value)))
         for s in stores
     )
 
@@ -347,8 +345,10 @@ def _with_shared_runs(kernel: ComputeKernel) -> ComputeKernel:
         return kernel
     addresses = [e.address for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
     for axis in kernel.shared:
-        if addresses and axis.size in INTERLEAVED and all(
-            (a.coefficient(kernel.vector), a.coefficient(axis)) == (axis.size, 1) for a in addresses
+        if (
+            addresses
+            and axis.size in INTERLEAVED
+            and all((a.coefficient(kernel.vector), a.coefficient(axis)) == (axis.size, 1) for a in addresses)
         ):
             shared = tuple(a for a in kernel.shared if a is not axis)
             return replace(kernel, tile=axis, tile_size=axis.size, tile_block=axis.size, shared=shared)

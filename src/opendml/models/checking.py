@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from opendml.errors import InvalidDescriptorError, ModelFormatError
 from opendml.models.bindings import bind_dispatch, bind_initialization
 from opendml.models.dxdispatch import Dispatchable, DispatchCommand, Model
-from opendml.rules import validate
+from opendml.rules import validate, validate_or_raise
 
 if TYPE_CHECKING:
     from opendml.enums import FeatureLevel
     from opendml.rules import Violation
 
-__all__ = ["ModelReport", "check_model", "invalid_operator", "violation_line"]
+__all__ = ["ModelReport", "check_model", "check_operator", "invalid_operator", "violation_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,14 @@ def check_model(model: Model, feature_level: FeatureLevel | str) -> ModelReport:
     found = {name: validate(entry.operator, feature_level) for name, entry in model.dispatchables.items()}
     violations = {name: own for name, own in found.items() if own}
     return ModelReport(violations, list(_binding_problems(model, found.keys() - violations.keys())))
+
+
+def check_operator(dispatchable: Dispatchable, feature_level: FeatureLevel | str = "6_4") -> None:
+    """Raise ModelFormatError, with every violation, if an operator of a model is invalid at a feature level."""
+    try:
+        validate_or_raise(dispatchable.operator, feature_level)
+    except InvalidDescriptorError as error:
+        raise invalid_operator(dispatchable, error) from error
 
 
 def violation_line(dispatchable: Dispatchable, violation: Violation) -> str:

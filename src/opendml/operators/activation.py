@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from opendml.activations import activate, softmax
 from opendml.data_types import FLOATS, FLOATS_AND_SIGNED, UP_TO_32_BIT
+from opendml.definition import every_element, tensor, widen
 from opendml.descriptors import (
     Operator,
     at,
@@ -16,6 +18,8 @@ from opendml.descriptors import (
     uint_array,
 )
 from opendml.enums import FeatureLevel, OperatorType
+from opendml.expression.ir import Definition, cast, load
+from opendml.expression.reductions import reduction
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
@@ -61,6 +65,13 @@ class Activation(Operator):
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "output_tensor")
         rules.same_sizes("input_tensor", "output_tensor")
+
+    def define(self) -> Definition:
+        """The activation of every element, rounded once to float16."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        statement = every_element(target, lambda i: cast(activate(self, widen(load(source, i))), target.type))
+        return Definition((source,), (target,), (statement,))
 
 
 class ActivationElu(Activation, type=OperatorType.ACTIVATION_ELU, since="1_0"):
@@ -169,6 +180,10 @@ class ActivationSoftmax(Activation, type=OperatorType.ACTIVATION_SOFTMAX, since=
             must = "must be 1 in all but the last two dimensions"
             rules.require(set(sizes[:-2]) <= {1}, "input_tensor.sizes", must, sizes)
 
+    def define(self) -> Definition:
+        """Every row by itself."""
+        return _softmax(self, (len(self.input_tensor.sizes) - 1,))
+
 
 class ActivationSoftmax1(Activation, type=OperatorType.ACTIVATION_SOFTMAX1, since="5_1"):
     """Softmax over a chosen set of axes, all of them jointly."""
@@ -183,6 +198,10 @@ class ActivationSoftmax1(Activation, type=OperatorType.ACTIVATION_SOFTMAX1, sinc
         """The axes are dimensions of the input."""
         super().check(rules)
         rules.axes_in_range("axes", "input_tensor")
+
+    def define(self) -> Definition:
+        """All elements along the axes together."""
+        return _softmax(self, self.axes)
 
 
 class ActivationSoftplus(Activation, type=OperatorType.ACTIVATION_SOFTPLUS, since="1_0"):
@@ -211,3 +230,10 @@ class ActivationThresholdedRelu(Activation, type=OperatorType.ACTIVATION_THRESHO
     """Rectified linear unit with a threshold: x if x > alpha, else 0."""
 
     alpha: float = float_value()
+
+
+def _softmax(desc: Activation, axes: tuple[int, ...]) -> Definition:
+    output = tensor("OutputTensor", desc.output_tensor, "output")
+    work = reduction(tensor("InputTensor", desc.input_tensor, "input"), axes)
+    softmax(work, output)
+    return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))

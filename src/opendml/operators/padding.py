@@ -130,7 +130,7 @@ class Tile(Operator, type=OperatorType.TILE, since="1_0"):
         rules.same_rank("input_tensor", "output_tensor")
         rules.count_is_rank("repeats_count", "input_tensor")
         rules.each_at_least("repeats", 1)
-        if rules.aligned("input_tensor", "repeats") and rules.ready("output_tensor"):
+        if rules.aligned("input_tensor", "repeats") and min(self.repeats) >= 1:
             sizes = [size * count for size, count in zip(self.input_tensor.sizes, self.repeats, strict=True)]
             rules.sizes_are("output_tensor", sizes, "InputSize * Repeats")
 

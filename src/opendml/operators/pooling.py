@@ -23,6 +23,7 @@ from opendml.expression.ir import (
     Expression,
     Scatter,
     Store,
+    Tensor,
     cast,
     constant,
     grid,
@@ -284,7 +285,7 @@ class MaxUnpooling(Operator, type=OperatorType.MAX_UNPOOLING, since="2_0"):
         """Zeros, then a scatter at the logical packed positions that the indices give."""
         source = tensor("InputTensor", self.input_tensor, "input")
         places = tensor("IndicesTensor", self.indices_tensor, "input")
-        target = tensor("OutputTensor", self.output_tensor, "output")
+        target = self._target()
         axes = grid(source.sizes)
         position = load(places, indices(axes))
         place = [cast(position, I64) // stride for stride in packed_strides(target.sizes)]
@@ -298,3 +299,10 @@ class MaxUnpooling(Operator, type=OperatorType.MAX_UNPOOLING, since="2_0"):
                 Scatter(axes, position < self.output_tensor.element_count, written),
             ),
         )
+
+    def _target(self) -> Tensor:
+        """The output; a packed one in one dimension, where a position needs no taking apart."""
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        if not self.output_tensor.is_packed:
+            return target
+        return Tensor(target.name, target.type, (self.output_tensor.element_count,), (1,), "output")

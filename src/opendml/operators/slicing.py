@@ -55,7 +55,7 @@ class Slice(Operator, type=OperatorType.SLICE, since="1_0"):
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "output_tensor")
         rules.count_is_rank("dimension_count", "input_tensor")
-        if rules.ready("output_tensor", "sizes"):
+        if rules.ready("output_tensor", "sizes") and min(self.sizes, default=0) >= 1:
             rules.sizes_are("output_tensor", self.sizes, "equal to Sizes")
         rules.each_at_least("sizes", 1)
         rules.each_at_least("strides", 1)

@@ -1,0 +1,67 @@
+"""Kernels as text, for people: which loops there are, and who runs them."""
+
+from __future__ import annotations
+
+from opendml.expression.ir import Axis
+from opendml.expression.printer import format_expression, format_values
+from opendml.kernels.affine import Affine
+from opendml.kernels.schedule import ComputeKernel, ScanKernel, ScatterKernel
+
+
+def describe_kernel(kernel: ComputeKernel | ScanKernel | ScatterKernel) -> str:
+    """The loops of a kernel from the outside in, and what is stored in the innermost one."""
+    if isinstance(kernel, ComputeKernel):
+        lines = _compute_loops(kernel)
+        stores = kernel.stores
+    elif isinstance(kernel, ScanKernel):
+        lines = [_items(_product(kernel.outer), kernel.serial), *(_loop(axis) for axis in kernel.outer)]
+        if kernel.vector is not None:
+            lines.append(f"{_loop(kernel.vector)}, {kernel.lanes} at a time")
+        lines.append(f"{_loop(kernel.scan.along)}, carrying a state")
+        stores = kernel.stores
+    else:
+        lines = ["by one thread", *(f"{_loop(axis)}, in order" for axis in kernel.axes)]
+        stores = (kernel.store,)
+    text = ["  " * depth + line for depth, line in enumerate(lines)]
+    targets = [(f"{store.tensor.name}@({format_address(store.address)})", store.value) for store in stores]
+    return "\n".join(text + ["  " * len(lines) + line for line in format_values(targets)])
+
+
+def _compute_loops(kernel: ComputeKernel) -> list[str]:
+    lines = [_items(kernel.item_count, kernel.serial)]
+    lines += [f"{_loop(axis)} (shared out)" for axis in kernel.shared]
+    lines += [_loop(axis) for axis in kernel.inner]
+    if kernel.vector is not None:
+        block = f" in blocks of {kernel.vector_block} (shared out)" if kernel.vector_block else ""
+        lines.append(f"{_loop(kernel.vector)}{block}, {kernel.lanes} at a time")
+    if kernel.tile is not None:
+        block = f" in blocks of {kernel.tile_block} (shared out)" if kernel.tile_block < kernel.tile.size else ""
+        together = ", stored as one run" if kernel.interleaved else ""
+        lines.append(f"{_loop(kernel.tile)}{block}, {kernel.tile_size} together{together}")
+    return lines
+
+
+def _items(count: int, serial: bool) -> str:
+    return "by one thread" if serial else f"{count} work items, shared out among the threads"
+
+
+def _product(axes: tuple[Axis, ...]) -> int:
+    result = 1
+    for axis in axes:
+        result *= axis.size
+    return result
+
+
+def _loop(axis: Axis) -> str:
+    return f"for {axis.name} < {axis.size}"
+
+
+def format_address(address: Affine) -> str:
+    """An address in elements, as a sum."""
+    terms = []
+    for term, coefficient in address.terms:
+        name = term.name if isinstance(term, Axis) else format_expression(term)
+        terms.append(name if coefficient == 1 else f"{coefficient}*{name}")
+    if address.constant or not terms:
+        terms.append(str(address.constant))
+    return " + ".join(terms).replace("+ -", "- ")

@@ -1,0 +1,758 @@
+"""Validation: what the documentation allows is valid, and what it forbids is reported precisely, all at once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_descriptors import convolution, f32, sample, samples, transposed_convolution, u32
+from specification import IMPLEMENTED, examples, needs_specification
+
+import opendml as dml
+from opendml import operators as op
+from opendml.descriptors import Operator
+from opendml.enums import FeatureLevel, OperatorType, TensorDataType
+from opendml.errors import InvalidDescriptorError
+from opendml.rules import Violation, support_at, validate, validate_or_raise
+from opendml.tensor import TensorDesc
+
+each_sample = pytest.mark.parametrize("desc", samples(), ids=lambda desc: desc.type.name)
+
+
+def texts(desc: Operator, level: str = "6_4") -> list[str]:
+    """The violations as text."""
+    return [str(violation) for violation in validate(desc, level)]
+
+
+# ---- what is valid
+
+
+@needs_specification
+@pytest.mark.parametrize("operator_type", IMPLEMENTED, ids=lambda operator_type: operator_type.name)
+def test_documented_examples_are_valid(operator_type: OperatorType) -> None:
+    for example in examples(operator_type):
+        assert texts(example.desc) == [], example.title
+
+
+@each_sample
+def test_samples_are_valid(desc: Operator) -> None:
+    assert texts(desc) == []
+    validate_or_raise(desc)
+
+
+@each_sample
+def test_before_an_operator_exists(desc: Operator) -> None:
+    for level in FeatureLevel:
+        found = validate(desc, level)
+        if level < desc.since:
+            must = f"{desc.type.dml_name} does not exist at feature level {level}"
+            assert found[0] == Violation(desc.type.dml_name, "", must, "", desc.since)
+
+
+@each_sample
+def test_higher_levels_allow_more(desc: Operator) -> None:
+    counts = [len(validate(desc, level)) for level in FeatureLevel]
+    assert counts == sorted(counts, reverse=True)
+
+
+# ---- tensors, whatever the operator
+
+
+def identity_of(tensor: TensorDesc, output: TensorDesc | None = None) -> Operator:
+    """An operator with the tensor as its input."""
+    return op.ElementWiseIdentity(input_tensor=tensor, output_tensor=output or TensorDesc("float32", tensor.sizes))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "expected"),
+    [
+        (TensorDesc("float32", []), ["InputTensor.DimensionCount: must be from 1 to 8, got 0"]),
+        (TensorDesc("float32", [1] * 9), ["InputTensor.DimensionCount: must be from 1 to 8, got 9"]),
+        (TensorDesc("float32", [2, 0]), ["InputTensor.Sizes[1]: must be from 1 to 4294967295, got 0"]),
+        (TensorDesc("float32", [2, -1]), ["InputTensor.Sizes[1]: must be from 1 to 4294967295, got -1"]),
+        (TensorDesc("float32", [2**32]), ["InputTensor.Sizes[0]: must be from 1 to 4294967295, got 4294967296"]),
+        (
+            TensorDesc("float32", [2**16, 2**16]),
+            ["InputTensor.Sizes: must have at most 4294967295 elements, got 4294967296"],
+        ),
+        (TensorDesc("float32", [2, 3], [3]), ["InputTensor.Strides: must have 2 elements, got 1"]),
+        (
+            TensorDesc("float32", [2, 3], [2**32, -1]),
+            [
+                "InputTensor.Strides[0]: must be from 0 to 4294967295, got 4294967296",
+                "InputTensor.Strides[1]: must be from 0 to 4294967295, got -1",
+            ],
+        ),
+        (
+            TensorDesc("float32", [2, 3], total_size_in_bytes=20),
+            [
+                "InputTensor.TotalTensorSizeInBytes: must be at least 24, the size that DataType, Sizes and Strides"
+                " imply, and less than 2^64, got 20"
+            ],
+        ),
+        (
+            TensorDesc("float32", [2, 3], guaranteed_base_offset_alignment=2),
+            [
+                "InputTensor.GuaranteedBaseOffsetAlignment: must be 0 or a power of two not less than the element"
+                " size, 4, got 2"
+            ],
+        ),
+        (TensorDesc("float32", [2, 3], flags=4), ["InputTensor.Flags: must be known flags, got 4"]),
+        (TensorDesc("float32", [2, 3], [0, 0], flags="OWNED_BY_DML", guaranteed_base_offset_alignment=64), []),
+        (TensorDesc("float32", [2, 3], total_size_in_bytes=1 << 40), []),
+    ],
+)
+def test_tensor_rules(tensor: TensorDesc, expected: list[str]) -> None:
+    output = f32(*tensor.sizes) if 1 <= tensor.rank <= 8 and min(tensor.sizes) > 0 else f32(2, 3)
+    own = [text for text in texts(identity_of(tensor, output)) if text.startswith("InputTensor")]
+    assert own == expected
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (
+            TensorDesc("float32", [2, 3], [0, 1]),
+            "OutputTensor.Strides: must give every element of an output an address of its own, got {0, 1}",
+        ),
+        (
+            TensorDesc("float32", [2, 3], [2, 1]),
+            "OutputTensor.Strides: must give every element of an output an address of its own, got {2, 1}",
+        ),
+        (
+            TensorDesc("float32", [2, 3], flags="OWNED_BY_DML"),
+            "OutputTensor.Flags: must not have DML_TENSOR_FLAG_OWNED_BY_DML, which is for inputs",
+        ),
+    ],
+)
+def test_output_rules(output: TensorDesc, expected: str) -> None:
+    assert texts(identity_of(f32(2, 3), output)) == [expected]
+    assert texts(identity_of(f32(2, 3), f32(2, 3, strides=[1, 2]))) == []
+
+
+def test_required_tensors() -> None:
+    assert texts(sample(op.Slice1, input_tensor=None)) == ["InputTensor: must be given"]
+    assert texts(op.ActivationElu(alpha=1)) == ["InputTensor: must be given", "OutputTensor: must be given"]
+    assert texts(sample(op.MaxPooling1, output_indices_tensor=None)) == []
+
+
+# ---- support tables
+
+
+def test_ranks_and_types() -> None:
+    desc = op.Slice1(
+        input_tensor=TensorDesc("float64", [4, 4, 4]),
+        output_tensor=TensorDesc("float64", [4, 4, 4]),
+        input_window_offsets=[0] * 3,
+        input_window_sizes=[4] * 3,
+        input_window_strides=[1] * 3,
+    )
+    assert texts(desc, "4_1") == []
+    types = "FLOAT32, FLOAT16, INT32, INT16, INT8, UINT32, UINT16 or UINT8"
+    assert texts(desc, "2_1")[:2] == [
+        "InputTensor: must have rank 4 to 5 at feature level 2_1, got rank 3 (allowed from feature level 3_0 on)",
+        f"InputTensor: must be {types} at feature level 2_1, got FLOAT64 (allowed from feature level 4_1 on)",
+    ]
+    assert [violation.allowed_at for violation in validate(desc, "3_0")] == [FeatureLevel.LEVEL_4_1] * 2
+
+
+def test_never_supported() -> None:
+    [rank] = validate(sample(op.Gemm, a_tensor=f32(4), b_tensor=f32(4), c_tensor=None, output_tensor=f32(4)))[:1]
+    assert (rank.rule, rank.got, rank.allowed_at) == ("must have rank 2 to 4 at feature level 6_4", "rank 1", None)
+    tensors = {"input_tensor": TensorDesc("uint4", [8]), "output_tensor": TensorDesc("uint4", [8])}
+    assert all(violation.allowed_at is None for violation in validate(op.Cast(**tensors)))
+
+
+def test_reduce_by_function() -> None:
+    integers = {"input_tensor": TensorDesc("int16", [2, 3]), "output_tensor": TensorDesc("int16", [1, 3])}
+    assert texts(sample(op.Reduce, **integers, function="MAX", axes=[0])) == []
+    assert len(texts(sample(op.Reduce, **integers, function="SUM", axes=[0]))) == 2
+    indices = {"input_tensor": TensorDesc("int16", [2, 3]), "output_tensor": u32(1, 3)}
+    assert texts(sample(op.Reduce, **indices, function="ARGMAX", axes=[0])) == []
+    assert texts(sample(op.Reduce, **indices, function="MAX", axes=[0])) == [
+        "OutputTensor: must have the DataType of InputTensor, INT16, got UINT32"
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(samples()), st.sampled_from(FeatureLevel), st.sampled_from(TensorDataType))
+def test_a_type_is_allowed_where_its_violation_says(desc: Operator, level: FeatureLevel, kind: TensorDataType) -> None:
+    changes: dict[str, Any] = {}
+    for name in desc.fields:
+        value = getattr(desc, name)
+        if isinstance(value, TensorDesc):
+            changes[name] = value.replace(data_type=kind)
+    for violation in validate(desc.replace(**changes), level):
+        if violation.got == kind.name and violation.allowed_at is not None:
+            assert violation.allowed_at > level
+            again = validate(desc.replace(**changes), violation.allowed_at)
+            assert not any(v.field == violation.field and v.got == kind.name for v in again if v.allowed_at)
+
+
+def test_support_rows() -> None:
+    row = support_at(op.MaxPooling1.support, "output_indices_tensor", FeatureLevel.LEVEL_4_1)
+    assert row == (4, 5, (TensorDataType.UINT32,))
+    assert support_at(op.MaxPooling1.support, "input_tensor", FeatureLevel.LEVEL_1_0) is None
+
+
+# ---- fields
+
+
+def test_wrong_values_of_fields() -> None:
+    assert texts(sample(op.Split, axis=-1)) == ["Axis: must be an integer from 0 to 4294967295, got -1"]
+    assert texts(sample(op.Split, axis=True)) == ["Axis: must be an integer from 0 to 4294967295, got true"]
+    assert texts(sample(op.Split, axis=4)) == ["Axis: must be less than InputTensor.DimensionCount = 4, got 4"]
+    assert texts(sample(op.Split, axis=2**2000)) == [
+        "Axis: must be an integer from 0 to 4294967295, got an integer of 2001 bits"
+    ]
+    assert texts(sample(op.ElementWiseClip, min="low")) == ["Min: must be a number, got low"]
+    assert texts(sample(op.ElementWiseClip, scale_bias=(1, "x"))) == ["ScaleBias.Bias: must be a number, got x"]
+    assert texts(sample(op.AveragePooling, include_padding=3)) == [
+        "IncludePadding: must be a BOOL, true or false, got 3"
+    ]
+    assert texts(sample(op.Slice1, input_window_strides=[1, 1, 2**31, 1])) == [
+        "InputWindowStrides[2]: must be an integer from -2147483648 to 2147483647, got 2147483648"
+    ]
+    assert texts(sample(op.Slice1, input_tensor="x")) == ["InputTensor: must be a TensorDesc, got x"]
+    assert texts(sample(op.FillValueConstant, value_data_type="UINT8", value=300))[:1] == [
+        "Value: must be a number that ValueDataType can hold, got 300"
+    ]
+    assert texts(sample(op.ElementWiseAdd1, fused_activation=5)) == ["FusedActivation: must be an operator, got 5"]
+
+
+def test_counts() -> None:
+    assert texts(sample(op.Slice1, dimension_count=3)) == [
+        "DimensionCount: must be 4, the length of InputWindowOffsets, got 3"
+    ]
+    assert texts(sample(op.Slice1, input_window_sizes=[1, 1, 4])) == [
+        "InputWindowSizes: must have DimensionCount = 4 elements, got 3"
+    ]
+    assert texts(sample(op.Reduce, axis_count=1)) == ["Axes: must have AxisCount = 1 elements, got 2"]
+    assert texts(sample(op.Split, output_tensors=[]))[:1] == ["OutputCount: must be at least 1, got 0"]
+
+
+def test_members_of_higher_levels() -> None:
+    assert texts(sample(op.Padding, padding_mode="WRAP"), "6_3") == [
+        "PaddingMode: must not be DML_PADDING_MODE_WRAP at feature level 6_3 (allowed from feature level 6_4 on)"
+    ]
+    assert texts(sample(op.Padding, padding_mode="WRAP")) == []
+    assert len(texts(sample(op.Padding, padding_mode="SYMMETRIC"), "2_1")) == 1
+
+
+# ---- operators
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"input_window_strides": [1, 0, 2, 2]}, ["InputWindowStrides[1]: must not be 0, got 0"]),
+        ({"input_window_sizes": [1, 0, 4, 3]}, ["InputWindowSizes[1]: must be at least 1, got 0"]),
+        (
+            {"input_window_offsets": [0, 0, 1, 1]},
+            [
+                "InputWindowOffsets[2]: must keep the window inside the tensor: InputWindowOffsets[2]"
+                " + InputWindowSizes[2] <= InputTensor.Sizes[2] = 4, got 5"
+            ],
+        ),
+        (
+            {"output_tensor": f32(1, 1, 3, 2)},
+            [
+                "OutputTensor.Sizes[2]: must be from 1 to 2 (1 + (InputWindowSizes[2] - 1)"
+                " / |InputWindowStrides[2]|), got 3"
+            ],
+        ),
+        ({"output_tensor": f32(1, 1, 1, 1)}, []),
+        ({"input_window_strides": [-(2**31), 2**31 - 1, -2, 2]}, []),
+        (
+            {"output_tensor": TensorDesc("float16", [1, 2, 2])},
+            [
+                "OutputTensor: must have the DataType of InputTensor, FLOAT32, got FLOAT16",
+                "OutputTensor: must have the DimensionCount of InputTensor, 4, got 3",
+            ],
+        ),
+    ],
+)
+def test_slice1(changes: dict[str, Any], expected: list[str]) -> None:
+    assert texts(sample(op.Slice1, **changes)) == expected
+
+
+def test_everything_is_reported_at_once() -> None:
+    desc = sample(
+        op.Slice1,
+        input_tensor=TensorDesc("float64", [1, 1, 4, 4], [0, 0, 4, 1]),
+        output_tensor=TensorDesc("int8", [1, 1, 2, 5]),
+        input_window_strides=[1, 0, -2, 9],
+    )
+    with pytest.raises(InvalidDescriptorError) as raised:
+        validate_or_raise(desc, "2_0")
+    assert str(raised.value).splitlines() == [
+        "DML_OPERATOR_SLICE1 is invalid at feature level 2_0:",
+        "  DML_OPERATOR_SLICE1 does not exist at feature level 2_0 (allowed from feature level 2_1 on)",
+        "  InputTensor: must be FLOAT32, FLOAT16, INT32, INT16, INT8, UINT32, UINT16 or UINT8 at feature level 2_1,"
+        " got FLOAT64 (allowed from feature level 4_1 on)",
+        "  OutputTensor: must have the DataType of InputTensor, FLOAT64, got INT8",
+        "  InputWindowStrides[1]: must not be 0, got 0",
+        "  OutputTensor.Sizes[3]: must be from 1 to 1 (1 + (InputWindowSizes[3] - 1) / |InputWindowStrides[3]|), got 5",
+    ]
+    assert [violation.field for violation in raised.value.violations] == [
+        "",
+        "InputTensor",
+        "OutputTensor",
+        "InputWindowStrides[1]",
+        "OutputTensor.Sizes[3]",
+    ]
+
+
+def test_slice() -> None:
+    assert texts(sample(op.Slice, strides=[1, 1, 5, 2])) == [
+        "Offsets[2]: must keep the window inside the input: Offsets[2] + (Sizes[2] - 1) * Strides[2]"
+        " < InputTensor.Sizes[2] = 5, got 5"
+    ]
+    assert texts(sample(op.Slice, strides=[1, 1, 0, 2])) == ["Strides[2]: must be at least 1, got 0"]
+    assert texts(sample(op.Slice, output_tensor=f32(1, 1, 2, 2))) == [
+        "OutputTensor.Sizes[3]: must be 3, equal to Sizes, got 2"
+    ]
+    assert texts(sample(op.SliceGrad, input_gradient_tensor=f32(1, 1, 2, 3)))[0].startswith(
+        "InputGradientTensor.Sizes[3]: must be from 1 to 2"
+    )
+
+
+def test_split_and_join() -> None:
+    assert texts(sample(op.Split, output_tensors=[f32(1, 1, 2, 2), f32(1, 1, 3, 2)])) == [
+        "OutputTensors: must have Sizes[2] that add up to InputTensor.Sizes[2] = 6, got 5"
+    ]
+    assert texts(sample(op.Split, output_tensors=[f32(1, 1, 2, 2), f32(1, 1, 4, 3)])) == [
+        "OutputTensors[1].Sizes[3]: must be 2, as in InputTensor, got 3"
+    ]
+    assert texts(sample(op.Join, input_tensors=[f32(1, 1, 6, 2), TensorDesc("int8", [1, 1, 1, 2]), f32(6)])) == [
+        "InputTensors[1]: must have the DataType of OutputTensor, FLOAT32, got INT8",
+        "InputTensors[2]: must have the DimensionCount of OutputTensor, 4, got 1",
+    ]
+    assert texts(sample(op.Join, input_tensors=[f32(1, 1, 6, 2)])) == []
+    assert texts(sample(op.Join, input_tensors=[f32(1, 1, 6, 2), None])) == ["InputTensors[1]: must be given"]
+
+
+FORMULA = "from (InputSize + StartPadding + EndPadding - DilatedWindowSize) / Stride + 1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"output_tensor": f32(2, 3, 4, 6)},
+            [f"OutputTensor.Sizes[3]: must be 4 (or 5, rounded up), {FORMULA}, got 6"],
+        ),
+        (
+            {"output_tensor": f32(1, 4, 4, 4)},
+            [
+                "OutputTensor.Sizes[0]: must be 2, the BatchCount of InputTensor, got 1",
+                "OutputTensor.Sizes[1]: must be 3, the ChannelCount of InputTensor, got 4",
+            ],
+        ),
+        ({"strides": [2, 0]}, ["Strides[1]: must be at least 1, got 0"]),
+        ({"window_size": [0, 3]}, ["WindowSize[0]: must be at least 1, got 0"]),
+        (
+            {"window_size": [3, 11]},
+            ["WindowSize[1]: must be a window that fits into the padded input, 10 elements along dimension 3, got 11"],
+        ),
+        (
+            {"strides": [2] * 3, "window_size": [3] * 3, "start_padding": [1] * 3, "end_padding": [1] * 3},
+            ["DimensionCount: must be InputTensor.DimensionCount - 2 = 2, got 3"],
+        ),
+        ({"start_padding": [2**32 - 1, 1]}, [f"OutputTensor.Sizes[2]: must be 2147483651, {FORMULA}, got 4"]),
+    ],
+)
+def test_pooling(changes: dict[str, Any], expected: list[str]) -> None:
+    assert texts(sample(op.MaxPooling, **changes)) == expected
+
+
+def pooled(size: int, window: int, stride: int, padding: tuple[int, int], output: int, dilation: int = 1) -> list[str]:
+    """The violations of a pooling along one dimension."""
+    desc = op.MaxPooling2(
+        input_tensor=f32(1, 1, 1, size),
+        output_tensor=f32(1, 1, 1, output),
+        strides=[1, stride],
+        window_size=[1, window],
+        start_padding=[0, padding[0]],
+        end_padding=[0, padding[1]],
+        dilations=[1, dilation],
+    )
+    return texts(desc)
+
+
+def test_pooling_may_round_up() -> None:
+    assert pooled(8, 3, 2, (0, 0), 3) == pooled(8, 3, 2, (0, 0), 4) == []
+    assert pooled(8, 3, 2, (0, 0), 5) == [f"OutputTensor.Sizes[3]: must be 3 (or 4, rounded up), {FORMULA}, got 5"]
+    # The documentation's formula, rounding down, may put a window wholly into the padding; rounding up never does.
+    assert pooled(5, 1, 3, (0, 2), 3) == []
+    assert pooled(4, 2, 4, (0, 1), 2) == [f"OutputTensor.Sizes[3]: must be 1, {FORMULA}, got 2"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    st.integers(1, 3),
+)
+def test_pooling_sizes_are_pytorchs(
+    size: int, window: int, stride: int, padding: tuple[int, int], dilation: int
+) -> None:
+    span, end = 1 + (window - 1) * dilation, size + padding[1]
+    whole = [start for start in range(-padding[0], end, stride) if start + span <= end]
+    allowed = {len(whole)} if whole else set()
+    # Rounded up: one more window that sticks out at the end, if it begins before the end padding.
+    if whole and whole[-1] + span < end and whole[-1] + stride < size:
+        allowed.add(len(whole) + 1)
+    for output in range(1, size + 9):
+        assert (pooled(size, window, stride, padding, output, dilation) == []) == (output in allowed)
+
+
+def test_pooling_versions() -> None:
+    indices = sample(op.MaxPooling1, output_indices_tensor=TensorDesc("uint64", [2, 3, 4, 4]))
+    assert texts(indices, "5_0") == []
+    assert texts(indices, "4_1") == [
+        "OutputIndicesTensor: must be UINT32 at feature level 4_1, got UINT64 (allowed from feature level 5_0 on)"
+    ]
+    assert texts(sample(op.MaxPooling1, output_indices_tensor=u32(2, 3, 4, 5))) == [
+        "OutputIndicesTensor.Sizes: must have the Sizes of OutputTensor, {2, 3, 4, 4}, got {2, 3, 4, 5}"
+    ]
+    assert texts(sample(op.MaxPooling2, dilations=[0, 1])) == ["Dilations[0]: must be at least 1, got 0"]
+    assert texts(sample(op.LpPooling, p=0)) == ["P: must be at least 1, got 0"]
+    assert texts(sample(op.MaxUnpooling, output_tensor=f32(7, 1, 1, 3))) == []
+    assert texts(sample(op.MaxUnpooling), "2_0") == []
+
+
+def test_padding_and_tile() -> None:
+    assert texts(sample(op.Padding, end_padding=[0, 0, 2, 1])) == [
+        "OutputTensor.Sizes[3]: must be 5, InputSize + StartPadding + EndPadding, got 4"
+    ]
+    far = sample(op.Padding, padding_mode="REFLECTION", start_padding=[0, 0, 9, 9], output_tensor=f32(1, 1, 13, 11))
+    assert texts(far) == []
+    assert texts(sample(op.Padding1, padding_value_data_type="FLOAT16")) == [
+        "PaddingValueDataType: must be the DataType of OutputTensor, FLOAT32, got FLOAT16"
+    ]
+    assert texts(sample(op.Tile, repeats=[1, 2, 0, 3])) == ["Repeats[2]: must be at least 1, got 0"]
+    assert texts(sample(op.Tile, repeats=[1, 2])) == ["RepeatsCount: must be InputTensor.DimensionCount = 4, got 2"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"index_dimensions": 5}, ["IndexDimensions: must be at most IndicesTensor.DimensionCount = 4, got 5"]),
+        (
+            {"indices_tensor": u32(1, 3, 2, 4)},
+            ["IndicesTensor.Sizes[1]: must be 1: the dimension is not among the last IndexDimensions ones, got 3"],
+        ),
+        (
+            {"input_tensor": f32(2, 1, 5, 3)},
+            [
+                "InputTensor.Sizes: must leave room for IndexDimensions - 1 more dimensions: the first 1 output sizes"
+                " must be 1, got {2, 1, 2, 4, 3}"
+            ],
+        ),
+        (
+            {"output_tensor": f32(1, 2, 4, 4)},
+            ["OutputTensor.Sizes[3]: must be 3, by the sizes of InputTensor and IndicesTensor, got 4"],
+        ),
+        ({"indices_tensor": u32(1, 1, 1, 1), "index_dimensions": 0, "output_tensor": f32(1, 1, 1, 3)}, []),
+        ({"axis": 4}, ["Axis: must be less than InputTensor.DimensionCount = 4, got 4"]),
+    ],
+)
+def test_gather(changes: dict[str, Any], expected: list[str]) -> None:
+    assert texts(sample(op.Gather, **changes)) == expected
+
+
+def test_space_and_depth() -> None:
+    assert texts(sample(op.SpaceToDepth, input_tensor=f32(1, 2, 4, 7))) == [
+        "InputTensor.Sizes[3]: must be a multiple of 2, got 7"
+    ]
+    assert texts(sample(op.DepthToSpace1, input_tensor=f32(1, 6, 2, 3))) == [
+        "InputTensor.Sizes[1]: must be a multiple of 4, got 6"
+    ]
+    assert texts(sample(op.DepthToSpace, block_size=0)) == ["BlockSize: must be at least 1, got 0"]
+    assert texts(sample(op.DepthToSpace, output_tensor=f32(1, 2, 4, 5))) == [
+        "OutputTensor.Sizes[3]: must be 6, by InputTensor.Sizes and BlockSize, got 5"
+    ]
+
+
+def test_element_wise() -> None:
+    assert texts(sample(op.ElementWiseAdd, b_tensor=f32(1, 2, 3, 1))) == [
+        "BTensor.Sizes: must have the Sizes of ATensor, {1, 2, 3, 4}, got {1, 2, 3, 1}"
+    ]
+    assert texts(sample(op.ElementWiseAdd, b_tensor=f32(1, 2, 3, 4, strides=[0, 0, 1, 0]))) == []
+    assert texts(sample(op.ElementWiseClip, min=math.nan, max=-1)) == []
+    assert texts(sample(op.ElementWiseClip1, min_max_data_type="INT32", min=0, max=1)) == [
+        "MinMaxDataType: must be the DataType of OutputTensor, FLOAT32, got INT32"
+    ]
+    assert texts(sample(op.Cast, output_tensor=TensorDesc("int64", [1, 2, 3, 4])), "2_1") == [
+        "OutputTensor: must be FLOAT32, FLOAT16, INT16, INT8, UINT16 or UINT8 at feature level 2_1, got INT64"
+        " (allowed from feature level 3_0 on)"
+    ]
+
+
+def test_axes() -> None:
+    assert texts(sample(op.Reduce, axes=[])) == ["Axes: must name at least one dimension, got none"]
+    assert texts(sample(op.Reduce, axes=[1, 1])) == ["Axes[1]: must not name a dimension again, got 1"]
+    assert texts(sample(op.Reduce, axes=[1, 4])) == ["Axes[1]: must be less than the DimensionCount 4, got 4"]
+    assert texts(sample(op.Reduce, axes=[1])) == [
+        "OutputTensor.Sizes[3]: must be 4, by InputTensor.Sizes and Axes, got 1"
+    ]
+    assert texts(sample(op.CumulativeSummation, axis=4)) == [
+        "Axis: must be less than InputTensor.DimensionCount = 4, got 4"
+    ]
+
+
+def test_upsample() -> None:
+    assert texts(sample(op.Upsample2D, scale_size=(0, 3))) == ["ScaleSize.Width: must be at least 1, got 0"]
+    assert texts(sample(op.Upsample2D, scale_size=(3, 3))) == [
+        "OutputTensor.Sizes[3]: must be 6, by InputTensor.Sizes and ScaleSize, got 4"
+    ]
+
+
+# ---- convolution
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"group_count": 0}, ["GroupCount: must be at least 1, got 0"]),
+        (
+            {"group_count": 4},
+            [
+                "FilterTensor.Sizes[0]: must be a multiple of GroupCount = 4, got 6",
+                "FilterTensor.Sizes[1]: must be InputTensor.Sizes[1] / GroupCount = 4 / 4, got 2",
+            ],
+        ),
+        ({"bias_tensor": f32(1, 5, 1, 1)}, ["BiasTensor.Sizes[1]: must be 6, for one value an output channel, got 5"]),
+        ({"dilations": [0, 1]}, ["Dilations[0]: must be at least 1, got 0"]),
+        (
+            {"filter_tensor": f32(6, 2, 10, 3)},
+            [
+                "FilterTensor.Sizes[2]: must be a filter that fits into the padded input, 9 elements, got 10"
+                " (dilated: 10)"
+            ],
+        ),
+        (
+            {"output_tensor": f32(2, 6, 4, 5)},
+            [
+                "OutputTensor.Sizes[0]: must be InputTensor.Sizes[0] = 1, got 2",
+                "OutputTensor.Sizes[3]: must be 4, by (InputSize + StartPadding + EndPadding - DilatedFilterSize)"
+                " / Stride + 1 + OutputPadding, got 5",
+            ],
+        ),
+        ({"output_padding": [0, 1], "output_tensor": f32(1, 6, 4, 5)}, []),
+        ({"bias_tensor": None}, []),
+    ],
+)
+def test_forward_convolution(changes: dict[str, Any], expected: list[str]) -> None:
+    assert texts(convolution(**changes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, []),
+        ({"output_tensor": f32(1, 6, 12, 11)}, []),
+        ({"output_padding": [1, 0], "output_tensor": f32(1, 6, 12, 11)}, []),
+        (
+            {"output_padding": [1, 0]},
+            [
+                "OutputTensor.Sizes[2]: must be 12, by Stride * (InputSize - 1) + DilatedFilterSize - StartPadding"
+                " - EndPadding + OutputPadding, got 11"
+            ],
+        ),
+        (
+            {"output_tensor": f32(1, 6, 13, 11)},
+            [
+                "OutputTensor.Sizes[2]: must be from 11 to 12, by Stride * (InputSize - 1) + DilatedFilterSize"
+                " - StartPadding - EndPadding + OutputPadding, got 13"
+            ],
+        ),
+        (
+            {"output_padding": [2, 0]},
+            ["OutputPadding[0]: must be less than the larger one of Stride and Dilation, 2, got 2"],
+        ),
+        (
+            {"filter_tensor": f32(3, 3, 3, 3)},
+            ["FilterTensor.Sizes[0]: must be InputTensor.Sizes[1] = 4, got 3"],
+        ),
+        (
+            {"group_count": 3},
+            [
+                "InputTensor.Sizes[1]: must be a multiple of GroupCount = 3, got 4",
+                "OutputTensor.Sizes[1]: must be FilterTensor.Sizes[1] * GroupCount = 9, got 6",
+                "BiasTensor.Sizes[1]: must be 9, for one value an output channel, got 6",
+            ],
+        ),
+    ],
+)
+def test_transposed_convolution(changes: dict[str, Any], expected: list[str]) -> None:
+    assert texts(transposed_convolution(**changes)) == expected
+
+
+def test_one_spatial_dimension() -> None:
+    arrays = {"strides": [1], "dilations": [1], "start_padding": [0], "end_padding": [0], "output_padding": [0]}
+    tensors = {
+        "input_tensor": f32(1, 4, 7),
+        "filter_tensor": f32(6, 2, 3),
+        "bias_tensor": f32(1, 6, 1),
+        "output_tensor": f32(1, 6, 5),
+    }
+    desc = convolution(**arrays, **tensors)
+    assert texts(desc) == []
+    assert {violation.allowed_at for violation in validate(desc, "3_1")} == {FeatureLevel.LEVEL_4_0}
+
+
+# ---- matrix products and recurrent networks
+
+
+def test_gemm() -> None:
+    assert texts(sample(op.Gemm, b_tensor=f32(1, 2, 5, 6))) == [
+        "BTensor.Sizes: must be a matrix with 4 columns, the inner size of ATensor, got {1, 2, 5, 6}"
+    ]
+    assert texts(sample(op.Gemm, b_tensor=f32(1, 3, 5, 4))) == [
+        "BTensor.Sizes[1]: must be 2, as in ATensor, got 3",
+    ]
+    assert texts(sample(op.Gemm, trans_a="TRANSPOSE", a_tensor=f32(1, 2, 4, 3))) == []
+    assert texts(sample(op.Gemm, c_tensor=f32(1, 2, 3, 1))) == [
+        "CTensor.Sizes: must have the Sizes of OutputTensor, {1, 2, 3, 5}, got {1, 2, 3, 1}"
+    ]
+    matrices = {"a_tensor": f32(3, 4), "b_tensor": f32(5, 4), "c_tensor": None, "output_tensor": f32(3, 5)}
+    assert texts(sample(op.Gemm, **matrices), "4_0") == []
+    assert len(texts(sample(op.Gemm, **matrices), "3_1")) == 3
+
+
+def test_rnn() -> None:
+    assert texts(sample(op.Rnn, activation_descs=[op.ActivationTanh()])) == [
+        "ActivationDescCount: must be 2, one activation a direction, got 1"
+    ]
+    assert texts(sample(op.Rnn, output_sequence_tensor=None, output_single_tensor=None)) == [
+        "OutputSequenceTensor or OutputSingleTensor must be given"
+    ]
+    assert texts(sample(op.Rnn, weight_tensor=f32(1, 2, 5, 4, flags="OWNED_BY_DML"))) == [
+        "WeightTensor.Flags: must not have DML_TENSOR_FLAG_OWNED_BY_DML, which this operator does not support"
+    ]
+    reason = "by InputTensor.Sizes, RecurrenceTensor.Sizes[3] and Direction"
+    assert texts(sample(op.Rnn, bias_tensor=f32(1, 1, 2, 5), sequence_lengths_tensor=u32(1, 1, 1, 6))) == [
+        f"BiasTensor.Sizes[3]: must be 10, {reason}, got 5",
+        f"SequenceLengthsTensor.Sizes[3]: must be 8, {reason}, got 6",
+    ]
+    assert texts(sample(op.Rnn, activation_descs=[op.ActivationTanh(), op.ActivationSoftmax()]))[0].startswith(
+        "ActivationDescs[1]: must be an activation that RNN can fuse at feature level 6_4,"
+    )
+
+
+# ---- activations
+
+
+def test_softplus_and_softmax() -> None:
+    steep = sample(op.ActivationSoftplus, steepness=0.5)
+    assert texts(steep) == []
+    assert texts(steep, "6_3") == [
+        "Steepness: must be at least 1 at feature level 6_3, got 0.5 (allowed from feature level 6_4 on)"
+    ]
+    deep = {"input_tensor": f32(2, 1, 1, 5), "output_tensor": f32(2, 1, 1, 5)}
+    assert texts(sample(op.ActivationSoftmax, **deep)) == [
+        "InputTensor.Sizes: must be 1 in all but the last two dimensions, got {2, 1, 1, 5}"
+    ]
+    assert texts(sample(op.ActivationSoftmax1, **deep)) == []
+    assert texts(sample(op.ActivationSoftmax1, axes=[4])) == ["Axes[0]: must be less than the DimensionCount 4, got 4"]
+
+
+def test_fused_activations() -> None:
+    assert texts(sample(op.ElementWiseAdd1, fused_activation=sample(op.ActivationElu))) == [
+        'FusedActivation.InputTensor: must not be given in a fused activation, got TensorDesc',
+        'FusedActivation.OutputTensor: must not be given in a fused activation, got TensorDesc',
+    ]  # fmt: skip
+    assert texts(sample(op.ElementWiseAdd1, fused_activation=op.ActivationSoftmax())) == [
+        "FusedActivation: must be an activation that ELEMENT_WISE_ADD1 can fuse at feature level 6_4,"
+        " got DML_OPERATOR_ACTIVATION_SOFTMAX"
+    ]
+    assert texts(sample(op.ElementWiseAdd1, fused_activation=sample(op.Slice1)))[0].startswith("FusedActivation: must")
+    clip = op.ElementWiseClip(min=0, max=6)
+    assert texts(convolution(fused_activation=clip)) == []
+    assert texts(convolution(fused_activation=clip), "5_2") == [
+        "FusedActivation: must be an activation that CONVOLUTION can fuse at feature level 5_2,"
+        " got DML_OPERATOR_ELEMENT_WISE_CLIP (allowed from feature level 6_0 on)"
+    ]
+    assert texts(convolution(fused_activation=op.ActivationSoftplus(steepness=0.5)), "6_3") == [
+        "FusedActivation.Steepness: must be at least 1 at feature level 6_3, got 0.5"
+        " (allowed from feature level 6_4 on)"
+    ]
+    assert texts(convolution(fused_activation=op.ActivationElu(alpha="x"))) == [
+        "FusedActivation.Alpha: must be a number, got x"
+    ]
+
+
+def test_softmax_in_gemm() -> None:
+    flat = {
+        "a_tensor": f32(1, 1, 3, 4),
+        "b_tensor": f32(1, 1, 5, 4),
+        "c_tensor": None,
+        "output_tensor": f32(1, 1, 3, 5),
+    }
+    assert texts(sample(op.Gemm, **flat, fused_activation=op.ActivationSoftmax())) == []
+    assert len(texts(sample(op.Gemm, **flat, fused_activation=op.ActivationSoftmax()), "6_0")) == 1
+    assert texts(sample(op.Gemm, fused_activation=op.ActivationSoftmax1(axes=[3, 3]))) == [
+        "FusedActivation.Axes[1]: must not name a dimension again, got 3"
+    ]
+    assert texts(sample(op.Gemm, fused_activation=op.ActivationSoftmax())) == [
+        "FusedActivation.InputTensor.Sizes: must be 1 in all but the last two dimensions, got {1, 2, 3, 5}"
+    ]
+
+
+# ---- hostile values
+
+
+hostile_integers = st.sampled_from([-1, 0, 1, 2, 3, 7, 2**31, 2**32 - 1, 2**32, 2**64, -(2**64), 10**5000])
+hostile_tensors = st.builds(
+    TensorDesc,
+    st.sampled_from(TensorDataType),
+    st.lists(hostile_integers, max_size=9),
+    st.none() | st.lists(hostile_integers, max_size=9),
+    flags=st.integers(-3, 9),
+    total_size_in_bytes=st.none() | hostile_integers,
+    guaranteed_base_offset_alignment=hostile_integers,
+)
+sound_tensors = st.builds(
+    TensorDesc, st.sampled_from(["float32", "uint32", "int8"]), st.lists(st.integers(1, 9), min_size=1, max_size=8)
+)
+hostile_values = st.one_of(
+    st.none(),
+    st.booleans(),
+    hostile_integers,
+    st.floats(),
+    st.text(max_size=3),
+    hostile_tensors,
+    sound_tensors,
+    st.sampled_from(samples()),
+    st.lists(hostile_integers, max_size=9),
+    st.lists(sound_tensors | hostile_tensors | st.none(), max_size=3),
+    st.lists(st.floats() | st.text(max_size=3) | st.sampled_from(samples()), max_size=3),
+    st.dictionaries(st.text(max_size=2), st.none(), max_size=1),
+    st.just(object()),
+    st.just(range(1000)),
+)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.data(), st.sampled_from(samples()), st.sampled_from(FeatureLevel))
+def test_hostile_descriptors_raise_nothing(data: st.DataObject, desc: Operator, level: FeatureLevel) -> None:
+    names = data.draw(st.lists(st.sampled_from(sorted(desc.fields)), min_size=1, max_size=4, unique=True))
+    changed = desc.replace(**{name: data.draw(hostile_values, name) for name in names})
+    for violation in dml.validate(changed, level):
+        assert str(violation).startswith(violation.field) and len(str(violation)) < 500
+        assert violation.allowed_at is None or violation.allowed_at > level
+
+
+@settings(max_examples=800, deadline=None)
+@given(st.data(), st.sampled_from(samples()))
+def test_sound_tensors_in_any_combination(data: st.DataObject, desc: Operator) -> None:
+    changes = {name: data.draw(sound_tensors, name) for name, field in desc.fields.items() if "tensor" in name}
+    kept = {name: tensor for name, tensor in changes.items() if not name.endswith("s")}
+    assert isinstance(dml.validate(desc.replace(**kept)), list)
