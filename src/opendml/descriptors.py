@@ -37,6 +37,7 @@ from opendml.fields import (
     enumeration,
     float_value,
     int_array,
+    is_integers,
     operator_array,
     operator_desc,
     scalar_union,
@@ -295,7 +296,7 @@ def identity(value: object) -> object:
     from 0.0 and an integer from both."""
     if isinstance(value, float):
         return struct.pack("<d", value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not is_integers(value):
         return tuple(identity(item) for item in value)
     return value
 

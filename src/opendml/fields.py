@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator as python_operator
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -86,6 +86,11 @@ class Field:
             yield Problem("", "must be given", "")
 
 
+def is_integers(value: object) -> bool:
+    """Whether a value is a list or tuple of nothing but Python's own integers: most arrays are, so it is quick."""
+    return type(value) in (tuple, list) and set(map(type, value)) <= {int}  # type: ignore[call-overload]
+
+
 def camel_case(name: str) -> str:
     """``input_window_sizes`` -> ``InputWindowSizes``."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
@@ -126,7 +131,7 @@ class IntegerField(Field):
 
     def normalise(self, value: Any, values: Mapping[str, Any]) -> Any:
         """Integers of any type, NumPy's included, as Python's."""
-        if isinstance(value, bool):
+        if type(value) is int or isinstance(value, bool):
             return value
         try:
             return python_operator.index(value)
@@ -236,6 +241,8 @@ class ArrayField(Field):
 
     def normalise(self, value: Any, values: Mapping[str, Any]) -> Any:
         """A tuple of normalised elements."""
+        if is_integers(value) and isinstance(self.element, IntegerField):
+            return tuple(value)
         if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
             return value
         return tuple(self.element.normalise(item, values) for item in value)
@@ -309,7 +316,7 @@ def _float16_bytes(value: float) -> bytes:
         return struct.pack("<e", float("inf") if value > 0 else float("-inf"))
 
 
-_FLOAT_BYTES = {
+_FLOAT_BYTES: dict[TensorDataType, Callable[[float], bytes]] = {
     TensorDataType.FLOAT16: _float16_bytes,
     TensorDataType.FLOAT32: lambda value: struct.pack("<f", to_float32(value)),
     TensorDataType.FLOAT64: lambda value: struct.pack("<d", to_float(value)),

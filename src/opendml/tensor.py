@@ -279,7 +279,7 @@ def _integer(name: str, value: object) -> int:
 
 
 def _integers(name: str, values: object) -> tuple[int, ...]:
-    if type(values) in (tuple, list) and all(type(value) is int for value in values):  # type: ignore[attr-defined]
+    if type(values) in (tuple, list) and set(map(type, values)) <= {int}:  # type: ignore[call-overload]
         return tuple(values)  # type: ignore[arg-type]
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise InvalidDescriptorError(f"{name}: expected a sequence of integers, got {values!r}")

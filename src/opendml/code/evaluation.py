@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from opendml.code.builder import Builder, Value, index_value, suffix, vector_type
 from opendml.expression.ir import (
@@ -38,8 +38,7 @@ SHUFFLED_STRIDE: Final = 4
 """Largest step between neighbouring lanes that is loaded as whole vectors and picked apart by shuffles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Where an axis stands: the value ``name`` (or nothing) plus a constant."""
 
     name: str | None
@@ -77,6 +76,9 @@ class Evaluator:
         self._pointers = pointers
         self._register_bytes = register_bytes
         self._scopes: list[dict[object, Value]] = [{}]
+        self._forms: dict[Expression, Affine] = {}
+        self._orders: dict[Expression, list[Axis | Variable]] = {}
+        self._heavy: dict[Expression, bool] = {}
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -107,11 +109,30 @@ class Evaluator:
                 vectored |= item is point.vector
             else:
                 assert point.variables is not None
-                bindings.append(point.variables[item])
+                bindings.append(point.variables[item].text)
         return (e, tuple(bindings), (point.lanes, point.active) if vectored else None)
 
     def _ordered(self, e: Expression) -> list[Axis | Variable]:
-        return sorted(self.dependencies.of(e), key=id)
+        found = self._orders.get(e)
+        if found is None:
+            found = self._orders[e] = sorted(self.dependencies.of(e), key=id)
+        return found
+
+    def form(self, e: Expression) -> Affine:
+        """The affine form of an index expression."""
+        found = self._forms.get(e)
+        if found is None:
+            found = self._forms[e] = affine(e)
+        return found
+
+    def is_heavy(self, e: Select) -> bool:
+        """Whether a branch must or should not be evaluated needlessly: it loads, or it folds."""
+        found = self._heavy.get(e)
+        if found is None:
+            branches = (e.then, e.otherwise)
+            found = any(isinstance(x, Element | Part) for branch in branches for x in walk(branch))
+            self._heavy[e] = found
+        return found
 
     def varies(self, e: Expression, point: Point) -> bool:
         """Whether ``e`` may differ between the lanes of ``point``."""
@@ -135,7 +156,7 @@ class Evaluator:
 
     def _linear(self, e: Expression, point: Point) -> Value | None:
         """An affine index expression; None if it has to be computed operation by operation."""
-        form = affine(e)
+        form = self.form(e)
         if form.terms == ((e, 1),):
             return None
         if any(self.varies(term, point) for term in form.opaque):
@@ -330,7 +351,7 @@ class Evaluator:
 
     def _select(self, e: Select, point: Point) -> Value:
         condition = self.value(e.condition, point)
-        if condition.lanes > 1 or not _is_heavy(e):
+        if condition.lanes > 1 or not self.is_heavy(e):
             return self.builder.select(condition, self.value(e.then, point), self.value(e.otherwise, point))
 
         def side(branch: Expression) -> Callable[[], list[Value]]:
@@ -501,11 +522,6 @@ def _run_starts(span: int, lanes: int) -> list[int]:
     return starts if starts[-1] + lanes == span else [*starts, span - lanes]
 
 
-def _is_heavy(e: Select) -> bool:
-    """Whether a branch must or should not be evaluated needlessly: it loads, or it folds."""
-    return any(isinstance(x, Element | Part) for branch in (e.then, e.otherwise) for x in walk(branch))
-
-
 def _collect_folds(e: Expression, into: dict[Fold, None]) -> None:
     """Folds that are evaluated whatever the conditions in ``e`` say."""
     if isinstance(e, Part):
@@ -520,7 +536,7 @@ def _collect_folds(e: Expression, into: dict[Fold, None]) -> None:
 def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
     """A conversion; a narrowed index is computed in the narrow type, lane by lane a constant apart."""
     if e.operand.type is I64 and e.type.is_integer:
-        form = affine(e.operand)
+        form = evaluator.form(e.operand)
         if form.terms != ((e.operand, 1),) and not any(evaluator.varies(term, point) for term in form.opaque):
             step = form.coefficient(point.vector) if point.vector is not None else 0
             return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, e.type)
@@ -537,7 +553,7 @@ def _variable(evaluator: Evaluator, e: Variable, point: Point) -> Value:
 
 
 def _index(evaluator: Evaluator, e: Index, point: Point) -> Value:
-    form = affine(e)
+    form = evaluator.form(e)
     step = 1 if e.axis is point.vector else 0
     return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, I64)
 

@@ -11,6 +11,7 @@ Bounds tests never sit in an inner loop where they can be decided outside of it:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -266,7 +267,7 @@ class _ComputeWriter:
             self._tiles(stores, point)
             return
         cuts = sorted({0, vector.size, *self._cuts(stores, vector)})
-        for first, last in zip(cuts, cuts[1:], strict=False):
+        for first, last in itertools.pairwise(cuts):
             with self.evaluator.scope():
                 piece = _rewritten(stores, simplify({vector: (first, last - 1)}))
                 lanes = self.kernel.lanes if self._vectorises(piece, vector) else 1

@@ -1,1 +1,1 @@
-"""Tensor expressions: the grammar (``ir``), its interpreter, its printer, ready-made folds and mathematical functions."""
+"""Tensor expressions: grammar (``ir``), interpreter, printer, ready-made folds, mathematical functions."""

@@ -22,7 +22,7 @@ LANES = 64
 
 
 def lanes_for(axis: Axis) -> int:
-    """The number of lanes of a reduction whose last axis is ``axis``: a power of two not above its size or ``LANES``."""
+    """Lanes of a reduction whose last axis is ``axis``: a power of two, not above its size nor ``LANES``."""
     return min(LANES, 1 << (max(axis.size, 1).bit_length() - 1))
 
 
@@ -85,7 +85,7 @@ def highest(type: ElementType) -> Expression:
 
 
 def maximum(a: Expression, b: Expression) -> Expression:
-    """The larger; NaN if either is NaN (the first one of two), the first of equals (so +0 against -0 keeps the first)."""
+    """The larger; NaN if either is NaN (the first one of two), the first of equals (+0 or -0: the first)."""
     return _extreme("gt", a, b)
 
 

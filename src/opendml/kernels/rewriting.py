@@ -35,6 +35,7 @@ class Rewriter:
         self._known: dict[Expression, Expression] = {}
 
     def __call__(self, expression: Expression) -> Expression:
+        """The expression rewritten."""
         found = self._known.get(expression)
         if found is None:
             found = self._visit(expression)

@@ -1,0 +1,417 @@
+"""What is measured: a table of descriptors, with the aims that they are held to.
+
+A case is a DirectML descriptor and nothing else: opendml compiles it, and every peer translates it into calls of its
+own, so all of them do the same work on the same arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opendml import operators
+from opendml.descriptors import Operator
+from opendml.tensor import TensorDesc, packed_strides
+
+POOLED = (8, 64, 112, 112)
+"""The input of the two-dimensional poolings, whatever its data type."""
+
+IMAGE = (16, 64, 112, 112)
+"""The float32 tensor of the other cases, 49 MiB; narrower types get a larger batch and the same number of bytes."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a case should reach: ``ratio`` times the speed of the best peer, ``share`` of the copy bandwidth."""
+
+    ratio: float | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the result: a descriptor, the section that it stands in, and its aim."""
+
+    group: str
+    name: str
+    operator: Operator
+    aim: Aim = Aim()
+
+    @property
+    def title(self) -> str:
+        """What ``--only`` is matched against."""
+        return f"{self.group}: {self.name}"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A panel of the plot over sizes: ``build(n)`` is the descriptor whose first input has ``n`` bytes or a bit less."""
+
+    name: str
+    build: Callable[[int], Operator]
+
+
+def all_cases() -> list[Case]:
+    """All rows of the table, in its order."""
+    sections = (
+        _max_poolings,
+        _slices,
+        _splits_and_joins,
+        _paddings,
+        _tiles,
+        _casts,
+        _identities,
+        _block_rearrangements,
+        _additions,
+        _reductions,
+        _contractions,
+    )
+    return [case for section in sections for case in section()]
+
+
+def growths() -> list[Growth]:
+    """The panels of the plot over sizes."""
+    return [
+        Growth("identity (copy)", lambda n: identity(_packed("FLOAT32", (n // 4096, 1024)))),
+        Growth("slice, inner stride -2", lambda n: slice1("FLOAT32", (1, 1, n // 4096, 1024), (1, 1, 1, -2))),
+        Growth("add", lambda n: add("FLOAT32", (n // 4096, 1024))),
+        Growth("max pooling 3x3/2 with indices", lambda n: max_pooling("FLOAT32", _plane(n), 3, 2, 1, indices=True)),
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------------- sections
+
+
+def _max_poolings() -> Iterator[Case]:
+    windows = (("3x3/2 pad 1", 3, 2, 1), ("3x3/2", 3, 2, 0), ("2x2/2", 2, 2, 0))
+    shapes = [(label, POOLED, *window, t) for label, *window in windows for t in ("FLOAT32", "FLOAT16", "INT8")]
+    shapes.append(("3x3x3/2 pad 1", (4, 32, 16, 56, 56), 3, 2, 1, "FLOAT32"))
+    for indices, (label, sizes, size, stride, padding, data_type) in itertools.product((False, True), shapes):
+        aim = Aim(10.0 if indices else 1.0, 0.6 if data_type == "FLOAT32" else None)
+        group = "max pooling with indices" if indices else "max pooling"
+        operator = max_pooling(data_type, sizes, size, stride, padding, indices=indices)
+        yield Case(group, f"{label} {_short(data_type)}", operator, aim)
+
+
+def _slices() -> Iterator[Case]:
+    for place, axis in (("inner", 3), ("outer", 1)):
+        for stride in (1, -1, 2, -2, -3):
+            strides = tuple(stride if i == axis else 1 for i in range(4))
+            is_contiguous = place == "outer" or stride == 1
+            yield Case("slice1", f"{place} {stride:+d} f32", slice1("FLOAT32", IMAGE, strides), _moving(is_contiguous))
+    yield Case("slice1", "rows -2, columns +2 f32", slice1("FLOAT32", IMAGE, (1, 1, -2, 2)), _moving(False))
+    for stride in (-1, 2):
+        operator = slice1("INT8", _image("INT8"), (1, 1, 1, stride))
+        yield Case("slice1", f"inner {stride:+d} i8", operator, _moving(False))
+
+
+def _splits_and_joins() -> Iterator[Case]:
+    pieces = (("channels 16+16+32", 1, (16, 16, 32)), ("batch 4+12", 0, (4, 12)), ("columns 28+84", 3, (28, 84)))
+    for group, build in (("split", split), ("join", join)):
+        for name, axis, sizes in pieces:
+            yield Case(group, f"{name} f32", build("FLOAT32", IMAGE, axis, sizes), _moving(True))
+
+
+def _paddings() -> Iterator[Case]:
+    for mode, amount in itertools.product(("CONSTANT", "EDGE", "REFLECTION"), (1, 3)):
+        operator = padding("FLOAT32", IMAGE, (0, 0, amount, amount), mode)
+        yield Case("padding", f"{mode.lower()} {amount} f32", operator, _moving(True))
+
+
+def _tiles() -> Iterator[Case]:
+    small = (16, 32, 56, 112)
+    for name, repeats in (("channels x4", (1, 4, 1, 1)), ("rows and columns x2", (1, 1, 2, 2))):
+        yield Case("tile", f"{name} f32", tile("FLOAT32", small, repeats), _moving(True))
+
+
+def _casts() -> Iterator[Case]:
+    pairs = (
+        ("FLOAT32", "FLOAT16"),
+        ("FLOAT16", "FLOAT32"),
+        ("FLOAT32", "INT32"),
+        ("INT32", "FLOAT32"),
+        ("FLOAT32", "INT8"),
+        ("INT8", "FLOAT32"),
+        ("INT64", "INT32"),
+        ("UINT8", "FLOAT16"),
+    )
+    for source, target in pairs:
+        yield Case("cast", f"{_short(source)} to {_short(target)}", cast(source, target, IMAGE), _moving(True))
+
+
+def _identities() -> Iterator[Case]:
+    for data_type in ("FLOAT32", "INT8"):
+        operator = identity(_packed(data_type, _image(data_type)))
+        yield Case("identity", f"copy {_short(data_type)}", operator, _moving(True))
+    for data_type in ("FLOAT32", "FLOAT16", "INT8"):
+        sizes = _image(data_type)
+        rows_first = _packed(data_type, sizes)
+        channels_last = TensorDesc(data_type, sizes, _channels_last_strides(sizes))
+        for name, source, target in (
+            ("NCHW to NHWC", rows_first, channels_last),
+            ("NHWC to NCHW", channels_last, rows_first),
+        ):
+            yield Case("identity", f"{name} {_short(data_type)}", identity(source, target), _moving(False))
+
+
+def _block_rearrangements() -> Iterator[Case]:
+    for order in ("DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"):
+        short = "".join(word[0] for word in order.split("_"))
+        yield Case("space to depth", f"{short} 2 f32", space_to_depth("FLOAT32", IMAGE, 2, order), _moving(False))
+        yield Case("depth to space", f"{short} 2 f32", depth_to_space("FLOAT32", IMAGE, 2, order), _moving(False))
+
+
+def _additions() -> Iterator[Case]:
+    for data_type in ("FLOAT32", "FLOAT16", "INT8"):
+        yield Case("add", _short(data_type), add(data_type, _image(data_type)), _moving(True))
+    n, c, h, w = IMAGE
+    for name, repeated in (("one value a channel", (0, 2, 3)), ("one row", (0, 1, 2)), ("one image", (0,))):
+        yield Case("add", f"{name} f32", add("FLOAT32", (n, c, h, w), repeated), _moving(True))
+
+
+def _reductions() -> Iterator[Case]:
+    places = (("inner", (3,)), ("middle", (1,)), ("outer", (0,)), ("all axes", (0, 1, 2, 3)))
+    for function, (place, axes) in itertools.product(("SUM", "MAX", "AVERAGE", "ARGMAX"), places):
+        name = {"AVERAGE": "mean"}.get(function, function.lower())
+        yield Case("reduce", f"{name} {place} f32", reduce(function, "FLOAT32", IMAGE, axes), Aim(1.0))
+
+
+def _contractions() -> Iterator[Case]:
+    yield Case("GEMM", "1024x1024x1024 f32", gemm("FLOAT32", 1024, 1024, 1024))
+    layers = (
+        ("3x3 64 to 64, 56x56", 64, 64, 56, 3, 1),
+        ("3x3/2 128 to 128, 56x56", 128, 128, 56, 3, 2),
+        ("3x3 256 to 256, 14x14", 256, 256, 14, 3, 1),
+        ("1x1 256 to 64, 56x56", 256, 64, 56, 1, 1),
+        ("1x1 1024 to 256, 14x14", 1024, 256, 14, 1, 1),
+    )
+    for name, *layer in layers:
+        yield Case("convolution", f"{name} f32, batch 8", convolution("FLOAT32", 8, *layer))
+
+
+def _moving(is_contiguous: bool) -> Aim:
+    """Never below the best peer, and near the bandwidth where whole lines of the cache are read and written."""
+    return Aim(1.0, 0.8 if is_contiguous else None)
+
+
+# -------------------------------------------------------------------------------------------------------- descriptors
+
+
+def max_pooling(
+    data_type: str, sizes: Sequence[int], window: int, stride: int, padding: int, *, indices: bool
+) -> Operator:
+    """MAX_POOLING, or MAX_POOLING1 with its indices; the same window along every spatial dimension."""
+    spatial = len(sizes) - 2
+    pooled = [(size + 2 * padding - window) // stride + 1 for size in sizes[2:]]
+    fields: dict[str, Any] = {
+        "input_tensor": _packed(data_type, sizes),
+        "output_tensor": _packed(data_type, (*sizes[:2], *pooled)),
+        "strides": [stride] * spatial,
+        "window_size": [window] * spatial,
+        "start_padding": [padding] * spatial,
+        "end_padding": [padding] * spatial,
+    }
+    if indices:
+        return operators.MaxPooling1(**fields, output_indices_tensor=_packed("UINT32", (*sizes[:2], *pooled)))
+    return operators.MaxPooling(**fields)
+
+
+def slice1(data_type: str, sizes: Sequence[int], strides: Sequence[int]) -> Operator:
+    """SLICE1 of all but the first and last 4 elements along dimensions with 16 or more."""
+    margins = [4 if size >= 16 else 0 for size in sizes]
+    windows = [size - 2 * margin for size, margin in zip(sizes, margins, strict=True)]
+    selected = [1 + (window - 1) // abs(stride) for window, stride in zip(windows, strides, strict=True)]
+    return operators.Slice1(
+        input_tensor=_packed(data_type, sizes),
+        output_tensor=_packed(data_type, selected),
+        input_window_offsets=margins,
+        input_window_sizes=windows,
+        input_window_strides=strides,
+    )
+
+
+def split(data_type: str, sizes: Sequence[int], axis: int, pieces: Sequence[int]) -> Operator:
+    """SPLIT into pieces of the given sizes along ``axis``."""
+    parts = [_packed(data_type, _with(sizes, axis, piece)) for piece in pieces]
+    return operators.Split(input_tensor=_packed(data_type, sizes), output_tensors=parts, axis=axis)
+
+
+def join(data_type: str, sizes: Sequence[int], axis: int, pieces: Sequence[int]) -> Operator:
+    """JOIN of pieces of the given sizes along ``axis``."""
+    parts = [_packed(data_type, _with(sizes, axis, piece)) for piece in pieces]
+    return operators.Join(input_tensors=parts, output_tensor=_packed(data_type, sizes), axis=axis)
+
+
+def padding(data_type: str, sizes: Sequence[int], amounts: Sequence[int], mode: str) -> Operator:
+    """PADDING by the same amount before and after."""
+    padded = [size + 2 * amount for size, amount in zip(sizes, amounts, strict=True)]
+    return operators.Padding(
+        input_tensor=_packed(data_type, sizes),
+        output_tensor=_packed(data_type, padded),
+        padding_mode=mode,
+        padding_value=0.0,
+        start_padding=amounts,
+        end_padding=amounts,
+    )
+
+
+def tile(data_type: str, sizes: Sequence[int], repeats: Sequence[int]) -> Operator:
+    """TILE."""
+    repeated = [size * count for size, count in zip(sizes, repeats, strict=True)]
+    return operators.Tile(
+        input_tensor=_packed(data_type, sizes), output_tensor=_packed(data_type, repeated), repeats=repeats
+    )
+
+
+def cast(source: str, target: str, sizes: Sequence[int]) -> Operator:
+    """CAST."""
+    return operators.Cast(input_tensor=_packed(source, sizes), output_tensor=_packed(target, sizes))
+
+
+def identity(source: TensorDesc, target: TensorDesc | None = None) -> Operator:
+    """ELEMENT_WISE_IDENTITY; a copy, or a change of the layout."""
+    return operators.ElementWiseIdentity(input_tensor=source, output_tensor=target or source)
+
+
+def space_to_depth(data_type: str, sizes: Sequence[int], block: int, order: str) -> Operator:
+    """SPACE_TO_DEPTH1."""
+    n, c, h, w = sizes
+    return operators.SpaceToDepth1(
+        input_tensor=_packed(data_type, sizes),
+        output_tensor=_packed(data_type, (n, c * block * block, h // block, w // block)),
+        block_size=block,
+        order=order,
+    )
+
+
+def depth_to_space(data_type: str, sizes: Sequence[int], block: int, order: str) -> Operator:
+    """DEPTH_TO_SPACE1."""
+    n, c, h, w = sizes
+    return operators.DepthToSpace1(
+        input_tensor=_packed(data_type, sizes),
+        output_tensor=_packed(data_type, (n, c // block // block, h * block, w * block)),
+        block_size=block,
+        order=order,
+    )
+
+
+def add(data_type: str, sizes: Sequence[int], repeated: Sequence[int] = ()) -> Operator:
+    """ELEMENT_WISE_ADD; the second operand is repeated along some axes (broadcast)."""
+    single = [1 if i in repeated else size for i, size in enumerate(sizes)]
+    strides = [0 if i in repeated else stride for i, stride in enumerate(packed_strides(single))]
+    plain = _packed(data_type, sizes)
+    second = TensorDesc(data_type, sizes, strides) if repeated else plain
+    return operators.ElementWiseAdd(a_tensor=plain, b_tensor=second, output_tensor=plain)
+
+
+def reduce(function: str, data_type: str, sizes: Sequence[int], axes: Sequence[int]) -> Operator:
+    """REDUCE."""
+    reduced = [1 if i in axes else size for i, size in enumerate(sizes)]
+    return operators.Reduce(
+        function=function,
+        input_tensor=_packed(data_type, sizes),
+        output_tensor=_packed("UINT32" if function == "ARGMAX" else data_type, reduced),
+        axes=axes,
+    )
+
+
+def gemm(data_type: str, rows: int, columns: int, inner: int) -> Operator:
+    """GEMM of two packed matrices."""
+    return operators.Gemm(
+        a_tensor=_packed(data_type, (1, 1, rows, inner)),
+        b_tensor=_packed(data_type, (1, 1, inner, columns)),
+        output_tensor=_packed(data_type, (1, 1, rows, columns)),
+        trans_a="NONE",
+        trans_b="NONE",
+        alpha=1.0,
+        beta=0.0,
+    )
+
+
+def convolution(data_type: str, batch: int, channels: int, filters: int, size: int, window: int, stride: int) -> Operator:
+    """CONVOLUTION of square images that keeps their size (or divides it by the stride), without bias."""
+    margin = window // 2
+    result = (size + 2 * margin - window) // stride + 1
+    return operators.Convolution(
+        input_tensor=_packed(data_type, (batch, channels, size, size)),
+        filter_tensor=_packed(data_type, (filters, channels, window, window)),
+        output_tensor=_packed(data_type, (batch, filters, result, result)),
+        mode="CROSS_CORRELATION",
+        direction="FORWARD",
+        strides=(stride, stride),
+        dilations=(1, 1),
+        start_padding=(margin, margin),
+        end_padding=(margin, margin),
+        output_padding=(0, 0),
+        group_count=1,
+    )
+
+
+def _packed(data_type: str, sizes: Sequence[int]) -> TensorDesc:
+    return TensorDesc(data_type, sizes)
+
+
+def _with(sizes: Sequence[int], axis: int, size: int) -> list[int]:
+    return [size if i == axis else other for i, other in enumerate(sizes)]
+
+
+def _image(data_type: str) -> tuple[int, ...]:
+    """IMAGE with the batch that makes it as many bytes in another data type."""
+    batch, *rest = IMAGE
+    return (batch * 32 // TensorDesc(data_type, (1,)).data_type.bits, *rest)
+
+
+def _plane(size_in_bytes: int) -> tuple[int, int, int, int]:
+    """Sizes of float32 images for the growth of pooling: 32 channels at most, and wide rows."""
+    elements = size_in_bytes // 4
+    channels = min(32, elements // 4096)
+    width = 64 if elements < 1 << 20 else 256
+    return (1, channels, elements // channels // width, width) if channels > 1 else (1, 1, elements // width, width)
+
+
+def _channels_last_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    _, c, h, w = sizes
+    return (h * w * c, 1, w * c, c)
+
+
+def _short(data_type: str) -> str:
+    """``f32`` for FLOAT32."""
+    return data_type.replace("FLOAT", "f").replace("UINT", "u").replace("INT", "i")
+
+
+# --------------------------------------------------------------------------------------------------------------- work
+
+CACHE_LINE = 64
+
+
+def bytes_moved(operator: Operator) -> int:
+    """Bytes that must cross the memory bus: every input read once and every output written once.
+
+    Repeated elements (stride 0) count once. Of a strided slice those rows count that are selected, and of each row all
+    the cache lines that hold a selected element.
+    """
+    tensors = [desc for _, desc in (*operator.inputs(), *operator.outputs()) if desc is not None]
+    total = sum(_distinct_bytes(desc) for desc in tensors)
+    if isinstance(operator, operators.Slice1):
+        source, selected = operator.input_tensor, operator.output_tensor
+        item = source.data_type.bits // 8
+        step = min(abs(operator.input_window_strides[-1]) * item, CACHE_LINE)
+        total += selected.element_count * step - _distinct_bytes(source)
+    return total
+
+
+def floating_point_operations(operator: Operator) -> int:
+    """Multiplications and additions of GEMM and CONVOLUTION; 0 for the operators that are bound by memory."""
+    if isinstance(operator, operators.Gemm):
+        return 2 * operator.output_tensor.element_count * operator.a_tensor.sizes[-1]
+    if isinstance(operator, operators.Convolution):
+        return 2 * operator.output_tensor.element_count * math.prod(operator.filter_tensor.sizes[1:])
+    return 0
+
+
+def _distinct_bytes(desc: TensorDesc) -> int:
+    steps = zip(desc.sizes, desc.effective_strides, strict=True)
+    return math.prod(size for size, stride in steps if stride) * desc.data_type.bits // 8

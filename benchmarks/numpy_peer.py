@@ -1,0 +1,215 @@
+"""NumPy: the calls with which somebody would write each operator, into given outputs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import Array, Buffers, Prepared, Unsupported, in_place
+from opendml import operators
+from opendml.descriptors import Operator
+from opendml.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
+
+
+class NumPy:
+    """NumPy on the calling thread; its matrix product has threads of its own."""
+
+    name = "NumPy"
+    version = np.__version__
+
+    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
+        """As the table below says."""
+        translate = _TRANSLATIONS.get(type(operator))
+        if translate is None:
+            raise Unsupported(type(operator).__name__)
+        prepared: list[Prepared] = translate(operator, buffers)
+        return prepared
+
+
+def peer(threads: int) -> NumPy:
+    """The contestant. The threads of the matrix product are set through the environment, before NumPy is loaded."""
+    return NumPy()
+
+
+def strided_window(desc: operators.Slice1) -> tuple[slice, ...]:
+    """The Python slices of SLICE1."""
+    slices = []
+    window = zip(
+        desc.input_window_offsets,
+        desc.input_window_sizes,
+        desc.input_window_strides,
+        desc.output_tensor.sizes,
+        strict=True,
+    )
+    for offset, size, stride, count in window:
+        first = offset + size - 1 if stride < 0 else offset
+        end = first + stride * count
+        slices.append(slice(first, end if end >= 0 else None, stride))
+    return tuple(slices)
+
+
+def interleaved_shapes(desc: operators.Tile) -> tuple[list[int], list[int], list[int]]:
+    """TILE as a broadcast: the source's shape, that of the repetition, and the output seen in as many dimensions."""
+    pairs = list(zip(desc.repeats, desc.input_tensor.sizes, strict=True))
+    source = [n for _, size in pairs for n in (1, size)]
+    repeated = [n for pair in pairs for n in pair]
+    return source, repeated, repeated
+
+
+def block_shapes(sizes: Sequence[int], block: int, order: DepthSpaceOrder) -> tuple[list[int], tuple[int, ...]]:
+    """How a deep tensor {N, C * b * b, H, W} is seen in six dimensions, and the order of these in the wide tensor."""
+    n, depth, h, w = sizes
+    channels = depth // block**2
+    if order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
+        return [n, block, block, channels, h, w], (0, 3, 4, 1, 5, 2)
+    return [n, channels, block, block, h, w], (0, 1, 4, 2, 5, 3)
+
+
+def _max_pooling(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """A maximum of shifted, strided views, one for each place in the window."""
+    if len(buffers.outputs) > 1:
+        raise Unsupported("indices")
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    taps = []
+    for place in itertools.product(*map(range, desc.window_size)):
+        spatial = zip(place, x.shape[2:], y.shape[2:], desc.strides, desc.start_padding, strict=True)
+        ranges = [_tap(*each) for each in spatial]
+        outputs = (slice(None), slice(None), *(target for _, target in ranges))
+        inputs = (slice(None), slice(None), *(source for source, _ in ranges))
+        taps.append((y[outputs], x[inputs]))
+
+    def run() -> None:
+        y.fill(lowest)
+        for target, source in taps:
+            np.maximum(target, source, out=target)
+
+    return [in_place(buffers, run)]
+
+
+def _tap(place: int, size: int, pooled: int, stride: int, padding: int) -> tuple[slice, slice]:
+    """Where one place of the window reads, and the outputs for which that is inside the input."""
+    first = max(0, -((place - padding) // stride))
+    last = min(pooled - 1, (size - 1 + padding - place) // stride)
+    start = first * stride + place - padding
+    return slice(start, start + (last - first) * stride + 1, stride), slice(first, last + 1)
+
+
+def _slice(desc: Any, buffers: Buffers) -> list[Prepared]:
+    view, y = buffers.inputs[0][strided_window(desc)], buffers.outputs[0]
+    return [in_place(buffers, lambda: np.copyto(y, view))]
+
+
+def _split(desc: Any, buffers: Buffers) -> list[Prepared]:
+    ends = list(itertools.accumulate(y.shape[desc.axis] for y in buffers.outputs))
+    pieces = list(zip(buffers.outputs, np.split(buffers.inputs[0], ends[:-1], desc.axis), strict=True))
+
+    def run() -> None:
+        for target, source in pieces:
+            np.copyto(target, source)
+
+    return [in_place(buffers, run)]
+
+
+def _join(desc: Any, buffers: Buffers) -> list[Prepared]:
+    y = buffers.outputs[0]
+    return [in_place(buffers, lambda: np.concatenate(buffers.inputs, desc.axis, out=y))]
+
+
+def _padding(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """``np.pad``, and for constants also filling and copying."""
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    modes: dict[Any, Any] = {
+        PaddingMode.CONSTANT: "constant", PaddingMode.EDGE: "edge", PaddingMode.REFLECTION: "reflect"
+    }
+    widths = list(zip(desc.start_padding, desc.end_padding, strict=True))
+    result: list[Array] = []
+
+    def pad() -> None:
+        result[:] = [np.pad(x, widths, mode=modes[desc.padding_mode])]
+
+    ways = [Prepared(pad, lambda: result)]
+    if desc.padding_mode is PaddingMode.CONSTANT:
+        inside = y[tuple(slice(start, start + n) for start, n in zip(desc.start_padding, x.shape, strict=True))]
+
+        def fill() -> None:
+            y.fill(desc.padding_value)
+            np.copyto(inside, x)
+
+        ways.append(in_place(buffers, fill))
+    return ways
+
+
+def _tile(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    source, repeated, wide = interleaved_shapes(desc)
+    view, target = np.broadcast_to(x.reshape(source), repeated), y.reshape(wide)
+    return [in_place(buffers, lambda: np.copyto(target, view))]
+
+
+def _copy(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """CAST and ELEMENT_WISE_IDENTITY, whatever the layouts."""
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    return [in_place(buffers, lambda: np.copyto(y, x, casting="unsafe"))]
+
+
+def _space_to_depth(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    deep, order = block_shapes(y.shape, desc.block_size, desc.order)
+    target = y.reshape(deep).transpose(order)
+    source = x.reshape(target.shape)
+    return [in_place(buffers, lambda: np.copyto(target, source))]
+
+
+def _depth_to_space(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    deep, order = block_shapes(x.shape, desc.block_size, desc.order)
+    source = x.reshape(deep).transpose(order)
+    target = y.reshape(source.shape)
+    return [in_place(buffers, lambda: np.copyto(target, source))]
+
+
+def _add(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (a, b), (y,) = buffers.inputs, buffers.outputs
+    return [in_place(buffers, lambda: np.add(a, b, out=y))]
+
+
+def _reduce(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    axes = desc.axes
+    if desc.function is ReduceFunction.ARGMAX:
+        positions = np.empty(y.shape, np.intp)
+        if len(axes) == x.ndim:
+            flat, place = x.reshape(-1), positions.reshape(())
+            return [Prepared(lambda: np.argmax(flat, out=place), lambda: [positions])]
+        return [Prepared(lambda: np.argmax(x, axes[0], out=positions, keepdims=True), lambda: [positions])]
+    function: Callable[..., object] = _REDUCTIONS[desc.function]
+    return [in_place(buffers, lambda: function(x, axis=axes, out=y, keepdims=True))]
+
+
+_REDUCTIONS = {ReduceFunction.SUM: np.sum, ReduceFunction.MAX: np.max, ReduceFunction.AVERAGE: np.mean}
+
+
+def _gemm(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (a, b), (y,) = buffers.inputs, buffers.outputs
+    return [in_place(buffers, lambda: np.matmul(a, b, out=y))]
+
+
+_TRANSLATIONS: dict[type[Operator], Callable[[Any, Buffers], list[Prepared]]] = {
+    operators.MaxPooling: _max_pooling,
+    operators.Slice1: _slice,
+    operators.Split: _split,
+    operators.Join: _join,
+    operators.Padding: _padding,
+    operators.Tile: _tile,
+    operators.Cast: _copy,
+    operators.ElementWiseIdentity: _copy,
+    operators.SpaceToDepth1: _space_to_depth,
+    operators.DepthToSpace1: _depth_to_space,
+    operators.ElementWiseAdd: _add,
+    operators.Reduce: _reduce,
+    operators.Gemm: _gemm,
+}

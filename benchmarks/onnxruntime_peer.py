@@ -1,0 +1,232 @@
+"""ONNX Runtime on the CPU: each descriptor as a model of a node or a few, bound to the arrays of the case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+from benchmarks.numpy_peer import block_shapes, strided_window
+from benchmarks.peers import Array, Buffers, Prepared, Unsupported
+from opendml import operators
+from opendml.descriptors import Operator
+from opendml.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
+
+OPSET = 21
+IR_VERSION = 10
+
+
+@dataclass
+class Graph:
+    """Nodes from ``x0``, ``x1`` ... to ``y0``, ``y1`` ...; ``views`` are the inputs and outputs as ONNX sees them."""
+
+    inputs: list[Array]
+    outputs: list[Array]
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def node(self, kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
+        self.nodes.append(helper.make_node(kind, list(inputs), list(outputs), **attributes))
+
+    def integers(self, name: str, values: Sequence[int]) -> str:
+        """The name of a constant vector of 64-bit integers."""
+        self.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
+    def model(self) -> bytes:
+        """The model in ONNX's format."""
+        inputs = [_described(f"x{i}", array) for i, array in enumerate(self.inputs)]
+        outputs = [_described(f"y{i}", array) for i, array in enumerate(self.outputs)]
+        graph = helper.make_graph(self.nodes, "case", inputs, outputs, self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        onnx.checker.check_model(model, full_check=True)
+        return bytes(model.SerializeToString())
+
+
+class OnnxRuntime:
+    """A session for each case, run with bound inputs and outputs."""
+
+    name = "ONNX Runtime"
+    version = str(onnxruntime.__version__)
+
+    def __init__(self, threads: int) -> None:
+        self._options = onnxruntime.SessionOptions()
+        self._options.intra_op_num_threads = threads
+        self._options.inter_op_num_threads = 1
+        self._options.log_severity_level = 4
+
+    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
+        """One session."""
+        build = _TRANSLATIONS.get(type(operator))
+        if build is None:
+            raise Unsupported(type(operator).__name__)
+        graph = Graph([_without_repetition(array) for array in buffers.inputs], list(buffers.outputs))
+        build(operator, graph)
+        session = onnxruntime.InferenceSession(graph.model(), self._options, providers=["CPUExecutionProvider"])
+        binding = _bind(session, graph)
+        run = onnxruntime.RunOptions()
+        run.log_severity_level = 4
+
+        def results(_keep: object = buffers) -> list[Array]:
+            return [y if y.shape == o.shape else _shaped(y, o) for y, o in zip(graph.outputs, buffers.outputs, strict=True)]
+
+        return [Prepared(lambda: session.run_with_iobinding(binding, run), results)]
+
+
+def peer(threads: int) -> OnnxRuntime:
+    """The contestant."""
+    return OnnxRuntime(threads)
+
+
+def _bind(session: Any, graph: Graph) -> Any:
+    binding = session.io_binding()
+    for i, array in enumerate(graph.inputs):
+        binding.bind_input(f"x{i}", "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+    for i, array in enumerate(graph.outputs):
+        binding.bind_output(f"y{i}", "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+    return binding
+
+
+def _described(name: str, array: Array) -> Any:
+    if not array.flags.c_contiguous:
+        raise Unsupported("a tensor that is not packed")
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def _without_repetition(array: Array) -> Array:
+    """ONNX broadcasts dimensions of size 1."""
+    return array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+
+
+def _shaped(result: Array, like: Array) -> Array:
+    return result.reshape(like.shape) if result.size == like.size and result.flags.c_contiguous else result
+
+
+def _max_pooling(desc: Any, graph: Graph) -> None:
+    names = [f"y{i}" for i in range(len(graph.outputs))]
+    graph.outputs[1:] = [np.empty(array.shape, np.int64) for array in graph.outputs[1:]]
+    pads = [*desc.start_padding, *desc.end_padding]
+    window, strides = list(desc.window_size), list(desc.strides)
+    graph.node("MaxPool", ["x0"], names, kernel_shape=window, strides=strides, pads=pads)
+
+
+def _slice(desc: Any, graph: Graph) -> None:
+    slices = strided_window(desc)
+    before_first = -(2**31)
+    graph.node(
+        "Slice",
+        [
+            "x0",
+            graph.integers("starts", [part.start for part in slices]),
+            graph.integers("ends", [before_first if part.stop is None else part.stop for part in slices]),
+            graph.integers("axes", range(len(slices))),
+            graph.integers("steps", [part.step for part in slices]),
+        ],
+        ["y0"],
+    )
+
+
+def _split(desc: Any, graph: Graph) -> None:
+    sizes = graph.integers("sizes", [y.shape[desc.axis] for y in graph.outputs])
+    graph.node("Split", ["x0", sizes], [f"y{i}" for i in range(len(graph.outputs))], axis=desc.axis)
+
+
+def _join(desc: Any, graph: Graph) -> None:
+    graph.node("Concat", [f"x{i}" for i in range(len(graph.inputs))], ["y0"], axis=desc.axis)
+
+
+def _padding(desc: Any, graph: Graph) -> None:
+    modes = {PaddingMode.CONSTANT: "constant", PaddingMode.EDGE: "edge", PaddingMode.REFLECTION: "reflect"}
+    amounts = graph.integers("amounts", [*desc.start_padding, *desc.end_padding])
+    graph.node("Pad", ["x0", amounts], ["y0"], mode=modes[desc.padding_mode])
+
+
+def _tile(desc: Any, graph: Graph) -> None:
+    graph.node("Tile", ["x0", graph.integers("repeats", desc.repeats)], ["y0"])
+
+
+def _cast(desc: Any, graph: Graph) -> None:
+    graph.node("Cast", ["x0"], ["y0"], to=helper.np_dtype_to_tensor_dtype(graph.outputs[0].dtype))
+
+
+def _identity(desc: Any, graph: Graph) -> None:
+    """A copy, or a transposition of the dimensions as they lie in memory."""
+    orders = [_memory_order(array) for array in (graph.inputs[0], graph.outputs[0])]
+    graph.inputs[0] = graph.inputs[0].transpose(orders[0])
+    graph.outputs[0] = graph.outputs[0].transpose(orders[1])
+    if orders[0] == orders[1]:
+        graph.node("Identity", ["x0"], ["y0"])
+    else:
+        graph.node("Transpose", ["x0"], ["y0"], perm=[orders[0].index(axis) for axis in orders[1]])
+
+
+def _memory_order(array: Array) -> list[int]:
+    return sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+
+
+def _space_to_depth(desc: Any, graph: Graph) -> None:
+    if desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
+        graph.node("SpaceToDepth", ["x0"], ["y0"], blocksize=desc.block_size)
+        return
+    deep, order = block_shapes(graph.outputs[0].shape, desc.block_size, desc.order)
+    wide = graph.integers("wide", [deep[axis] for axis in order])
+    graph.node("Reshape", ["x0", wide], ["blocks"])
+    graph.node("Transpose", ["blocks"], ["moved"], perm=[order.index(axis) for axis in range(6)])
+    graph.node("Reshape", ["moved", graph.integers("shape", graph.outputs[0].shape)], ["y0"])
+
+
+def _depth_to_space(desc: Any, graph: Graph) -> None:
+    mode = "DCR" if desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW else "CRD"
+    graph.node("DepthToSpace", ["x0"], ["y0"], blocksize=desc.block_size, mode=mode)
+
+
+def _add(desc: Any, graph: Graph) -> None:
+    graph.node("Add", ["x0", "x1"], ["y0"])
+
+
+def _reduce(desc: Any, graph: Graph) -> None:
+    if desc.function is not ReduceFunction.ARGMAX:
+        graph.node(_REDUCTIONS[desc.function], ["x0", graph.integers("axes", desc.axes)], ["y0"], keepdims=1)
+        return
+    axis = desc.axes[0]
+    if len(desc.axes) == graph.inputs[0].ndim:
+        axis, graph.inputs[0] = 0, graph.inputs[0].reshape(-1)
+        graph.outputs[0] = graph.outputs[0].reshape(-1)
+    graph.outputs[0] = np.empty(graph.outputs[0].shape, np.int64)
+    graph.node("ArgMax", ["x0"], ["y0"], axis=axis, keepdims=1)
+
+
+_REDUCTIONS = {ReduceFunction.SUM: "ReduceSum", ReduceFunction.MAX: "ReduceMax", ReduceFunction.AVERAGE: "ReduceMean"}
+
+
+def _gemm(desc: Any, graph: Graph) -> None:
+    graph.node("MatMul", ["x0", "x1"], ["y0"])
+
+
+def _convolution(desc: Any, graph: Graph) -> None:
+    pads = [*desc.start_padding, *desc.end_padding]
+    graph.node("Conv", ["x0", "x1"], ["y0"], strides=list(desc.strides), pads=pads)
+
+
+_TRANSLATIONS: dict[type[Operator], Callable[[Any, Graph], None]] = {
+    operators.MaxPooling: _max_pooling,
+    operators.MaxPooling1: _max_pooling,
+    operators.Slice1: _slice,
+    operators.Split: _split,
+    operators.Join: _join,
+    operators.Padding: _padding,
+    operators.Tile: _tile,
+    operators.Cast: _cast,
+    operators.ElementWiseIdentity: _identity,
+    operators.SpaceToDepth1: _space_to_depth,
+    operators.DepthToSpace1: _depth_to_space,
+    operators.ElementWiseAdd: _add,
+    operators.Reduce: _reduce,
+    operators.Gemm: _gemm,
+    operators.Convolution: _convolution,
+}

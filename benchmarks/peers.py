@@ -1,0 +1,118 @@
+"""Who takes part, and what a contestant has to offer."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.descriptors import Operator
+from opendml.device import Device
+from opendml.program import empty
+from opendml.tensor import TensorDesc
+
+Array = npt.NDArray[Any]
+Call = Callable[[], object]
+
+OPENDML = "opendml"
+PEERS = {
+    "NumPy": "benchmarks.numpy_peer",
+    "PyTorch": "benchmarks.torch_peer",
+    "ONNX Runtime": "benchmarks.onnxruntime_peer",
+}
+"""The peers in the order of the table, with the module of each; its function ``peer(threads)`` gives the contestant."""
+
+
+class Unsupported(Exception):  # noqa: N818 -- not an error: the table shows "-".
+    """The contestant has no way to do this operator on these data types."""
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The arrays of a case, the same memory for all contestants, laid out as the descriptor wants them."""
+
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One way to do a case: ``run`` does it once, ``results`` then gives arrays like the descriptor's outputs."""
+
+    run: Call
+    results: Callable[[], Sequence[Array]]
+
+
+class Contestant(Protocol):
+    """A library in the race."""
+
+    name: str
+    version: str
+
+    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
+        """The ways in which the library can do the operator; the fastest one takes part in the race.
+
+        Raises Unsupported, or whatever the library raises, if there is none.
+        """
+
+
+class Opendml:
+    """The package itself: a bound call of a compiled program."""
+
+    name = OPENDML
+
+    def __init__(self, threads: int) -> None:
+        from opendml._version import __version__
+
+        self.version = __version__
+        self._device = Device("cpu", thread_count=threads)
+
+    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
+        """One bound call."""
+        program = self._device.compile(operator)
+        inputs, outputs = iter(buffers.inputs), iter(buffers.outputs)
+        call = program.bind(
+            [None if binding.desc is None else next(inputs) for binding in program.inputs],
+            [None if binding.desc is None else next(outputs) for binding in program.outputs],
+        )
+        return [in_place(buffers, call)]
+
+
+def contestants(threads: int) -> list[Contestant]:
+    """opendml and the peers that are installed, each set to ``threads`` threads."""
+    found: list[Contestant] = [Opendml(threads)]
+    for module in PEERS.values():
+        try:
+            found.append(importlib.import_module(module).peer(threads))
+        except ImportError:
+            continue
+    return found
+
+
+def in_place(buffers: Buffers, run: Call) -> Prepared:
+    """A call that writes into the outputs of the case."""
+    return Prepared(run, lambda: buffers.outputs)
+
+
+def make_buffers(operator: Operator, seed: int = 0) -> Buffers:
+    """Random inputs: floats from -25 to 75 (so that sums do not cancel), integers from 0 or -100 to 100."""
+    generator = np.random.default_rng(seed)
+    inputs = tuple(_random(desc, generator) for _, desc in operator.inputs() if desc is not None)
+    outputs = tuple(empty(desc) for _, desc in operator.outputs() if desc is not None)
+    for output in outputs:
+        output[...] = 0  # No contestant pays for the first touch of a page.
+    return Buffers(inputs, outputs)
+
+
+def _random(desc: TensorDesc, generator: np.random.Generator) -> Array:
+    array = empty(desc)
+    distinct = array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+    if array.dtype.kind == "f":
+        distinct[...] = generator.random(distinct.shape, np.float32) * 100 - 25
+    else:
+        distinct[...] = generator.integers(0 if array.dtype.kind == "u" else -100, 101, distinct.shape, np.int16)
+    return array

@@ -1,0 +1,325 @@
+"""Calling an operator as a function: describe the operands, build the descriptor, run its program.
+
+A public function is its signature, its documentation and a *builder*, a plain function that makes the operator's
+descriptor from the descriptions of the operands and the parameters. A builder sees descriptions only and never an
+array, so it serves whatever has a description.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import struct
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.descriptors import Operator
+from opendml.device import Device, default_device
+from opendml.enums import FeatureLevel
+from opendml.errors import BindingError, InvalidDescriptorError
+from opendml.fields import TensorArrayField, TensorField
+from opendml.functions.versions import version_for
+from opendml.program import Program, as_array
+from opendml.tensor import MAXIMUM_UINT, TensorDesc, packed_strides
+
+Array = npt.NDArray[Any]
+Operand = Any
+"""An array, or anything with DLPack or the buffer protocol."""
+
+Builder = Callable[..., Operator]
+Layout = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]
+
+MAXIMUM_PROGRAMS: Final = 512
+
+
+def evaluate(
+    build: Builder,
+    operands: Sequence[Operand | None],
+    parameters: tuple[Any, ...] = (),
+    numbers: tuple[Any, ...] = (),
+    *,
+    device: Device | None,
+    out: Any = None,
+) -> list[Any]:
+    """The outputs, None for absent ones, of the operator that ``build(*descriptions, *parameters, *numbers)`` makes.
+
+    ``numbers`` are the parameters that the operator computes with: they are told apart by type and bits (0.0 from -0.0
+    and 0), the other ones by equality. ``out``: arrays to write to, one or one an output.
+
+    Raises InvalidDescriptorError for what the operator does not allow, BindingError for objects that are no arrays
+    and for unfitting ``out``.
+    """
+    arrays = [None if operand is None else _usable(operand, build, i) for i, operand in enumerate(operands)]
+    key = [build, device, parameters, *[a if a is None else (a.dtype, a.shape, a.strides) for a in arrays]]
+    if numbers:
+        key.append(exact(numbers))
+    results = None if out is None else _results(out)
+    if results is not None:
+        key.append(tuple(array if array is None else layout_of(array) for array in results))
+
+    def make() -> Call:
+        return _make_call(describe(build, arrays, parameters, numbers, device), arrays, results, device)
+
+    call = PROGRAMS.get_or_make(tuple(key), make)
+    for i in call.copied:
+        arrays[i] = _copy(arrays[i])
+    if results is None:
+        return call.program.run_unchecked(arrays)
+    call.program.bind(arrays, results)()
+    return results
+
+
+def evaluate_single(
+    build: Builder,
+    operands: Sequence[Operand | None],
+    parameters: tuple[Any, ...] = (),
+    numbers: tuple[Any, ...] = (),
+    *,
+    device: Device | None,
+    out: Any = None,
+) -> Array:
+    """As ``evaluate``, for operators with one output."""
+    output: Array = evaluate(build, operands, parameters, numbers, device=device, out=out)[0]
+    return output
+
+
+def describe(
+    build: Builder,
+    arrays: Sequence[Array | None],
+    parameters: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    device: Device | None,
+) -> Operator:
+    """The descriptor of an operator on arrays, in the version that the device's feature level has."""
+    descs = [None if a is None else _described(a, build, i) for i, a in enumerate(arrays)]
+    level = (device or default_device()).feature_level
+    return build_descriptor(build, descs, parameters, numbers, level)
+
+
+def build_descriptor(
+    build: Builder,
+    descs: Sequence[TensorDesc | None],
+    parameters: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    level: FeatureLevel,
+) -> Operator:
+    """The descriptor of an operator on tensors, in the version that a feature level has."""
+    return version_for(build(*descs, *parameters, *numbers), level)
+
+
+class Call(NamedTuple):
+    """A compiled operator; ``copied`` are the numbers of the inputs that cannot be used in place."""
+
+    program: Program
+    copied: tuple[int, ...]
+
+
+class ProgramCache:
+    """The most recently used programs. May be used from several threads at once; each program is made once."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._calls: OrderedDict[Hashable, Call] = OrderedDict()
+        self.reset_locks()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def reset_locks(self) -> None:
+        """New locks: those of a forked process may be held by threads that it does not have."""
+        self._looking, self._making = threading.Lock(), threading.Lock()
+
+    def clear(self) -> None:
+        """Forget all programs."""
+        with self._looking:
+            self._calls.clear()
+
+    def get_or_make(self, key: tuple[Any, ...], make: Callable[[], Call]) -> Call:
+        """The call of a key. One that cannot be a key is of a descriptor with nonsense in it, for ``make`` to report."""
+        try:
+            found = self._get(key)
+        except TypeError:
+            return make()
+        if found is not None:
+            return found
+        with self._making:
+            return self._get(key) or self._put(key, make())
+
+    def _get(self, key: tuple[Any, ...]) -> Call | None:
+        with self._looking:
+            call = self._calls.get(key)
+            if call is not None:
+                self._calls.move_to_end(key)
+        return call
+
+    def _put(self, key: tuple[Any, ...], call: Call) -> Call:
+        with self._looking:
+            self._calls[key] = call
+            while len(self._calls) > self.limit:
+                self._calls.popitem(last=False)
+        return call
+
+
+PROGRAMS: Final = ProgramCache(MAXIMUM_PROGRAMS)
+"""The programs of the functions."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=PROGRAMS.reset_locks)
+
+
+def _make_call(
+    desc: Operator, arrays: Sequence[Array | None], results: Sequence[Array | None] | None, device: Device | None
+) -> Call:
+    if results is not None:
+        desc = _with_outputs(desc, results)
+    copied = tuple(i for i, array in enumerate(arrays) if array is not None and not _is_describable(array))
+    return Call((device or default_device()).compile(desc), copied)
+
+
+# ---- operands
+
+
+def _usable(operand: Operand, build: Builder, position: int) -> Array:
+    """The operand as an array whose elements are aligned."""
+    array = operand if type(operand) is np.ndarray else as_array(operand, operand_name(build, position))
+    return array if array.flags.aligned else array.copy()
+
+
+def _described(array: Array, build: Builder, position: int) -> TensorDesc:
+    try:
+        return description(array)
+    except InvalidDescriptorError as error:
+        raise InvalidDescriptorError(f"{operand_name(build, position)}: {error}") from None
+
+
+def description(array: Array) -> TensorDesc:
+    """An array with its own strides, or packed if DirectML has no such strides."""
+    packed = packed_strides(array.shape)
+    if not _is_describable(array):
+        return TensorDesc(array.dtype, array.shape)
+    # The stride of a single element means nothing.
+    strides = tuple(
+        usual if size == 1 else stride // array.itemsize
+        for size, stride, usual in zip(array.shape, array.strides, packed, strict=True)
+    )
+    return TensorDesc(array.dtype, array.shape, None if strides == packed else strides)
+
+
+def _is_describable(array: Array) -> bool:
+    itemsize = array.itemsize
+    return array.dtype.isnative and all(
+        size <= 1 or (0 <= stride <= MAXIMUM_UINT * itemsize and stride % itemsize == 0)
+        for size, stride in zip(array.shape, array.strides, strict=True)
+    )
+
+
+def _copy(array: Array | None) -> Array | None:
+    return None if array is None else np.array(array, array.dtype.newbyteorder("="), order="C", copy=True)
+
+
+def operand_name(build: Builder, position: int) -> str:
+    """What the builder calls an operand: ``input``, ``inputs[2]``."""
+    names = list(inspect.signature(build).parameters.values())
+    if names[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return f"{names[0].name}[{position}]"
+    return names[position].name
+
+
+# ---- results
+
+
+def _results(out: Any) -> list[Array | None]:
+    values = list(out) if isinstance(out, (tuple, list)) else [out]
+    return [None if value is None else as_array(value, f"out[{i}]") for i, value in enumerate(values)]
+
+
+def layout_of(array: Array) -> Layout:
+    """What a program depends on."""
+    return array.dtype, array.shape, array.strides
+
+
+def _with_outputs(desc: Operator, results: Sequence[Array | None]) -> Operator:
+    """The descriptor with outputs that have the strides of given arrays."""
+    outputs = desc.outputs()
+    if len(results) != len(outputs):
+        names = ", ".join(name for name, _ in outputs)
+        raise BindingError(f"out: expected {len(outputs)} arrays ({names}), got {len(results)}")
+    tensors = iter(
+        [_output_description(name, tensor, array) for (name, tensor), array in zip(outputs, results, strict=True)]
+    )
+    changes: dict[str, Any] = {}
+    for name, field in desc.fields.items():
+        if isinstance(field, TensorArrayField) and field.direction == "output":
+            changes[name] = tuple(next(tensors) for _ in getattr(desc, name))
+        elif isinstance(field, TensorField) and field.direction == "output":
+            changes[name] = next(tensors)
+    return desc.replace(**changes)
+
+
+def _output_description(name: str, tensor: TensorDesc | None, array: Array | None) -> TensorDesc | None:
+    if tensor is None or array is None:
+        return tensor
+    if array.dtype != tensor.data_type.dtype:
+        raise BindingError(f"out, {name}: expected elements of {tensor.data_type.dtype}, got {array.dtype}")
+    if array.shape != tensor.sizes:
+        raise BindingError(f"out, {name}: expected sizes {list(tensor.sizes)}, got {list(array.shape)}")
+    if not (_is_describable(array) and array.flags.aligned):
+        raise BindingError(
+            f"out, {name}: expected aligned memory with strides that are multiples of the element size and not"
+            f" negative, got {list(array.strides)} bytes"
+        )
+    return description(array)
+
+
+# ---- parameters
+
+
+def integers(values: Any) -> Any:
+    """A list of integers as a tuple; anything else as it is, for the rules to report."""
+    if type(values) is tuple:
+        return values
+    return tuple(values) if isinstance(values, (list, range, np.ndarray)) else values
+
+
+def integers_or(values: Any, default: int, count: int) -> Any:
+    """As ``integers``; nothing and no elements stand for ``count`` times the default."""
+    if values is None or (isinstance(values, tuple) and not values):
+        return (default,) * count
+    return values
+
+
+_double_bits: Final = struct.Struct("<d").pack
+
+
+def exact(value: Any) -> Hashable:
+    """What tells numbers apart by type and bits, also inside tuples and lists."""
+    if isinstance(value, (float, np.floating)):
+        return _double_bits(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(map(exact, value))
+    return type(value), value
+
+
+def sizes_by(
+    formula: Callable[..., int], sizes: Iterable[int], *parameters: Any, explicit: Any = None
+) -> tuple[int, ...]:
+    """The sizes of an output, ``formula(size, *parameters[i])`` for every dimension i, unless given explicitly.
+
+    Where the parameters make no sense it is the size itself: the rules report the parameters then.
+    """
+    if explicit is not None:
+        return tuple(explicit)
+    return tuple(_size_by(formula, size, i, parameters) for i, size in enumerate(sizes))
+
+
+def _size_by(formula: Callable[..., int], size: int, i: int, parameters: Iterable[Any]) -> int:
+    try:
+        result = formula(size, *(values[i] for values in parameters))
+        return result if result >= 1 else size
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return size
