@@ -14,10 +14,21 @@ from typing import Any
 
 from opendml import operators
 from opendml.descriptors import Operator
+from opendml.enums import (
+    ConvolutionDirection,
+    ConvolutionMode,
+    DepthSpaceOrder,
+    MatrixTransform,
+    PaddingMode,
+    ReduceFunction,
+)
 from opendml.tensor import TensorDesc, packed_strides
 
 POOLED = (8, 64, 112, 112)
 """The input of the two-dimensional poolings, whatever its data type."""
+
+VOLUME = (4, 32, 16, 56, 56)
+"""The input of the three-dimensional pooling."""
 
 IMAGE = (16, 64, 112, 112)
 """The float32 tensor of the other cases, 49 MiB; narrower types get a larger batch and the same number of bytes."""
@@ -48,7 +59,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Growth:
-    """A panel of the plot over sizes: ``build(n)`` is the descriptor whose first input has ``n`` bytes or a bit less."""
+    """A panel of the plot over sizes: ``build(n)`` is the descriptor whose first input has ``n`` bytes."""
 
     name: str
     build: Callable[[int], Operator]
@@ -87,9 +98,10 @@ def growths() -> list[Growth]:
 
 def _max_poolings() -> Iterator[Case]:
     windows = (("3x3/2 pad 1", 3, 2, 1), ("3x3/2", 3, 2, 0), ("2x2/2", 2, 2, 0))
-    shapes = [(label, POOLED, *window, t) for label, *window in windows for t in ("FLOAT32", "FLOAT16", "INT8")]
-    shapes.append(("3x3x3/2 pad 1", (4, 32, 16, 56, 56), 3, 2, 1, "FLOAT32"))
-    for indices, (label, sizes, size, stride, padding, data_type) in itertools.product((False, True), shapes):
+    types = ("FLOAT32", "FLOAT16", "INT8")
+    rows: list[Any] = [(data_type, POOLED, *window) for window, data_type in itertools.product(windows, types)]
+    rows.append(("FLOAT32", VOLUME, "3x3x3/2 pad 1", 3, 2, 1))
+    for indices, (data_type, sizes, label, size, stride, padding) in itertools.product((False, True), rows):
         aim = Aim(10.0 if indices else 1.0, 0.6 if data_type == "FLOAT32" else None)
         group = "max pooling with indices" if indices else "max pooling"
         operator = max_pooling(data_type, sizes, size, stride, padding, indices=indices)
@@ -116,9 +128,9 @@ def _splits_and_joins() -> Iterator[Case]:
 
 
 def _paddings() -> Iterator[Case]:
-    for mode, amount in itertools.product(("CONSTANT", "EDGE", "REFLECTION"), (1, 3)):
+    for mode, amount in itertools.product((PaddingMode.CONSTANT, PaddingMode.EDGE, PaddingMode.REFLECTION), (1, 3)):
         operator = padding("FLOAT32", IMAGE, (0, 0, amount, amount), mode)
-        yield Case("padding", f"{mode.lower()} {amount} f32", operator, _moving(True))
+        yield Case("padding", f"{mode.name.lower()} {amount} f32", operator, _moving(True))
 
 
 def _tiles() -> Iterator[Case]:
@@ -158,8 +170,8 @@ def _identities() -> Iterator[Case]:
 
 
 def _block_rearrangements() -> Iterator[Case]:
-    for order in ("DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"):
-        short = "".join(word[0] for word in order.split("_"))
+    for order in DepthSpaceOrder:
+        short = "".join(word[0] for word in order.name.split("_"))
         yield Case("space to depth", f"{short} 2 f32", space_to_depth("FLOAT32", IMAGE, 2, order), _moving(False))
         yield Case("depth to space", f"{short} 2 f32", depth_to_space("FLOAT32", IMAGE, 2, order), _moving(False))
 
@@ -174,8 +186,13 @@ def _additions() -> Iterator[Case]:
 
 def _reductions() -> Iterator[Case]:
     places = (("inner", (3,)), ("middle", (1,)), ("outer", (0,)), ("all axes", (0, 1, 2, 3)))
-    for function, (place, axes) in itertools.product(("SUM", "MAX", "AVERAGE", "ARGMAX"), places):
-        name = {"AVERAGE": "mean"}.get(function, function.lower())
+    functions = {
+        "sum": ReduceFunction.SUM,
+        "max": ReduceFunction.MAX,
+        "mean": ReduceFunction.AVERAGE,
+        "argmax": ReduceFunction.ARGMAX,
+    }
+    for (name, function), (place, axes) in itertools.product(functions.items(), places):
         yield Case("reduce", f"{name} {place} f32", reduce(function, "FLOAT32", IMAGE, axes), Aim(1.0))
 
 
@@ -227,25 +244,25 @@ def slice1(data_type: str, sizes: Sequence[int], strides: Sequence[int]) -> Oper
     return operators.Slice1(
         input_tensor=_packed(data_type, sizes),
         output_tensor=_packed(data_type, selected),
-        input_window_offsets=margins,
-        input_window_sizes=windows,
-        input_window_strides=strides,
+        input_window_offsets=tuple(margins),
+        input_window_sizes=tuple(windows),
+        input_window_strides=tuple(strides),
     )
 
 
 def split(data_type: str, sizes: Sequence[int], axis: int, pieces: Sequence[int]) -> Operator:
     """SPLIT into pieces of the given sizes along ``axis``."""
-    parts = [_packed(data_type, _with(sizes, axis, piece)) for piece in pieces]
+    parts = tuple(_packed(data_type, _with(sizes, axis, piece)) for piece in pieces)
     return operators.Split(input_tensor=_packed(data_type, sizes), output_tensors=parts, axis=axis)
 
 
 def join(data_type: str, sizes: Sequence[int], axis: int, pieces: Sequence[int]) -> Operator:
     """JOIN of pieces of the given sizes along ``axis``."""
-    parts = [_packed(data_type, _with(sizes, axis, piece)) for piece in pieces]
+    parts = tuple(_packed(data_type, _with(sizes, axis, piece)) for piece in pieces)
     return operators.Join(input_tensors=parts, output_tensor=_packed(data_type, sizes), axis=axis)
 
 
-def padding(data_type: str, sizes: Sequence[int], amounts: Sequence[int], mode: str) -> Operator:
+def padding(data_type: str, sizes: Sequence[int], amounts: Sequence[int], mode: PaddingMode) -> Operator:
     """PADDING by the same amount before and after."""
     padded = [size + 2 * amount for size, amount in zip(sizes, amounts, strict=True)]
     return operators.Padding(
@@ -253,8 +270,8 @@ def padding(data_type: str, sizes: Sequence[int], amounts: Sequence[int], mode: 
         output_tensor=_packed(data_type, padded),
         padding_mode=mode,
         padding_value=0.0,
-        start_padding=amounts,
-        end_padding=amounts,
+        start_padding=tuple(amounts),
+        end_padding=tuple(amounts),
     )
 
 
@@ -262,7 +279,7 @@ def tile(data_type: str, sizes: Sequence[int], repeats: Sequence[int]) -> Operat
     """TILE."""
     repeated = [size * count for size, count in zip(sizes, repeats, strict=True)]
     return operators.Tile(
-        input_tensor=_packed(data_type, sizes), output_tensor=_packed(data_type, repeated), repeats=repeats
+        input_tensor=_packed(data_type, sizes), output_tensor=_packed(data_type, repeated), repeats=tuple(repeats)
     )
 
 
@@ -276,7 +293,7 @@ def identity(source: TensorDesc, target: TensorDesc | None = None) -> Operator:
     return operators.ElementWiseIdentity(input_tensor=source, output_tensor=target or source)
 
 
-def space_to_depth(data_type: str, sizes: Sequence[int], block: int, order: str) -> Operator:
+def space_to_depth(data_type: str, sizes: Sequence[int], block: int, order: DepthSpaceOrder) -> Operator:
     """SPACE_TO_DEPTH1."""
     n, c, h, w = sizes
     return operators.SpaceToDepth1(
@@ -287,7 +304,7 @@ def space_to_depth(data_type: str, sizes: Sequence[int], block: int, order: str)
     )
 
 
-def depth_to_space(data_type: str, sizes: Sequence[int], block: int, order: str) -> Operator:
+def depth_to_space(data_type: str, sizes: Sequence[int], block: int, order: DepthSpaceOrder) -> Operator:
     """DEPTH_TO_SPACE1."""
     n, c, h, w = sizes
     return operators.DepthToSpace1(
@@ -307,14 +324,14 @@ def add(data_type: str, sizes: Sequence[int], repeated: Sequence[int] = ()) -> O
     return operators.ElementWiseAdd(a_tensor=plain, b_tensor=second, output_tensor=plain)
 
 
-def reduce(function: str, data_type: str, sizes: Sequence[int], axes: Sequence[int]) -> Operator:
+def reduce(function: ReduceFunction, data_type: str, sizes: Sequence[int], axes: Sequence[int]) -> Operator:
     """REDUCE."""
     reduced = [1 if i in axes else size for i, size in enumerate(sizes)]
     return operators.Reduce(
         function=function,
         input_tensor=_packed(data_type, sizes),
-        output_tensor=_packed("UINT32" if function == "ARGMAX" else data_type, reduced),
-        axes=axes,
+        output_tensor=_packed("UINT32" if function is ReduceFunction.ARGMAX else data_type, reduced),
+        axes=tuple(axes),
     )
 
 
@@ -324,14 +341,16 @@ def gemm(data_type: str, rows: int, columns: int, inner: int) -> Operator:
         a_tensor=_packed(data_type, (1, 1, rows, inner)),
         b_tensor=_packed(data_type, (1, 1, inner, columns)),
         output_tensor=_packed(data_type, (1, 1, rows, columns)),
-        trans_a="NONE",
-        trans_b="NONE",
+        trans_a=MatrixTransform.NONE,
+        trans_b=MatrixTransform.NONE,
         alpha=1.0,
         beta=0.0,
     )
 
 
-def convolution(data_type: str, batch: int, channels: int, filters: int, size: int, window: int, stride: int) -> Operator:
+def convolution(
+    data_type: str, batch: int, channels: int, filters: int, size: int, window: int, stride: int
+) -> Operator:
     """CONVOLUTION of square images that keeps their size (or divides it by the stride), without bias."""
     margin = window // 2
     result = (size + 2 * margin - window) // stride + 1
@@ -339,8 +358,8 @@ def convolution(data_type: str, batch: int, channels: int, filters: int, size: i
         input_tensor=_packed(data_type, (batch, channels, size, size)),
         filter_tensor=_packed(data_type, (filters, channels, window, window)),
         output_tensor=_packed(data_type, (batch, filters, result, result)),
-        mode="CROSS_CORRELATION",
-        direction="FORWARD",
+        mode=ConvolutionMode.CROSS_CORRELATION,
+        direction=ConvolutionDirection.FORWARD,
         strides=(stride, stride),
         dilations=(1, 1),
         start_padding=(margin, margin),

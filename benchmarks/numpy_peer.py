@@ -123,7 +123,9 @@ def _padding(desc: Any, buffers: Buffers) -> list[Prepared]:
     """``np.pad``, and for constants also filling and copying."""
     (x,), (y,) = buffers.inputs, buffers.outputs
     modes: dict[Any, Any] = {
-        PaddingMode.CONSTANT: "constant", PaddingMode.EDGE: "edge", PaddingMode.REFLECTION: "reflect"
+        PaddingMode.CONSTANT: "constant",
+        PaddingMode.EDGE: "edge",
+        PaddingMode.REFLECTION: "reflect",
     }
     widths = list(zip(desc.start_padding, desc.end_padding, strict=True))
     result: list[Array] = []
@@ -186,11 +188,15 @@ def _reduce(desc: Any, buffers: Buffers) -> list[Prepared]:
             flat, place = x.reshape(-1), positions.reshape(())
             return [Prepared(lambda: np.argmax(flat, out=place), lambda: [positions])]
         return [Prepared(lambda: np.argmax(x, axes[0], out=positions, keepdims=True), lambda: [positions])]
-    function: Callable[..., object] = _REDUCTIONS[desc.function]
+    function = _REDUCTIONS[desc.function]
     return [in_place(buffers, lambda: function(x, axis=axes, out=y, keepdims=True))]
 
 
-_REDUCTIONS = {ReduceFunction.SUM: np.sum, ReduceFunction.MAX: np.max, ReduceFunction.AVERAGE: np.mean}
+_REDUCTIONS: dict[Any, Callable[..., object]] = {
+    ReduceFunction.SUM: np.sum,
+    ReduceFunction.MAX: np.max,
+    ReduceFunction.AVERAGE: np.mean,
+}
 
 
 def _gemm(desc: Any, buffers: Buffers) -> list[Prepared]:

@@ -72,8 +72,8 @@ class OnnxRuntime:
         run = onnxruntime.RunOptions()
         run.log_severity_level = 4
 
-        def results(_keep: object = buffers) -> list[Array]:
-            return [y if y.shape == o.shape else _shaped(y, o) for y, o in zip(graph.outputs, buffers.outputs, strict=True)]
+        def results() -> list[Array]:
+            return [_like(y, o) for y, o in zip(graph.outputs, buffers.outputs, strict=True)]
 
         return [Prepared(lambda: session.run_with_iobinding(binding, run), results)]
 
@@ -103,8 +103,9 @@ def _without_repetition(array: Array) -> Array:
     return array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
 
 
-def _shaped(result: Array, like: Array) -> Array:
-    return result.reshape(like.shape) if result.size == like.size and result.flags.c_contiguous else result
+def _like(result: Array, output: Array) -> Array:
+    """What was written, as the descriptor sees it."""
+    return output if np.may_share_memory(result, output) else result.reshape(output.shape)
 
 
 def _max_pooling(desc: Any, graph: Graph) -> None:

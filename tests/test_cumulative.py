@@ -12,7 +12,7 @@ from opendml import operators
 from opendml.enums import AxisDirection
 from opendml.tensor import TensorDesc
 
-bounded = settings(max_examples=80, deadline=None)
+bounded = settings(max_examples=50, deadline=None)
 types = st.sampled_from(["FLOAT32", "FLOAT16", "INT64", "INT32", "UINT64", "UINT32"])
 
 

@@ -26,7 +26,7 @@ from opendml import operators
 from opendml.enums import DepthSpaceOrder, PaddingMode
 from opendml.tensor import TensorDesc
 
-bounded = settings(max_examples=60, deadline=None)
+bounded = settings(max_examples=40, deadline=None)
 types = st.sampled_from(ALL_TYPES)
 
 
@@ -159,7 +159,7 @@ def paddings(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int]]]:
     return shape, result
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data(), padding=paddings(), mode=st.sampled_from(list(NUMPY_MODES)), data_type=types, seed=seeds)
 def test_padding_repeats_the_input(
     data: st.DataObject, padding: tuple[list[int], list[tuple[int, int]]], mode: PaddingMode, data_type: str, seed: int

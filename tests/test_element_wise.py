@@ -26,7 +26,7 @@ from opendml import operators
 from opendml.device import compile_operator
 from opendml.tensor import TensorDesc
 
-bounded = settings(max_examples=60, deadline=None)
+bounded = settings(max_examples=40, deadline=None)
 CLIP_TYPES = tuple(name for name in ALL_TYPES if name != "FLOAT64")
 
 
@@ -206,7 +206,7 @@ def test_clip_gives_min_where_min_exceeds_max() -> None:
     assert run_single(desc, x).tolist() == [2, 2, 2]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     data=st.data(),
     shape=sizes(limit=40),

@@ -14,7 +14,7 @@ from reference import max_unpooling
 from opendml import operators
 from opendml.tensor import TensorDesc
 
-bounded = settings(max_examples=80, deadline=None)
+bounded = settings(max_examples=50, deadline=None)
 
 
 @st.composite

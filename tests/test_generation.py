@@ -12,7 +12,7 @@ from opendml import operators
 from opendml.fields import ScalarUnion
 from opendml.tensor import TensorDesc
 
-bounded = settings(max_examples=60, deadline=None)
+bounded = settings(max_examples=40, deadline=None)
 SEQUENCE_TYPES = tuple(name for name in ALL_TYPES if name != "FLOAT64")
 
 

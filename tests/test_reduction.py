@@ -179,8 +179,10 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "axes"), LARGE)
-@pytest.mark.parametrize("function", ["SUM", "LOG_SUM_EXP", "ARGMAX", "MIN"])
+@pytest.mark.parametrize(
+    ("shape", "axes", "function"),
+    [*((*case, function) for case in LARGE for function in ("SUM", "ARGMAX", "MIN")), (*LARGE[2], "LOG_SUM_EXP")],
+)
 def test_reductions_in_pieces(shape: tuple[int, ...], axes: tuple[int, ...], function: str) -> None:
     source = TensorDesc("float32", shape)
     x = random_array(source, 5, special=False)

@@ -14,7 +14,7 @@ from opendml.enums import InterpolationMode
 from opendml.fields import Size2D
 from opendml.tensor import TensorDesc
 
-bounded = settings(max_examples=60, deadline=None)
+bounded = settings(max_examples=40, deadline=None)
 types = st.sampled_from(["FLOAT32", "FLOAT16"])
 
 

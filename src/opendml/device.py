@@ -26,8 +26,8 @@ class Device:
         >>> desc = dml.TensorDesc("FLOAT32", [2, 2])
         >>> program = device.compile(dml.operators.ElementWiseAdd(a_tensor=desc, b_tensor=desc, output_tensor=desc))
 
-    Raises ConfigurationError for an unknown name, level or number of threads. Devices are stateless and may be used
-    from any thread.
+    Raises ConfigurationError for an unknown name, level or number of threads. Devices are values without
+    state, equal where these three are, and may be used from any thread.
     """
 
     def __init__(
@@ -47,6 +47,16 @@ class Device:
 
     def __repr__(self) -> str:
         return f"Device({self.name!r}, feature_level={str(self.feature_level)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Device) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[str, int, int | None]:
+        return self.name, int(self.feature_level), self._thread_count
 
     @property
     def thread_count(self) -> int:

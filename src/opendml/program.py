@@ -377,9 +377,11 @@ def compile_definition(
 
 def generate(definition: Definition, host: HostTarget, *, in_place: bool) -> ProgramCode:
     """The LLVM module of a definition for a processor."""
+    from opendml.code.float16 import CONVERSIONS
     from opendml.code.program_code import program_code
     from opendml.kernels.schedule import Machine
     from opendml.runtime.team_code import barrier_ir
 
     registers = 32 if host.vector_bytes == 64 or host.architecture == "aarch64" else 16
-    return program_code(definition, Machine(host.vector_bytes, registers), barrier_ir(host), in_place=in_place)
+    support = barrier_ir(host) if host.has_f16c else barrier_ir(host) + CONVERSIONS
+    return program_code(definition, Machine(host.vector_bytes, registers), support, in_place=in_place)

@@ -47,13 +47,17 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point, or ``lanes`` neighbouring points along ``vector``; only the first ``active`` lanes may touch memory."""
+    """A point, or ``lanes`` neighbouring points along ``vector``.
+
+    Only the first ``active`` lanes may touch memory, and only those where ``mask`` holds may make unsafe loads.
+    """
 
     positions: Mapping[Axis, Position]
     vector: Axis | None = None
     lanes: int = 1
     variables: Mapping[Variable, Value] | None = None
     active: int | None = None
+    mask: Value | None = None
 
     def at(self, axis: Axis, name: str | None, constant: int = 0) -> Point:
         """The point with ``axis`` moved."""
@@ -110,7 +114,8 @@ class Evaluator:
             else:
                 assert point.variables is not None
                 bindings.append(point.variables[item].text)
-        return (e, tuple(bindings), (point.lanes, point.active) if vectored else None)
+        mask = point.mask.text if point.mask is not None else None
+        return (e, tuple(bindings), (point.lanes, point.active) if vectored else None, mask)
 
     def _ordered(self, e: Expression) -> list[Axis | Variable]:
         found = self._orders.get(e)
@@ -230,6 +235,8 @@ class Evaluator:
         if any(self.varies(term, point) for term in e.address.opaque):
             return self._load_each_lane(e, point)
         base, constant = self._index_parts(e.address, point)
+        if point.mask is not None and not e.safe:
+            return self._load_where(e.tensor, base, constant, step, point)
         if step == 0 or point.lanes == 1:
             return self._load_run(e.tensor, base, constant, 1)
         lanes = point.lanes if point.active is None else point.active
@@ -237,7 +244,7 @@ class Evaluator:
             scalars = [self._load_run(e.tensor, base, constant + lane * step, 1) for lane in range(lanes)]
             return self.builder.gathered(scalars, point.lanes)
         if point.active is not None:
-            return self._load_masked(e.tensor, base, constant, point)
+            return self._load_masked(e.tensor, base, constant, point, self.active_mask(point))
         if step == 1:
             return self._load_run(e.tensor, base, constant, lanes)
         if step == -1:
@@ -255,14 +262,32 @@ class Evaluator:
         )
         return Value(text, tensor.type, lanes)
 
-    def _load_masked(self, tensor: Tensor, base: Value | None, constant: int, point: Point) -> Value:
+    def _load_where(self, tensor: Tensor, base: Value | None, constant: int, step: int, point: Point) -> Value:
+        """Lanes ``step`` elements apart, those where the mask of the point holds; the others are undefined."""
+        mask = point.mask
+        assert mask is not None
+        if point.active is not None:
+            mask = self.builder.binary("and", mask, self.active_mask(point))
+        if step == 1:
+            return self._load_masked(tensor, base, constant, point, mask)
+        lanes, element = point.lanes, vector_type(tensor.type, 1)
+        offsets = self.builder.progression(step, I64, lanes)
+        start = self._pointer(tensor, base, constant)
+        pointers = self.builder.assign(f"getelementptr {element}, ptr {start}, {offsets.typed}")
+        result = Value("", tensor.type, lanes)
+        name = f"llvm.masked.gather.{suffix(result)}.v{lanes}p0"
+        kind = result.llvm_type
+        self.builder.declarations.add(f"declare {kind} @{name}(<{lanes} x ptr>, <{lanes} x i1>, {kind})")
+        where = f"<{lanes} x ptr> align {tensor.type.bits // 8} {pointers}, {mask.typed}, {kind} poison"
+        return replace(result, text=self.builder.assign(f"call {kind} @{name}({where})"))
+
+    def _load_masked(self, tensor: Tensor, base: Value | None, constant: int, point: Point, mask: Value) -> Value:
         pointer = self._pointer(tensor, base, constant)
         result = Value("", tensor.type, point.lanes)
         kind = result.llvm_type
         name = f"llvm.masked.load.{suffix(result)}.p0"
-        mask = f"<{point.lanes} x i1>"
-        self.builder.declarations.add(f"declare {kind} @{name}(ptr, {mask}, {kind})")
-        arguments = f"ptr align {tensor.type.bits // 8} {pointer}, {mask} {self.active_mask(point).text}, {kind} poison"
+        self.builder.declarations.add(f"declare {kind} @{name}(ptr, <{point.lanes} x i1>, {kind})")
+        arguments = f"ptr align {tensor.type.bits // 8} {pointer}, {mask.typed}, {kind} poison"
         return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
 
     def active_mask(self, point: Point) -> Value:
@@ -351,8 +376,12 @@ class Evaluator:
 
     def _select(self, e: Select, point: Point) -> Value:
         condition = self.value(e.condition, point)
-        if condition.lanes > 1 or not self.is_heavy(e):
+        if not self.is_heavy(e):
             return self.builder.select(condition, self.value(e.then, point), self.value(e.otherwise, point))
+        if condition.lanes > 1:
+            then = self.value(e.then, self._masked(point, condition))
+            otherwise = self.value(e.otherwise, self._masked(point, self.builder.unary("not", condition)))
+            return self.builder.select(condition, then, otherwise)
 
         def side(branch: Expression) -> Callable[[], list[Value]]:
             def write() -> list[Value]:
@@ -362,6 +391,10 @@ class Evaluator:
             return write
 
         return self.builder.branch(condition, side(e.then), side(e.otherwise))[0]
+
+    def _masked(self, point: Point, condition: Value) -> Point:
+        mask = condition if point.mask is None else self.builder.binary("and", point.mask, condition)
+        return replace(point, mask=mask)
 
     # Folds -----------------------------------------------------------------------------------------------------------
 
@@ -438,7 +471,7 @@ class Evaluator:
             if condition.lanes == 1:
                 result += self._fold_step(fold, [point], [state])
             else:
-                (following,) = self._combined(fold, [point], [state])
+                (following,) = self._combined(fold, [self._masked(point, condition)], [state])
                 result.append([self.builder.select(condition, n, o) for n, o in zip(following, state, strict=True)])
         return result
 

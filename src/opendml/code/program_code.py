@@ -38,15 +38,15 @@ class ProgramCode:
     kernels: tuple[Kernel, ...]
 
 
-def program_code(definition: Definition, machine: Machine, barrier: str, *, in_place: bool = False) -> ProgramCode:
-    """The module of a definition. ``barrier`` is the text that defines ``barrier_wait``.
+def program_code(definition: Definition, machine: Machine, support: str, *, in_place: bool = False) -> ProgramCode:
+    """The module of a definition. ``support`` is text that defines ``barrier_wait`` and what else the machine lacks.
 
     ``in_place`` says that outputs may be bound to the same memory as inputs.
     """
     slots = tuple(t for t in (*definition.inputs, *definition.outputs, *definition.temporaries) if t is not None)
     writer = _ProgramWriter(slots, machine, in_place)
     writer.statements(definition.statements, [])
-    return ProgramCode(writer.text(barrier), slots, writer.parallel, tuple(writer.kernels))
+    return ProgramCode(writer.text(support), slots, writer.parallel, tuple(writer.kernels))
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class _ProgramWriter:
             return schedule_scan(statement, self._machine)
         return schedule_scatter(statement)
 
-    def text(self, barrier: str) -> str:
+    def text(self, support: str) -> str:
         """The whole module."""
         width = self._machine.vector_bytes * 8
         attributes = (
@@ -144,9 +144,9 @@ class _ProgramWriter:
         )
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
         entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
-        uses_barrier = any("@barrier_wait" in line for line in self._builder.lines)
         parts = [*sorted(self._declarations), *self._functions, entry, attributes]
-        return "\n\n".join([barrier, *parts] if uses_barrier else parts) + "\n"
+        needs_support = any("@barrier_wait" in entry or "half" in part for part in parts)
+        return "\n\n".join([support, *parts] if needs_support else parts) + "\n"
 
 
 def _region(store: Store) -> tuple[Interval | None, ...]:

@@ -3,7 +3,8 @@
 Every function maps expressions of type ``F32`` or ``F64`` to one of the same type (float16 values are widened to F32 by
 the caller). They are straight-line: a few selects for special values, no loops, no tables, no fused multiply-adds, so
 they vectorise anywhere and the compiled code equals the interpreter bit for bit. Infinities, NaN, -0, overflow and
-gradual underflow come out as C's library functions give them.
+gradual underflow come out as C's library functions give them. The errors stated are the largest ones found: among all
+arguments in F32, in dense samples in F64 and for two arguments.
 
 Sources: argument reductions as in W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), and
 J.-M. Muller, "Elementary Functions" (3rd edition, 2016); exact products and sums as in T. J. Dekker, "A floating-point
@@ -39,12 +40,15 @@ _INFINITY: Final = float("inf")
 
 
 def exp(x: Expression) -> Expression:
-    """The natural exponential, also where the result is subnormal."""
+    """The natural exponential, subnormal results included. Error: 0.90 ULP in F32, 1.2 in F64."""
     return _exp_of_sum(x)
 
 
 def expm1(x: Expression) -> Expression:
-    """``exp(x) - 1`` without cancellation: ``2**n * expm1(r) + (2**n - 1)`` with ``x = n log 2 + r``."""
+    """``exp(x) - 1`` without cancellation: ``2**n * expm1(r) + (2**n - 1)`` with ``x = n log 2 + r``.
+
+    Error: 1.53 ULP in F32, 1.5 in F64.
+    """
     form = _FORMS[x.type]
     clamped = _at_most(_at_least(x, form.expm1_lowest), form.exp_highest)
     fraction, exponent = _exp_parts(clamped, form.expm1)
@@ -55,19 +59,22 @@ def expm1(x: Expression) -> Expression:
 
 
 def log(x: Expression) -> Expression:
-    """The natural logarithm: minus infinity for 0, NaN for negative numbers."""
+    """The natural logarithm; minus infinity for 0, NaN below. Error: 0.91 ULP in F32, 0.9 in F64."""
     form = _FORMS[x.type]
     exponent, mantissa = _exponent_and_mantissa(x)
     return _log_special(_log_parts(mantissa - 1, exponent, form.log), x, pole=0.0)
 
 
 def log1p(x: Expression) -> Expression:
-    """``log(1 + x)`` without cancellation: minus infinity for -1, NaN below."""
+    """``log(1 + x)`` without cancellation; minus infinity for -1, NaN below. Error: 1.46 ULP in F32, 1.4 in F64."""
     return _log_special(_log1p_finite(x), x, pole=-1.0)
 
 
 def tanh(x: Expression) -> Expression:
-    """The hyperbolic tangent: an odd polynomial near 0, elsewhere ``1 - 2 / (exp(2 |x|) + 1)``."""
+    """The hyperbolic tangent: an odd polynomial near 0, elsewhere ``1 - 2 / (exp(2 |x|) + 1)``.
+
+    Error: 1.34 ULP in F32, 1.4 in F64.
+    """
     form = _FORMS[x.type]
     magnitude = _at_most(unary("abs", x), form.tanh_is_one)
     square = magnitude * magnitude
@@ -81,6 +88,7 @@ def sigmoid(x: Expression) -> Expression:
     """The logistic function ``1 / (1 + exp(-x))``.
 
     With ``q`` its value at ``-|x|`` it is ``1 - q`` or, more exactly than ``q`` itself, ``exp(x) - exp(x) * q``.
+    Error: 1.81 ULP in F32, 2.0 in F64.
     """
     decay = _exp_of_negative(-unary("abs", x))
     quotient = decay / (decay + 1)
@@ -89,12 +97,15 @@ def sigmoid(x: Expression) -> Expression:
 
 
 def softplus(x: Expression) -> Expression:
-    """``log(1 + exp(x))``, computed as ``max(x, 0) + log1p(exp(-|x|))``."""
+    """``log(1 + exp(x))``, computed as ``max(x, 0) + log1p(exp(-|x|))``. Error: 1.8 ULP in F32 and F64."""
     return select(x < 0, 0.0, x) + _log1p_finite(_exp_of_negative(-unary("abs", x)))
 
 
 def erf(x: Expression) -> Expression:
-    """The error function: an odd polynomial near 0, elsewhere ``1 - exp(p(|x|))``, ``p`` fitted to ``log(erfc)``."""
+    """The error function: an odd polynomial near 0, elsewhere ``1 - exp(p(|x|))``, ``p`` fitted to ``log(erfc)``.
+
+    Error: 1.3 ULP in F32 and F64.
+    """
     form = _FORMS[x.type]
     magnitude = _at_most(unary("abs", x), form.erf_is_one)
     square = magnitude * magnitude
@@ -109,6 +120,7 @@ def normal_tail(t: Expression) -> Expression:
 
     ``exp(-t*t / 2)`` times a polynomial in ``(t - 2) / (t + 2)``, the variable of M. M. Shepherd and J. G. Laframboise
     (1981). The square is taken in two parts, since the exponential would magnify its rounding error.
+    Error: 5.1 ULP.
     """
     bounded = _at_most(t, _NORMAL_TAIL_IS_ZERO)
     high = _leading_half(bounded)
@@ -121,7 +133,8 @@ def pow(x: Expression, y: Expression) -> Expression:
     """``x`` to the power ``y`` with all special cases of C's ``pow``.
 
     F32 is computed in F64: the logarithm must be eight bits more precise than the result, and arithmetic in two parts
-    costs more operations than half of the lanes. F64 has its logarithm in two parts.
+    costs more operations than half of the lanes. F64 has its logarithm in two parts. Error: 0.52 ULP in
+    F32, 1.2 in F64.
     """
     magnitude = unary("abs", x)
     power = _narrow_power(magnitude, cast(y, F64)) if x.type is F32 else _two_part_power(magnitude, y)
@@ -145,7 +158,10 @@ def power_integer(x: Expression, n: int) -> Expression:
 
 
 def root(x: Expression, p: int) -> Expression:
-    """The ``p``-th root of ``x`` for a constant integer ``p >= 1``; NaN for negative ``x``, unless ``p`` is 1."""
+    """The ``p``-th root of ``x`` for a constant integer ``p >= 1``; NaN for negative ``x``, unless ``p`` is 1.
+
+    Error: 0.51 ULP for odd ``p`` in F32, 1.3 in F64; 0.9 for powers of two (square roots), 1.3 for the rest.
+    """
     while p % 2 == 0:
         x, p = unary("sqrt", x), p // 2
     if p == 1:

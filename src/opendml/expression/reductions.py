@@ -38,10 +38,10 @@ from opendml.expression.ir import (
 )
 
 PIECE: Final = 16384
-"""Elements of one partial result of a reduction along contiguous elements."""
+"""Elements of one partial result, or of those side by side where the last dimension stays in place."""
 
-WIDE_PIECE: Final = 65536
-"""Elements of all partial results side by side, of a reduction that leaves the last dimension in place."""
+FEWEST_ROWS: Final = 32
+"""Elements, at least, of one partial result of a reduction that leaves the last dimension in place."""
 
 ENOUGH_OUTPUTS: Final = 32
 """Outputs from which on there is work for many threads without partial results."""
@@ -289,7 +289,7 @@ def _pieces(dimensions: Sequence[_Dimension]) -> _Pieces | None:
     if dimensions[-1].is_reduced:
         enough, length = ENOUGH_OUTPUTS, max(PIECE // others, 1)
     else:
-        enough, length = ENOUGH_OUTPUTS * VECTOR_OUTPUTS, max(WIDE_PIECE // (others * outputs), 1)
+        enough, length = ENOUGH_OUTPUTS * VECTOR_OUTPUTS, max(PIECE // (others * outputs), FEWEST_ROWS)
     return _Pieces(longest, length) if outputs < enough and size >= 2 * length else None
 
 

@@ -8,6 +8,7 @@ array, so it serves whatever has a description.
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 import struct
 import threading
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from opendml.descriptors import Operator
 from opendml.device import Device, default_device
-from opendml.enums import FeatureLevel
+from opendml.enums import DirectMLEnum, FeatureLevel
 from opendml.errors import BindingError, InvalidDescriptorError
 from opendml.fields import TensorArrayField, TensorField
 from opendml.functions.versions import version_for
@@ -55,7 +56,12 @@ def evaluate(
     and for unfitting ``out``.
     """
     arrays = [None if operand is None else _usable(operand, build, i) for i, operand in enumerate(operands)]
-    key = [build, device, parameters, *[a if a is None else (a.dtype, a.shape, a.strides) for a in arrays]]
+    key: list[Hashable] = [
+        build,
+        device,
+        parameters,
+        *[a if a is None else (a.dtype, a.shape, a.strides) for a in arrays],
+    ]
     if numbers:
         key.append(exact(numbers))
     results = None if out is None else _results(out)
@@ -70,6 +76,7 @@ def evaluate(
         arrays[i] = _copy(arrays[i])
     if results is None:
         return call.program.run_unchecked(arrays)
+    results = _of_length(results, len(call.program.outputs))
     call.program.bind(arrays, results)()
     return results
 
@@ -140,7 +147,7 @@ class ProgramCache:
             self._calls.clear()
 
     def get_or_make(self, key: tuple[Any, ...], make: Callable[[], Call]) -> Call:
-        """The call of a key. One that cannot be a key is of a descriptor with nonsense in it, for ``make`` to report."""
+        """The call of a key, made if need be. What cannot be a key has nonsense in it, for ``make`` to report."""
         try:
             found = self._get(key)
         except TypeError:
@@ -238,6 +245,12 @@ def _results(out: Any) -> list[Array | None]:
     return [None if value is None else as_array(value, f"out[{i}]") for i, value in enumerate(values)]
 
 
+def _of_length(results: Sequence[Array | None], count: int) -> list[Array | None]:
+    """Without what is None beyond the outputs, and with None for those that are not given."""
+    length = max((i + 1 for i, array in enumerate(results) if array is not None), default=0)
+    return [*results[:length], *[None] * (count - length)]
+
+
 def layout_of(array: Array) -> Layout:
     """What a program depends on."""
     return array.dtype, array.shape, array.strides
@@ -246,6 +259,7 @@ def layout_of(array: Array) -> Layout:
 def _with_outputs(desc: Operator, results: Sequence[Array | None]) -> Operator:
     """The descriptor with outputs that have the strides of given arrays."""
     outputs = desc.outputs()
+    results = _of_length(results, len(outputs))
     if len(results) != len(outputs):
         names = ", ".join(name for name, _ in outputs)
         raise BindingError(f"out: expected {len(outputs)} arrays ({names}), got {len(results)}")
@@ -280,17 +294,25 @@ def _output_description(name: str, tensor: TensorDesc | None, array: Array | Non
 
 
 def integers(values: Any) -> Any:
-    """A list of integers as a tuple; anything else as it is, for the rules to report."""
+    """A sequence of integers as a tuple; anything else as it is, for the rules to report."""
     if type(values) is tuple:
         return values
-    return tuple(values) if isinstance(values, (list, range, np.ndarray)) else values
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return tuple(values) if isinstance(values, (Sequence, range)) and not isinstance(values, str) else values
 
 
-def integers_or(values: Any, default: int, count: int) -> Any:
-    """As ``integers``; nothing and no elements stand for ``count`` times the default."""
-    if values is None or (isinstance(values, tuple) and not values):
-        return (default,) * count
-    return values
+def is_member(value: Any, member: DirectMLEnum) -> bool:
+    """Whether a value, whatever it is, is a way to write a member of an enumeration."""
+    try:
+        return type(member).parse(value) is member
+    except ValueError:
+        return False
+
+
+def spatial(values: Any, default: int, input: TensorDesc) -> Any:
+    """One value a spatial dimension; None and no values stand for the default in each."""
+    return (default,) * max(input.rank - 2, 0) if values is None or values == () else values
 
 
 _double_bits: Final = struct.Struct("<d").pack
@@ -305,21 +327,32 @@ def exact(value: Any) -> Hashable:
     return type(value), value
 
 
-def sizes_by(
-    formula: Callable[..., int], sizes: Iterable[int], *parameters: Any, explicit: Any = None
-) -> tuple[int, ...]:
-    """The sizes of an output, ``formula(size, *parameters[i])`` for every dimension i, unless given explicitly.
+INFERENCE_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
-    Where the parameters make no sense it is the size itself: the rules report the parameters then.
-    """
-    if explicit is not None:
-        return tuple(explicit)
+
+def sizes_or(usual: tuple[int, ...], infer: Callable[[], Iterable[int]]) -> tuple[int, ...]:
+    """The sizes of an output by inference, or the usual ones where parameters make no sense: the rules report them."""
+    try:
+        return tuple(infer())
+    except INFERENCE_ERRORS:
+        return usual
+
+
+def replaced(sizes: tuple[int, ...], axis: Any, size: Any) -> tuple[int, ...]:
+    """Sizes with another one along an axis; as they are where there is no such axis."""
+    if not isinstance(axis, int) or not 0 <= axis < len(sizes):
+        return sizes
+    return (*sizes[:axis], size, *sizes[axis + 1 :])
+
+
+def sizes_by(formula: Callable[..., int], sizes: Iterable[int], *parameters: Any) -> tuple[int, ...]:
+    """``formula(size, *parameters[i])`` for every dimension i; the size itself where the parameters make no sense."""
     return tuple(_size_by(formula, size, i, parameters) for i, size in enumerate(sizes))
 
 
 def _size_by(formula: Callable[..., int], size: int, i: int, parameters: Iterable[Any]) -> int:
     try:
-        result = formula(size, *(values[i] for values in parameters))
-        return result if result >= 1 else size
-    except (ArithmeticError, LookupError, TypeError, ValueError):
+        result = formula(size, *(operator.index(values[i]) for values in parameters))
+    except INFERENCE_ERRORS:
         return size
+    return result if result >= 1 else size

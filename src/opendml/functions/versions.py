@@ -12,10 +12,11 @@ from typing import Any, Final
 from opendml.descriptors import Operator, operator_class
 from opendml.enums import DepthSpaceOrder, FeatureLevel, OperatorType, TensorDataType
 from opendml.fields import CountField, ScalarUnion
+from opendml.json_values import to_float32
 
 
 def version_for(desc: Operator, level: FeatureLevel) -> Operator:
-    """The descriptor in the newest version that ``level`` has; as it is where there is none, for the rules to report."""
+    """The descriptor in the newest version that ``level`` has; as it is if there is none, for the rules to report."""
     version = desc
     while version.since > level:
         older = _older(version)
@@ -65,14 +66,21 @@ def _with_floats(data_type: str, *names: str) -> Callable[[Fields], Fields | Non
     def change(fields: Fields) -> Fields | None:
         type = fields.pop(data_type)
         for name in names:
-            union = fields[name]
-            number = union.as_type(type) if isinstance(union, ScalarUnion) else None
-            if number is None or ScalarUnion.of(number, TensorDataType.FLOAT32).as_type(TensorDataType.FLOAT32) != number:
+            fields[name] = _single(fields[name], type)
+            if fields[name] is None:
                 return None
-            fields[name] = number
         return fields
 
     return change
+
+
+def _single(value: Any, data_type: TensorDataType) -> float | None:
+    """A number of a data type as FLOAT, None if that has no such number."""
+    if not isinstance(value, ScalarUnion):
+        return None
+    number = value.as_type(data_type)
+    single = to_float32(number)
+    return single if single == number or number != number else None
 
 
 def _slice_forwards(fields: Fields) -> Fields | None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from opendml.activations import activate
 from opendml.data_types import FLOATS
+from opendml.definition import computation_type, optional_tensor, packed_copy, tensor, widen
 from opendml.descriptors import (
     Operator,
     at,
@@ -18,6 +24,25 @@ from opendml.descriptors import (
     uint_array,
 )
 from opendml.enums import ConvolutionDirection, ConvolutionMode, OperatorType
+from opendml.expression.folds import sum_of_products
+from opendml.expression.ir import (
+    Compute,
+    Definition,
+    Expression,
+    Statement,
+    Store,
+    Tensor,
+    both,
+    cast,
+    constant,
+    grid,
+    in_range,
+    index,
+    indices,
+    load,
+    select,
+    temporary,
+)
 from opendml.operators.activation import FUSABLE_WITH_CLIP
 
 if TYPE_CHECKING:
@@ -50,6 +75,18 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
     fused_activation: Operator | None = operator_desc(FUSABLE_WITH_CLIP, default=None)
 
     support = levels(at("4_0", (3, 5), FLOATS), at("1_0", (4, 5), FLOATS))
+
+    def define(self) -> Definition:
+        """Sums of products in float32, over the channels of a group and the filter's elements in row-major order."""
+        builder = _Builder(
+            self,
+            tensor("InputTensor", self.input_tensor, "input"),
+            tensor("FilterTensor", self.filter_tensor, "input"),
+            optional_tensor("BiasTensor", self.bias_tensor, "input"),
+            tensor("OutputTensor", self.output_tensor, "output"),
+        )
+        (_forward if self.direction == ConvolutionDirection.FORWARD else _backward)(builder)
+        return builder.definition()
 
     def check(self, rules: Rules) -> None:
         """Channels, groups, bias and the sizes of the output fit together."""
@@ -124,3 +161,243 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
         got_size = self.output_tensor.sizes[i + 2]
         place = f"output_tensor.sizes[{i + 2}]"
         rules.require(least <= got_size <= most, place, f"must be {allowed}, by {formula}", got_size, breaks=False)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_Place = Sequence[Expression]
+
+MOST_PHASES: Final = 64
+"""Phases of a transposed convolution (the product of its strides) up to which each has a statement of its own."""
+
+PADDED_GROWTH: Final = 16
+"""How many times the elements of input and output a zero-padded copy may have; beyond it loads are guarded."""
+
+UNPADDED_ELEMENTS: Final = 1 << 16
+"""Elements that a zero-padded copy may have in any case."""
+
+
+@dataclass(slots=True, eq=False)
+class _Builder:
+    """The tensors and statements of one convolution, and what is the same in all its sums."""
+
+    desc: Convolution
+    source: Tensor
+    filter: Tensor
+    bias: Tensor | None
+    output: Tensor
+    statements: list[Statement] = field(default_factory=list)
+    temporaries: list[Tensor] = field(default_factory=list)
+
+    @property
+    def spatial(self) -> int:
+        """The number of spatial dimensions."""
+        return self.desc.dimension_count
+
+    def definition(self) -> Definition:
+        """The whole, after the statements have been added."""
+        return Definition(
+            (self.source, self.filter, self.bias), (self.output,), tuple(self.statements), tuple(self.temporaries)
+        )
+
+    def widened(self, tensor: Tensor) -> Tensor:
+        """The tensor in its computation type: a copy for float16, so that the sums need not convert."""
+        if tensor.type is computation_type(tensor.type):
+            return tensor
+        return self.copied(*packed_copy(tensor))
+
+    def copied(self, copy: Tensor, statement: Statement) -> Tensor:
+        """A temporary and the statement that writes it, added."""
+        self.temporaries.append(copy)
+        self.statements.append(statement)
+        return copy
+
+    def reader(self, lowest: Sequence[int], highest: Sequence[int]) -> Callable[[_Place], Expression]:
+        """How the sums read the input: by coordinates between ``lowest`` and ``highest``, zero outside the sizes.
+
+        The zeros are in a padded copy, so that the sums run without tests, unless that would be out of proportion.
+        """
+        source = self.source
+        outer, inner = source.sizes[:2], source.sizes[2:]
+        if all(low >= 0 for low in lowest) and all(h < n for h, n in zip(highest, inner, strict=True)):
+            plain = self.widened(source)
+            return lambda place: load(plain, place)
+        before = [max(0, -low) for low in lowest]
+        sizes = [*outer, *(high + 1 + b for high, b in zip(highest, before, strict=True))]
+        if (
+            math.prod(sizes)
+            > PADDED_GROWTH * (math.prod(source.sizes) + math.prod(self.output.sizes)) + UNPADDED_ELEMENTS
+        ):
+            return lambda place: _zero_outside(source, place)
+        padded = temporary("padded_input", computation_type(source.type), sizes)
+        axes = grid(sizes)
+        place = (*indices(axes[:2]), *(index(axis) - b for axis, b in zip(axes[2:], before, strict=True)))
+        self.copied(padded, Compute(axes, (Store(padded, indices(axes), _zero_outside(source, place)),)))
+        return lambda place: load(padded, (*place[:2], *(p + b for p, b in zip(place[2:], before, strict=True))))
+
+    def filter_tap(self, tap: Expression, dimension: int) -> Expression:
+        """The place of a tap in the filter, which the mode CONVOLUTION turns round."""
+        size = self.filter.sizes[2 + dimension]
+        return (size - 1) - tap if self.desc.mode == ConvolutionMode.CONVOLUTION else tap
+
+    def finished(self, total: Expression, channel: Expression) -> Expression:
+        """What is stored: the sum, the bias and the activation, rounded once."""
+        if self.bias is not None:
+            total = total + widen(load(self.bias, (0, channel, *([0] * self.spatial))))
+        return cast(activate(self.desc.fused_activation, total), self.output.type)
+
+
+def _forward(builder: _Builder) -> None:
+    """One sum over input channels of the group and filter taps for each output, zeros in the output padding."""
+    desc, output, spatial = builder.desc, builder.output, range(builder.spatial)
+    groups, filter_sizes = desc.group_count, desc.filter_tensor.sizes
+    counted = [output.sizes[2 + i] - desc.output_padding[i] for i in spatial]
+    reaches = [(counted[i] - 1) * desc.strides[i] + (filter_sizes[2 + i] - 1) * desc.dilations[i] for i in spatial]
+    read = builder.reader(
+        [-padding for padding in desc.start_padding],
+        [reach - padding for reach, padding in zip(reaches, desc.start_padding, strict=True)],
+    )
+    weights = builder.widened(builder.filter)
+    group_outputs, group_inputs = filter_sizes[0] // groups, filter_sizes[1]
+    batch, group, channel, *place = axes = grid([output.sizes[0], groups, group_outputs, *counted], "ngoxyz")
+    inner, *taps = folded = grid(filter_sizes[1:], "ctuv")
+    position = [
+        index(place[i]) * desc.strides[i] + index(taps[i]) * desc.dilations[i] - desc.start_padding[i] for i in spatial
+    ]
+    output_channel = index(group) * group_outputs + index(channel)
+    filter_place = (output_channel, index(inner), *(builder.filter_tap(index(taps[i]), i) for i in spatial))
+    left = read((index(batch), index(group) * group_inputs + index(inner), *position))
+    total = sum_of_products(folded, left, load(weights, filter_place))
+    target = (index(batch), output_channel, *indices(place))
+    builder.statements.append(Compute(axes, (Store(output, target, builder.finished(total, output_channel)),)))
+    builder.statements += _output_padding(output, counted)
+
+
+def _output_padding(output: Tensor, counted: Sequence[int]) -> Iterator[Statement]:
+    """Zeros behind the first ``counted`` elements of every spatial dimension."""
+    for i, count in enumerate(counted):
+        rest = output.sizes[2 + i] - count
+        if rest:
+            sizes = [*output.sizes]
+            sizes[2 + i] = rest
+            axes = grid(sizes)
+            place = [*indices(axes)]
+            place[2 + i] = place[2 + i] + count
+            yield Compute(axes, (Store(output, tuple(place), constant(0, output.type)),))
+
+
+class _Phase(NamedTuple):
+    """Every ``stride``-th element of an output dimension of a transposed convolution, from ``start`` on.
+
+    The filter taps that reach them are ``tap + step * j``; with the tap of number j the element of number q reads the
+    input at ``q + place - back * j``.
+    """
+
+    start: int
+    length: int
+    tap: int
+    step: int
+    tap_count: int
+    place: int
+    back: int
+
+
+def _phases(size: int, taps: int, stride: int, dilation: int, padding: int) -> Iterator[_Phase]:
+    """The phases of a dimension of ``size``: those elements whose sums have the same form."""
+    common = math.gcd(stride, dilation)
+    step = stride // common
+    for start in range(min(stride, size)):
+        length = -(-(size - start) // stride)
+        shifted = start + padding
+        if shifted % common:
+            yield _Phase(start, length, 0, 1, 0, 0, 0)
+            continue
+        # The least tap with tap * dilation = shifted (mod stride).
+        tap = shifted // common * pow(dilation // common, -1, step) % step
+        tap_count = max(0, -(-(taps - tap) // step))
+        yield _Phase(start, length, tap, step, tap_count, (shifted - tap * dilation) // stride, dilation // common)
+
+
+def _backward(builder: _Builder) -> None:
+    """In gather form: each output sums the inputs that the scatter form would add to it, taps in increasing order."""
+    desc, spatial = builder.desc, range(builder.spatial)
+    if math.prod(desc.strides) > MOST_PHASES:
+        _backward_guarded(builder)
+        return
+    phases = [
+        list(
+            _phases(
+                builder.output.sizes[2 + i],
+                desc.filter_tensor.sizes[2 + i],
+                desc.strides[i],
+                desc.dilations[i],
+                desc.start_padding[i],
+            )
+        )
+        for i in spatial
+    ]
+    used = [[p for p in own if p.tap_count] for own in phases]
+    lowest = [min((p.place - p.back * (p.tap_count - 1) for p in own), default=0) for own in used]
+    highest = [max((p.place + p.length - 1 for p in own), default=0) for own in used]
+    read = builder.reader(lowest, highest)
+    weights = builder.widened(builder.filter)
+    for combination in itertools.product(*phases):
+        builder.statements.append(_phase_statement(builder, read, weights, combination))
+
+
+def _phase_statement(
+    builder: _Builder, read: Callable[[_Place], Expression], weights: Tensor, phases: Sequence[_Phase]
+) -> Statement:
+    desc, output = builder.desc, builder.output
+    channels, group_outputs = desc.filter_tensor.sizes[:2]
+    group_inputs = channels // desc.group_count
+    sizes = [output.sizes[0], desc.group_count, group_outputs, *(p.length for p in phases)]
+    batch, group, channel, *place = axes = grid(sizes, "ngoxyz")
+    inner, *taps = folded = grid([group_inputs, *(p.tap_count for p in phases)], "ctuv")
+    output_channel = index(group) * group_outputs + index(channel)
+    input_channel = index(group) * group_inputs + index(inner)
+    if all(p.tap_count for p in phases):
+        position = [index(q) + p.place - index(j) * p.back for q, j, p in zip(place, taps, phases, strict=True)]
+        tap = [
+            builder.filter_tap(index(j) * p.step + p.tap, i) for i, (j, p) in enumerate(zip(taps, phases, strict=True))
+        ]
+        filter_place = (input_channel, index(channel), *tap)
+        total = sum_of_products(folded, read((index(batch), input_channel, *position)), load(weights, filter_place))
+    else:
+        total = constant(0, weights.type)
+    target = [index(q) * stride + p.start for q, stride, p in zip(place, desc.strides, phases, strict=True)]
+    value = builder.finished(total, output_channel)
+    return Compute(axes, (Store(output, (index(batch), output_channel, *target), value),))
+
+
+def _backward_guarded(builder: _Builder) -> None:
+    """The same sums in the same order in one statement, with a test whether a tap meets an input: for large strides."""
+    desc, output, spatial = builder.desc, builder.output, range(builder.spatial)
+    channels, group_outputs, *filter_sizes = desc.filter_tensor.sizes
+    group_inputs = channels // desc.group_count
+    sizes = [output.sizes[0], desc.group_count, group_outputs, *output.sizes[2:]]
+    batch, group, channel, *place = axes = grid(sizes, "ngoxyz")
+    inner, *taps = folded = grid([group_inputs, *filter_sizes], "ctuv")
+    output_channel = index(group) * group_outputs + index(channel)
+    input_channel = index(group) * group_inputs + index(inner)
+    # Division truncates: a multiple of the stride is added that makes every dividend non-negative.
+    reaches = [(filter_sizes[i] - 1) * desc.dilations[i] for i in spatial]
+    shifts = [-(-max(0, reaches[i] - desc.start_padding[i]) // desc.strides[i]) for i in spatial]
+    dividends = [
+        index(place[i]) - index(taps[i]) * desc.dilations[i] + (desc.start_padding[i] + shifts[i] * desc.strides[i])
+        for i in spatial
+    ]
+    where = both((dividends[i] % desc.strides[i]).equals(0) for i in spatial)
+    position = [dividends[i] // desc.strides[i] - shifts[i] for i in spatial]
+    left = _zero_outside(builder.source, (index(batch), input_channel, *position))
+    tap = [builder.filter_tap(index(taps[i]), i) for i in spatial]
+    right = widen(load(builder.filter, (input_channel, index(channel), *tap)))
+    total = sum_of_products(folded, left, right, where)
+    target = (index(batch), output_channel, *indices(place))
+    builder.statements.append(Compute(axes, (Store(output, target, builder.finished(total, output_channel)),)))
+
+
+def _zero_outside(source: Tensor, place: _Place) -> Expression:
+    """The element of the input in its computation type, 0 in the padding."""
+    inside = both(in_range(p, size) for p, size in zip(place[2:], source.sizes[2:], strict=True))
+    return select(inside, widen(load(source, place)), 0)

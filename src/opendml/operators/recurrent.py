@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opendml.activations import activate
 from opendml.data_types import FLOATS, UINT32_ONLY
+from opendml.definition import computation_type, optional_tensor, packed_copy, tensor, widen
 from opendml.descriptors import (
     Operator,
     at,
@@ -16,6 +18,28 @@ from opendml.descriptors import (
     tensor_output,
 )
 from opendml.enums import OperatorType, RecurrentNetworkDirection, TensorFlags
+from opendml.expression.folds import sum_of_products
+from opendml.expression.ir import (
+    I64,
+    Axis,
+    Compute,
+    Definition,
+    Expression,
+    Repeat,
+    Statement,
+    Store,
+    Tensor,
+    binary,
+    cast,
+    clamp_index,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+    select,
+    temporary,
+)
 from opendml.operators.activation import FUSABLE
 
 if TYPE_CHECKING:
@@ -50,13 +74,25 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
         """The number of directions, 1 or 2."""
         return 2 if self.direction == RecurrentNetworkDirection.BIDIRECTIONAL else 1
 
+    def is_backward(self, direction: int) -> bool:
+        """Whether a slot of the directions' dimension runs from the end of the sequence."""
+        return direction == 1 or self.direction == RecurrentNetworkDirection.BACKWARD
+
+    def define(self) -> Definition:
+        """The input's part of all steps at once, then step after step.
+
+        ``H = f((W_b + R_b) + sum of x * W + sum of h * R)``, each addition one more step of the same running sum; the
+        hidden state stays in float32.
+        """
+        return _Network(self).definition()
+
     def check(self, rules: Rules) -> None:
         """All sizes follow from the input, the hidden size and the direction."""
         tensors = [name for name, field in self.fields.items() if hasattr(field, "direction")]
         rules.same_data_type(*(name for name in tensors if name != "sequence_lengths_tensor"))
-        for place, tensor in rules.tensors(*(name for name in tensors if not name.startswith("output"))):
+        for place, owner in rules.tensors(*(name for name in tensors if not name.startswith("output"))):
             must = "must not have DML_TENSOR_FLAG_OWNED_BY_DML, which this operator does not support"
-            owned = TensorFlags.OWNED_BY_DML in tensor.flags
+            owned = TensorFlags.OWNED_BY_DML in owner.flags
             rules.require(not owned, f"{place}.flags", must, breaks=False)
         no_output = self.output_sequence_tensor is None and self.output_single_tensor is None
         rules.require(not no_output, "", "OutputSequenceTensor or OutputSingleTensor must be given", breaks=False)
@@ -84,3 +120,117 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
         }
         for name, sizes in expected.items():
             rules.sizes_are(name, sizes, "by InputTensor.Sizes, RecurrenceTensor.Sizes[3] and Direction")
+
+
+class _Network:
+    """The tensors of one network, and the statements that fill them.
+
+    ``projections`` {S, D, N, H} is the input's part at the input's own time; ``states`` {S + 1, D, N, H} begins with
+    the initial state and then has one entry a step, whichever way the steps run.
+    """
+
+    def __init__(self, desc: Rnn) -> None:
+        self.desc = desc
+        self.input = tensor("InputTensor", desc.input_tensor, "input")
+        self.weights = tensor("WeightTensor", desc.weight_tensor, "input")
+        self.recurrence = tensor("RecurrenceTensor", desc.recurrence_tensor, "input")
+        self.bias = optional_tensor("BiasTensor", desc.bias_tensor, "input")
+        self.initial = optional_tensor("HiddenInitTensor", desc.hidden_init_tensor, "input")
+        self.lengths = optional_tensor("SequenceLengthsTensor", desc.sequence_lengths_tensor, "input")
+        self.sequence = optional_tensor("OutputSequenceTensor", desc.output_sequence_tensor, "output")
+        self.single = optional_tensor("OutputSingleTensor", desc.output_single_tensor, "output")
+        _, self.length, self.batch, _ = self.input.sizes
+        _, self.directions, self.hidden, _ = self.recurrence.sizes
+        type = computation_type(self.input.type)
+        self.projections = temporary("projections", type, self._sizes(self.length))
+        self.states = temporary("states", type, self._sizes(self.length + 1))
+
+    def _sizes(self, count: int) -> list[int]:
+        return [count, self.directions, self.batch, self.hidden]
+
+    def definition(self) -> Definition:
+        """Copies of the matrices with the hidden size last, the projections, the steps, and the outputs."""
+        weights, copy_weights = packed_copy(self.weights, (0, 1, 3, 2))
+        recurrence, copy_recurrence = packed_copy(self.recurrence, (0, 1, 3, 2))
+        statements: list[Statement] = [copy_weights, copy_recurrence, self._project(weights), self._begin()]
+        steps = Axis("s", self.length)
+        statements.append(Repeat(steps, (self._step(steps, recurrence),)))
+        statements += [store for store in (self._store_sequence(), self._store_single()) if store is not None]
+        return Definition(
+            (self.input, self.weights, self.recurrence, self.bias, self.initial, self.lengths),
+            (self.sequence, self.single),
+            tuple(statements),
+            (weights, recurrence, self.projections, self.states),
+        )
+
+    def _project(self, weights: Tensor) -> Statement:
+        """The biases and the product of input and weights."""
+        axes = grid(self.projections.sizes, "tdbh")
+        time, direction, item, unit = indices(axes)
+        (inner,) = grid([weights.sizes[2]], "i")
+        start: Expression = constant(0, weights.type)
+        if self.bias is not None:
+            own, recurrent = (load(self.bias, (0, 0, direction, unit + n * self.hidden)) for n in (0, 1))
+            start = widen(own) + widen(recurrent)
+        left = widen(load(self.input, (0, time, item, index(inner))))
+        value = sum_of_products((inner,), left, load(weights, (0, direction, index(inner), unit)), initial=start)
+        return Compute(axes, (Store(self.projections, indices(axes), value),))
+
+    def _begin(self) -> Statement:
+        """The state before the first step: 0 where none is given."""
+        axes = grid(self.states.sizes[1:], "dbh")
+        value: Expression = constant(0, self.states.type)
+        if self.initial is not None:
+            value = widen(load(self.initial, (0, *indices(axes))))
+        return Compute(axes, (Store(self.states, (constant(0, I64), *indices(axes)), value),))
+
+    def _step(self, steps: Axis, recurrence: Tensor) -> Statement:
+        """One state after the one before it, in all directions."""
+        axes = grid([self.batch, self.hidden], "bh")
+        item, unit = indices(axes)
+        step, stores = index(steps), []
+        for direction, activation in enumerate(self.desc.activation_descs):
+            (inner,) = grid([self.hidden], "j")
+            time = step
+            if self.desc.is_backward(direction):
+                # Beyond the end of a shorter sequence any time will do: those states are never used.
+                time = self._length_of(item) - 1 - step
+                time = time if self.lengths is None else clamp_index(time, self.length)
+            before = load(self.states, (step, direction, item, index(inner)))
+            start = load(self.projections, (time, direction, item, unit))
+            right = load(recurrence, (0, direction, index(inner), unit))
+            total = sum_of_products((inner,), before, right, initial=start)
+            target = (step + 1, constant(direction, I64), item, unit)
+            stores.append(Store(self.states, target, activate(activation, total)))
+        return Compute(axes, tuple(stores))
+
+    def _length_of(self, item: Expression) -> Expression:
+        """The number of steps of an item of the batch, never more than there are."""
+        if self.lengths is None:
+            return constant(self.length, I64)
+        return binary("min", cast(load(self.lengths, (0, 0, 0, item)), I64), self.length)
+
+    def _store_sequence(self) -> Statement | None:
+        """Every state at its input's time, 0 behind the end of a shorter sequence."""
+        if self.sequence is None:
+            return None
+        axes = grid([self.length, self.batch, self.hidden], "tbh")
+        time, item, unit = indices(axes)
+        stores = []
+        for direction in range(self.directions):
+            length = self._length_of(item)
+            number = length - time if self.desc.is_backward(direction) else time + 1
+            state = load(self.states, (number, direction, item, unit))
+            place = (time, constant(direction, I64), item, unit)
+            stores.append(Store(self.sequence, place, cast(select(time < length, state, 0), self.sequence.type)))
+        return Compute(axes, tuple(stores))
+
+    def _store_single(self) -> Statement | None:
+        """The last state, the initial one where there is no step."""
+        if self.single is None:
+            return None
+        axes = grid(self.single.sizes[1:], "dbh")
+        direction, item, unit = indices(axes)
+        value = load(self.states, (self._length_of(item), direction, item, unit))
+        place = (constant(0, I64), direction, item, unit)
+        return Compute(axes, (Store(self.single, place, cast(value, self.single.type)),))

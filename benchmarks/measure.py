@@ -1,0 +1,177 @@
+"""The race: all contestants of a case by turns, after their results have been compared.
+
+Noise of the machine meets all alike, because the contestants take turns within a case. Before its turn each waits until
+the threads of the one before have stopped spinning, and makes one call that is not timed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import math
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmarks.cases import Case
+from benchmarks.peers import OPENDML, Array, Buffers, Call, Contestant, Prepared, Unsupported, make_buffers
+from opendml import operators
+from opendml.descriptors import Operator
+from opendml.enums import ReduceFunction
+
+SAMPLE_SECONDS = 0.0005
+"""A sample is so many calls that it takes at least this long."""
+
+MAXIMUM_ROUNDS = 101
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long a case is measured: until ``seconds`` have passed, but for ``minimum_rounds`` at least."""
+
+    seconds: float
+    minimum_rounds: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: the median and the minimum of the samples, one a round."""
+
+    median: float
+    minimum: float
+    rounds: int
+
+
+@dataclass
+class Result:
+    """A measured case. ``faults`` says which contestant failed or disagreed, ``absent`` who cannot do the case."""
+
+    case: Case
+    timings: dict[str, Timing] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> Timing | None:
+        """The timing of opendml."""
+        return self.timings.get(OPENDML)
+
+    def ratio(self, attribute: str = "median") -> float | None:
+        """How many times faster than the best peer opendml is."""
+        peers = [getattr(timing, attribute) for name, timing in self.timings.items() if name != OPENDML]
+        return min(peers) / getattr(self.own, attribute) if peers and self.own is not None else None
+
+
+def run_case(case: Case, contestants: Sequence[Contestant], effort: Effort) -> Result:
+    """Compare the contestants' results, then time them."""
+    result = Result(case)
+    buffers = make_buffers(case.operator)
+    racers: dict[str, Prepared] = {}
+    expected: list[Array] | None = None
+    for contestant in contestants:
+        try:
+            ways = contestant.prepare(case.operator, buffers)
+            for way in ways:
+                found = _results(way, buffers)
+                if expected is None:
+                    expected = found
+                elif not _agree(found, expected, is_rounded(case.operator)):
+                    result.faults[contestant.name] = "differs"
+            if contestant.name not in result.faults:
+                racers[contestant.name] = _fastest(ways)
+        except Unsupported as reason:
+            result.absent[contestant.name] = str(reason)
+        except Exception as error:  # The libraries raise errors of their own for types that they do not have.
+            where = result.faults if contestant.name == OPENDML else result.absent
+            where[contestant.name] = f"{type(error).__name__}: {error}".splitlines()[0]
+    result.timings = race({name: racer.run for name, racer in racers.items()}, effort)
+    return result
+
+
+def race(calls: Mapping[str, Call], effort: Effort) -> dict[str, Timing]:
+    """Times calls by turns, beginning each round with another one."""
+    names = list(calls)
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    end = time.perf_counter() + effort.seconds
+    gc.collect()
+    gc.disable()
+    try:
+        for turn in range(MAXIMUM_ROUNDS):
+            if turn >= effort.minimum_rounds and time.perf_counter() > end:
+                break
+            first = turn % max(len(names), 1)
+            for name in names[first:] + names[:first]:
+                _wait_for_quiet()
+                calls[name]()
+                samples[name].append(seconds_of(calls[name], repeats[name]))
+    finally:
+        gc.enable()
+    return {name: Timing(statistics.median(times), min(times), len(times)) for name, times in samples.items()}
+
+
+def seconds_of(call: Call, repeats: int = 1) -> float:
+    """The mean time of a call."""
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def is_rounded(operator: Operator) -> bool:
+    """Whether the result depends on the order of a floating-point sum, which every library chooses for itself."""
+    if isinstance(operator, operators.Reduce):
+        return operator.function in (ReduceFunction.SUM, ReduceFunction.AVERAGE)
+    return isinstance(operator, operators.Gemm | operators.Convolution)
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep memory that was freed, so that peers which allocate their results get warm pages.
+
+    By default it gives large blocks back to the system, and the next call pays for clearing them again.
+    """
+    if sys.platform == "linux":
+        trim_threshold, map_maximum = -1, -4
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(trim_threshold, -1)
+            mallopt(map_maximum, 0)
+
+
+def _results(way: Prepared, buffers: Buffers) -> list[Array]:
+    for output in buffers.outputs:
+        output[...] = 99  # What another contestant wrote must not count.
+    way.run()
+    return [np.array(array) for array in way.results()]
+
+
+def _agree(found: Sequence[Array], expected: Sequence[Array], is_rounded: bool) -> bool:
+    pairs = [(a.reshape(b.shape), b) for a, b in zip(found, expected, strict=True)]
+    if is_rounded:
+        return all(np.allclose(a, b, rtol=1e-3, atol=0) for a, b in pairs)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def _fastest(ways: Sequence[Prepared]) -> Prepared:
+    if len(ways) == 1:
+        return ways[0]
+    return min(ways, key=lambda way: min(seconds_of(way.run) for _ in range(4)))
+
+
+def _repeats(call: Call) -> int:
+    fastest = min(seconds_of(call) for _ in range(3))
+    return max(1, min(math.ceil(SAMPLE_SECONDS / max(fastest, 1e-9)), 10_000))
+
+
+def _wait_for_quiet(limit: float = 0.1) -> None:
+    """Sleep until no thread of this process is computing: thread pools spin for up to 30 ms after a call."""
+    end = time.perf_counter() + limit
+    while time.perf_counter() < end:
+        used = time.process_time()
+        time.sleep(0.002)
+        if time.process_time() - used < 0.0004:
+            return

@@ -1,0 +1,295 @@
+"""The result for readers: tables on the terminal and in Markdown, and plots."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.cases import Case, bytes_moved, floating_point_operations
+from benchmarks.growth import Curve
+from benchmarks.limits import Limits
+from benchmarks.measure import Result
+from benchmarks.peers import OPENDML, Contestant
+from benchmarks.small import SmallResult
+from opendml.runtime.host import host_target
+
+
+@dataclass
+class Report:
+    """All that a run has found."""
+
+    contestants: list[tuple[str, str]]
+    threads: int
+    limits: Limits
+    results: list[Result] = field(default_factory=list)
+    small: list[SmallResult] = field(default_factory=list)
+    growth: list[Curve] = field(default_factory=list)
+
+    @property
+    def faults(self) -> list[str]:
+        """What failed or disagreed, a line each."""
+        return [f"{r.case.title}: {name}: {what}" for r in self.results for name, what in r.faults.items()]
+
+    @property
+    def below_aim(self) -> list[str]:
+        """The rows that do not reach their aim."""
+        rows = [f"{r.case.title}: {', '.join(found)}" for r in self.results if (found := shortfalls(r, self.limits))]
+        slow = [f"{s.name}: {_duration(s.timing.median)}" for s in self.small if s.timing and s.is_met is False]
+        return rows + slow
+
+
+def versions(contestants: Sequence[Contestant]) -> list[tuple[str, str]]:
+    """Names and versions for a report."""
+    return [(contestant.name, contestant.version) for contestant in contestants]
+
+
+def shortfalls(result: Result, limits: Limits) -> list[str]:
+    """Which parts of its aim a case misses."""
+    aim, ratio, share = result.case.aim, result.ratio(), _share(result, limits)
+    missed = []
+    if aim.ratio is not None and ratio is not None and round(ratio, 2) < aim.ratio:
+        missed.append(f"ratio {ratio:.2f} < {aim.ratio:g}")
+    if aim.share is not None and share is not None and round(share, 2) < aim.share:
+        missed.append(f"share {share:.0%} < {aim.share:.0%}")
+    return missed
+
+
+# -------------------------------------------------------------------------------------------------------------- tables
+
+
+def print_report(report: Report, console: Console) -> None:
+    """The result on a terminal."""
+    for line in _facts(report):
+        console.print(line, highlight=False)
+    header = _header(report)
+    for group, results in groupby(report.results, key=lambda result: result.case.group):
+        table = Table(title=group, title_justify="left", title_style="bold")
+        for column in header:
+            table.add_column(column, justify="left" if column == "case" else "right", no_wrap=True)
+        for result in results:
+            losing = bool(shortfalls(result, report.limits))
+            table.add_row(*_cells(result, report), style="yellow" if losing else None)
+        console.print(table)
+    if report.small:
+        table = Table("one small operator", "median", "minimum", "aim", title_justify="left")
+        for row in report.small:
+            table.add_row(*_small_cells(row), style="yellow" if row.is_met is False else None)
+        console.print(table)
+    for title, lines in (("Below the aim", report.below_aim), ("Faults", report.faults)):
+        if lines:
+            console.print(f"[bold]{title}[/bold]")
+            for line in lines:
+                console.print(f"  {line}", highlight=False, markup=False)
+
+
+def markdown(report: Report, plots: Sequence[str]) -> str:
+    """The result as a page."""
+    lines = ["# Benchmarks", "", "Made by `python -m benchmarks`; `--help` says how to run a part of it.", ""]
+    lines += [f"- {fact}" for fact in _facts(report)]
+    lines += ["", *_EXPLANATION, ""]
+    header = _header(report)
+    for group, results in groupby(report.results, key=lambda result: result.case.group):
+        lines += [
+            f"## {group[0].upper()}{group[1:]}",
+            "",
+            *_rows(header, [_cells(result, report) for result in results]),
+        ]
+    if report.small:
+        lines += ["## One small operator", ""]
+        lines += _rows(["what", "median", "minimum", "aim"], [_small_cells(row) for row in report.small])
+    if plots:
+        lines += ["## Growth with size and ratios", "", *(f"![{Path(plot).stem}]({plot})\n" for plot in plots)]
+    for title, found in (("Below the aim", report.below_aim), ("Faults", report.faults)):
+        if found:
+            lines += [f"## {title}", "", *(f"- {line}" for line in found), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+_EXPLANATION = (
+    "Times are medians in milliseconds. All contestants of a row work on the same arrays and take turns, and their"
+    " results have been compared. Peers write into given outputs where their interface allows it; where it does not,"
+    " memory that they free is kept for their next call. Where a peer can do an operator in several ways the fastest"
+    " one is taken; `-` means that it has none.",
+    "",
+    "`ratio` is the best peer's time divided by opendml's: above 1 opendml is faster; `of minima` is the same for the"
+    " shortest times. `rate` counts every input once and every output once (for strided slices the cache lines that"
+    " hold a selected element); `share` is that of the copy bandwidth, or of the FMA peak for GEMM and convolution.",
+)
+
+
+def _facts(report: Report) -> list[str]:
+    limits, host = report.limits, host_target()
+    peers = ", ".join(f"{name} {version}" for name, version in report.contestants)
+    threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
+    return [
+        f"Machine: {_processor_name()} ({host.cpu_name}, {host.vector_bytes * 8}-bit vectors), {threads};"
+        f" {platform.system()}, Python {platform.python_version()}; {datetime.date.today().isoformat()}",
+        f"Contestants: {peers}",
+        f"Copy bandwidth: {limits.copy_bandwidth / 1e9:.1f} GB/s, read and written (reached by {limits.copied_by})",
+        f"FMA peak: {limits.fma_peak / 1e9:.0f} GFLOP/s in float32",
+    ]
+
+
+def _processor_name() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _header(report: Report) -> list[str]:
+    return ["case", *(name for name, _ in report.contestants), "ratio", "of minima", "rate", "share", "aim"]
+
+
+def _cells(result: Result, report: Report) -> list[str]:
+    times = [_time_cell(result, name) for name, _ in report.contestants]
+    ratio, minima, share = result.ratio(), result.ratio("minimum"), _share(result, report.limits)
+    return [
+        result.case.name,
+        *times,
+        "-" if ratio is None else f"{ratio:.2f}",
+        "-" if minima is None else f"{minima:.2f}",
+        _rate(result),
+        "-" if share is None else f"{share:.0%}",
+        _aim_cell(result, report.limits),
+    ]
+
+
+def _time_cell(result: Result, name: str) -> str:
+    timing = result.timings.get(name)
+    if timing is not None:
+        return f"{timing.median * 1e3:#.3g}".rstrip(".")
+    fault = result.faults.get(name)
+    return "-" if fault is None else "differs" if fault == "differs" else "fails"
+
+
+def _rate(result: Result) -> str:
+    if result.own is None:
+        return "-"
+    operations = floating_point_operations(result.case.operator)
+    if operations:
+        return f"{operations / result.own.median / 1e9:.0f} GFLOP/s"
+    return f"{bytes_moved(result.case.operator) / result.own.median / 1e9:.1f} GB/s"
+
+
+def _share(result: Result, limits: Limits) -> float | None:
+    """The share of the limit that matters for the operator."""
+    if result.own is None:
+        return None
+    operations = floating_point_operations(result.case.operator)
+    if operations:
+        return operations / result.own.median / limits.fma_peak
+    return bytes_moved(result.case.operator) / result.own.median / limits.copy_bandwidth
+
+
+def _aim_cell(result: Result, limits: Limits) -> str:
+    if result.own is None or not _has_aim(result.case):
+        return ""
+    return "; ".join(shortfalls(result, limits)) or "met"
+
+
+def _has_aim(case: Case) -> bool:
+    return case.aim.ratio is not None or case.aim.share is not None
+
+
+def _small_cells(row: SmallResult) -> list[str]:
+    aim = "" if row.aim is None else f"under {_duration(row.aim)}: {'met' if row.is_met else 'missed'}"
+    if row.timing is None:
+        return [row.name, "-", "-", ""]
+    return [row.name, _duration(row.timing.median), _duration(row.timing.minimum), aim]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
+
+
+def _rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return [f"| {' | '.join(cells)} |" for cells in (header, rule, *rows)] + [""]
+
+
+# --------------------------------------------------------------------------------------------------------------- plots
+
+_COLOURS = {OPENDML: "#c0392b", "NumPy": "#7f8c8d", "PyTorch": "#e67e22", "ONNX Runtime": "#2980b9"}
+
+
+def save_plots(report: Report, directory: Path) -> list[str]:
+    """Writes the plots there is data for; gives the names of the files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    names = []
+    if report.growth:
+        names.append(_save_growth(report, directory))
+    if any(result.ratio() is not None for result in report.results):
+        names.append(_save_ratios(report, directory))
+    return names
+
+
+def _save_growth(report: Report, directory: Path) -> str:
+    from matplotlib import pyplot
+
+    columns = 2
+    rows = -(-len(report.growth) // columns)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(11, 4 * rows), sharex=True, squeeze=False)
+    for panel, curve in zip(axes.flat, report.growth, strict=False):
+        for name, points in curve.speeds.items():
+            sizes, speeds = zip(*points, strict=True)
+            panel.loglog(sizes, [s / 1e9 for s in speeds], marker="o", ms=3, label=name, color=_COLOURS.get(name))
+        panel.axhline(report.limits.copy_bandwidth / 1e9, color="black", lw=0.7, ls=":", label="copy bandwidth")
+        panel.set_title(curve.name)
+        panel.set_ylabel("GB/s, read and written")
+        panel.grid(True, which="major", lw=0.3)
+    for panel in axes[-1]:
+        ticks = [1 << exponent for exponent in range(14, 30, 3)]
+        panel.set_xticks(ticks, [_size(tick) for tick in ticks])
+        panel.minorticks_off()
+        panel.set_xlabel("size of the first input")
+    axes[0][0].legend(fontsize=8)
+    return _save(figure, directory, "benchmarks-growth.png")
+
+
+def _save_ratios(report: Report, directory: Path) -> str:
+    from matplotlib import pyplot
+
+    pairs = [(result.case.title, ratio) for result in report.results if (ratio := result.ratio()) is not None]
+    pairs.reverse()
+    figure, panel = pyplot.subplots(figsize=(9, 1 + 0.18 * len(pairs)))
+    panel.barh(
+        range(len(pairs)),
+        [ratio - 1 for _, ratio in pairs],
+        left=1,
+        color=["#27ae60" if ratio >= 1 else "#c0392b" for _, ratio in pairs],
+    )
+    panel.set_yticks(range(len(pairs)), [title for title, _ in pairs], fontsize=7)
+    panel.set_ylim(-1, len(pairs))
+    panel.set_xscale("log")
+    ticks = [tick for tick in (0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100) if tick <= 2 * max(r for _, r in pairs)]
+    panel.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
+    panel.minorticks_off()
+    panel.axvline(1, color="black", lw=0.8)
+    panel.grid(True, axis="x", lw=0.3)
+    panel.set_xlabel("best peer's time / opendml's time")
+    return _save(figure, directory, "benchmarks-ratios.png")
+
+
+def _save(figure: object, directory: Path, name: str) -> str:
+    from matplotlib import pyplot
+
+    figure.tight_layout()  # type: ignore[attr-defined]
+    figure.savefig(directory / name, dpi=130)  # type: ignore[attr-defined]
+    pyplot.close(figure)
+    return name
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"

@@ -1,0 +1,17 @@
+"""The operators as functions: ``opendml.max_pooling(x, [2, 2])``, named and with defaults as in DirectMLX.
+
+A function takes arrays, of NumPy or of anything with DLPack or the buffer protocol, infers the sizes of the outputs,
+makes the operator's descriptor and runs its program, which is compiled once for the same types, sizes, strides and
+parameters and kept in memory. Arrays are used in place with the strides that they have, views included; only negative
+strides and unaligned elements are copied first. Sizes never broadcast by themselves: ``numpy.broadcast_to`` gives
+strides of 0, which cost nothing.
+
+Every function has two more parameters. ``device``: a ``Device``, by default the processor at feature level 6_4. A
+lower level gives an older version of the operator where that says the same. ``out``: an array to write the output to,
+of its type and sizes and with any strides, or a sequence with one for each output.
+
+Every function raises InvalidDescriptorError, whose ``violations`` are all that is wrong with types, sizes and
+parameters, and BindingError for an operand that is no array and an ``out`` that does not fit. Enumerations may be given
+as members, names or DirectML's numbers; data types also as NumPy's. The examples assume ``import numpy as np`` and
+``import opendml as dml``.
+"""

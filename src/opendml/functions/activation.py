@@ -1,0 +1,277 @@
+"""Activation functions: activation_relu and the like. All take any rank and return the input's type and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opendml.descriptors import Operator
+from opendml.device import Device
+from opendml.functions.core import Array, Operand, evaluate_single, integers
+from opendml.functions.element_wise import packed
+from opendml.functions.fused_activation import SCALED_ELU_ALPHA, SCALED_ELU_GAMMA
+from opendml.operators.activation import (
+    Activation,
+    ActivationCelu,
+    ActivationElu,
+    ActivationGelu,
+    ActivationHardSigmoid,
+    ActivationIdentity,
+    ActivationLeakyRelu,
+    ActivationLinear,
+    ActivationParametricSoftplus,
+    ActivationRelu,
+    ActivationScaledElu,
+    ActivationScaledTanh,
+    ActivationShrink,
+    ActivationSigmoid,
+    ActivationSoftmax,
+    ActivationSoftmax1,
+    ActivationSoftplus,
+    ActivationSoftsign,
+    ActivationTanh,
+    ActivationThresholdedRelu,
+)
+from opendml.tensor import TensorDesc
+
+
+def activation_elu(input: Operand, alpha: float = 1.0, *, device: Device | None = None, out: Any = None) -> Array:
+    """``x if x >= 0, else alpha * (exp(x) - 1)`` (ACTIVATION_ELU).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_elu(np.array([-np.inf, 2], "float32")).tolist()
+    [-1.0, 2.0]
+    """
+    return _activated(ActivationElu, input, (alpha,), device, out)
+
+
+def activation_celu(input: Operand, alpha: float = 1.0, *, device: Device | None = None, out: Any = None) -> Array:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (ACTIVATION_CELU).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_celu(np.array([-np.inf, 2], "float32"), 3).tolist()
+    [-3.0, 2.0]
+    """
+    return _activated(ActivationCelu, input, (alpha,), device, out)
+
+
+def activation_gelu(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
+    """``0.5 * x * (1 + erf(x / sqrt(2)))`` (ACTIVATION_GELU).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_gelu(np.array([0, 10], "float32")).tolist()
+    [0.0, 10.0]
+    """
+    return _activated(ActivationGelu, input, (), device, out)
+
+
+def activation_hard_sigmoid(
+    input: Operand, alpha: float = 0.2, beta: float = 0.5, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``max(0, min(alpha * x + beta, 1))`` (ACTIVATION_HARD_SIGMOID).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_hard_sigmoid(np.array([-5, 0, 5], "float32")).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return _activated(ActivationHardSigmoid, input, (alpha, beta), device, out)
+
+
+def activation_identity(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
+    """``x`` (ACTIVATION_IDENTITY).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_identity(np.array([-1, 2], "float32")).tolist()
+    [-1.0, 2.0]
+    """
+    return _activated(ActivationIdentity, input, (), device, out)
+
+
+def activation_leaky_relu(
+    input: Operand, alpha: float = 0.01, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``x if x >= 0, else alpha * x`` (ACTIVATION_LEAKY_RELU).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_leaky_relu(np.array([-4, 2], "float32"), 0.25).tolist()
+    [-1.0, 2.0]
+    """
+    return _activated(ActivationLeakyRelu, input, (alpha,), device, out)
+
+
+def activation_linear(
+    input: Operand, alpha: float, beta: float, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``alpha * x + beta`` (ACTIVATION_LINEAR).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_linear(np.array([1, 2], "float32"), 2, 0.5).tolist()
+    [2.5, 4.5]
+    """
+    return _activated(ActivationLinear, input, (alpha, beta), device, out)
+
+
+def activation_parametric_softplus(
+    input: Operand, alpha: float, beta: float, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``alpha * ln(1 + exp(beta * x))`` (ACTIVATION_PARAMETRIC_SOFTPLUS).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_parametric_softplus(np.array([-np.inf, 100], "float32"), 2, 1).tolist()
+    [0.0, 200.0]
+    """
+    return _activated(ActivationParametricSoftplus, input, (alpha, beta), device, out)
+
+
+def activation_relu(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
+    """``max(0, x)`` (ACTIVATION_RELU).
+
+    ``input``: float32, float16 or signed integers up to 32 bits.
+
+    >>> dml.activation_relu(np.array([-1, 2], "float32")).tolist()
+    [0.0, 2.0]
+    """
+    return _activated(ActivationRelu, input, (), device, out)
+
+
+def activation_scaled_elu(
+    input: Operand,
+    alpha: float = SCALED_ELU_ALPHA,
+    gamma: float = SCALED_ELU_GAMMA,
+    *,
+    device: Device | None = None,
+    out: Any = None,
+) -> Array:
+    """``gamma * x if x > 0, else gamma * (alpha * exp(x) - alpha)`` (ACTIVATION_SCALED_ELU).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_scaled_elu(np.array([0, 2], "float32"), gamma=1.5).tolist()
+    [0.0, 3.0]
+    """
+    return _activated(ActivationScaledElu, input, (alpha, gamma), device, out)
+
+
+def activation_scaled_tanh(
+    input: Operand, alpha: float = 1.0, beta: float = 0.5, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``alpha * tanh(beta * x)`` (ACTIVATION_SCALED_TANH).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_scaled_tanh(np.array([-np.inf, 0], "float32"), 3).tolist()
+    [-3.0, 0.0]
+    """
+    return _activated(ActivationScaledTanh, input, (alpha, beta), device, out)
+
+
+def activation_shrink(
+    input: Operand, bias: float = 0.0, threshold: float = 0.5, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``x - bias if x > threshold, x + bias if x < -threshold, else 0`` (ACTIVATION_SHRINK).
+
+    ``input``: any type up to 32 bits.
+
+    >>> dml.activation_shrink(np.array([-2, 0.25, 2], "float32"), 1).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    return _activated(ActivationShrink, input, (bias, threshold), device, out)
+
+
+def activation_sigmoid(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
+    """``1 / (1 + exp(-x))`` (ACTIVATION_SIGMOID).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_sigmoid(np.array([-np.inf, 0], "float32")).tolist()
+    [0.0, 0.5]
+    """
+    return _activated(ActivationSigmoid, input, (), device, out)
+
+
+def activation_softplus(
+    input: Operand, steepness: float = 1.0, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``ln(1 + exp(steepness * x)) / steepness`` (ACTIVATION_SOFTPLUS).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_softplus(np.array([-np.inf, 100], "float32")).tolist()
+    [0.0, 100.0]
+    """
+    return _activated(ActivationSoftplus, input, (steepness,), device, out)
+
+
+def activation_softsign(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
+    """``x / (1 + abs(x))`` (ACTIVATION_SOFTSIGN).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_softsign(np.array([-1, 0, 3], "float32")).tolist()
+    [-0.5, 0.0, 0.75]
+    """
+    return _activated(ActivationSoftsign, input, (), device, out)
+
+
+def activation_tanh(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
+    """``tanh(x)`` (ACTIVATION_TANH).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_tanh(np.array([-np.inf, 0], "float32")).tolist()
+    [-1.0, 0.0]
+    """
+    return _activated(ActivationTanh, input, (), device, out)
+
+
+def activation_thresholded_relu(
+    input: Operand, alpha: float = 1.0, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``x if x > alpha, else 0`` (ACTIVATION_THRESHOLDED_RELU).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_thresholded_relu(np.array([0.5, 1.5], "float32")).tolist()
+    [0.0, 1.5]
+    """
+    return _activated(ActivationThresholdedRelu, input, (alpha,), device, out)
+
+
+def activation_softmax(
+    input: Operand, axes: Sequence[int] | None = None, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``exp(x)`` over its sum along some axes together (ACTIVATION_SOFTMAX1).
+
+    ``input``: float32 or float16. Without ``axes`` the last one; all but the last two sizes are 1 then
+    (ACTIVATION_SOFTMAX).
+
+    >>> dml.activation_softmax(np.array([[1, 1, -np.inf]], "float32"), axes=[1]).tolist()
+    [[0.5, 0.5, 0.0]]
+    """
+    return evaluate_single(_softmax, (input,), (integers(axes),), device=device, out=out)
+
+
+def _softmax(input: TensorDesc, axes: Any) -> Operator:
+    if axes is None:
+        return ActivationSoftmax(input_tensor=input, output_tensor=packed(input))
+    return ActivationSoftmax1(input_tensor=input, output_tensor=packed(input), axes=axes)
+
+
+def _activated(
+    operator: type[Activation], input: Operand, numbers: tuple[float, ...], device: Device | None, out: Any
+) -> Array:
+    return evaluate_single(_activation, (input,), (operator,), numbers, device=device, out=out)
+
+
+def _activation(input: TensorDesc, operator: type[Activation], *numbers: float) -> Operator:
+    """The descriptor of an activation whose fields behind the tensors are ``numbers``."""
+    names = [name for name in operator.fields if not name.endswith("_tensor")]
+    return operator(input_tensor=input, output_tensor=packed(input), **dict(zip(names, numbers, strict=True)))

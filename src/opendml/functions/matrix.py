@@ -1,0 +1,67 @@
+"""Products of matrices: gemm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opendml.descriptors import Operator
+from opendml.device import Device
+from opendml.enums import MatrixTransform
+from opendml.functions.core import Array, Operand, evaluate_single, is_member, sizes_or
+from opendml.operators.matrix import Gemm
+from opendml.tensor import TensorDesc
+
+
+def gemm(
+    a: Operand,
+    b: Operand,
+    c: Operand | None = None,
+    trans_a: MatrixTransform | str = MatrixTransform.NONE,
+    trans_b: MatrixTransform | str = MatrixTransform.NONE,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    fused_activation: Operator | None = None,
+    *,
+    device: Device | None = None,
+    out: Any = None,
+) -> Array:
+    """``alpha * A @ B + beta * C`` for every pair of matrices, with an optional activation (GEMM).
+
+    ``a``: {..., M, K}, or {..., K, M} with ``trans_a="TRANSPOSE"``; ``b``: {..., K, N} likewise; ``c``: {..., M, N}.
+    Ranks 2 to 4, float32 or float16, the same leading sizes. ``fused_activation``: an activation without tensors, such
+    as ``dml.fused_activation.relu()``. Returns {..., M, N}.
+
+    >>> a, b = np.array([[1, 2]], "float32"), np.array([[3, 4]], "float32")
+    >>> dml.gemm(a, b, trans_b="TRANSPOSE", alpha=2).tolist()
+    [[22.0]]
+    """
+    parameters = (trans_a, trans_b, fused_activation)
+    return evaluate_single(_gemm, (a, b, c), parameters, (alpha, beta), device=device, out=out)
+
+
+def _gemm(
+    a: TensorDesc,
+    b: TensorDesc,
+    c: TensorDesc | None,
+    trans_a: Any,
+    trans_b: Any,
+    fused_activation: Operator | None,
+    alpha: Any,
+    beta: Any,
+) -> Operator:
+    def product() -> tuple[int, ...]:
+        rows = a.sizes[-1] if is_member(trans_a, MatrixTransform.TRANSPOSE) else a.sizes[-2]
+        columns = b.sizes[-2] if is_member(trans_b, MatrixTransform.TRANSPOSE) else b.sizes[-1]
+        return *a.sizes[:-2], rows, columns
+
+    return Gemm(
+        a_tensor=a,
+        b_tensor=b,
+        c_tensor=c,
+        output_tensor=TensorDesc(a.data_type, sizes_or(a.sizes, product)),
+        trans_a=trans_a,
+        trans_b=trans_b,
+        alpha=alpha,
+        beta=beta,
+        fused_activation=fused_activation,
+    )

@@ -1,0 +1,185 @@
+"""Pooling over sliding windows, and its inverse: max_pooling, average_pooling, lp_pooling, max_unpooling.
+
+Tensors are {N, C, H, W} or {N, C, D, H, W}; window arrays have one element a spatial dimension. Along each, the window
+of output o covers the inputs ``o * strides + k * dilations - start_padding`` for 0 <= k < window size. The output has
+``(input size + start_padding + end_padding - dilated window size) // strides + 1`` elements; ``output_sizes`` (all
+dimensions) may have one more where that rounds down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from opendml.descriptors import Operator
+from opendml.device import Device
+from opendml.enums import TensorDataType
+from opendml.functions.core import Array, Operand, evaluate, evaluate_single, integers, sizes_by, spatial
+from opendml.operators.pooling import AveragePooling1, LpPooling1, MaxPooling2, MaxUnpooling
+from opendml.tensor import TensorDesc
+
+
+class MaxPoolingOutputs(NamedTuple):
+    """What ``max_pooling`` returns; ``indices`` is None unless asked for."""
+
+    values: Array
+    indices: Array | None
+
+
+def max_pooling(
+    input: Operand,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = None,
+    start_padding: Sequence[int] | None = None,
+    end_padding: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    output_indices: bool = False,
+    output_sizes: Sequence[int] | None = None,
+    *,
+    device: Device | None = None,
+    out: Any = None,
+) -> MaxPoolingOutputs:
+    """The maximum of every window, and where it was found (MAX_POOLING2).
+
+    ``input``: {N, C, H, W} or {N, C, D, H, W}, any type but float64. Strides and dilations are 1 and paddings 0 by
+    default; padding takes no part in a maximum. Returns ``values`` of the input's type and, with ``output_indices``,
+    ``indices`` (uint32): the position of the first maximum in the input, counted as if it were packed.
+
+    >>> x = np.array([[[[1, 5, 2], [7, 3, 4], [0, 9, 8]]]], "float32")
+    >>> pooled = dml.max_pooling(x, [2, 2], output_indices=True)
+    >>> pooled.values.tolist()
+    [[[[7.0, 5.0], [9.0, 9.0]]]]
+    >>> pooled.indices.tolist()
+    [[[[3, 1], [7, 7]]]]
+    """
+    window = _window(window_size, strides, start_padding, end_padding, dilations, output_sizes)
+    outputs = evaluate(_max_pooling, (input,), (window, output_indices), device=device, out=out)
+    return MaxPoolingOutputs(outputs[0], outputs[1] if output_indices else None)
+
+
+def _max_pooling(input: TensorDesc, window: Window, output_indices: bool) -> Operator:
+    output = _pooled(input, window)
+    indices = TensorDesc(TensorDataType.UINT32, output.sizes) if output_indices else None
+    return MaxPooling2(
+        input_tensor=input, output_tensor=output, output_indices_tensor=indices, **_window_fields(input, window)
+    )
+
+
+def average_pooling(
+    input: Operand,
+    strides: Sequence[int],
+    window_sizes: Sequence[int],
+    start_padding: Sequence[int] | None = None,
+    end_padding: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    include_padding: bool = False,
+    output_sizes: Sequence[int] | None = None,
+    *,
+    device: Device | None = None,
+    out: Any = None,
+) -> Array:
+    """The mean of every window (AVERAGE_POOLING1; AVERAGE_POOLING below level 6_2).
+
+    ``input``: {N, C, H, W} or {N, C, D, H, W}, float32 or float16. Dilations are 1 and paddings 0 by default.
+    ``include_padding``: divide by the size of the window instead of the number of its elements inside the input.
+
+    >>> dml.average_pooling(np.array([[[[1, 2], [3, 6]]]], "float32"), [1, 1], [2, 2]).tolist()
+    [[[[3.0]]]]
+    """
+    window = _window(window_sizes, strides, start_padding, end_padding, dilations, output_sizes)
+    return evaluate_single(_average_pooling, (input,), (window, include_padding), device=device, out=out)
+
+
+def _average_pooling(input: TensorDesc, window: Window, include_padding: Any) -> Operator:
+    return AveragePooling1(
+        input_tensor=input,
+        output_tensor=_pooled(input, window),
+        include_padding=include_padding,
+        **_window_fields(input, window),
+    )
+
+
+def lp_pooling(
+    input: Operand,
+    window_size: Sequence[int],
+    p: int = 2,
+    strides: Sequence[int] | None = None,
+    start_padding: Sequence[int] | None = None,
+    end_padding: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    output_sizes: Sequence[int] | None = None,
+    *,
+    device: Device | None = None,
+    out: Any = None,
+) -> Array:
+    """The Lp norm of every window, ``sum(abs(x) ** p) ** (1 / p)`` (LP_POOLING1; LP_POOLING below level 6_2).
+
+    ``input``: {N, C, H, W} or {N, C, D, H, W}, float32 or float16. ``p``: at least 1. Strides and dilations are 1
+    and paddings 0 by default.
+
+    >>> dml.lp_pooling(np.array([[[[3, -4]]]], "float32"), [1, 2]).tolist()
+    [[[[5.0]]]]
+    """
+    window = _window(window_size, strides, start_padding, end_padding, dilations, output_sizes)
+    return evaluate_single(_lp_pooling, (input,), (window, p), device=device, out=out)
+
+
+def _lp_pooling(input: TensorDesc, window: Window, p: Any) -> Operator:
+    return LpPooling1(input_tensor=input, output_tensor=_pooled(input, window), p=p, **_window_fields(input, window))
+
+
+def max_unpooling(
+    input: Operand, indices: Operand, output_sizes: Sequence[int], *, device: Device | None = None, out: Any = None
+) -> Array:
+    """Zeros with every input value at its index, the inverse of ``max_pooling`` (MAX_UNPOOLING).
+
+    ``input``: {N, C, H, W}, any type but float64. ``indices``: positions in the output, counted as if it were packed;
+    of the input's sizes, uint32 or uint64; those outside the output are dropped. ``output_sizes``: any four.
+
+    >>> dml.max_unpooling(np.array([[[[7, 9]]]]), np.array([[[[3, 0]]]], "uint32"), [1, 1, 2, 2]).tolist()
+    [[[[9, 0], [0, 7]]]]
+    """
+    return evaluate_single(_max_unpooling, (input, indices), (integers(output_sizes),), device=device, out=out)
+
+
+def _max_unpooling(input: TensorDesc, indices: TensorDesc, output_sizes: Any) -> Operator:
+    output = TensorDesc(input.data_type, output_sizes)
+    return MaxUnpooling(input_tensor=input, indices_tensor=indices, output_tensor=output)
+
+
+Window = tuple[Any, Any, Any, Any, Any, Any]
+
+
+def _window(size: Any, strides: Any, start_padding: Any, end_padding: Any, dilations: Any, output_sizes: Any) -> Window:
+    return (
+        integers(size),
+        integers(strides),
+        integers(start_padding),
+        integers(end_padding),
+        integers(dilations),
+        integers(output_sizes),
+    )
+
+
+def _window_fields(input: TensorDesc, window: Window) -> dict[str, Any]:
+    size, strides, start_padding, end_padding, dilations, _ = window
+    return {
+        "window_size": size,
+        "strides": spatial(strides, 1, input),
+        "start_padding": spatial(start_padding, 0, input),
+        "end_padding": spatial(end_padding, 0, input),
+        "dilations": spatial(dilations, 1, input),
+    }
+
+
+def _pooled(input: TensorDesc, window: Window) -> TensorDesc:
+    output_sizes = window[-1]
+    if output_sizes is None:
+        fields = _window_fields(input, window)
+        names = ("window_size", "strides", "start_padding", "end_padding", "dilations")
+        output_sizes = (*input.sizes[:2], *sizes_by(_window_count, input.sizes[2:], *(fields[name] for name in names)))
+    return TensorDesc(input.data_type, output_sizes)
+
+
+def _window_count(size: int, window: int, stride: int, start: int, end: int, dilation: int) -> int:
+    return (size + start + end - (window - 1) * dilation - 1) // stride + 1

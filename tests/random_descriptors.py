@@ -1,0 +1,493 @@
+"""Random valid descriptors of every operator: ``descriptors(operator_type)`` is a hypothesis strategy.
+
+Sizes gather around the widths of vectors, ranks and data types are all that the support tables allow, layouts are
+packed, permuted, padded, repeated and overlapping, parameters are what the rules accept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from execution import layouts
+from hypothesis import strategies as st
+
+from opendml import operators as op
+from opendml.descriptors import Operator, operator_class
+from opendml.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
+from opendml.fields import FloatField
+from opendml.operators import class_name
+from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_SOFTMAX
+from opendml.rules import support_at
+from opendml.tensor import TensorDesc
+
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 127, 128, 129, 200, 257)
+"""Sizes at and beside multiples of vectors."""
+
+ELEMENTS = 2500
+"""Elements of a tensor at most: more only takes time."""
+
+FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-3, 7e4, float("inf"), float("-inf"), float("nan"))
+
+Build = Callable[[st.DrawFn, type[Any]], Operator]
+
+
+def descriptors(operator_type: OperatorType) -> st.SearchStrategy[Operator]:
+    """Valid descriptors of an operator."""
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Operator:
+        return BUILDERS[operator_type](draw, operator_class(operator_type))
+
+    return drawn()
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
+def _support(cls: type[Operator], field: str) -> tuple[int, int, tuple[TensorDataType, ...]]:
+    found = support_at(cls.support, field, FeatureLevel.LEVEL_6_4)
+    assert found is not None
+    return found
+
+
+def _type(draw: st.DrawFn, cls: type[Operator], field: str = "input_tensor") -> TensorDataType:
+    return draw(st.sampled_from(_support(cls, field)[2]))
+
+
+def _rank(draw: st.DrawFn, cls: type[Operator], field: str = "input_tensor") -> int:
+    lowest, highest, _ = _support(cls, field)
+    return draw(st.integers(lowest, highest))
+
+
+def _sizes(draw: st.DrawFn, rank: int, limit: int = ELEMENTS) -> list[int]:
+    """Small sizes but for one or two, mostly the last."""
+    sizes = [draw(st.integers(1, 3)) for _ in range(rank)]
+    if draw(st.booleans()):
+        sizes[draw(st.integers(0, rank - 1))] = draw(st.sampled_from(LENGTHS))
+    if draw(st.integers(0, 3)):
+        sizes[-1] = draw(st.sampled_from(LENGTHS))
+    return _limited(sizes, limit)
+
+
+def _limited(sizes: list[int], limit: int) -> list[int]:
+    """Sizes from the last one on, as far as there is room."""
+    result: list[int] = []
+    for size in reversed(sizes):
+        size = max(1, min(size, limit))
+        limit //= size
+        result.insert(0, size)
+    return result
+
+
+def _input(draw: st.DrawFn, data_type: TensorDataType, sizes: Sequence[int]) -> TensorDesc:
+    if draw(st.integers(0, 7)) == 0:
+        # Windows over the same elements: neighbouring dimensions move by as much.
+        return TensorDesc(data_type, sizes, draw(st.lists(st.integers(0, 3), min_size=len(sizes), max_size=len(sizes))))
+    return TensorDesc(data_type, sizes, draw(layouts(sizes)))
+
+
+def _output(draw: st.DrawFn, data_type: TensorDataType, sizes: Sequence[int]) -> TensorDesc:
+    return TensorDesc(data_type, sizes, draw(layouts(sizes, broadcast=False)))
+
+
+def _pair(draw: st.DrawFn, cls: type[Operator]) -> dict[str, TensorDesc]:
+    """An input and an output alike, often with the same layout."""
+    sizes, data_type = _sizes(draw, _rank(draw, cls)), _type(draw, cls)
+    output = _output(draw, data_type, sizes)
+    same = draw(st.integers(0, 2)) == 0
+    return {"input_tensor": output if same else _input(draw, data_type, sizes), "output_tensor": output}
+
+
+def _number(draw: st.DrawFn) -> float:
+    return draw(st.sampled_from(FLOATS))
+
+
+def _floats(draw: st.DrawFn, cls: type[Operator]) -> dict[str, float]:
+    return {name: _number(draw) for name, field in cls.fields.items() if isinstance(field, FloatField)}
+
+
+def _maybe(draw: st.DrawFn, make: Callable[[], Any]) -> Any:
+    return make() if draw(st.booleans()) else None
+
+
+def _fused(draw: st.DrawFn, allowed: dict[OperatorType, FeatureLevel], rank: int) -> Operator:
+    cls: type[Any] = operator_class(draw(st.sampled_from(sorted(allowed))))
+    fields: dict[str, Any] = _floats(draw, cls)
+    if "axes" in cls.fields:
+        fields["axes"] = _axes(draw, rank)
+    if "scale_bias" in cls.fields:
+        fields["scale_bias"] = _maybe(draw, lambda: (_number(draw), _number(draw)))
+    activation: Operator = cls(**fields)
+    return activation
+
+
+def _axes(draw: st.DrawFn, rank: int) -> list[int]:
+    return draw(st.lists(st.integers(0, rank - 1), min_size=1, max_size=rank, unique=True))
+
+
+def _scalar(draw: st.DrawFn, data_type: TensorDataType) -> int | float:
+    dtype = data_type.dtype
+    if dtype.kind == "f":
+        return _number(draw)
+    bits, low = dtype.itemsize * 8, 0 if dtype.kind == "u" else -(1 << (dtype.itemsize * 8 - 1))
+    return draw(st.sampled_from((0, 1, 3, low, low + 1, low + (1 << bits) - 1, 100)))
+
+
+# Operators -----------------------------------------------------------------------------------------------------------
+
+
+def _activation(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    return cls(**_pair(draw, cls), **_floats(draw, cls))
+
+
+def _softmax(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    sizes = _sizes(draw, _rank(draw, cls))
+    fields: dict[str, Any] = {"axes": _axes(draw, len(sizes))} if "axes" in cls.fields else {}
+    if not fields:
+        sizes[:-2] = [1] * len(sizes[:-2])
+    data_type = _type(draw, cls)
+    return cls(input_tensor=_input(draw, data_type, sizes), output_tensor=_output(draw, data_type, sizes), **fields)
+
+
+def _identity(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    return cls(**_pair(draw, cls), scale_bias=_maybe(draw, lambda: (_number(draw), _number(draw))))
+
+
+def _add(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    sizes, data_type = _sizes(draw, _rank(draw, cls, "a_tensor")), _type(draw, cls, "a_tensor")
+    a, b = (_input(draw, data_type, sizes) for _ in range(2))
+    output = a if a.strides is None and draw(st.booleans()) else _output(draw, data_type, sizes)
+    fused = {}
+    if "fused_activation" in cls.fields:
+        fused = {"fused_activation": _maybe(draw, lambda: _fused(draw, FUSABLE, len(sizes)))}
+    return cls(a_tensor=a, b_tensor=b, output_tensor=output, **fused)
+
+
+def _clip(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    pair = _pair(draw, cls)
+    scale_bias = _maybe(draw, lambda: (_number(draw), _number(draw)))
+    if "min_max_data_type" not in cls.fields:
+        return cls(**pair, scale_bias=scale_bias, min=_number(draw), max=_number(draw))
+    data_type = pair["output_tensor"].data_type
+    limits = {"min": _scalar(draw, data_type), "max": _scalar(draw, data_type)}
+    return cls(**pair, scale_bias=scale_bias, min_max_data_type=data_type, **limits)
+
+
+def _cast(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    sizes = _sizes(draw, _rank(draw, cls))
+    source = _input(draw, _type(draw, cls), sizes)
+    return cls(input_tensor=source, output_tensor=_output(draw, _type(draw, cls, "output_tensor"), sizes))
+
+
+def _pooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, spatial = _type(draw, cls), _rank(draw, cls) - 2
+    sizes = [draw(st.integers(1, 2)), draw(st.integers(1, 3)), *_sizes(draw, spatial, 300)]
+    fields, output = _windows(draw, cls, sizes[2:])
+    source = _input(draw, data_type, sizes)
+    target = _output(draw, data_type, [*sizes[:2], *output])
+    if "p" in cls.fields:
+        fields["p"] = draw(st.sampled_from((1, 2, 3, 5)))
+    if "include_padding" in cls.fields:
+        fields["include_padding"] = draw(st.booleans())
+    if "output_indices_tensor" in cls.fields:
+        index_type = draw(st.sampled_from(_support(cls, "output_indices_tensor")[2]))
+        fields["output_indices_tensor"] = _maybe(draw, lambda: _output(draw, index_type, target.sizes))
+    return cls(input_tensor=source, output_tensor=target, **fields)
+
+
+def _windows(draw: st.DrawFn, cls: type[Any], sizes: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
+    """Windows over spatial dimensions, and the sizes of their output."""
+    names = ("strides", "window_size", "start_padding", "end_padding", "dilations")
+    fields: dict[str, list[int]] = {name: [] for name in names}
+    output = []
+    for size in sizes:
+        dilation = draw(st.integers(1, 3)) if "dilations" in cls.fields else 1
+        start, end = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+        longest = (size + start + end - 1) // dilation + 1
+        window = draw(st.integers(1, min(longest, 5)))
+        stride = draw(st.integers(1, 4))
+        room = size + start + end - 1 - (window - 1) * dilation
+        count = room // stride + 1
+        if room % stride and count * stride < size + start and draw(st.booleans()):
+            count += 1
+        output.append(count)
+        for name, value in zip(names, (stride, window, start, end, dilation), strict=True):
+            fields[name].append(value)
+    return {name: values for name, values in fields.items() if name in cls.fields}, output
+
+
+def _max_unpooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type = _type(draw, cls)
+    sizes, target = _sizes(draw, 4, 300), _sizes(draw, 4, 600)
+    places = _input(draw, draw(st.sampled_from(_support(cls, "indices_tensor")[2])), sizes)
+    source = _input(draw, data_type, sizes)
+    return cls(input_tensor=source, indices_tensor=places, output_tensor=_output(draw, data_type, target))
+
+
+def _slice(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, whole = _type(draw, cls), _sizes(draw, _rank(draw, cls))
+    steps = [draw(st.sampled_from((1, 1, 2, 3, 5))) for _ in whole]
+    offsets = [draw(st.integers(0, min(size - 1, 4))) for size in whole]
+    sizes = [
+        draw(st.integers(1, (size - offset - 1) // step + 1))
+        for size, offset, step in zip(whole, offsets, steps, strict=True)
+    ]
+    source, target = _input(draw, data_type, whole), _output(draw, data_type, sizes)
+    return cls(input_tensor=source, output_tensor=target, offsets=offsets, sizes=sizes, strides=steps)
+
+
+def _slice1(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    whole_name = "input_tensor" if "input_tensor" in cls.fields else "output_gradient_tensor"
+    data_type, whole = _type(draw, cls, whole_name), _sizes(draw, _rank(draw, cls, whole_name))
+    steps = [draw(st.sampled_from((1, 1, -1, 2, -2, 3, -3, 4, 5, -7, 2**31 - 1, -(2**31)))) for _ in whole]
+    offsets = [draw(st.integers(0, min(size - 1, 4))) for size in whole]
+    windows = [
+        size - offset if draw(st.booleans()) else draw(st.integers(1, size - offset))
+        for size, offset in zip(whole, offsets, strict=True)
+    ]
+    most = [1 + (window - 1) // abs(step) for window, step in zip(windows, steps, strict=True)]
+    part = [n if draw(st.booleans()) else draw(st.integers(1, n)) for n in most]
+    fields = {"input_window_offsets": offsets, "input_window_sizes": windows, "input_window_strides": steps}
+    if cls is op.Slice1:
+        source, target = _input(draw, data_type, whole), _output(draw, data_type, part)
+        return cls(input_tensor=source, output_tensor=target, **fields)
+    source, target = _input(draw, data_type, part), _output(draw, data_type, whole)
+    return cls(input_gradient_tensor=source, output_gradient_tensor=target, **fields)
+
+
+def _pieces(draw: st.DrawFn, cls: type[Any], field: str) -> tuple[TensorDataType, list[list[int]], list[int], int]:
+    """Sizes of pieces, and of the whole along the axis."""
+    data_type, whole = _type(draw, cls, field), _sizes(draw, _rank(draw, cls, field), 900)
+    axis = draw(st.integers(0, len(whole) - 1))
+    lengths = draw(st.lists(st.sampled_from((1, 1, 2, 3, 5, 16, 17, 33)), min_size=1, max_size=5))
+    pieces = [[*whole[:axis], length, *whole[axis + 1 :]] for length in lengths]
+    return data_type, pieces, [*whole[:axis], sum(lengths), *whole[axis + 1 :]], axis
+
+
+def _split(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, pieces, whole, axis = _pieces(draw, cls, "input_tensor")
+    targets = [_output(draw, data_type, sizes) for sizes in pieces]
+    return cls(input_tensor=_input(draw, data_type, whole), output_tensors=targets, axis=axis)
+
+
+def _join(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, pieces, whole, axis = _pieces(draw, cls, "output_tensor")
+    sources = [_input(draw, data_type, sizes) for sizes in pieces]
+    return cls(input_tensors=sources, output_tensor=_output(draw, data_type, whole), axis=axis)
+
+
+def _padding(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, sizes = _type(draw, cls), _sizes(draw, _rank(draw, cls), 600)
+    amounts = st.sampled_from((0, 0, 1, 2, 3, 7, 17) if len(sizes) < 4 else (0, 0, 0, 1, 2))
+    start, end = ([draw(amounts) for _ in sizes] for _ in range(2))
+    target = _output(draw, data_type, [sum(parts) for parts in zip(sizes, start, end, strict=True)])
+    value: dict[str, Any] = {"padding_value": _number(draw)}
+    if "padding_value_data_type" in cls.fields:
+        value = {"padding_value_data_type": data_type, "padding_value": _scalar(draw, data_type)}
+    mode = draw(st.sampled_from(("CONSTANT", "EDGE", "REFLECTION", "SYMMETRIC", "WRAP")))
+    fields = {"padding_mode": mode, "start_padding": start, "end_padding": end, **value}
+    return cls(input_tensor=_input(draw, data_type, sizes), output_tensor=target, **fields)
+
+
+def _tile(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, sizes = _type(draw, cls), _sizes(draw, _rank(draw, cls), 300)
+    repeats = [draw(st.integers(1, 3 if len(sizes) < 4 else 2)) for _ in sizes]
+    target = _output(draw, data_type, [n * r for n, r in zip(sizes, repeats, strict=True)])
+    return cls(input_tensor=_input(draw, data_type, sizes), output_tensor=target, repeats=repeats)
+
+
+def _blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, block = _type(draw, cls), draw(st.integers(1, 4))
+    batch, depth, height, width = _sizes(draw, 4, 300)
+    deep = [batch, depth * block * block, height, width]
+    wide = [batch, depth, height * block, width * block]
+    to_depth = issubclass(cls, op.SpaceToDepth)
+    source, target = (wide, deep) if to_depth else (deep, wide)
+    order = {"order": draw(st.sampled_from(DepthSpaceOrder))} if "order" in cls.fields else {}
+    tensors = {"input_tensor": _input(draw, data_type, source), "output_tensor": _output(draw, data_type, target)}
+    return cls(**tensors, block_size=block, **order)
+
+
+def _gather(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, rank = _type(draw, cls), _rank(draw, cls)
+    sizes = _sizes(draw, rank, 300)
+    index_dimensions = draw(st.integers(0, rank))
+    spare = max(index_dimensions - 1, 0)
+    sizes[:spare] = [1] * len(sizes[:spare])
+    axis = draw(st.integers(min(spare, rank - 1), rank - 1))
+    chosen = [1] * (rank - index_dimensions) + (_sizes(draw, index_dimensions, 30) if index_dimensions else [])
+    gathered = [*sizes[:axis], *chosen[rank - index_dimensions :], *sizes[axis + 1 :]]
+    target = [1] * (rank - len(gathered)) + gathered[max(len(gathered) - rank, 0) :]
+    index_type = draw(st.sampled_from(_support(cls, "indices_tensor")[2]))
+    tensors = {
+        "input_tensor": _input(draw, data_type, sizes),
+        "indices_tensor": _input(draw, index_type, chosen),
+        "output_tensor": _output(draw, data_type, target),
+    }
+    return cls(**tensors, axis=axis, index_dimensions=index_dimensions)
+
+
+def _fill(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, sizes = _type(draw, cls, "output_tensor"), _sizes(draw, _rank(draw, cls, "output_tensor"))
+    names = [name for name in ("value", "value_start", "value_delta") if name in cls.fields]
+    values = {name: _scalar(draw, data_type) for name in names}
+    return cls(output_tensor=_output(draw, data_type, sizes), value_data_type=data_type, **values)
+
+
+def _cumulative(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    pair = _pair(draw, cls)
+    exclusive = next(name for name in cls.fields if name.startswith("has_exclusive"))
+    axis = draw(st.integers(0, pair["output_tensor"].rank - 1))
+    direction = draw(st.sampled_from(("INCREASING", "DECREASING")))
+    return cls(**pair, axis=axis, axis_direction=direction, **{exclusive: draw(st.booleans())})
+
+
+def _upsample(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, sizes = _type(draw, cls), _sizes(draw, _rank(draw, cls), 200)
+    width, height = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    target = [*sizes[:-2], sizes[-2] * height, sizes[-1] * width]
+    mode = draw(st.sampled_from(("NEAREST_NEIGHBOR", "LINEAR")))
+    source = _input(draw, data_type, sizes)
+    output = _output(draw, data_type, target)
+    return cls(input_tensor=source, output_tensor=output, scale_size=(width, height), interpolation_mode=mode)
+
+
+def _reduce(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    function = draw(st.sampled_from(ReduceFunction))
+    table = next(table for names, table in cls.support_variants.items() if function.name in names.split())
+    lowest, highest, data_types = support_at(table, "input_tensor", FeatureLevel.LEVEL_6_4) or (1, 1, ())
+    rank = draw(st.integers(lowest, highest))
+    large = draw(st.integers(0, 15)) == 0
+    sizes = _limited([*_sizes(draw, rank)[:-1], draw(st.integers(30000, 40000))], 40000) if large else _sizes(draw, rank)
+    sizes = draw(st.permutations(sizes)) if large else sizes
+    axes = _axes(draw, rank)
+    data_type = draw(st.sampled_from(data_types))
+    output_type = data_type
+    if function.name in ("ARGMIN", "ARGMAX"):
+        found = support_at(table, "output_tensor", FeatureLevel.LEVEL_6_4)
+        assert found is not None
+        output_type = draw(st.sampled_from(found.data_types))
+    target = _output(draw, output_type, [1 if d in axes else n for d, n in enumerate(sizes)])
+    return cls(function=function, input_tensor=_input(draw, data_type, sizes), output_tensor=target, axes=axes)
+
+
+def _gemm(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, rank = _type(draw, cls, "a_tensor"), _rank(draw, cls, "a_tensor")
+    batch = [draw(st.integers(1, 2)) for _ in range(rank - 2)]
+    rows, inner, columns = (draw(st.sampled_from((1, 2, 3, 4, 7, 13, 16, 17, 25, 33))) for _ in range(3))
+    columns = draw(st.sampled_from(LENGTHS)) if draw(st.booleans()) else columns
+    transposed = [draw(st.booleans()) for _ in range(2)]
+    a = [*batch, inner, rows] if transposed[0] else [*batch, rows, inner]
+    b = [*batch, columns, inner] if transposed[1] else [*batch, inner, columns]
+    output = [*batch, rows, columns]
+    a_tensor, b_tensor = _input(draw, data_type, a), _input(draw, data_type, b)
+    return cls(
+        a_tensor=a_tensor,
+        b_tensor=b_tensor,
+        c_tensor=_maybe(draw, lambda: _input(draw, data_type, output)),
+        output_tensor=_output(draw, data_type, output),
+        trans_a=int(transposed[0]),
+        trans_b=int(transposed[1]),
+        alpha=_number(draw) if draw(st.booleans()) else 1.0,
+        beta=_number(draw),
+        fused_activation=_maybe(draw, lambda: _fused(draw, FUSABLE_WITH_CLIP, rank)),
+    )
+
+
+def _convolution(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, spatial = _type(draw, cls), _rank(draw, cls) - 2
+    groups, forward = draw(st.integers(1, 3)), draw(st.booleans())
+    per_group_in, per_group_out, batch = (draw(st.sampled_from((1, 2, 3, 5, 13))) for _ in range(3))
+    batch = min(batch, 2)
+    names = ("strides", "dilations", "start_padding", "end_padding", "output_padding")
+    fields: dict[str, list[int]] = {name: [] for name in names}
+    sizes, kernel, output = [], [], []
+    for _ in range(spatial):
+        size = draw(st.sampled_from((1, 2, 3, 5, 8, 17, 33) if spatial < 3 else (1, 2, 3, 5)))
+        stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        start, end = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+        if forward:
+            taps = draw(st.integers(1, min((size + start + end - 1) // dilation + 1, 4)))
+            extra = 0
+            count = (size + start + end - 1 - (taps - 1) * dilation) // stride + 1
+        else:
+            taps = draw(st.integers(1, 4))
+            full = stride * (size - 1) + 1 + (taps - 1) * dilation
+            start, end = min(start, full - 1), 0
+            end = min(draw(st.integers(0, 3)), full - 1 - start)
+            extra = draw(st.integers(0, max(stride, dilation) - 1))
+            count = full - start - end + extra
+        for name, value in zip(names, (stride, dilation, start, end, extra), strict=True):
+            fields[name].append(value)
+        sizes.append(size)
+        kernel.append(taps)
+        output.append(count)
+    channels, filters = per_group_in * groups, per_group_out * groups
+    filter_sizes = [filters, per_group_in, *kernel] if forward else [channels, per_group_out, *kernel]
+    return cls(
+        input_tensor=_input(draw, data_type, [batch, channels, *sizes]),
+        filter_tensor=_input(draw, data_type, filter_sizes),
+        bias_tensor=_maybe(draw, lambda: _input(draw, data_type, [1, filters, *[1] * spatial])),
+        output_tensor=_output(draw, data_type, [batch, filters, *output]),
+        mode=draw(st.sampled_from(("CONVOLUTION", "CROSS_CORRELATION"))),
+        direction="FORWARD" if forward else "BACKWARD",
+        group_count=groups,
+        fused_activation=_maybe(draw, lambda: _fused(draw, FUSABLE_WITH_CLIP, spatial + 2)),
+        **fields,
+    )
+
+
+def _rnn(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type = _type(draw, cls)
+    length, batch, inputs = draw(st.integers(1, 5)), draw(st.integers(1, 5)), draw(st.integers(1, 9))
+    hidden = draw(st.sampled_from((1, 2, 3, 5, 16, 17, 33)))
+    direction = draw(st.sampled_from(("FORWARD", "BACKWARD", "BIDIRECTIONAL")))
+    both = 2 if direction == "BIDIRECTIONAL" else 1
+    which = draw(st.sampled_from((1, 2, 3)))
+    lengths = TensorDataType.UINT32
+    return cls(
+        input_tensor=_input(draw, data_type, [1, length, batch, inputs]),
+        weight_tensor=_input(draw, data_type, [1, both, hidden, inputs]),
+        recurrence_tensor=_input(draw, data_type, [1, both, hidden, hidden]),
+        bias_tensor=_maybe(draw, lambda: _input(draw, data_type, [1, 1, both, 2 * hidden])),
+        hidden_init_tensor=_maybe(draw, lambda: _input(draw, data_type, [1, both, batch, hidden])),
+        sequence_lengths_tensor=_maybe(draw, lambda: _input(draw, lengths, [1, 1, 1, batch])),
+        output_sequence_tensor=_output(draw, data_type, [length, both, batch, hidden]) if which & 1 else None,
+        output_single_tensor=_output(draw, data_type, [1, both, batch, hidden]) if which & 2 else None,
+        activation_descs=[_fused(draw, FUSABLE, 4) for _ in range(both)],
+        direction=direction,
+    )
+
+
+_BY_NAME: dict[str, Build] = {
+    "ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1": _softmax,
+    "ELEMENT_WISE_IDENTITY": _identity,
+    "ELEMENT_WISE_ADD ELEMENT_WISE_ADD1": _add,
+    "ELEMENT_WISE_CLIP ELEMENT_WISE_CLIP1": _clip,
+    "CAST": _cast,
+    "MAX_POOLING MAX_POOLING1 MAX_POOLING2 AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1": _pooling,
+    "MAX_UNPOOLING": _max_unpooling,
+    "SLICE": _slice,
+    "SLICE1 SLICE_GRAD": _slice1,
+    "SPLIT": _split,
+    "JOIN": _join,
+    "PADDING PADDING1": _padding,
+    "TILE": _tile,
+    "SPACE_TO_DEPTH SPACE_TO_DEPTH1 DEPTH_TO_SPACE DEPTH_TO_SPACE1": _blocks,
+    "GATHER": _gather,
+    "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE": _fill,
+    "CUMULATIVE_SUMMATION CUMULATIVE_PRODUCT": _cumulative,
+    "UPSAMPLE_2D": _upsample,
+    "REDUCE": _reduce,
+    "GEMM": _gemm,
+    "CONVOLUTION": _convolution,
+    "RNN": _rnn,
+}
+
+BUILDERS: dict[OperatorType, Build] = {
+    **{operator_type: _activation for operator_type in op.implemented() if "ACTIVATION_" in operator_type.name},
+    **{OperatorType[name]: build for names, build in _BY_NAME.items() for name in names.split()},
+}
+
+__all__ = ["BUILDERS", "FUSABLE_WITH_SOFTMAX", "class_name", "descriptors"]

@@ -1,0 +1,256 @@
+"""CONVOLUTION against plain loops in the scatter form of the specification, and against PyTorch where it is there."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import Array, assert_identical, inputs, outputs, random_array, run_single, seeds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rounding import assert_within_rounding
+
+from opendml import operators
+from opendml.enums import ConvolutionDirection, ConvolutionMode
+from opendml.operators import convolution
+from opendml.tensor import TensorDesc
+
+bounded = settings(max_examples=25, deadline=None)
+FORWARD, BACKWARD = ConvolutionDirection.FORWARD, ConvolutionDirection.BACKWARD
+
+
+@st.composite
+def problems(draw: st.DrawFn, direction: ConvolutionDirection) -> dict[str, Any]:
+    """The fields of a descriptor, tensors as sizes."""
+    rank = draw(st.integers(1, 3))
+    groups, group_inputs, group_outputs = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    batch = draw(st.integers(1, 2))
+    lists: dict[str, list[int]] = {
+        name: []
+        for name in (
+            "inputs", "taps", "outputs", "strides", "dilations", "start_padding", "end_padding", "output_padding"
+        )
+    }  # fmt: skip
+    for _ in range(rank):
+        size, taps = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+        stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        span = 1 + (taps - 1) * dilation
+        if direction == FORWARD:
+            start, end = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+            end = max(end, span - size - start)
+            extra = draw(st.sampled_from([0, 0, 0, 2]))
+            output = (size + start + end - span) // stride + 1 + extra
+        else:
+            full = stride * (size - 1) + span
+            extra = draw(st.integers(0, max(stride, dilation) - 1))
+            start = draw(st.integers(0, min(3, full - 1)))
+            end = draw(st.integers(0, min(3, full - 1 - start)))
+            output = full - start - end + extra
+            extra = draw(st.sampled_from([0, extra]))
+        for own, value in zip(lists.values(), (size, taps, output, stride, dilation, start, end, extra), strict=True):
+            own.append(value)
+    filter_channels = (
+        (groups * group_outputs, group_inputs) if direction == FORWARD else (groups * group_inputs, group_outputs)
+    )
+    return {
+        "input_tensor": [batch, groups * group_inputs, *lists.pop("inputs")],
+        "filter_tensor": [*filter_channels, *lists.pop("taps")],
+        "bias_tensor": [1, groups * group_outputs, *[1] * rank] if draw(st.booleans()) else None,
+        "output_tensor": [batch, groups * group_outputs, *lists.pop("outputs")],
+        "mode": draw(st.sampled_from(ConvolutionMode)),
+        "direction": direction,
+        "group_count": groups,
+        **{name: tuple(values) for name, values in lists.items()},
+    }
+
+
+def convolve(desc: operators.Convolution, x: Array, w: Array) -> Array:
+    """The sums of the specification, in float64: FORWARD gathers, BACKWARD scatters."""
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    if desc.mode == ConvolutionMode.CONVOLUTION:
+        w = np.flip(w, tuple(range(2, w.ndim)))
+    y = np.zeros(desc.output_tensor.sizes)
+    forward = desc.direction == FORWARD
+    many, few = (y, x) if forward else (x, y)
+    # FORWARD: "many" is stepped by the filters' first dimension, the output; BACKWARD: the input.
+    group_many, group_few = many.shape[1] // desc.group_count, few.shape[1] // desc.group_count
+    limit = [n - e for n, e in zip(y.shape[2:], desc.output_padding, strict=True)] if forward else x.shape[2:]
+    walk = [range(n) for n in limit]
+    for first, second in itertools.product(range(many.shape[1]), range(group_few)):
+        other = first // group_many * group_few + second
+        for place, taps in itertools.product(itertools.product(*walk), np.ndindex(*w.shape[2:])):
+            position = tuple(
+                o * s + t * d - p
+                for o, s, t, d, p in zip(place, desc.strides, taps, desc.dilations, desc.start_padding, strict=True)
+            )
+            if all(0 <= p < n for p, n in zip(position, few.shape[2:], strict=True)):
+                weight = w[(first, second, *taps)]
+                if forward:
+                    y[(slice(None), first, *place)] += x[(slice(None), other, *position)] * weight
+                else:
+                    y[(slice(None), other, *position)] += x[(slice(None), first, *place)] * weight
+    return y
+
+
+def expected(desc: operators.Convolution, x: Array, w: Array, bias: Array | None) -> tuple[Array, Array]:
+    """The result and the sum of the terms' magnitudes."""
+    y, magnitude = convolve(desc, x, w), convolve(desc, np.abs(x), np.abs(w))
+    if bias is not None:
+        inside = np.zeros(y.shape, bool)
+        padded = desc.output_padding if desc.direction == FORWARD else (0,) * (y.ndim - 2)
+        inside[(slice(None), slice(None), *(slice(n - e) for n, e in zip(y.shape[2:], padded, strict=True)))] = True
+        y = y + np.where(inside, bias.astype(np.float64), 0)
+        magnitude = magnitude + np.where(inside, np.abs(bias.astype(np.float64)), 0)
+    return y, magnitude
+
+
+def build(data: st.DataObject, problem: dict[str, Any], data_type: str) -> operators.Convolution:
+    fields = dict(problem)
+    for name in ("input_tensor", "filter_tensor", "bias_tensor"):
+        if fields[name] is not None:
+            fields[name] = data.draw(inputs(data_type, fields[name]))
+    fields["output_tensor"] = data.draw(outputs(data_type, fields["output_tensor"]))
+    return operators.Convolution(**fields)
+
+
+def run(desc: operators.Convolution, seed: int) -> tuple[Array, list[Array | None]]:
+    tensors = [desc.input_tensor, desc.filter_tensor, desc.bias_tensor]
+    arrays = [None if t is None else random_array(t, seed + n, special=False) for n, t in enumerate(tensors)]
+    return run_single(desc, *arrays), arrays
+
+
+def check(desc: operators.Convolution, seed: int) -> None:
+    output, arrays = run(desc, seed)
+    x, w, bias = arrays
+    assert x is not None and w is not None
+    exact, magnitude = expected(desc, x, w, bias)
+    assert_within_rounding(output, exact, magnitude, w.size + 2)
+
+
+@bounded
+@given(data=st.data(), problem=problems(FORWARD), data_type=st.sampled_from(["FLOAT32", "FLOAT16"]), seed=seeds)
+def test_forward(data: st.DataObject, problem: dict[str, Any], data_type: str, seed: int) -> None:
+    check(build(data, problem, data_type), seed)
+
+
+@bounded
+@given(data=st.data(), problem=problems(BACKWARD), data_type=st.sampled_from(["FLOAT32", "FLOAT16"]), seed=seeds)
+def test_backward(data: st.DataObject, problem: dict[str, Any], data_type: str, seed: int) -> None:
+    check(build(data, problem, data_type), seed)
+
+
+def simple(**changes: Any) -> operators.Convolution:
+    """A small convolution with padding and strides."""
+    fields: dict[str, Any] = {
+        "input_tensor": TensorDesc("float32", [1, 2, 4, 5]),
+        "filter_tensor": TensorDesc("float32", [3, 2, 3, 2]),
+        "output_tensor": TensorDesc("float32", [1, 3, 2, 3]),
+        "mode": ConvolutionMode.CROSS_CORRELATION,
+        "direction": FORWARD,
+        "strides": [2, 2],
+        "dilations": [1, 1],
+        "start_padding": [1, 0],
+        "end_padding": [0, 1],
+        "output_padding": [0, 0],
+        "group_count": 1,
+    }
+    return operators.Convolution(**(fields | changes))
+
+
+def transposed(**changes: Any) -> operators.Convolution:
+    """The transposed convolution that goes back."""
+    forward = simple()
+    fields: dict[str, Any] = {
+        "input_tensor": forward.output_tensor,
+        "output_tensor": TensorDesc("float32", [1, 2, 4, 5]),
+        "direction": BACKWARD,
+    }
+    return simple(**(fields | changes))
+
+
+@pytest.mark.parametrize("desc", [simple(), transposed()], ids=["forward", "backward"])
+def test_guards_give_the_same_bits_as_padding_and_phases(
+    desc: operators.Convolution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, _ = run(desc, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(convolution, "PADDED_GROWTH", 0)
+        patch.setattr(convolution, "UNPADDED_ELEMENTS", 0)
+        guarded, _ = run(desc, 3)
+    assert_identical(guarded, plain)
+    with monkeypatch.context() as patch:
+        patch.setattr(convolution, "MOST_PHASES", 0)
+        tested, _ = run(desc, 3)
+    assert_identical(tested, plain)
+
+
+@pytest.mark.parametrize(("stride", "dilation"), [(70, 1), (70, 3), (65, 65)])
+def test_large_strides(stride: int, dilation: int) -> None:
+    for direction, sizes in ((FORWARD, (stride + 2 * dilation + 4, 2)), (BACKWARD, (2, stride + 2 * dilation - 1))):
+        check(
+            operators.Convolution(
+                input_tensor=TensorDesc("float32", [1, 1, sizes[0]]),
+                filter_tensor=TensorDesc("float32", [1, 1, 3]),
+                output_tensor=TensorDesc("float32", [1, 1, sizes[1]]),
+                mode=ConvolutionMode.CONVOLUTION,
+                direction=direction,
+                strides=[stride],
+                dilations=[dilation],
+                start_padding=[1],
+                end_padding=[1],
+                output_padding=[0],
+                group_count=1,
+            ),
+            stride,
+        )
+
+
+def test_the_activation_comes_last() -> None:
+    relu = operators.ActivationRelu()
+    bias = TensorDesc("float32", [1, 3, 1, 1])
+    plain, arrays = run(simple(bias_tensor=bias), 9)
+    fused = run_single(simple(bias_tensor=bias, fused_activation=relu), *arrays)
+    assert (plain < 0).any()
+    assert_identical(fused, np.maximum(plain, 0))
+
+
+def test_padding_is_zeros_that_take_part() -> None:
+    desc = simple(
+        input_tensor=TensorDesc("float32", [1, 1, 1, 1]),
+        filter_tensor=TensorDesc("float32", [1, 1, 1, 2]),
+        output_tensor=TensorDesc("float32", [1, 1, 1, 2]),
+        strides=[1, 1],
+        start_padding=[0, 1],
+        end_padding=[0, 1],
+    )
+    output = run_single(desc, np.full((1, 1, 1, 1), 2, np.float32), np.array([[[[np.inf, 1]]]], np.float32))
+    np.testing.assert_array_equal(output.ravel(), np.array([np.nan, np.inf], np.float32))
+
+
+@pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_as_torch(direction: ConvolutionDirection, groups: int) -> None:
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    x = np.random.default_rng(1).normal(size=(2, 4, 6, 7)).astype(np.float32)
+    w = np.random.default_rng(2).normal(size=(4, 4 // groups, 3, 2)).astype(np.float32)
+    bias = np.random.default_rng(3).normal(size=4).astype(np.float32)
+    function = torch.nn.functional.conv2d if direction == FORWARD else torch.nn.functional.conv_transpose2d
+    arrays = [torch.from_numpy(a) for a in (x, w, bias)]
+    reference = function(*arrays, stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=groups).numpy()
+    desc = simple(
+        input_tensor=TensorDesc("float32", x.shape),
+        filter_tensor=TensorDesc("float32", w.shape),
+        bias_tensor=TensorDesc("float32", [1, 4, 1, 1]),
+        output_tensor=TensorDesc("float32", reference.shape),
+        direction=direction,
+        strides=[2, 1],
+        dilations=[1, 2],
+        start_padding=[1, 0],
+        end_padding=[1, 0],
+        group_count=groups,
+    )
+    output = run_single(desc, x, w, bias.reshape(1, 4, 1, 1))
+    np.testing.assert_allclose(output, reference, rtol=1e-5, atol=1e-5)
