@@ -6,7 +6,9 @@ include the awkward ones.
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import itertools
 import mmap
 import os
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from opendml import program as program_module
 from opendml.descriptors import Operator
 from opendml.device import compile_operator
 from opendml.enums import FeatureLevel, TensorDataType
@@ -77,10 +80,49 @@ def _run_compiled(program: Program, arrays: Sequence[Array | None], thread_count
         for binding, array in zip(program.inputs, arrays, strict=True)
     ]
     outputs = [None if b.desc is None else _guarded(b.desc, None, at_end) for b in program.outputs]
-    program.with_thread_count(thread_count).bind(
-        [None if x is None else x[1] for x in inputs], [None if x is None else x[1] for x in outputs]
-    )()
-    return [None if x is None else x[0].copy() for x in outputs]
+    before = [None if x is None else x[1].copy() for x in (*inputs, *outputs)]
+    program, memory = _with_guarded_temporaries(program.with_thread_count(thread_count), at_end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program_module, "aligned_empty", lambda size: memory)
+        call = program.bind(
+            [None if x is None else x[1] for x in inputs], [None if x is None else x[1] for x in outputs]
+        )
+    call()
+    results = [None if x is None else x[0].copy() for x in outputs]
+    _check_nothing_else_was_written(before, inputs, outputs)
+    return results
+
+
+def _check_nothing_else_was_written(
+    before: Sequence[Array | None],
+    inputs: Sequence[tuple[Array, Array] | None],
+    outputs: Sequence[tuple[Array, Array] | None],
+) -> None:
+    """Inputs, and the gaps between the elements of outputs, are as they were. Resets the outputs."""
+    for x in outputs:
+        if x is not None:
+            x[0].view(f"u{x[0].itemsize}")[...] = 0
+    for x, content in zip((*inputs, *outputs), before, strict=True):
+        if x is not None and content is not None:
+            assert x[1].tobytes() == content.tobytes(), "a program wrote beside its outputs"
+
+
+def _with_guarded_temporaries(program: Program, at_end: bool) -> tuple[Program, Array]:
+    """The program with each temporary in memory of its own between guard pages, and all that memory."""
+    sizes = [tensor.extent * tensor.type.bits // 8 for tensor in program._temporaries]
+    page = mmap.PAGESIZE
+    starts = list(itertools.accumulate((-(-size // page) * page + page for size in sizes), initial=page))
+    memory = mmap.mmap(-1, starts[-1])
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for start in starts:
+        if _mprotect(base + start - page, page, 0) != 0:
+            pytest.skip("this system does not let a page be protected")
+    guarded = copy.copy(program)
+    guarded._arena_offsets = [
+        after - page - size if at_end else start
+        for (start, after), size in zip(itertools.pairwise(starts), sizes, strict=True)
+    ]
+    return guarded, np.frombuffer(memory, np.uint8)
 
 
 def _guarded(desc: TensorDesc, content: Array | None, at_end: bool) -> tuple[Array, Array]:

@@ -16,7 +16,6 @@ from opendml import operators as op
 from opendml.descriptors import Operator, operator_class
 from opendml.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
 from opendml.fields import FloatField
-from opendml.operators import class_name
 from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_SOFTMAX
 from opendml.rules import support_at
 from opendml.tensor import TensorDesc
@@ -391,8 +390,15 @@ def _gemm(draw: st.DrawFn, cls: type[Any]) -> Operator:
         trans_b=int(transposed[1]),
         alpha=_number(draw) if draw(st.booleans()) else 1.0,
         beta=_number(draw),
-        fused_activation=_maybe(draw, lambda: _fused(draw, FUSABLE_WITH_CLIP, rank)),
+        fused_activation=_maybe(draw, lambda: _fused(draw, _fusable_with_softmax(output), rank)),
     )
+
+
+def _fusable_with_softmax(output: Sequence[int]) -> dict[OperatorType, FeatureLevel]:
+    """ACTIVATION_SOFTMAX is for matrices."""
+    if set(output[:-2]) <= {1}:
+        return FUSABLE_WITH_SOFTMAX
+    return FUSABLE_WITH_CLIP | {OperatorType.ACTIVATION_SOFTMAX1: FeatureLevel.LEVEL_6_1}
 
 
 def _convolution(draw: st.DrawFn, cls: type[Any]) -> Operator:
@@ -489,5 +495,3 @@ BUILDERS: dict[OperatorType, Build] = {
     **{operator_type: _activation for operator_type in op.implemented() if "ACTIVATION_" in operator_type.name},
     **{OperatorType[name]: build for names, build in _BY_NAME.items() for name in names.split()},
 }
-
-__all__ = ["BUILDERS", "FUSABLE_WITH_SOFTMAX", "class_name", "descriptors"]

@@ -225,7 +225,7 @@ def test_padding_is_zeros_that_take_part() -> None:
         start_padding=[0, 1],
         end_padding=[0, 1],
     )
-    output = run_single(desc, np.full((1, 1, 1, 1), 2, np.float32), np.array([[[[np.inf, 1]]]], np.float32))
+    output = run_single(desc, np.full((1, 1, 1, 1), 2, np.float32), np.array([[[[np.inf, 1]]]], np.float32), None)
     np.testing.assert_array_equal(output.ravel(), np.array([np.nan, np.inf], np.float32))
 
 

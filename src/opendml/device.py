@@ -55,8 +55,8 @@ class Device:
         return hash(self._key)
 
     @property
-    def _key(self) -> tuple[str, int, int | None]:
-        return self.name, int(self.feature_level), self._thread_count
+    def _key(self) -> tuple[object, ...]:
+        return type(self), self.name, int(self.feature_level), self._thread_count
 
     @property
     def thread_count(self) -> int:

@@ -436,9 +436,9 @@ def _write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, orig
             if vector.size % lanes == 0:
                 _scan_along(kernel, builder, evaluator, replace(point.at(vector, start), vector=vector, lanes=lanes))
                 return
-            # The last block is done lane by lane: in place, no point may be computed twice.
+            # The last block is done in smaller steps: in place, no point may be computed twice.
             whole = builder.assign(f"icmp sle i64 {start}, {vector.size - lanes}")
-            builder.branch(Value(whole, BOOL), lambda: lanes_together(point, start), lambda: lane_by_lane(point, start))
+            builder.branch(Value(whole, BOOL), lambda: lanes_together(point, start), lambda: rest(point, start))
 
     def lanes_together(point: Point, start: str) -> list[Value]:
         assert vector is not None
@@ -446,15 +446,21 @@ def _write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, orig
             _scan_along(kernel, builder, evaluator, replace(point.at(vector, start), vector=vector, lanes=lanes))
         return []
 
-    def lane_by_lane(point: Point, start: str) -> list[Value]:
+    def rest(point: Point, start: str) -> list[Value]:
         assert vector is not None
+        low = start
+        for width in dict.fromkeys((max(lanes // 8, 1), 1)):
+            high = str(vector.size - vector.size % lanes + vector.size % lanes // width * width)
 
-        def one(position: str, _: list[Value]) -> list[Value]:
-            with evaluator.scope():
-                _scan_along(kernel, builder, evaluator, point.at(vector, position))
-            return []
+            def several(position: str, _: list[Value], width: int = width) -> list[Value]:
+                here = point.at(vector, position)
+                with evaluator.scope():
+                    together = replace(here, vector=vector, lanes=width) if width > 1 else here
+                    _scan_along(kernel, builder, evaluator, together)
+                return []
 
-        builder.loop(start, str(vector.size), 1, [], one)
+            builder.loop(low, high, width, [], several)
+            low = high
         return []
 
     _write_items(builder, count, kernel.serial, item)

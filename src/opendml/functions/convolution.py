@@ -8,7 +8,7 @@ from typing import Any
 from opendml.descriptors import Operator
 from opendml.device import Device
 from opendml.enums import ConvolutionDirection, ConvolutionMode
-from opendml.functions.core import Array, Operand, evaluate_single, integers, is_member, sizes_by, sizes_or, spatial
+from opendml.functions.core import Array, Operand, evaluate_single, integers, is_member, or_default, sizes_by, sizes_or
 from opendml.operators.convolution import Convolution
 from opendml.tensor import TensorDesc
 
@@ -58,7 +58,7 @@ def convolution(
         fused_activation,
         integers(output_sizes),
     )
-    return evaluate_single(_convolution, (input, filter, bias), parameters, device=device, out=out)
+    return evaluate_single(_convolution, (input, filter, bias), parameters, optional=1, device=device, out=out)
 
 
 def _convolution(
@@ -76,12 +76,13 @@ def _convolution(
     fused_activation: Operator | None,
     output_sizes: Any,
 ) -> Operator:
+    count = max(input.rank - 2, 0)
     window = {
-        "strides": spatial(strides, 1, input),
-        "dilations": spatial(dilations, 1, input),
-        "start_padding": spatial(start_padding, 0, input),
-        "end_padding": spatial(end_padding, 0, input),
-        "output_padding": spatial(output_padding, 0, input),
+        "strides": or_default(strides, 1, count),
+        "dilations": or_default(dilations, 1, count),
+        "start_padding": or_default(start_padding, 0, count),
+        "end_padding": or_default(end_padding, 0, count),
+        "output_padding": or_default(output_padding, 0, count),
     }
     if output_sizes is None:
         backward = is_member(direction, ConvolutionDirection.BACKWARD)

@@ -44,13 +44,15 @@ def evaluate(
     parameters: tuple[Any, ...] = (),
     numbers: tuple[Any, ...] = (),
     *,
+    optional: int = 0,
     device: Device | None,
     out: Any = None,
 ) -> list[Any]:
     """The outputs, None for absent ones, of the operator that ``build(*descriptions, *parameters, *numbers)`` makes.
 
     ``numbers`` are the parameters that the operator computes with: they are told apart by type and bits (0.0 from -0.0
-    and 0), the other ones by equality. ``out``: arrays to write to, one or one an output.
+    and 0), the other ones by equality. The last ``optional`` operands may be None. ``out``: arrays to write to, one or
+    one an output.
 
     Raises InvalidDescriptorError for what the operator does not allow, BindingError for objects that are no arrays
     and for unfitting ``out``.
@@ -69,6 +71,9 @@ def evaluate(
         key.append(tuple(array if array is None else layout_of(array) for array in results))
 
     def make() -> Call:
+        missing = [i for i, array in enumerate(arrays[: len(arrays) - optional]) if array is None]
+        if missing:
+            raise BindingError(f"{operand_name(build, missing[0])}: an array is needed")
         return _make_call(describe(build, arrays, parameters, numbers, device), arrays, results, device)
 
     call = PROGRAMS.get_or_make(tuple(key), make)
@@ -87,11 +92,12 @@ def evaluate_single(
     parameters: tuple[Any, ...] = (),
     numbers: tuple[Any, ...] = (),
     *,
+    optional: int = 0,
     device: Device | None,
     out: Any = None,
 ) -> Array:
     """As ``evaluate``, for operators with one output."""
-    output: Array = evaluate(build, operands, parameters, numbers, device=device, out=out)[0]
+    output: Array = evaluate(build, operands, parameters, numbers, optional=optional, device=device, out=out)[0]
     return output
 
 
@@ -310,9 +316,9 @@ def is_member(value: Any, member: DirectMLEnum) -> bool:
         return False
 
 
-def spatial(values: Any, default: int, input: TensorDesc) -> Any:
-    """One value a spatial dimension; None and no values stand for the default in each."""
-    return (default,) * max(input.rank - 2, 0) if values is None or values == () else values
+def or_default(values: Any, default: int, count: int) -> Any:
+    """The values; None and no values stand for the default ``count`` times."""
+    return (default,) * count if values is None or values == () else values
 
 
 _double_bits: Final = struct.Struct("<d").pack

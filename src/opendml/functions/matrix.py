@@ -36,7 +36,7 @@ def gemm(
     [[22.0]]
     """
     parameters = (trans_a, trans_b, fused_activation)
-    return evaluate_single(_gemm, (a, b, c), parameters, (alpha, beta), device=device, out=out)
+    return evaluate_single(_gemm, (a, b, c), parameters, (alpha, beta), optional=1, device=device, out=out)
 
 
 def _gemm(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from opendml.descriptors import Operator
 from opendml.device import Device
 from opendml.enums import TensorDataType
-from opendml.functions.core import Array, Operand, evaluate, evaluate_single, integers, sizes_by, spatial
+from opendml.functions.core import Array, Operand, evaluate, evaluate_single, integers, or_default, sizes_by
 from opendml.operators.pooling import AveragePooling1, LpPooling1, MaxPooling2, MaxUnpooling
 from opendml.tensor import TensorDesc
 
@@ -163,12 +163,13 @@ def _window(size: Any, strides: Any, start_padding: Any, end_padding: Any, dilat
 
 def _window_fields(input: TensorDesc, window: Window) -> dict[str, Any]:
     size, strides, start_padding, end_padding, dilations, _ = window
+    count = len(size) if isinstance(size, tuple) else max(input.rank - 2, 0)
     return {
         "window_size": size,
-        "strides": spatial(strides, 1, input),
-        "start_padding": spatial(start_padding, 0, input),
-        "end_padding": spatial(end_padding, 0, input),
-        "dilations": spatial(dilations, 1, input),
+        "strides": or_default(strides, 1, count),
+        "start_padding": or_default(start_padding, 0, count),
+        "end_padding": or_default(end_padding, 0, count),
+        "dilations": or_default(dilations, 1, count),
     }
 
 

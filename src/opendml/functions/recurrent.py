@@ -51,7 +51,7 @@ def rnn(
     """
     operands = (input, weight, recurrence, bias, hidden_init, sequence_lengths)
     parameters = (integers(activation_descs), direction, output_sequence, output_single)
-    return RnnOutputs(*evaluate(_rnn, operands, parameters, device=device, out=out))
+    return RnnOutputs(*evaluate(_rnn, operands, parameters, optional=3, device=device, out=out))
 
 
 def _rnn(

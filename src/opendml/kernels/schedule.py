@@ -141,18 +141,21 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
 
 
 def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
-    """Loops for a Scan: vectorised over the other axis that is contiguous, if there is one."""
+    """Loops for a Scan: vectorised over another axis that is contiguous, if there is one."""
     lower = lower_loads({})
     stores = lowered_stores(scan.stores)
-    step, initial = tuple(map(lower, scan.step)), tuple(map(lower, scan.initial))
+    values = [ElementStore(stores[0].tensor, stores[0].address, lower(e)) for e in (*scan.step, *scan.initial)]
     axes = [axis for axis in scan.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    axes, merged = _coalesce(axes, (*stores, *values))
+    stores, expressions = merged[: len(stores)], [store.value for store in merged[len(stores) :]]
+    step, initial = tuple(expressions[: len(scan.step)]), tuple(expressions[len(scan.step) :])
     vector = axes[-1] if axes and abs(stores[0].address.coefficient(axes[-1])) == 1 else None
     outer = tuple(axis for axis in axes if axis is not vector)
     work = scan.along.size * math.prod(axis.size for axis in axes)
     state_bytes = max(v.type.bits // 8 for v in scan.state)
     lanes = 1 if vector is None else _power_below(min(vector.size, 4 * machine.vector_bytes // state_bytes))
-    reads = frozenset(e.tensor for x in (*step, *initial) for e in walk(x) if isinstance(e, Element))
+    reads = reads_of(stores) | frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
     return ScanKernel(scan, step, initial, stores, outer, vector, lanes, work < SERIAL_WORK, reads)
 
 
