@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure opendml against its peers and write the result."""
+"""``python -m benchmarks``: measure opendml against its peers and write the result. It takes about ten minutes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure opendml against NumPy, PyTorch and ONNX Runtime. The tables are printed; a full run also"
-        " writes them as Markdown, with plots.",
+        description="Measure opendml against NumPy, PyTorch and ONNX Runtime. The tables are printed; a full run (about"
+        " ten minutes) also writes them as Markdown, with plots.",
     )
     parser.add_argument("--only", metavar="PATTERN", help="only cases whose 'group: name' contains or matches this")
     parser.add_argument("--quick", action="store_true", help="few rounds and few sizes: a look, not a measurement")

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from benchmarks.cases import Case, bytes_moved, floating_point_operations
 from benchmarks.growth import Curve
-from benchmarks.limits import Limits
+from benchmarks.limits import Copy, Limits
 from benchmarks.measure import Result
 from benchmarks.peers import OPENDML, Contestant
 from benchmarks.small import SmallResult
@@ -120,7 +120,8 @@ _EXPLANATION = (
     "",
     "`ratio` is the best peer's time divided by opendml's: above 1 opendml is faster; `of minima` is the same for the"
     " shortest times. `rate` counts every input once and every output once (for strided slices the cache lines that"
-    " hold a selected element); `share` is that of the copy bandwidth, or of the FMA peak for GEMM and convolution.",
+    " hold a selected element); `share` is that of the copy that"
+    " moves about as many bytes, or of the FMA peak for GEMM and convolution.",
 )
 
 
@@ -132,9 +133,13 @@ def _facts(report: Report) -> list[str]:
         f"Machine: {_processor_name()} ({host.cpu_name}, {host.vector_bytes * 8}-bit vectors), {threads};"
         f" {platform.system()}, Python {platform.python_version()}; {datetime.date.today().isoformat()}",
         f"Contestants: {peers}",
-        f"Copy bandwidth: {limits.copy_bandwidth / 1e9:.1f} GB/s, read and written (reached by {limits.copied_by})",
+        f"Copy bandwidth, bytes read and written: {'; '.join(_copy_fact(copy) for copy in limits.copies)}",
         f"FMA peak: {limits.fma_peak / 1e9:.0f} GFLOP/s in float32",
     ]
+
+
+def _copy_fact(copy: Copy) -> str:
+    return f"{copy.bandwidth / 1e9:.1f} GB/s moving {copy.traffic >> 20} MiB (by {copy.by})"
 
 
 def _processor_name() -> str:
@@ -188,7 +193,8 @@ def _share(result: Result, limits: Limits) -> float | None:
     operations = floating_point_operations(result.case.operator)
     if operations:
         return operations / result.own.median / limits.fma_peak
-    return bytes_moved(result.case.operator) / result.own.median / limits.copy_bandwidth
+    traffic = bytes_moved(result.case.operator)
+    return traffic / result.own.median / limits.copy_bandwidth(traffic)
 
 
 def _aim_cell(result: Result, limits: Limits) -> str:
@@ -245,7 +251,6 @@ def _save_growth(report: Report, directory: Path) -> str:
         for name, points in curve.speeds.items():
             sizes, speeds = zip(*points, strict=True)
             panel.loglog(sizes, [s / 1e9 for s in speeds], marker="o", ms=3, label=name, color=_COLOURS.get(name))
-        panel.axhline(report.limits.copy_bandwidth / 1e9, color="black", lw=0.7, ls=":", label="copy bandwidth")
         panel.set_title(curve.name)
         panel.set_ylabel("GB/s, read and written")
         panel.grid(True, which="major", lw=0.3)

@@ -31,7 +31,7 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
-from opendml.kernels.affine import Affine, Dependencies, Element, affine, contains_fold
+from opendml.kernels.affine import Affine, Dependencies, Element, affine
 from opendml.kernels.rewriting import walk
 
 SHUFFLED_STRIDE: Final = 4
@@ -82,7 +82,7 @@ class Evaluator:
         self._scopes: list[dict[object, Value]] = [{}]
         self._forms: dict[Expression, Affine] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
-        self._heavy: dict[Expression, bool] = {}
+        self._unsafe: dict[Expression, bool] = {}
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -96,13 +96,18 @@ class Evaluator:
     def value(self, e: Expression, point: Point) -> Value:
         """The value of ``e`` at ``point``."""
         key = self._key(e, point)
+        found = self._known(key)
+        if found is None:
+            found = self._compute(e, point)
+            self._scopes[-1][key] = found
+        return found
+
+    def _known(self, key: object) -> Value | None:
         for scope in reversed(self._scopes):
             found = scope.get(key)
             if found is not None:
                 return found
-        result = self._compute(e, point)
-        self._scopes[-1][key] = result
-        return result
+        return None
 
     def _key(self, e: Expression, point: Point) -> object:
         bindings: list[object] = []
@@ -128,15 +133,6 @@ class Evaluator:
         found = self._forms.get(e)
         if found is None:
             found = self._forms[e] = affine(e)
-        return found
-
-    def is_heavy(self, e: Select) -> bool:
-        """Whether a branch must or should not be evaluated needlessly: it loads, or it folds."""
-        found = self._heavy.get(e)
-        if found is None:
-            branches = (e.then, e.otherwise)
-            found = any(isinstance(x, Element | Part) for branch in branches for x in walk(branch))
-            self._heavy[e] = found
         return found
 
     def varies(self, e: Expression, point: Point) -> bool:
@@ -376,12 +372,13 @@ class Evaluator:
 
     def _select(self, e: Select, point: Point) -> Value:
         condition = self.value(e.condition, point)
-        if not self.is_heavy(e):
-            return self.builder.select(condition, self.value(e.then, point), self.value(e.otherwise, point))
-        if condition.lanes > 1:
+        branches = (e.then, e.otherwise)
+        if condition.lanes > 1 and any(map(self._is_unsafe, branches)):
             then = self.value(e.then, self._masked(point, condition))
             otherwise = self.value(e.otherwise, self._masked(point, self.builder.unary("not", condition)))
             return self.builder.select(condition, then, otherwise)
+        if condition.lanes > 1 or not any(self._is_costly(branch, point) for branch in branches):
+            return self.builder.select(condition, self.value(e.then, point), self.value(e.otherwise, point))
 
         def side(branch: Expression) -> Callable[[], list[Value]]:
             def write() -> list[Value]:
@@ -392,6 +389,23 @@ class Evaluator:
 
         return self.builder.branch(condition, side(e.then), side(e.otherwise))[0]
 
+    def _is_unsafe(self, e: Expression) -> bool:
+        """Whether ``e`` loads what may be outside of its tensor where the conditions around it do not hold."""
+        found = self._unsafe.get(e)
+        if found is None:
+            here = isinstance(e, Element) and not e.safe
+            found = self._unsafe[e] = here or any(map(self._is_unsafe, e.children))
+        return found
+
+    def _is_costly(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` must not, or should not, be evaluated where it is not needed."""
+        for x in walk(e, lambda x: isinstance(x, Part)):
+            if isinstance(x, Part) and self._known(self._key(x, point)) is None:
+                return True
+            if isinstance(x, Element) and not x.safe:
+                return True
+        return False
+
     def _masked(self, point: Point, condition: Value) -> Point:
         mask = condition if point.mask is None else self.builder.binary("and", point.mask, condition)
         return replace(point, mask=mask)
@@ -400,10 +414,10 @@ class Evaluator:
 
     def prepare(self, expressions: Sequence[Expression], points: Sequence[Point]) -> None:
         """Evaluate the folds in ``expressions`` for all points together, so that they share what they load."""
-        folds: dict[Fold, None] = {}
-        for e in expressions:
-            _collect_folds(e, folds)
+        folds = dict.fromkeys(part.fold for e in expressions for part in parts_outside_selects(e))
         for fold in folds:
+            if all(self._known(self._key(Part(fold, 0), point)) is not None for point in points):
+                continue
             for point, values in zip(points, self.folded(fold, points), strict=True):
                 for number, value in enumerate(values):
                     part = Part(fold, number)
@@ -411,6 +425,7 @@ class Evaluator:
 
     def folded(self, fold: Fold, points: Sequence[Point]) -> list[list[Value]]:
         """All values of a fold at every one of ``points``."""
+        self._prepare_inner_folds(fold, points)
         if fold.lanes > 1:
             return [self._folded_in_lanes(fold, point) for point in points]
         states = []
@@ -420,6 +435,12 @@ class Evaluator:
             states.append([self.builder.spread(v, point.lanes) for v in initial] if wide else initial)
         unrolled = self._unrolled_axes(fold, len(points))
         return self._fold_axes(fold, list(fold.axes), unrolled, list(points), states)
+
+    def _prepare_inner_folds(self, fold: Fold, points: Sequence[Point]) -> None:
+        """Folds inside of ``fold`` that are the same at all of its points, before it begins."""
+        axes = frozenset(fold.axes)
+        inner = [part for e in fold.children for part in parts_outside_selects(e)]
+        self.prepare([part for part in inner if not axes & self.dependencies.of(part)], points)
 
     def _unrolled_axes(self, fold: Fold, copies: int) -> set[Axis]:
         budget, result = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps, set()
@@ -555,15 +576,19 @@ def _run_starts(span: int, lanes: int) -> list[int]:
     return starts if starts[-1] + lanes == span else [*starts, span - lanes]
 
 
-def _collect_folds(e: Expression, into: dict[Fold, None]) -> None:
-    """Folds that are evaluated whatever the conditions in ``e`` say."""
-    if isinstance(e, Part):
-        into.setdefault(e.fold)
-    elif isinstance(e, Select):
-        _collect_folds(e.condition, into)
-    elif contains_fold(e):
-        for child in e.children:
-            _collect_folds(child, into)
+def parts_outside_selects(e: Expression) -> Iterator[Part]:
+    """The values of folds in ``e`` that are needed whatever its conditions say, the outermost ones."""
+    seen: set[Expression] = set()
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        if isinstance(x, Part):
+            yield x
+        else:
+            stack.extend([x.condition] if isinstance(x, Select) else reversed(x.children))
 
 
 def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.code.builder import Builder, Value
-from opendml.code.evaluation import Evaluator, Point, Position
+from opendml.code.evaluation import Evaluator, Point, Position, parts_outside_selects
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -266,12 +266,19 @@ class _ComputeWriter:
         if vector is None:
             self._tiles(stores, point)
             return
+        # Folds that are the same all along the vector axis are computed once, before it begins.
+        same = [e for s in stores for e in parts_outside_selects(s.value) if self._is_known(e, point)]
+        self.evaluator.prepare(same, [point])
         cuts = sorted({0, vector.size, *self._cuts(stores, vector)})
         for first, last in itertools.pairwise(cuts):
             with self.evaluator.scope():
                 piece = _rewritten(stores, simplify({vector: (first, last - 1)}))
                 lanes = self.kernel.lanes if self._vectorises(piece, vector) else 1
                 self._run(piece, point, vector, first, last, lanes)
+
+    def _is_known(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` depends on nothing but the axes that stand already."""
+        return all(isinstance(item, Axis) and item in point.positions for item in self._dependencies.of(e))
 
     def _cuts(self, stores: Stores, vector: Axis) -> set[int]:
         """Where the answer of a condition changes along the vector axis."""
@@ -295,7 +302,7 @@ class _ComputeWriter:
         """Whether neighbouring points can be computed together: no guard differs between them."""
         dependencies = self._dependencies
         for e in (e for s in stores for e in walk(s.value)):
-            if isinstance(e, Fold) and e.lanes > 1:
+            if isinstance(e, Fold) and e.lanes > 1 and vector in dependencies.of(e):
                 return False
             if isinstance(e, Element) and any(vector in dependencies.of(term) for term in e.address.opaque):
                 return False

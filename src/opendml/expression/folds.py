@@ -63,11 +63,12 @@ def sum_of_products(
     right: Expression,
     where: Expression | None = None,
     initial: Expression | None = None,
+    lanes: int = 1,
 ) -> Expression:
     """The sum of ``left * right`` over ``axes`` by fused multiply-adds in order, beginning with ``initial`` or 0."""
     combine = simple_combine(lambda a, b: a + b, left.type)
     start = constant(0, left.type) if initial is None else initial
-    return Part(Fold(tuple(axes), (start,), (binary("mul", left, right),), combine, where, contract=True), 0)
+    return Part(Fold(tuple(axes), (start,), (binary("mul", left, right),), combine, where, lanes, contract=True), 0)
 
 
 def lowest(type: ElementType) -> Expression:

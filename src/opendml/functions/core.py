@@ -7,6 +7,7 @@ array, so it serves whatever has a description.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import operator
 import os
@@ -57,26 +58,18 @@ def evaluate(
     Raises InvalidDescriptorError for what the operator does not allow, BindingError for objects that are no arrays
     and for unfitting ``out``.
     """
-    arrays = [None if operand is None else _usable(operand, build, i) for i, operand in enumerate(operands)]
-    key: list[Hashable] = [
-        build,
-        device,
-        parameters,
-        *[a if a is None else (a.dtype, a.shape, a.strides) for a in arrays],
-    ]
+    arrays = [x if type(x) is np.ndarray and x.flags.aligned else _usable(x, build, i) for i, x in enumerate(operands)]
+    key: tuple[Hashable, ...] = (build, device, parameters, *map(layout_of, arrays))
     if numbers:
-        key.append(exact(numbers))
+        key += (exact(numbers),)
     results = None if out is None else _results(out)
     if results is not None:
-        key.append(tuple(array if array is None else layout_of(array) for array in results))
+        key += (tuple(map(layout_of, results)),)
 
-    def make() -> Call:
-        missing = [i for i, array in enumerate(arrays[: len(arrays) - optional]) if array is None]
-        if missing:
-            raise BindingError(f"{operand_name(build, missing[0])}: an array is needed")
-        return _make_call(describe(build, arrays, parameters, numbers, device), arrays, results, device)
-
-    call = PROGRAMS.get_or_make(tuple(key), make)
+    call = PROGRAMS.get(key)
+    if call is None:
+        invocation = Invocation(build, arrays, parameters, numbers, optional, device)
+        call = PROGRAMS.get_or_make(key, lambda: _make_call(invocation, results))
     for i in call.copied:
         arrays[i] = _copy(arrays[i])
     if results is None:
@@ -101,20 +94,18 @@ def evaluate_single(
     return output
 
 
-def describe(
-    build: Builder,
-    arrays: Sequence[Array | None],
-    parameters: tuple[Any, ...],
-    numbers: tuple[Any, ...],
-    device: Device | None,
-) -> Operator:
-    """The descriptor of an operator on arrays, in the version that the device's feature level has."""
-    descs = [None if a is None else _described(a, build, i) for i, a in enumerate(arrays)]
-    level = (device or default_device()).feature_level
-    return build_descriptor(build, descs, parameters, numbers, level)
+class Invocation(NamedTuple):
+    """A function called with arrays; None for operands that are not given."""
+
+    build: Builder
+    arrays: Sequence[Array | None]
+    parameters: tuple[Any, ...]
+    numbers: tuple[Any, ...]
+    optional: int
+    device: Device | None
 
 
-def build_descriptor(
+def descriptor(
     build: Builder,
     descs: Sequence[TensorDesc | None],
     parameters: tuple[Any, ...],
@@ -145,37 +136,40 @@ class ProgramCache:
 
     def reset_locks(self) -> None:
         """New locks: those of a forked process may be held by threads that it does not have."""
-        self._looking, self._making = threading.Lock(), threading.Lock()
+        self._looking, self._making = threading.RLock(), threading.RLock()
 
     def clear(self) -> None:
         """Forget all programs."""
         with self._looking:
-            self._calls.clear()
+            forgotten, self._calls = self._calls, OrderedDict()
+        forgotten.clear()
 
-    def get_or_make(self, key: tuple[Any, ...], make: Callable[[], Call]) -> Call:
-        """The call of a key, made if need be. What cannot be a key has nonsense in it, for ``make`` to report."""
-        try:
-            found = self._get(key)
-        except TypeError:
-            return make()
-        if found is not None:
-            return found
-        with self._making:
-            return self._get(key) or self._put(key, make())
-
-    def _get(self, key: tuple[Any, ...]) -> Call | None:
+    def get(self, key: tuple[Hashable, ...]) -> Call | None:
+        """The call of a key. None if there is none, also where a parameter is nothing that could be a key."""
         with self._looking:
-            call = self._calls.get(key)
+            try:
+                call = self._calls.get(key)
+            except TypeError:
+                return None
             if call is not None:
                 self._calls.move_to_end(key)
         return call
 
-    def _put(self, key: tuple[Any, ...], call: Call) -> Call:
-        with self._looking:
+    def get_or_make(self, key: tuple[Hashable, ...], make: Callable[[], Call]) -> Call:
+        """The call of a key, made if need be."""
+        with self._making:
+            call = self.get(key)
+            if call is None:
+                call = make()
+                self._put(key, call)
+            return call
+
+    def _put(self, key: tuple[Hashable, ...], call: Call) -> None:
+        forgotten = []  # Programs are unloaded outside the lock: that may wait for a compilation in another thread.
+        with self._looking, contextlib.suppress(TypeError):
             self._calls[key] = call
             while len(self._calls) > self.limit:
-                self._calls.popitem(last=False)
-        return call
+                forgotten.append(self._calls.popitem(last=False))
 
 
 PROGRAMS: Final = ProgramCache(MAXIMUM_PROGRAMS)
@@ -185,20 +179,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PROGRAMS.reset_locks)
 
 
-def _make_call(
-    desc: Operator, arrays: Sequence[Array | None], results: Sequence[Array | None] | None, device: Device | None
-) -> Call:
+def _make_call(invocation: Invocation, results: Sequence[Array | None] | None) -> Call:
+    build, arrays, parameters, numbers, optional, device = invocation
+    device = device or default_device()
+    missing = [i for i, array in enumerate(arrays[: len(arrays) - optional]) if array is None]
+    if missing:
+        raise BindingError(f"{operand_name(build, missing[0])}: an array is needed")
+    descs = [None if array is None else _described(array, build, i) for i, array in enumerate(arrays)]
+    desc = descriptor(build, descs, parameters, numbers, device.feature_level)
     if results is not None:
         desc = _with_outputs(desc, results)
     copied = tuple(i for i, array in enumerate(arrays) if array is not None and not _is_describable(array))
-    return Call((device or default_device()).compile(desc), copied)
+    return Call(device.compile(desc), copied)
 
 
 # ---- operands
 
 
-def _usable(operand: Operand, build: Builder, position: int) -> Array:
+def _usable(operand: Operand | None, build: Builder, position: int) -> Array | None:
     """The operand as an array whose elements are aligned."""
+    if operand is None:
+        return None
     array = operand if type(operand) is np.ndarray else as_array(operand, operand_name(build, position))
     return array if array.flags.aligned else array.copy()
 
@@ -257,9 +258,9 @@ def _of_length(results: Sequence[Array | None], count: int) -> list[Array | None
     return [*results[:length], *[None] * (count - length)]
 
 
-def layout_of(array: Array) -> Layout:
+def layout_of(array: Array | None) -> Layout | None:
     """What a program depends on."""
-    return array.dtype, array.shape, array.strides
+    return None if array is None else (array.dtype, array.shape, array.strides)
 
 
 def _with_outputs(desc: Operator, results: Sequence[Array | None]) -> Operator:

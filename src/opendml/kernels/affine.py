@@ -20,7 +20,6 @@ from opendml.expression.ir import (
     Fold,
     Index,
     Load,
-    Part,
     Select,
     Tensor,
     Variable,
@@ -274,8 +273,3 @@ class Dependencies:
         if isinstance(e, Fold):
             result -= frozenset(e.axes)
         return result
-
-
-def contains_fold(expression: Expression) -> bool:
-    """Whether there is a fold anywhere in ``expression``."""
-    return isinstance(expression, Part) or any(contains_fold(child) for child in expression.children)

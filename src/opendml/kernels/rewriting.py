@@ -128,8 +128,8 @@ def substitute(replacements: dict[Expression, Expression]) -> Rewriter:
     return Rewriter(replacements.get)
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
-    """All sub-expressions, each once, parents first."""
+def walk(expression: Expression, leaf: Callable[[Expression], bool] | None = None) -> Iterator[Expression]:
+    """All sub-expressions, each once, parents first; what is inside of a ``leaf`` is left out."""
     seen: set[Expression] = set()
     stack = [expression]
     while stack:
@@ -138,6 +138,8 @@ def walk(expression: Expression) -> Iterator[Expression]:
             continue
         seen.add(e)
         yield e
+        if leaf is not None and leaf(e):
+            continue
         stack.extend(reversed(e.children))
         if isinstance(e, Fold):
             stack.extend(e.combine.result)

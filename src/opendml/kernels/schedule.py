@@ -245,6 +245,15 @@ def _renamed(store: ElementStore, merged: dict[Axis, tuple[Axis, bool]]) -> Elem
 
 
 def _folds(kernel: ComputeKernel) -> list[Fold]:
+    """The folds that differ along the vector axis; the others are computed once before it begins."""
+    folds = _all_folds(kernel)
+    if kernel.vector is None or not folds:
+        return folds
+    dependencies = Dependencies()
+    return [fold for fold in folds if kernel.vector in dependencies.of(fold)]
+
+
+def _all_folds(kernel: ComputeKernel) -> list[Fold]:
     return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Fold)]
 
 
@@ -295,7 +304,9 @@ def _fold_steps(fold: Fold) -> int:
 def _work(kernel: ComputeKernel) -> int:
     points = math.prod(axis.size for axis in (*kernel.outer, kernel.vector, kernel.tile) if axis is not None)
     steps = sum(_fold_steps(fold) for fold in _folds(kernel))
-    return points * max(steps, 1)
+    rows = math.prod(axis.size for axis in kernel.outer)
+    once = sum(_fold_steps(fold) for fold in _all_folds(kernel)) - steps
+    return points * max(steps, 1) + rows * once
 
 
 def _with_interleaving(kernel: ComputeKernel) -> ComputeKernel:
@@ -366,7 +377,8 @@ def _with_items(kernel: ComputeKernel) -> ComputeKernel:
         count += 1
         kernel = replace(kernel, shared=axes[:count])
     kernel = replace(kernel, inner=axes[count:])
-    if kernel.serial or kernel.vector is None or kernel.item_count >= ITEMS:
+    hoisted = len(_all_folds(kernel)) > len(_folds(kernel))  # a cut would repeat them in every part
+    if kernel.serial or kernel.vector is None or kernel.item_count >= ITEMS or hoisted:
         return kernel
     wanted = -(-ITEMS // kernel.item_count)
     smallest = kernel.lanes * (4 if not _folds(kernel) else 1)

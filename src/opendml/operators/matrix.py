@@ -19,10 +19,9 @@ from opendml.descriptors import (
     tensor_output,
 )
 from opendml.enums import MatrixTransform, OperatorType
-from opendml.expression.folds import sum_of_products
+from opendml.expression.folds import lanes_for, sum_of_products
 from opendml.expression.ir import (
     F16,
-    Axis,
     Compute,
     Definition,
     Expression,
@@ -36,7 +35,7 @@ from opendml.expression.ir import (
     load,
     temporary,
 )
-from opendml.expression.reductions import packed_reduction
+from opendml.expression.reductions import SHORTEST_LANES, packed_reduction
 from opendml.operators.activation import FUSABLE_WITH_SOFTMAX, ActivationSoftmax, ActivationSoftmax1
 
 if TYPE_CHECKING:
@@ -44,10 +43,27 @@ if TYPE_CHECKING:
     from opendml.tensor import TensorDesc
 
 
-WORTH_A_COPY: Final = 4
-"""Rows (columns) of the output from which on the other operand is copied to be contiguous and float32."""
+FEW: Final = 4
+"""Rows or columns of the output below which the other matrix is not copied: it would be read once or twice only."""
 
-_Element = Callable[[Sequence[Expression]], Expression]
+PANEL: Final = 64
+"""Columns of a panel, the copied form of the right matrix: whole registers on every processor."""
+
+ROWS_OF_PANELS: Final = 128
+"""Rows of the output from which on panels pay off for a contiguous right matrix."""
+
+ROWS_OF_ALIASED_PANELS: Final = 16
+"""The same if its rows are a multiple of ``PAGE`` elements apart."""
+
+COLUMNS_OF_ROWS: Final = 128
+"""Columns of the output from which on a copy of a left matrix pays off that is not contiguous along its rows."""
+
+PAGE: Final = 256
+
+_Place = Sequence[Expression]
+_Element = Callable[[_Place], Expression]
+_PanelElement = Callable[[_Place, Expression, Expression, Expression], Expression]
+_Region = tuple[int, int, int]
 
 
 class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
@@ -69,34 +85,11 @@ class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
     support = levels(at("4_0", (2, 4), FLOATS), at("1_0", (4, 4), FLOATS))
 
     def define(self) -> Definition:
-        """Sums of products in float32 over the inner size in order; a fused softmax takes its maximum and sum of them
-        before they are rounded."""
-        a, b = tensor("ATensor", self.a_tensor, "input"), tensor("BTensor", self.b_tensor, "input")
-        c, output = (
-            optional_tensor("CTensor", self.c_tensor, "input"),
-            tensor("OutputTensor", self.output_tensor, "output"),
-        )
-        copies: list[tuple[Tensor, Statement]] = []
-        *_, rows, columns = output.sizes
-        left = _operand(a, self.trans_a, columns >= WORTH_A_COPY and a.type is F16, copies)
-        is_contiguous = b.strides[-2 if self.trans_b else -1] == 1 or columns == 1
-        right = _operand(b, self.trans_b, rows >= WORTH_A_COPY and (b.type is F16 or not is_contiguous), copies)
-        axes = grid(output.sizes)
-        value = self._scaled(_product(left, right, axes, a.sizes[-2 if self.trans_a else -1]), c, indices(axes))
-        temporaries, statements = [copy for copy, _ in copies], [statement for _, statement in copies]
-        normalised = self._softmax_axes()
-        if normalised is None:
-            stored = cast(activate(self.fused_activation, value), output.type)
-            statements.append(Compute(axes, (Store(output, indices(axes), stored),)))
-        else:
-            work = packed_reduction("product", value.type, output.sizes, normalised)
-            work.statements.append(Compute(axes, (Store(work.source, work.place(indices(axes)), value),)))
-            softmax(work, output)
-            temporaries += work.temporaries
-            statements += work.statements
-        return Definition((a, b, c), (output,), tuple(statements), tuple(temporaries))
+        """Sums of products in float32 over the inner size; a fused softmax takes its maximum and sum of them before
+        they are rounded."""
+        return _Product(self).definition()
 
-    def _scaled(self, product: Expression, c: Tensor | None, place: Sequence[Expression]) -> Expression:
+    def scaled(self, product: Expression, c: Tensor | None, place: Sequence[Expression]) -> Expression:
         """``alpha * product + beta * C``, without the multiplications by 1; a beta of 0 leaves C out altogether."""
         total = product if self.alpha == 1 else product * self.alpha
         if c is None or self.beta == 0:
@@ -104,7 +97,7 @@ class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
         addend = widen(load(c, place))
         return total + (addend if self.beta == 1 else addend * self.beta)
 
-    def _softmax_axes(self) -> tuple[int, ...] | None:
+    def softmax_axes(self) -> tuple[int, ...] | None:
         """The axes of a fused softmax; None without one."""
         if isinstance(self.fused_activation, ActivationSoftmax1):
             return self.fused_activation.axes
@@ -132,25 +125,132 @@ class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
         rules.sizes_are("output_tensor", (*batch, rows, columns), "by the sizes of ATensor and BTensor")
 
 
-def _product(left: _Element, right: _Element, axes: Sequence[Axis], inner_size: int) -> Expression:
-    """The sum over the inner size of a row of the left matrix times a column of the right one."""
-    (inner,) = grid([inner_size], "k")
-    *batch, row, column = indices(axes)
-    return sum_of_products((inner,), left((*batch, row, index(inner))), right((*batch, index(inner), column)))
+class _Product:
+    """The tensors and statements of one product.
+
+    The right matrix is usually laid out anew in panels of ``PANEL`` columns, contiguous and in float32, which all rows
+    then share. Where there are few rows or few columns (``is_dot``: by sizes and transforms alone) the sums run along
+    the inner size in lanes instead, as vectors along it are contiguous in both matrices.
+    """
+
+    def __init__(self, desc: Gemm) -> None:
+        self.desc = desc
+        self.a, self.b = tensor("ATensor", desc.a_tensor, "input"), tensor("BTensor", desc.b_tensor, "input")
+        self.c = optional_tensor("CTensor", desc.c_tensor, "input")
+        self.output = tensor("OutputTensor", desc.output_tensor, "output")
+        self.order_a, self.order_b = _order(self.a, desc.trans_a), _order(self.b, desc.trans_b)
+        *self.batch, self.rows, self.columns = self.output.sizes
+        self.inner = self.a.sizes[self.order_a[-1]]
+        few_rows = self.rows < FEW and desc.trans_b == MatrixTransform.TRANSPOSE
+        few_columns = self.columns < FEW and desc.trans_a == MatrixTransform.NONE
+        self.is_dot = (few_rows or few_columns) and self.inner >= SHORTEST_LANES
+        self.statements: list[Statement] = []
+        self.temporaries: list[Tensor] = []
+
+    def definition(self) -> Definition:
+        """Copies, products, and a softmax of them."""
+        axes = self.desc.softmax_axes()
+        if axes is None:
+            self._multiply(self._store_output)
+        else:
+            work = packed_reduction("product", computation_type(self.a.type), self.output.sizes, axes)
+            self._multiply(lambda place, value: Store(work.source, work.place(place), value))
+            softmax(work, self.output)
+            self.statements += work.statements
+            self.temporaries += work.temporaries
+        tensors = (self.a, self.b, self.c)
+        return Definition(tensors, (self.output,), tuple(self.statements), tuple(self.temporaries))
+
+    def _store_output(self, place: _Place, value: Expression) -> Store:
+        return Store(self.output, tuple(place), cast(activate(self.desc.fused_activation, value), self.output.type))
+
+    def _multiply(self, store: Callable[[_Place, Expression], Store]) -> None:
+        """Adds the statements of the product, each for some of the columns."""
+        left = self._element(self.a, self.order_a, self._is_worth_rows())
+        if self.is_dot or not self._is_worth_panels():
+            right = self._right_of_dot() if self.is_dot else self._element(self.b, self.order_b, False)
+            self._add_product(
+                left, lambda batch, inner, block, column: right((*batch, inner, column)), (0, 1, self.columns), store
+            )
+            return
+        whole = self.columns // PANEL
+        for region in ((0, whole, PANEL), (whole * PANEL, 1, self.columns % PANEL)):
+            if region[1] and region[2]:
+                self._add_product(left, self._panels(region), region, store)
+
+    def _add_product(
+        self, left: _Element, right: _PanelElement, region: _Region, store: Callable[[_Place, Expression], Store]
+    ) -> None:
+        start, blocks, width = region
+        axes = grid([*self.batch, self.rows, blocks, width], "bcdefmno"[-len(self.batch) - 3 :])
+        (inner,) = grid([self.inner], "k")
+        *batch, row, block, column = indices(axes)
+        lanes = lanes_for(inner) if self.is_dot else 1
+        factors = left((*batch, row, index(inner))), right(batch, index(inner), block, column)
+        place = (*batch, row, block * width + column + start)
+        value = self.desc.scaled(sum_of_products((inner,), *factors, lanes=lanes), self.c, place)
+        self.statements.append(Compute(axes, (store(place, value),)))
+
+    def _is_worth_rows(self) -> bool:
+        """Whether copying the left matrix, so that its rows are contiguous and float32, costs less than it saves."""
+        if self.a.type is F16:
+            return self.columns >= FEW
+        return self.columns >= COLUMNS_OF_ROWS and self.a.strides[self.order_a[-1]] != 1 and self.inner > 1
+
+    def _is_worth_panels(self) -> bool:
+        """Whether copying the right matrix costs less than it saves."""
+        column_stride, row_stride = self.b.strides[self.order_b[-1]], self.b.strides[self.order_b[-2]]
+        if self.rows < FEW:
+            return False
+        if self.b.type is F16 or (column_stride != 1 and self.columns > 1):
+            return True
+        # Rows a multiple of a page apart all fall into the same places of the caches.
+        needed = ROWS_OF_ALIASED_PANELS if row_stride % PAGE == 0 else ROWS_OF_PANELS
+        return self.rows >= needed and self.inner * self.columns >= PANEL * PANEL
+
+    def _panels(self, region: _Region) -> _PanelElement:
+        """How the product reads a copy of some of the right matrix's columns, and that copy, added."""
+        start, blocks, width = region
+        # A matrix that all batches share (a stride of 0) is copied once.
+        batch = [1 if stride == 0 else n for n, stride in zip(self.batch, self.b.strides, strict=False)]
+        copy = temporary("panels", computation_type(self.b.type), [*batch, blocks, self.inner, width])
+        axes = grid(copy.sizes)
+        *place, block, inner, column = indices(axes)
+        logical = (*place, inner, block * width + column + start)
+        element = widen(load(self.b, [logical[d] for d in self.order_b]))
+        self._add_copy(copy, Compute(axes, (Store(copy, indices(axes), element),)))
+        return lambda batch, inner, block, column: load(copy, _repeated((*batch, block, inner, column), copy))
+
+    def _right_of_dot(self) -> _Element:
+        """The right matrix for sums along the inner size; a narrow one is copied so that its columns are contiguous."""
+        inner_stride = self.b.strides[self.order_b[-2]]
+        if inner_stride == 1 or self.columns >= FEW:
+            return self._element(self.b, self.order_b, False)
+        across = self._element(self.b, (*self.order_b[:-2], self.order_b[-1], self.order_b[-2]), True)
+        return lambda place: across((*place[:-2], place[-1], place[-2]))
+
+    def _element(self, source: Tensor, order: Sequence[int], is_copied: bool) -> _Element:
+        """How a matrix is read by coordinates in ``order``, and the copy of it that takes, added."""
+        if not is_copied:
+            return lambda place: widen(load(source, [place[d] for d in order]))
+        sizes = [1 if source.strides[d] == 0 and d < len(order) - 2 else source.sizes[d] for d in order]
+        copy = temporary(f"packed_{source.name}", computation_type(source.type), sizes)
+        axes = grid(sizes)
+        element = widen(load(source, [index(axes[d]) for d in order]))
+        self._add_copy(copy, Compute(axes, (Store(copy, indices(axes), element),)))
+        return lambda place: load(copy, _repeated(place, copy))
+
+    def _add_copy(self, copy: Tensor, statement: Statement) -> None:
+        self.temporaries.append(copy)
+        self.statements.append(statement)
 
 
-def _operand(
-    source: Tensor, transform: MatrixTransform, is_copied: bool, copies: list[tuple[Tensor, Statement]]
-) -> _Element:
-    """How the product reads a matrix, by {batch..., row, column}; a copy is added to ``copies``."""
-    rank = len(source.sizes)
-    order = [*range(rank - 2), rank - 1, rank - 2] if transform == MatrixTransform.TRANSPOSE else [*range(rank)]
-    if not is_copied:
-        return lambda place: widen(load(source, [place[d] for d in order]))
-    # A matrix that all batches share (a stride of 0) is copied once.
-    sizes = [1 if source.strides[d] == 0 and d < rank - 2 else source.sizes[d] for d in order]
-    copy = temporary(f"packed_{source.name}", computation_type(source.type), sizes)
-    axes = grid(sizes)
-    element = widen(load(source, [index(axes[d]) for d in order]))
-    copies.append((copy, Compute(axes, (Store(copy, indices(axes), element),))))
-    return lambda place: load(copy, [0 if size == 1 else p for p, size in zip(place, sizes, strict=True)])
+def _order(matrix: Tensor, transform: MatrixTransform) -> tuple[int, ...]:
+    """The dimensions of a matrix tensor in the product's order (exchanging two is its own inverse)."""
+    *batch, row, column = range(len(matrix.sizes))
+    return (*batch, column, row) if transform == MatrixTransform.TRANSPOSE else (*batch, row, column)
+
+
+def _repeated(place: _Place, copy: Tensor) -> list[Expression | int]:
+    """Coordinates in a copy that has dimensions of size 1 for those that repeat."""
+    return [0 if size == 1 else p for p, size in zip(place, copy.sizes, strict=True)]
