@@ -130,9 +130,18 @@ def check(desc: operators.Convolution, seed: int) -> None:
 
 
 @bounded
-@given(data=st.data(), problem=problems(FORWARD), data_type=st.sampled_from(["FLOAT32", "FLOAT16"]), seed=seeds)
-def test_forward(data: st.DataObject, problem: dict[str, Any], data_type: str, seed: int) -> None:
-    check(build(data, problem, data_type), seed)
+@given(
+    data=st.data(),
+    problem=problems(FORWARD),
+    data_type=st.sampled_from(["FLOAT32", "FLOAT16"]),
+    has_columns=st.booleans(),
+    seed=seeds,
+)
+def test_forward(data: st.DataObject, problem: dict[str, Any], data_type: str, has_columns: bool, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if has_columns:
+            patch.setattr(convolution, "OUTPUTS_WORTH_COLUMNS", 0)
+        check(build(data, problem, data_type), seed)
 
 
 @bounded
@@ -171,7 +180,7 @@ def transposed(**changes: Any) -> operators.Convolution:
 
 
 @pytest.mark.parametrize("desc", [simple(), transposed()], ids=["forward", "backward"])
-def test_guards_give_the_same_bits_as_padding_and_phases(
+def test_all_ways_to_read_the_input_give_the_same_bits(
     desc: operators.Convolution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, _ = run(desc, 3)
@@ -180,6 +189,10 @@ def test_guards_give_the_same_bits_as_padding_and_phases(
         patch.setattr(convolution, "UNPADDED_ELEMENTS", 0)
         guarded, _ = run(desc, 3)
     assert_identical(guarded, plain)
+    with monkeypatch.context() as patch:
+        patch.setattr(convolution, "OUTPUTS_WORTH_COLUMNS", 0)
+        columns, _ = run(desc, 3)
+    assert_identical(columns, plain)
     with monkeypatch.context() as patch:
         patch.setattr(convolution, "MOST_PHASES", 0)
         tested, _ = run(desc, 3)

@@ -80,7 +80,7 @@ def kernel_code(
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor]}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]
-    head = f"define internal void @{name}({', '.join(parameters)}) #0 {{"
+    head = f"define internal void @{name}({', '.join(parameters)}) noinline #0 {{"
     text = "\n".join([head, "entry:", *builder.lines, "  ret void", "}"])
     return KernelCode(text, frozenset(builder.declarations))
 

@@ -101,6 +101,15 @@ class _Frame:
         self.mask = mask
         self.lane_dimension = lane
         self.known: dict[Expression, Array] = {}
+        self._loads: dict[Expression, bool] = {}
+
+    def loads(self, expression: Expression) -> bool:
+        """Whether there is a load anywhere in ``expression``."""
+        found = self._loads.get(expression)
+        if found is None:
+            found = isinstance(expression, Load) or any(map(self.loads, expression.children))
+            self._loads[expression] = found
+        return found
 
     def narrowed(self, condition: Array) -> _Frame:
         mask = condition if self.mask is None else self.mask & condition
@@ -221,8 +230,9 @@ def _load(frame: _Frame, e: Load) -> Array:
 
 def _select(frame: _Frame, e: Select) -> Array:
     condition = frame.value(e.condition)
-    then = frame.narrowed(condition).value(e.then)
-    otherwise = frame.narrowed(~condition).value(e.otherwise)
+    # Only loads care which points are active; what has none is shared with the rest of the frame.
+    then = (frame.narrowed(condition) if frame.loads(e.then) else frame).value(e.then)
+    otherwise = (frame.narrowed(~condition) if frame.loads(e.otherwise) else frame).value(e.otherwise)
     return np.where(condition, then, otherwise)
 
 

@@ -111,9 +111,10 @@ class Tensor:
 class Expression:
     """Base of all expressions; ``type`` is the type of its value. Python's operators build expressions."""
 
-    __slots__ = ("_hash", "type")
+    __slots__ = ("_equal", "_hash", "type")
     type: ElementType
     _hash: int
+    _equal: Expression
 
     def _key(self) -> tuple[object, ...]:
         raise TypeError(type(self).__name__)
@@ -136,7 +137,28 @@ class Expression:
         if type(self) is not type(other) or hash(self) != hash(other):
             return False
         assert isinstance(other, Expression)
-        return self._key() == other._key()
+        if not self.children:
+            return self._key() == other._key()
+        # What was found equal once is remembered: expressions share parts, and along all paths to them there may be
+        # exponentially many comparisons.
+        first, second = sorted((self._representative(), other._representative()), key=id)
+        if first is not second:
+            if first._key() != second._key():
+                return False
+            second._equal = first
+        return True
+
+    def _representative(self) -> Expression:
+        """One of the expressions that this one was found equal to, the same for all of them.
+
+        Links lead to lower addresses only, so there is no cycle even if several threads make them.
+        """
+        found = self
+        while hasattr(found, "_equal"):
+            found = found._equal
+        if found is not self:
+            self._equal = found
+        return found
 
     def __add__(self, other: Expression | Number) -> Expression:
         return binary("add", self, other)

@@ -166,6 +166,7 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
 # ---------------------------------------------------------------------------------------------------------------------
 
 _Place = Sequence[Expression]
+_WindowElement = Callable[[_Place, _Place, _Place], Expression]
 
 MOST_PHASES: Final = 64
 """Phases of a transposed convolution (the product of its strides) up to which each has a statement of its own."""
@@ -175,6 +176,15 @@ PADDED_GROWTH: Final = 16
 
 UNPADDED_ELEMENTS: Final = 1 << 16
 """Elements that a zero-padded copy may have in any case."""
+
+WIDE_ROW: Final = 16
+"""Elements of an output row from which on its own vectors are long enough."""
+
+WIDE_STRIDED_ROW: Final = 48
+"""The same where neighbouring outputs do not read neighbouring inputs."""
+
+OUTPUTS_WORTH_COLUMNS: Final = 64
+"""Output channels of a group from which on a copy of every window pays off."""
 
 
 @dataclass(slots=True, eq=False)
@@ -224,16 +234,18 @@ class _Builder:
             return lambda place: load(plain, place)
         before = [max(0, -low) for low in lowest]
         sizes = [*outer, *(high + 1 + b for high, b in zip(highest, before, strict=True))]
-        if (
-            math.prod(sizes)
-            > PADDED_GROWTH * (math.prod(source.sizes) + math.prod(self.output.sizes)) + UNPADDED_ELEMENTS
-        ):
+        if not self.has_room_for(sizes):
             return lambda place: _zero_outside(source, place)
         padded = temporary("padded_input", computation_type(source.type), sizes)
         axes = grid(sizes)
         place = (*indices(axes[:2]), *(index(axis) - b for axis, b in zip(axes[2:], before, strict=True)))
         self.copied(padded, Compute(axes, (Store(padded, indices(axes), _zero_outside(source, place)),)))
         return lambda place: load(padded, (*place[:2], *(p + b for p, b in zip(place[2:], before, strict=True))))
+
+    def has_room_for(self, sizes: Sequence[int]) -> bool:
+        """Whether a copy of the input with these sizes is in proportion to input and output."""
+        room = PADDED_GROWTH * (math.prod(self.source.sizes) + math.prod(self.output.sizes)) + UNPADDED_ELEMENTS
+        return math.prod(sizes) <= room
 
     def filter_tap(self, tap: Expression, dimension: int) -> Expression:
         """The place of a tap in the filter, which the mode CONVOLUTION turns round."""
@@ -252,25 +264,55 @@ def _forward(builder: _Builder) -> None:
     desc, output, spatial = builder.desc, builder.output, range(builder.spatial)
     groups, filter_sizes = desc.group_count, desc.filter_tensor.sizes
     counted = [output.sizes[2 + i] - desc.output_padding[i] for i in spatial]
-    reaches = [(counted[i] - 1) * desc.strides[i] + (filter_sizes[2 + i] - 1) * desc.dilations[i] for i in spatial]
-    read = builder.reader(
-        [-padding for padding in desc.start_padding],
-        [reach - padding for reach, padding in zip(reaches, desc.start_padding, strict=True)],
-    )
+    read = _columns(builder, counted) or _sliding(builder, counted)
     weights = builder.widened(builder.filter)
     group_outputs, group_inputs = filter_sizes[0] // groups, filter_sizes[1]
     batch, group, channel, *place = axes = grid([output.sizes[0], groups, group_outputs, *counted], "ngoxyz")
     inner, *taps = folded = grid(filter_sizes[1:], "ctuv")
-    position = [
-        index(place[i]) * desc.strides[i] + index(taps[i]) * desc.dilations[i] - desc.start_padding[i] for i in spatial
-    ]
     output_channel = index(group) * group_outputs + index(channel)
     filter_place = (output_channel, index(inner), *(builder.filter_tap(index(taps[i]), i) for i in spatial))
-    left = read((index(batch), index(group) * group_inputs + index(inner), *position))
+    input_channel = index(group) * group_inputs + index(inner)
+    left = read((index(batch), input_channel), indices(place), indices(taps))
     total = sum_of_products(folded, left, load(weights, filter_place))
     target = (index(batch), output_channel, *indices(place))
     builder.statements.append(Compute(axes, (Store(output, target, builder.finished(total, output_channel)),)))
     builder.statements += _output_padding(output, counted)
+
+
+def _sliding(builder: _Builder, counted: Sequence[int]) -> _WindowElement:
+    """The input as FORWARD reads it: for an output place and the taps."""
+    desc, taps = builder.desc, builder.filter.sizes[2:]
+    ways = list(zip(desc.strides, desc.dilations, desc.start_padding, strict=True))
+    read = builder.reader(
+        [-padding for padding in desc.start_padding],
+        [(n - 1) * s + (k - 1) * d - p for n, k, (s, d, p) in zip(counted, taps, ways, strict=True)],
+    )
+    return lambda outer, place, tap: read((*outer, *_positions(desc, place, tap)))
+
+
+def _columns(builder: _Builder, counted: Sequence[int]) -> _WindowElement | None:
+    """The same for outputs of narrow rows: a copy of every window's elements, tap by tap, in which all spatial
+    dimensions are contiguous, so that the sums run over whole planes in long vectors."""
+    desc, source = builder.desc, builder.source
+    taps = builder.filter.sizes[2:]
+    narrow = 1 < counted[-1] < (WIDE_STRIDED_ROW if desc.strides[-1] > 1 else WIDE_ROW)
+    is_shared = builder.filter.sizes[0] // desc.group_count >= OUTPUTS_WORTH_COLUMNS
+    plain = max(*taps, *desc.strides) == 1 and not any(desc.start_padding) and tuple(counted) == source.sizes[2:]
+    sizes = [*source.sizes[:2], *taps, *counted]
+    if not narrow or not is_shared or plain or not builder.has_room_for(sizes):
+        return None
+    columns = temporary("columns", computation_type(source.type), sizes)
+    axes = indices(grid_axes := grid(sizes))
+    tap, place = axes[2 : 2 + len(taps)], axes[2 + len(taps) :]
+    element = _zero_outside(source, (*axes[:2], *_positions(desc, place, tap)))
+    builder.copied(columns, Compute(grid_axes, (Store(columns, axes, element),)))
+    return lambda outer, place, tap: load(columns, (*outer, *tap, *place))
+
+
+def _positions(desc: Convolution, place: _Place, tap: _Place) -> list[Expression]:
+    """Where in the input a tap of an output's window is."""
+    ways = zip(place, tap, desc.strides, desc.dilations, desc.start_padding, strict=True)
+    return [o * stride + t * dilation - padding for o, t, stride, dilation, padding in ways]
 
 
 def _output_padding(output: Tensor, counted: Sequence[int]) -> Iterator[Statement]:

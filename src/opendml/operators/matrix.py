@@ -193,14 +193,15 @@ class _Product:
 
     def _is_worth_rows(self) -> bool:
         """Whether copying the left matrix, so that its rows are contiguous and float32, costs less than it saves."""
-        if self.a.type is F16:
-            return self.columns >= FEW
-        return self.columns >= COLUMNS_OF_ROWS and self.a.strides[self.order_a[-1]] != 1 and self.inner > 1
+        inner_stride, row_stride = self.a.strides[self.order_a[-1]], self.a.strides[self.order_a[-2]]
+        if self.columns < FEW or 0 in (inner_stride, row_stride):
+            return False
+        return self.a.type is F16 or (self.columns >= COLUMNS_OF_ROWS and inner_stride != 1)
 
     def _is_worth_panels(self) -> bool:
         """Whether copying the right matrix costs less than it saves."""
         column_stride, row_stride = self.b.strides[self.order_b[-1]], self.b.strides[self.order_b[-2]]
-        if self.rows < FEW:
+        if self.rows < FEW or 0 in (column_stride, row_stride):
             return False
         if self.b.type is F16 or (column_stride != 1 and self.columns > 1):
             return True

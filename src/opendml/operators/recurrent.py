@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Final
 
 from opendml.activations import activate
 from opendml.data_types import FLOATS, UINT32_ONLY
@@ -45,6 +46,13 @@ from opendml.operators.activation import FUSABLE
 if TYPE_CHECKING:
     from opendml.rules import Rules
     from opendml.tensor import TensorDesc
+
+
+PROJECTED_GROWTH: Final = 16
+"""How many times the input's elements its projections to the hidden size may have to be computed all at once."""
+
+UNPROJECTED_ELEMENTS: Final = 1 << 16
+"""Elements that the projections may have in any case."""
 
 
 class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
@@ -125,8 +133,9 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
 class _Network:
     """The tensors of one network, and the statements that fill them.
 
-    ``projections`` {S, D, N, H} is the input's part at the input's own time; ``states`` {S + 1, D, N, H} begins with
-    the initial state and then has one entry a step, whichever way the steps run.
+    ``projections`` {S, D, N, H} is the input's part at the input's own time, where there is room for all of it.
+    ``states`` {S + 1, D, N, H} begins with the initial state and then has one entry a step, whichever way the steps
+    run; without an output of all states two entries take turns. A state stays as it is beyond its sequence's end.
     """
 
     def __init__(self, desc: Rnn) -> None:
@@ -142,41 +151,49 @@ class _Network:
         _, self.length, self.batch, _ = self.input.sizes
         _, self.directions, self.hidden, _ = self.recurrence.sizes
         type = computation_type(self.input.type)
-        self.projections = temporary("projections", type, self._sizes(self.length))
-        self.states = temporary("states", type, self._sizes(self.length + 1))
+        sizes = [self.directions, self.batch, self.hidden]
+        room = PROJECTED_GROWTH * math.prod(self.input.sizes) + UNPROJECTED_ELEMENTS
+        is_projected = self.length * math.prod(sizes) <= room
+        self.projections = temporary("projections", type, [self.length, *sizes]) if is_projected else None
+        self.states = temporary("states", type, [2 if self.sequence is None else self.length + 1, *sizes])
 
-    def _sizes(self, count: int) -> list[int]:
-        return [count, self.directions, self.batch, self.hidden]
+    def _state(self, step: Expression) -> Expression:
+        """Where the state after so many steps is."""
+        return step % 2 if self.sequence is None else step
 
     def definition(self) -> Definition:
         """Copies of the matrices with the hidden size last, the projections, the steps, and the outputs."""
         weights, copy_weights = packed_copy(self.weights, (0, 1, 3, 2))
         recurrence, copy_recurrence = packed_copy(self.recurrence, (0, 1, 3, 2))
-        statements: list[Statement] = [copy_weights, copy_recurrence, self._project(weights), self._begin()]
+        temporaries, statements = [weights, recurrence, self.states], [copy_weights, copy_recurrence, self._begin()]
+        if self.projections is not None:
+            axes = grid(self.projections.sizes, "tdbh")
+            value = self._projection(weights, *indices(axes))
+            temporaries.append(self.projections)
+            statements.append(Compute(axes, (Store(self.projections, indices(axes), value),)))
         steps = Axis("s", self.length)
-        statements.append(Repeat(steps, (self._step(steps, recurrence),)))
-        statements += [store for store in (self._store_sequence(), self._store_single()) if store is not None]
+        repeated = Repeat(steps, (self._step(index(steps), weights, recurrence),))
+        outputs = [store for store in (self._store_sequence(), self._store_single()) if store is not None]
         return Definition(
             (self.input, self.weights, self.recurrence, self.bias, self.initial, self.lengths),
             (self.sequence, self.single),
-            tuple(statements),
-            (weights, recurrence, self.projections, self.states),
+            (*statements, repeated, *outputs),
+            tuple(temporaries),
         )
 
-    def _project(self, weights: Tensor) -> Statement:
+    def _projection(
+        self, weights: Tensor, time: Expression, direction: Expression, item: Expression, unit: Expression
+    ) -> Expression:
         """The biases and the product of input and weights."""
-        axes = grid(self.projections.sizes, "tdbh")
-        time, direction, item, unit = indices(axes)
         (inner,) = grid([weights.sizes[2]], "i")
         start: Expression = constant(0, weights.type)
         if self.bias is not None:
             own, recurrent = (load(self.bias, (0, 0, direction, unit + n * self.hidden)) for n in (0, 1))
             start = widen(own) + widen(recurrent)
         left = widen(load(self.input, (0, time, item, index(inner))))
-        value = sum_of_products((inner,), left, load(weights, (0, direction, index(inner), unit)), initial=start)
-        return Compute(axes, (Store(self.projections, indices(axes), value),))
+        return sum_of_products((inner,), left, load(weights, (0, direction, index(inner), unit)), initial=start)
 
-    def _begin(self) -> Statement:
+    def _begin(self) -> Compute:
         """The state before the first step: 0 where none is given."""
         axes = grid(self.states.sizes[1:], "dbh")
         value: Expression = constant(0, self.states.type)
@@ -184,25 +201,31 @@ class _Network:
             value = widen(load(self.initial, (0, *indices(axes))))
         return Compute(axes, (Store(self.states, (constant(0, I64), *indices(axes)), value),))
 
-    def _step(self, steps: Axis, recurrence: Tensor) -> Statement:
+    def _step(self, step: Expression, weights: Tensor, recurrence: Tensor) -> Statement:
         """One state after the one before it, in all directions."""
         axes = grid([self.batch, self.hidden], "bh")
         item, unit = indices(axes)
-        step, stores = index(steps), []
-        for direction, activation in enumerate(self.desc.activation_descs):
+        stores = []
+        for number, activation in enumerate(self.desc.activation_descs):
+            direction = constant(number, I64)
             (inner,) = grid([self.hidden], "j")
-            time = step
-            if self.desc.is_backward(direction):
-                # Beyond the end of a shorter sequence any time will do: those states are never used.
-                time = self._length_of(item) - 1 - step
-                time = time if self.lengths is None else clamp_index(time, self.length)
-            before = load(self.states, (step, direction, item, index(inner)))
-            start = load(self.projections, (time, direction, item, unit))
+            place = (self._time(step, number, item), direction, item, unit)
+            start = self._projection(weights, *place) if self.projections is None else load(self.projections, place)
+            before = load(self.states, (self._state(step), direction, item, index(inner)))
             right = load(recurrence, (0, direction, index(inner), unit))
-            total = sum_of_products((inner,), before, right, initial=start)
-            target = (step + 1, constant(direction, I64), item, unit)
-            stores.append(Store(self.states, target, activate(activation, total)))
+            value = activate(activation, sum_of_products((inner,), before, right, initial=start))
+            if self.lengths is not None:
+                value = select(step < self._length_of(item), value, load(self.states, (self._state(step), *place[1:])))
+            stores.append(Store(self.states, (self._state(step + 1), *place[1:]), value))
         return Compute(axes, tuple(stores))
+
+    def _time(self, step: Expression, direction: int, item: Expression) -> Expression:
+        """The time of the input that a step reads."""
+        if not self.desc.is_backward(direction):
+            return step
+        time = self._length_of(item) - 1 - step
+        # Beyond the end of a shorter sequence any time will do.
+        return time if self.lengths is None else clamp_index(time, self.length)
 
     def _length_of(self, item: Expression) -> Expression:
         """The number of steps of an item of the batch, never more than there are."""
@@ -231,6 +254,6 @@ class _Network:
             return None
         axes = grid(self.single.sizes[1:], "dbh")
         direction, item, unit = indices(axes)
-        value = load(self.states, (self._length_of(item), direction, item, unit))
+        value = load(self.states, (self._state(constant(self.length, I64)), direction, item, unit))
         place = (constant(0, I64), direction, item, unit)
         return Compute(axes, (Store(self.single, place, cast(value, self.single.type)),))
