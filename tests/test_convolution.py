@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -267,3 +268,26 @@ def test_as_torch(direction: ConvolutionDirection, groups: int) -> None:
     )
     output = run_single(desc, x, w, bias.reshape(1, 4, 1, 1))
     np.testing.assert_allclose(output, reference, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("stride", [1, 64, 2**31])
+@pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
+def test_definitions_do_not_grow_with_sizes(direction: ConvolutionDirection, stride: int) -> None:
+    many, few = (2**31 // stride, 2**31) if direction == FORWARD else (2**31, 2**31 // stride)
+    desc = operators.Convolution(
+        input_tensor=TensorDesc("float16", [1, 1, few]),
+        filter_tensor=TensorDesc("float16", [1, 1, 2**30]),
+        output_tensor=TensorDesc("float16", [1, 1, many]),
+        mode=ConvolutionMode.CONVOLUTION,
+        direction=direction,
+        strides=[stride],
+        dilations=[1],
+        start_padding=[2**30],
+        end_padding=[2**30],
+        output_padding=[0],
+        group_count=1,
+    )
+    definition = desc.define()
+    assert len(definition.statements) <= 2 + convolution.MOST_PHASES
+    room = convolution.PADDED_GROWTH * (many + few) + convolution.UNPADDED_ELEMENTS
+    assert all(math.prod(tensor.sizes) <= room for tensor in definition.temporaries)

@@ -260,3 +260,20 @@ def test_average_of_a_window_wholly_in_the_padding(include: bool, expected: Sequ
     )
     output = run_single(desc, np.full((1, 1, 1, 1), 4, np.float32))
     np.testing.assert_array_equal(output.ravel(), np.array(expected, np.float32))
+
+
+def test_definitions_do_not_grow_with_sizes() -> None:
+    side = 2**15
+    desc = operators.MaxPooling2(
+        input_tensor=TensorDesc("float32", [1, 1, side, side]),
+        output_tensor=TensorDesc("float32", [1, 1, side + 1, side + 1]),
+        output_indices_tensor=TensorDesc("uint32", [1, 1, side + 1, side + 1]),
+        window_size=[side, side],
+        strides=[1, 1],
+        dilations=[2**16, 2**16],
+        start_padding=[2**31, 2**31],
+        end_padding=[2**16 * (side - 1) - 2**31 + 1, 2**16 * (side - 1) - 2**31 + 1],
+    )
+    definition = desc.define()
+    assert len(definition.statements) == 1
+    assert not definition.temporaries

@@ -242,6 +242,18 @@ class Builder:
         lanes, count = values[0].lanes, len(values)
         return self.shuffle(joined, None, [number * lanes + lane for lane in range(lanes) for number in range(count)])
 
+    def transposed(self, rows: Sequence[Value]) -> list[Value]:
+        """The columns of a square of vectors: blocks off the diagonal change places, ever smaller ones."""
+        values, half = list(rows), len(rows) // 2
+        lanes = range(len(rows))
+        while half:
+            for i in (i for i in lanes if not i & half):
+                a, b, n = values[i], values[i + half], len(rows)
+                values[i] = self.shuffle(a, b, [n + lane - half if lane & half else lane for lane in lanes])
+                values[i + half] = self.shuffle(a, b, [n + lane if lane & half else lane + half for lane in lanes])
+            half //= 2
+        return values
+
     def extract(self, value: Value, lane: int) -> Value:
         """One lane as a scalar."""
         if value.lanes == 1:

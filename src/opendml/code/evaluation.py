@@ -33,10 +33,7 @@ from opendml.expression.ir import (
 )
 from opendml.kernels.affine import Affine, Dependencies, Element, affine
 from opendml.kernels.rewriting import walk
-
-SHUFFLED_STRIDE: Final = 4
-"""Largest step between neighbouring lanes that is loaded as whole vectors and picked apart by shuffles."""
-
+from opendml.kernels.schedule import SHUFFLED_STRIDE
 
 class Position(NamedTuple):
     """Where an axis stands: the value ``name`` (or nothing) plus a constant."""
@@ -341,8 +338,28 @@ class Evaluator:
             loads.append(self.value(e, here))
         return self.builder.gathered(loads, point.lanes)
 
-    def store(self, tensor: Tensor, address: Affine, value: Value, point: Point) -> None:
-        """``value`` to an address; lanes along the vector axis."""
+    def transpose(self, expressions: Sequence[Expression], tile: Axis, points: Sequence[Point]) -> None:
+        """Load what lies along ``tile`` as vectors, and transpose it into the vectors of the points.
+
+        ``points`` are as many neighbouring points of the tile as there are lanes. The loads stay known to ``value``.
+        """
+        vector = points[0].vector
+        for e in {x: None for root in expressions for x in walk(root) if isinstance(x, Element)}:
+            address = e.address
+            if vector is None or address.coefficient(tile) != 1 or abs(address.coefficient(vector)) <= SHUFFLED_STRIDE:
+                continue
+            if any(self.varies(term, point) for term in address.opaque for point in points):
+                continue
+            base, constant = self._index_parts(address, points[0])
+            step = address.coefficient(vector)
+            rows = [self._load_run(e.tensor, base, constant + lane * step, len(points)) for lane in range(len(points))]
+            for point, column in zip(points, self.builder.transposed(rows), strict=True):
+                self._scopes[-1][self._key(e, point)] = column
+
+    def store(
+        self, tensor: Tensor, address: Affine, value: Value, point: Point, aligned: bool = False
+    ) -> None:
+        """``value`` to an address; lanes along the vector axis. ``aligned``: a whole register, written past the caches."""
         base, constant = self._index_parts(address, point)
         step = address.coefficient(point.vector) if point.vector is not None and point.lanes > 1 else 0
         size = tensor.type.bits // 8
@@ -356,7 +373,8 @@ class Evaluator:
             step, constant = 1, constant - point.lanes + 1
         if step == 1:
             pointer = self._pointer(tensor, base, constant)
-            self.builder.line(f"store {value.typed}, ptr {pointer}, align {size}")
+            how = f"align {self._register_bytes}, !nontemporal !0" if aligned else f"align {size}"
+            self.builder.line(f"store {value.typed}, ptr {pointer}, {how}")
             return
         for lane in range(point.lanes):
             pointer = self._pointer(tensor, base, constant + lane * step)
@@ -367,6 +385,14 @@ class Evaluator:
         base, constant = self._index_parts(address, point)
         pointer = self._pointer(tensor, base, constant)
         self.builder.line(f"store {value.typed}, ptr {pointer}, align {tensor.type.bits // 8}")
+
+    def misaligned_elements(self, tensor: Tensor, address: Affine, point: Point) -> str:
+        """How many elements there are from an address to the next register boundary in memory."""
+        base, constant = self._index_parts(address, point)
+        place = self.builder.assign(f"ptrtoint ptr {self._pointer(tensor, base, constant)} to i64")
+        beyond = self.builder.assign(f"sub i64 0, {place}")
+        gap = self.builder.assign(f"and i64 {beyond}, {self._register_bytes - 1}")
+        return self.builder.assign(f"udiv i64 {gap}, {tensor.type.bits // 8}")
 
     # Selection -------------------------------------------------------------------------------------------------------
 

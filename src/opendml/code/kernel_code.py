@@ -68,7 +68,7 @@ def kernel_code(
     evaluator = Evaluator(builder, pointers, machine.vector_bytes, unroll)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
     if isinstance(kernel, ComputeKernel):
-        _ComputeWriter(kernel, builder, evaluator).write(origin)
+        _ComputeWriter(kernel, builder, evaluator, machine.vector_bytes).write(origin)
         alias = kernel.in_place
     elif isinstance(kernel, ScanKernel):
         _write_scan(kernel, builder, evaluator, origin)
@@ -116,7 +116,8 @@ def _decoded(builder: Builder, item: str, sizes: Sequence[int]) -> list[str]:
 class _ComputeWriter:
     """The function of one Compute kernel."""
 
-    def __init__(self, kernel: ComputeKernel, builder: Builder, evaluator: Evaluator) -> None:
+    def __init__(self, kernel: ComputeKernel, builder: Builder, evaluator: Evaluator, register_bytes: int) -> None:
+        self._register_bytes = register_bytes
         self.kernel = kernel
         self.builder = builder
         self.evaluator = evaluator
@@ -148,6 +149,8 @@ class _ComputeWriter:
                 self._inner(kernel.inner, point)
 
         _write_items(builder, kernel.item_count, kernel.serial, item)
+        if kernel.streamed:
+            builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
 
     def _inner(self, axes: Sequence[Axis], point: Point) -> None:
         if not axes:
@@ -326,14 +329,31 @@ class _ComputeWriter:
             high = self._smaller(self.bounds[1], last)
         while lanes > last - first:
             lanes //= 2
+        whole = self.bounds is None and (last - first) % lanes == 0
+        register = self._register_bytes * 8 // stores[0].tensor.type.bits
+        if self.kernel.streamed and lanes >= register:
+            low, lanes, whole = self._run_streamed(stores, point, vector, low, high, lanes), register, False
         if self.kernel.in_place:
             self._run_in_place(stores, point, vector, low, high, lanes)
         elif lanes == 1:
             self._steps(stores, point, vector, low, high, 1, None)
         else:
             # The last vector is moved back so that it ends with the piece: some points are computed twice.
-            whole = self.bounds is None and (last - first) % lanes == 0
             self._steps(stores, point, vector, low, high, lanes, None if whole else last - lanes)
+
+    def _run_streamed(self, stores: Stores, point: Point, vector: Axis, low: str, high: str, lanes: int) -> str:
+        """Whole registers at register boundaries, written past the caches; returns where the rest begins."""
+        (store,) = stores
+        gap = self.evaluator.misaligned_elements(store.tensor, store.address, point.at(vector, low))
+        start = self.builder.assign(f"add nsw i64 {low}, {gap}")
+        short = self.builder.assign(f"icmp slt i64 {start}, {high}")
+        start = self.builder.assign(f"select i1 {short}, i64 {start}, i64 {high}")
+        self._steps(stores, point, vector, low, start, 1, None)
+        span = self.builder.assign(f"sub nsw i64 {high}, {start}")
+        rest = self.builder.assign(f"srem i64 {span}, {lanes}")
+        end = self.builder.assign(f"sub nsw i64 {high}, {rest}")
+        self._steps(stores, point, vector, start, end, lanes, None, aligned=True)
+        return end
 
     def _run_in_place(self, stores: Stores, point: Point, vector: Axis, low: str, high: str, lanes: int) -> None:
         """As ``_run``, but every point is computed exactly once."""
@@ -361,23 +381,31 @@ class _ComputeWriter:
         return self.builder.assign(f"select i1 {less}, i64 {name}, i64 {bound}")
 
     def _steps(
-        self, stores: Stores, point: Point, vector: Axis, low: str, high: str, lanes: int, limit: int | None
+        self,
+        stores: Stores,
+        point: Point,
+        vector: Axis,
+        low: str,
+        high: str,
+        lanes: int,
+        limit: int | None,
+        aligned: bool = False,
     ) -> None:
         def body(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
                 start = position if limit is None else self._smaller(position, limit)
                 here = replace(point.at(vector, start), vector=vector if lanes > 1 else None, lanes=lanes)
-                self._tiles(stores, here)
+                self._tiles(stores, here, aligned)
             return []
 
         self.builder.loop(low, high, lanes, [], body)
 
     # Tiles and points ------------------------------------------------------------------------------------------------
 
-    def _tiles(self, stores: Stores, point: Point) -> None:
+    def _tiles(self, stores: Stores, point: Point, aligned: bool = False) -> None:
         tile = self.kernel.tile
         if tile is None:
-            self._points(stores, [point])
+            self._points(stores, [point], aligned)
             return
         assert self.tile_bounds is not None
         size = self.kernel.tile_size
@@ -390,7 +418,9 @@ class _ComputeWriter:
 
         self.builder.loop(*self.tile_bounds, size, [], body)
 
-    def _points(self, stores: Stores, points: list[Point]) -> None:
+    def _points(self, stores: Stores, points: list[Point], aligned: bool = False) -> None:
+        if self.kernel.transposed and points[0].lanes == len(points) and self.kernel.tile is not None:
+            self.evaluator.transpose([s.value for s in stores], self.kernel.tile, points)
         self.evaluator.prepare([s.value for s in stores], points)
         values = [[self.evaluator.value(s.value, p) for s in stores] for p in points]
         if self.kernel.interleaved and points[0].lanes > 1:
@@ -400,7 +430,7 @@ class _ComputeWriter:
             return
         for point, row in zip(points, values, strict=True):
             for store, value in zip(stores, row, strict=True):
-                self.evaluator.store(store.tensor, store.address, value, point)
+                self.evaluator.store(store.tensor, store.address, value, point, aligned)
 
 
 def _worst(form: Affine, fold_axes: frozenset[Axis]) -> Affine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -49,23 +49,34 @@ def program_code(definition: Definition, machine: Machine, support: str, *, in_p
     return ProgramCode(writer.text(support), slots, writer.parallel, tuple(writer.kernels))
 
 
+_Region = tuple[Interval | None, ...]
+
+
 @dataclass(slots=True)
 class _Accesses:
-    """What has been read and written since the last barrier, writes with the region they cover."""
+    """What has been read and written since the last barrier, writes with the regions they cover."""
 
     reads: set[Tensor] = field(default_factory=set)
-    writes: list[tuple[Tensor, tuple[Interval | None, ...]]] = field(default_factory=list)
+    writes: dict[Tensor, list[_Region]] = field(default_factory=dict)
 
     def conflict(self, later: _Accesses) -> bool:
         """Whether ``later`` must wait for these."""
-        written = {tensor for tensor, _ in self.writes}
-        if written & later.reads or self.reads & {tensor for tensor, _ in later.writes}:
+        if not self.writes.keys().isdisjoint(later.reads) or not self.reads.isdisjoint(later.writes):
             return True
-        return any(a is b and _meet(x, y) for a, x in self.writes for b, y in later.writes)
+        earlier = ((self.writes.get(tensor, ()), regions) for tensor, regions in later.writes.items())
+        return any(_meet(a, b) for before, regions in earlier for b in regions for a in before)
 
     def add(self, later: _Accesses) -> None:
         self.reads |= later.reads
-        self.writes += later.writes
+        for tensor, regions in later.writes.items():
+            self.writes.setdefault(tensor, []).extend(regions)
+
+
+def _accesses(reads: Iterable[Tensor], stores: Iterable[Store]) -> _Accesses:
+    result = _Accesses(set(reads))
+    for store in stores:
+        result.writes.setdefault(store.tensor, []).append(_region(store))
+    return result
 
 
 def _meet(a: Sequence[Interval | None], b: Sequence[Interval | None]) -> bool:
@@ -78,7 +89,7 @@ class _ProgramWriter:
     def __init__(self, slots: tuple[Tensor, ...], machine: Machine, in_place: bool) -> None:
         self.kernels: list[Kernel] = []
         self.parallel = False
-        self._slots = slots
+        self._numbers = {tensor: number for number, tensor in enumerate(slots)}
         self._machine = machine
         self._in_place = in_place
         self._builder = Builder()
@@ -113,14 +124,13 @@ class _ProgramWriter:
     def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
         kernel = self._schedule(statement)
         stores = statement.stores if not isinstance(statement, Scatter) else (statement.store,)
-        writes = [(store.tensor, _region(store)) for store in stores]
-        accesses = _Accesses(set(kernel.reads), writes)
+        accesses = _accesses(kernel.reads, stores)
         if self._pending.conflict(accesses):
             self._barrier()
         self._pending.add(accesses)
         self.parallel |= not (isinstance(kernel, ScatterKernel) or kernel.serial)
         name = f"kernel{len(self.kernels)}"
-        used = [t for t in self._slots if t in kernel.reads or any(t is w for w, _ in writes)]
+        used = sorted(kernel.reads | accesses.writes.keys(), key=self._numbers.__getitem__)
         code = kernel_code(kernel, name, used, [axis for axis, _ in repeats], self._machine)
         self.kernels.append(kernel)
         self._functions.append(code.text)
@@ -146,10 +156,10 @@ class _ProgramWriter:
         entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
         parts = [*sorted(self._declarations), *self._functions, entry, attributes]
         needs_support = any("@barrier_wait" in entry or "half" in part for part in parts)
-        return "\n\n".join([support, *parts] if needs_support else parts) + "\n"
+        return "\n\n".join([support, *parts] if needs_support else parts) + "\n\n!0 = !{i32 1}\n"
 
 
-def _region(store: Store) -> tuple[Interval | None, ...]:
+def _region(store: Store) -> _Region:
     """The least and greatest coordinate that a store writes to in every dimension."""
 
     def reach(coordinate: Expression) -> Interval | None:

@@ -37,6 +37,15 @@ ITEMS: Final = 64
 INTERLEAVED: Final = (2, 3, 4, 8)
 """Sizes of a last axis that is interleaved in registers."""
 
+TRANSPOSED: Final = 16
+"""Rows and columns of the squares that are transposed in registers."""
+
+SHUFFLED_STRIDE: Final = 4
+"""Largest step between neighbouring lanes that is loaded as whole vectors and picked apart by shuffles."""
+
+STREAMED_BYTES: Final = 48 << 20
+"""Size of an output from which on it is written past the caches: few machines keep so much for one core."""
+
 UNROLL_STEPS: Final = 64
 """Steps of a fold that are written out one after the other at most."""
 
@@ -68,7 +77,10 @@ class ComputeKernel:
     ``shared`` axes, slowest first, are cut into work items and shared out among threads, ``inner`` ones are loops
     within an item; ``vector`` is the axis whose neighbouring points are computed together, up to ``lanes`` of them;
     ``tile`` is an axis of which ``tile_size`` points are computed together as well, so that what they load is shared.
-    ``interleaved`` says that points of the tile lie next to each other in the output: their vectors are stored as one.
+    ``interleaved`` says that points of the tile lie next to each other in the output: their vectors are stored as one;
+    ``transposed`` that they lie next to each other in an input whose rows run along the vector axis: squares of points
+    are loaded along the tile and transposed in registers. ``streamed`` says that the output is too large to stay in a
+    cache, and is better written past it.
     ``vector_block`` cuts the vector axis into work items.
     """
 
@@ -81,6 +93,8 @@ class ComputeKernel:
     tile_size: int = 1
     tile_block: int = 1
     interleaved: bool = False
+    transposed: bool = False
+    streamed: bool = False
     vector_block: int | None = None
     serial: bool = False
     in_place: bool = False
@@ -134,9 +148,12 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
     axes, stores = _coalesce(axes, stores)
     vector = axes.pop() if axes else None
-    kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads_of(stores))
-    kernel = _with_tile(_with_interleaving(kernel), machine)
-    kernel = replace(kernel, lanes=_lanes(kernel, machine), serial=_work(kernel) < SERIAL_WORK)
+    reads = reads_of(stores)
+    in_place = in_place and any(_same_layout(read, store.tensor) for read in reads for store in stores)
+    kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads)
+    kernel = _with_tile(_with_transposition(_with_interleaving(kernel)), machine)
+    lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, machine)
+    kernel = replace(kernel, lanes=lanes, serial=_work(kernel) < SERIAL_WORK, streamed=_is_streamed(kernel))
     return _with_items(kernel)
 
 
@@ -180,6 +197,12 @@ def reads_of(stores: Sequence[ElementStore]) -> frozenset[Tensor]:
     """The tensors that the values of stores, or their addresses, load from."""
     expressions = [s.value for s in stores] + [term for s in stores for term in s.address.opaque]
     return frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
+
+
+def _same_layout(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors may be bound to the same memory: only where every element is the same element of both."""
+    layouts = [[(n, s) for n, s in zip(t.sizes, t.strides, strict=True) if n > 1] for t in (a, b)]
+    return a.type is b.type and layouts[0] == layouts[1]
 
 
 # Coalescing ----------------------------------------------------------------------------------------------------------
@@ -329,10 +352,35 @@ def _with_interleaving(kernel: ComputeKernel) -> ComputeKernel:
     )
 
 
+def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
+    """Tile the axis along which an input is contiguous, where the vector axis walks over its rows."""
+    vector = kernel.vector
+    if vector is None or kernel.tile is not None or _all_folds(kernel):
+        return kernel
+    addresses = [e.address for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
+    across = [a for a in addresses if abs(a.coefficient(vector)) > SHUFFLED_STRIDE]
+    for axis in kernel.shared:
+        size = _power_below(min(axis.size, vector.size, TRANSPOSED))
+        if kernel.in_place and axis.size % size:
+            continue  # the last tile would be moved back, and some points computed twice
+        if across and size >= 4 and all(a.coefficient(axis) == 1 for a in across):
+            shared = tuple(a for a in kernel.shared if a is not axis)
+            block = size * max(1, TILE_BLOCK // size)
+            return replace(kernel, shared=shared, tile=axis, tile_size=size, tile_block=block, transposed=True)
+    return kernel
+
+
+def _is_streamed(kernel: ComputeKernel) -> bool:
+    (store, *others) = kernel.stores
+    size = math.prod(store.tensor.sizes) * store.tensor.type.bits // 8
+    plain = not others and kernel.tile is None and not _all_folds(kernel)
+    return plain and kernel.vector is not None and store.address.coefficient(kernel.vector) == 1 and size >= STREAMED_BYTES
+
+
 def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
     """Tile an outer axis along which one factor of a sum of products stays the same."""
     contractions = [fold for fold in _folds(kernel) if fold.contract]
-    if len(contractions) != 1 or kernel.vector is None or len(_folds(kernel)) != 1:
+    if kernel.tile is not None or len(contractions) != 1 or kernel.vector is None or len(_folds(kernel)) != 1:
         return _with_shared_runs(kernel)
     product = contractions[0].elements[0]
     assert isinstance(product, Binary)

@@ -180,7 +180,7 @@ UNPADDED_ELEMENTS: Final = 1 << 16
 WIDE_ROW: Final = 16
 """Elements of an output row from which on its own vectors are long enough."""
 
-WIDE_STRIDED_ROW: Final = 48
+WIDE_STRIDED_ROW: Final = 24
 """The same where neighbouring outputs do not read neighbouring inputs."""
 
 OUTPUTS_WORTH_COLUMNS: Final = 64
