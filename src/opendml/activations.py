@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from opendml.definition import computation_type, converted, every_element, widen
+from opendml.definition import computation_type, converted, widen
 from opendml.enums import OperatorType
 from opendml.expression import mathematics
 from opendml.expression.folds import lowest, maximum
-from opendml.expression.ir import Expression, Tensor, cast, load, select, unary
-from opendml.expression.reductions import Reduction, one_value, sum_start
+from opendml.expression.ir import Expression, select, unary
+from opendml.expression.reductions import one_value
+from opendml.groups import Groups, Place
 
 
 class ActivationDesc(Protocol):
@@ -44,29 +45,26 @@ def clip(x: Expression, low: Expression | float, high: Expression | float) -> Ex
     return select(below < low, low, below)
 
 
-def softmax(work: Reduction, output: Tensor) -> None:
-    """Adds to ``work`` the statements that store ``exp(x) / sum of exp(x)`` in ``output``.
+def softmax(groups: Groups) -> None:
+    """Adds the statements that store ``exp(x) / sum of exp(x)`` of every group.
 
-    The maximum of the reduced elements is subtracted first, which changes nothing but the range, unless it is infinite:
-    then the formula is taken as it stands (infinities give NaN, the numbers beside them 0).
+    The maximum of the group is subtracted first, which changes nothing but the range, unless it is infinite: then the
+    formula is taken as it stands (infinities give NaN, the numbers beside them 0).
     """
-    type = computation_type(output.type)
-    largest, total = work.intermediate("maximum", type), work.intermediate("total", type)
+    exponential = _exponential(groups)
+    total = groups.total("total", computation_type(groups.output.type), exponential)
+    groups.store(lambda x, place: exponential(x, place) / total(place))
 
-    def exponential(value: Expression, place: tuple[Expression, ...]) -> Expression:
-        shift = load(largest, place)
-        return mathematics.exp(widen(value) - select(unary("abs", shift) < float("inf"), shift, 0))
 
-    work.reduce(one_value(maximum, lowest(type), lambda value, point: widen(value)), largest)
-    enter = one_value(lambda a, b: a + b, sum_start(type), lambda value, point: exponential(value, point.output))
-    work.reduce(enter, total)
+def _exponential(groups: Groups) -> Callable[[Expression, Place], Expression]:
+    type = computation_type(groups.output.type)
+    largest = groups.reduced("maximum", one_value(maximum, lowest(type), lambda value, point: widen(value)))
 
-    def share(coordinates: tuple[Expression, ...]) -> Expression:
-        place = work.result_place(coordinates)
-        value = exponential(load(work.source, work.place(coordinates)), place)
-        return cast(value / load(total, place), output.type)
+    def exponential(x: Expression, place: Place) -> Expression:
+        shift = largest(place)
+        return mathematics.exp(x - select(unary("abs", shift) < float("inf"), shift, 0))
 
-    work.statements.append(every_element(output, share))
+    return exponential
 
 
 def _linear(x: Expression, alpha: float, beta: float) -> Expression:

@@ -542,6 +542,11 @@ def uint(*, default: Any = REQUIRED, after: str = "") -> Any:
     return _uint_field(default=default, after=after)
 
 
+def int_value(*, default: Any = REQUIRED, after: str = "") -> Any:
+    """An INT: -2^31 to 2^31 - 1."""
+    return _int_field(default=default, after=after)
+
+
 def uint_array(*, count: str, after: str = "") -> Any:
     """An array of UINT, its length in the field ``count``."""
     return ArrayField(_uint_field(), count, after=after)
@@ -549,7 +554,11 @@ def uint_array(*, count: str, after: str = "") -> Any:
 
 def int_array(*, count: str, after: str = "") -> Any:
     """An array of INT, its length in the field ``count``."""
-    return ArrayField(IntegerField("INT", -(2**31), 2**31 - 1), count, after=after)
+    return ArrayField(_int_field(), count, after=after)
+
+
+def _int_field(**options: Any) -> Field:
+    return IntegerField("INT", -(2**31), 2**31 - 1, **options)
 
 
 def _uint_field(**options: Any) -> Field:

@@ -191,6 +191,14 @@ class Rules:
         for place, tensor in self.tensors(name):
             self.tensor_sizes_are(place, tensor, sizes, reason)
 
+    def same_sizes_but_for_axis(self, name: str, like: str, size: int | None = None) -> None:
+        """A tensor has the sizes of another one, but for the field ``axis``: there any, or the one given."""
+        if self.ready(name, like, "axis"):
+            axis, sizes = self.integer("axis"), self.tensor(like).sizes
+            along = self.tensor(name).sizes[axis] if size is None else size
+            expected = (*sizes[:axis], along, *sizes[axis + 1 :])
+            self.sizes_are(name, expected, f"equal to {self.location(like)}.Sizes but for Axis")
+
     def tensor_sizes_are(self, place: str, tensor: TensorDesc, sizes: Sequence[int], reason: str) -> None:
         """As ``sizes_are`` for one tensor, of an array for instance."""
         if not self.require(tensor.rank == len(sizes), place, f"must have {len(sizes)} dimensions", tensor.rank):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from opendml.expression.ir import BOOL, F16, F32, F64, I32, I64, Const, ElementType, constant
+from opendml.expression.ir import BOOL, F16, F32, F64, I32, I64, U8, U16, U32, U64, Const, ElementType, constant
 
 LLVM_TYPES: Final = {
     "f16": "half",
@@ -48,6 +48,7 @@ _BINARY: Final[dict[str, tuple[str, str, str]]] = {
     "gt": ("fcmp ogt", "icmp sgt", "icmp ugt"),
     "ge": ("fcmp oge", "icmp sge", "icmp uge"),
 }
+UNSIGNED: Final = {"i8": U8, "i16": U16, "i32": U32, "i64": U64, "u8": U8, "u16": U16, "u32": U32, "u64": U64}
 _KIND_COLUMN: Final = {"float": 0, "int": 1, "uint": 2, "bool": 2}
 _COMPARISON: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round_even": "roundeven", "sqrt": "sqrt"}
@@ -288,13 +289,41 @@ class Builder:
 
     def binary(self, operation: str, a: Value, b: Value) -> Value:
         """One of the grammar's binary operations."""
+        if operation in ("div", "rem", "shl", "shr") and a.type.is_integer and not _is_harmless(operation, b):
+            return self._guarded(operation, *self.aligned(a, b))
         a, b = self.aligned(a, b)
         if operation in ("min", "max"):
             first = self.binary("lt" if operation == "min" else "gt", a, b)
             return self.select(first, a, b)
+        return self._instruction(operation, a, b)
+
+    def _instruction(self, operation: str, a: Value, b: Value) -> Value:
         instruction = _BINARY[operation][_KIND_COLUMN[a.type.kind]]
         text = self.assign(f"{instruction} {a.typed}, {b.text}")
         return Value(text, BOOL if operation in _COMPARISON else a.type, a.lanes)
+
+    def _guarded(self, operation: str, a: Value, b: Value) -> Value:
+        """Divisions and shifts whose right operand may be one for which the instruction traps or gives anything."""
+
+        def every_lane(number: int, type: ElementType = a.type) -> Value:
+            return self.spread(Value(str(number), type), a.lanes)
+
+        zero, width = every_lane(0), a.type.bits
+        if operation in ("shl", "shr"):
+            unsigned = UNSIGNED[a.type.name]
+            is_short = self.binary("lt", replace(b, type=unsigned), every_lane(width, unsigned))
+            if operation == "shr" and a.type.kind == "int":
+                return self._instruction(operation, a, self.select(is_short, b, every_lane(width - 1)))
+            return self.select(is_short, self._instruction(operation, a, self.select(is_short, b, zero)), zero)
+        is_zero = self.binary("eq", b, zero)
+        replaced = is_zero
+        if a.type.kind == "int":
+            # The only quotient that does not fit wraps: it is the dividend itself.
+            lowest = self.binary("eq", a, every_lane(-(1 << (width - 1))))
+            overflow = self.binary("and", lowest, self.binary("eq", b, every_lane(-1)))
+            replaced = self.binary("or", is_zero, overflow)
+        result = self._instruction(operation, a, self.select(replaced, every_lane(1), b))
+        return self.select(is_zero, zero if operation == "div" else a, result)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """Lane by lane ``a`` where the condition holds, else ``b``; both are computed already."""
@@ -392,6 +421,15 @@ class Builder:
             # What float32 rounds is beyond the range of float16 anyway.
             return self.cast(self._integer_to_float(a, F32), F16)
         return self._convert("sitofp" if a.type.kind == "int" else "uitofp", a, type)
+
+
+def _is_harmless(operation: str, b: Value) -> bool:
+    """Whether the right operand is a constant for which division or shift needs no care."""
+    try:
+        number = int(b.text)
+    except ValueError:
+        return False
+    return number > 0 if operation in ("div", "rem") else 0 <= number < b.type.bits
 
 
 def suffix(value: Value) -> str:

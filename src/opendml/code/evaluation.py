@@ -33,7 +33,7 @@ from opendml.expression.ir import (
 )
 from opendml.kernels.affine import Affine, Dependencies, Element, affine
 from opendml.kernels.rewriting import walk
-from opendml.kernels.schedule import SHUFFLED_STRIDE
+from opendml.kernels.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS
 
 class Position(NamedTuple):
     """Where an axis stands: the value ``name`` (or nothing) plus a constant."""
@@ -469,7 +469,9 @@ class Evaluator:
         self.prepare([part for part in inner if not axes & self.dependencies.of(part)], points)
 
     def _unrolled_axes(self, fold: Fold, copies: int) -> set[Axis]:
-        budget, result = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps, set()
+        steps = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps
+        operations = sum(1 for e in (*fold.elements, *fold.combine.result) for _ in walk(e))
+        budget, result = min(steps, UNROLLED_OPERATIONS // operations), set()
         for axis in reversed(fold.axes):
             if axis.size > budget:
                 break

@@ -133,15 +133,17 @@ def extreme_with_position(
     return Part(reduction, 0), Part(reduction, 1)
 
 
-def extreme_combine(comparison: str, type: ElementType, position_type: ElementType) -> Combine:
-    """The combination of ``extreme_with_position``: of a value and a position."""
+def extreme_combine(comparison: str, type: ElementType, position_type: ElementType, last: bool = False) -> Combine:
+    """The combination of ``extreme_with_position``: of a value and a position. ``last``: the last of equals instead."""
     a, i = Variable("a", type), Variable("i", position_type)
     b, j = Variable("b", type), Variable("j", position_type)
-    later = _replaces(comparison, a, b)
+    better = _replaces(comparison, a, b)
+    # Read backwards, the last of equals comes first: it is kept unless the one behind it is better.
+    later = ~_replaces(comparison, b, a) if last else better
     result = (select(later, b, a), select(later, j, i))
     same = a.equals(b)
     if type.is_float:
         same = same | (a.differs(a) & b.differs(b))
-    earlier = later | (same & (j < i))
-    merge = (select(earlier, b, a), select(earlier, j, i))
+    preferred = better | (same & ((j > i) if last else (j < i)))
+    merge = (select(preferred, b, a), select(preferred, j, i))
     return Combine((a, i), (b, j), result, merge)

@@ -243,7 +243,7 @@ def _truncated_division(a: Array, b: Array) -> Array:
     quotient = a // divisor
     if a.dtype.kind == "i":
         quotient = quotient + ((a % divisor != 0) & ((a < 0) != (divisor < 0)))
-    return np.asarray(quotient, a.dtype)
+    return np.where(b == 0, np.zeros_like(a), quotient).astype(a.dtype)
 
 
 def _truncated_remainder(a: Array, b: Array) -> Array:

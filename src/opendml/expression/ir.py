@@ -20,6 +20,7 @@ there is no ``max`` of floats: the definitions say with ``Select`` what happens 
 from __future__ import annotations
 
 import itertools
+import operator
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -318,7 +319,11 @@ class Unary(Expression):
 
 
 class Binary(Expression):
-    """One of ``ARITHMETIC`` or ``COMPARISONS`` applied to two operands of one type."""
+    """One of ``ARITHMETIC`` or ``COMPARISONS`` applied to two operands of one type.
+
+    Division of integers truncates; by 0 it gives the quotient 0 and the remainder ``left``; the lowest integer by -1
+    wraps. Shifts count in unsigned numbers; by the width or more they leave 0, or the sign where that is shifted in.
+    """
 
     __slots__ = ("left", "operation", "right")
 
@@ -691,9 +696,9 @@ def _fold_integers(operation: str, left: Const, right: Const) -> Const | None:
     if operation in ("div", "rem", "shl", "shr"):
         if type.kind == "bool" or b <= 0 or a < 0 or (operation in ("shl", "shr") and b >= type.bits):
             return None
-        a, b = int(a), int(b)
-        results = {"div": a // b, "rem": a % b, "shl": a << b, "shr": a >> b}
-        return constant(results[operation], type)
+        # Only the one that is asked for: a shift by what may be a divisor takes as much memory.
+        results = {"div": operator.floordiv, "rem": operator.mod, "shl": operator.lshift, "shr": operator.rshift}
+        return constant(results[operation](int(a), int(b)), type)
     if operation in COMPARISONS:
         order = {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}
         return constant(order[operation], BOOL)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from opendml.expression.folds import extreme_combine, highest, lanes_for, lowest, simple_combine
@@ -84,13 +84,16 @@ def sum_start(type: ElementType) -> Expression:
     return constant(-0.0 if type.is_float else 0, type)
 
 
-def extreme_and_position(comparison: str, type: ElementType, enter: Callable[[Expression], Expression]) -> Reducer:
-    """The reducer to the first NaN or else the first largest (``"gt"``) or smallest (``"lt"``) value, and its position.
+def extreme_and_position(
+    comparison: str, type: ElementType, enter: Callable[[Expression], Expression], last: bool = False
+) -> Reducer:
+    """The reducer to the first NaN or else the first largest (``"gt"``) or smallest (``"lt"``) value, and its position;
+    with ``last`` to the last ones.
 
     It begins with position 0, which is right: only a tensor without anything better than the initial value keeps it.
     """
     start = lowest(type) if comparison == "gt" else highest(type)
-    combine = extreme_combine(comparison, type, U32)
+    combine = extreme_combine(comparison, type, U32, last)
     return Reducer((start, constant(0, U32)), combine, lambda value, point: (enter(value), point.position))
 
 
@@ -143,8 +146,14 @@ class Reduction:
         coordinates = tuple(index(along) if d == self.pieces.dimension else _index(a) for d, a in enumerate(axes))
         elements = tuple(load(partial, coordinates) for partial in partial_results)
         lanes = lanes_for(along) if self._is_contiguous(self.pieces.dimension) else 1
-        values = _parts(Fold((along,), reducer.initial, elements, reducer.combine, None, lanes))
+        values = _parts(Fold((along,), reducer.initial, elements, self._joining(reducer.combine), None, lanes))
         self._store(axes, output, finish, values)
+
+    def values_along(self, axes: Sequence[Axis], reducer: Reducer) -> tuple[Expression, ...]:
+        """The reduced values as expressions, for the point of ``axes``, one a dimension of the tensor. Not in pieces."""
+        kept = [None if d.is_reduced else axes[d.originals[0]] for d in self.dimensions]
+        _, folded = self._axes()
+        return self._fold_source(reducer, kept, folded, list(map(_optional_index, kept, folded)), None)
 
     def place(self, coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
         """Where ``source`` has the element of the given coordinates."""
@@ -156,6 +165,10 @@ class Reduction:
                 place = place + coordinates[d] * stride
             result.append(place)
         return tuple(result)
+
+    def position(self, coordinates: Sequence[Expression]) -> Expression:
+        """The row-major position (``U32``) of an element among those that are reduced together."""
+        return self._position(self.place(coordinates))
 
     def result_sizes(self) -> list[int]:
         """The sizes of an output: 1 where reduced."""
@@ -194,6 +207,12 @@ class Reduction:
         place = tuple(map(_index, axes))
         self._compute(axes, [Store(t, place, value) for t, value in zip(partial_results, values, strict=True)])
         return partial_results
+
+    def _joining(self, combine: Combine) -> Combine:
+        """The combination for partial results: pieces of an inner dimension interleave in the order of elements."""
+        first = next(n for n, dimension in enumerate(self.dimensions) if dimension.is_reduced)
+        is_ordered = self.pieces is not None and self.pieces.dimension == first
+        return combine if combine.merge is None or is_ordered else replace(combine, result=combine.merge)
 
     def _fold_source(
         self,

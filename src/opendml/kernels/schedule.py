@@ -49,6 +49,9 @@ STREAMED_BYTES: Final = 48 << 20
 UNROLL_STEPS: Final = 64
 """Steps of a fold that are written out one after the other at most."""
 
+UNROLLED_OPERATIONS: Final = 1024
+"""Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
+
 TILE_BLOCK: Final = 96
 """Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
 

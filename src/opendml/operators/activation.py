@@ -20,6 +20,7 @@ from opendml.descriptors import (
 from opendml.enums import FeatureLevel, OperatorType
 from opendml.expression.ir import Definition, cast, load
 from opendml.expression.reductions import reduction
+from opendml.groups import Groups
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
@@ -234,6 +235,6 @@ class ActivationThresholdedRelu(Activation, type=OperatorType.ACTIVATION_THRESHO
 
 def _softmax(desc: Activation, axes: tuple[int, ...]) -> Definition:
     output = tensor("OutputTensor", desc.output_tensor, "output")
-    work = reduction(tensor("InputTensor", desc.input_tensor, "input"), axes)
-    softmax(work, output)
-    return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))
+    groups = Groups(reduction(tensor("InputTensor", desc.input_tensor, "input"), axes), output)
+    softmax(groups)
+    return groups.definition()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from opendml.activations import activate, clip
 from opendml.data_types import (
@@ -15,7 +15,7 @@ from opendml.data_types import (
     FLOATS_AND_32_TO_64_BIT,
     UP_TO_32_BIT,
 )
-from opendml.definition import ELEMENT_TYPE_OF, converted, every_element, scalar, tensor, widen
+from opendml.definition import ELEMENT_TYPE_OF, converted, every_element, optional_tensor, scalar, tensor, widen
 from opendml.descriptors import (
     Operator,
     at,
@@ -29,7 +29,7 @@ from opendml.descriptors import (
     tensor_output,
 )
 from opendml.enums import OperatorType, TensorDataType
-from opendml.expression.ir import F16, F32, F64, Definition, ElementType, Expression, cast, load
+from opendml.expression.ir import F16, F32, F64, Definition, ElementType, Expression, Tensor, cast, load
 from opendml.expression.mathematics import narrow_to_f16
 from opendml.operators.activation import FUSABLE
 
@@ -42,16 +42,62 @@ Function = Callable[[Expression], Expression]
 
 
 class ElementWise(Operator):
-    """What the element-wise operators share: every tensor has the same data type and sizes."""
+    """What the element-wise operators share: every tensor has the same sizes.
+
+    ``alike`` are the groups of tensors that have the same data type; where there are none, all tensors have.
+    """
 
     in_place = True
+    alike: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     def check(self, rules: Rules) -> None:
         """All tensors alike; broadcasting is expressed with strides of 0."""
-        tensors = [name for name, field in self.fields.items() if hasattr(field, "direction")]
-        rules.same_data_type(*tensors)
+        tensors = tuple(name for name, field in self.fields.items() if hasattr(field, "direction"))
+        for group in self.alike or (tensors,):
+            rules.same_data_type(*group)
         rules.same_rank(*tensors)
         rules.same_sizes(*tensors)
+
+
+class UnaryElementWise(ElementWise):
+    """A function of one tensor: ``element`` says which, of an element in its computation type."""
+
+    input_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+
+    def element(self, x: Expression) -> Expression:
+        """The function of one element."""
+        raise TypeError(type(self).__name__)
+
+    def define(self) -> Definition:
+        """The function of every element, rounded once."""
+        return each_element(self, lambda x: self.element(widen(x)))
+
+
+class ScaledElementWise(UnaryElementWise):
+    """A function of one tensor whose elements may be scaled and biased before."""
+
+    scale_bias: ScaleBias | None = scale_bias(default=None)
+
+    def define(self) -> Definition:
+        """The function of ``x * Scale + Bias``, which is not rounded to float16 before."""
+        return each_element(self, lambda x: self.element(scaled(widen(x), self.scale_bias)))
+
+
+class BinaryElementWise(ElementWise):
+    """A function of two tensors: ``element`` says which, of two elements in their computation type."""
+
+    a_tensor: TensorDesc = tensor_input()
+    b_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """The function of two elements."""
+        raise TypeError(type(self).__name__)
+
+    def define(self) -> Definition:
+        """The function of every pair of elements, rounded once."""
+        return each_element(self, lambda a, b: self.element(widen(a), widen(b)))
 
 
 class ElementWiseIdentity(ElementWise, type=OperatorType.ELEMENT_WISE_IDENTITY, since="1_0"):
@@ -189,6 +235,28 @@ def scaled(x: Expression, factors: ScaleBias | None) -> Expression:
     if x.type.is_integer:
         return cast(cast(x, F64) * factors.scale + factors.bias, x.type)
     return x * factors.scale + factors.bias
+
+
+def each_element(desc: Operator, function: Callable[..., Expression]) -> Definition:
+    """The definition of an operator with one output: ``output[i] = function(first input[i], second input[i] ...)``.
+
+    The function gets elements as they are stored, None for an input that is not given; what it gives is converted to
+    the output's type. An input of one element is the same for all ``i``.
+    """
+    sources = tuple(optional_tensor(name, described, "input") for name, described in desc.inputs())
+    ((name, described),) = desc.outputs()
+    assert described is not None
+    target = tensor(name, described, "output")
+
+    def value(coordinates: tuple[Expression, ...]) -> Expression:
+        elements = (None if source is None else _element(source, coordinates) for source in sources)
+        return cast(function(*elements), target.type)
+
+    return Definition(sources, (target,), (every_element(target, value),))
+
+
+def _element(source: Tensor, coordinates: tuple[Expression, ...]) -> Expression:
+    return load(source, [i if size > 1 else 0 for i, size in zip(coordinates, source.sizes, strict=True)])
 
 
 def _map(input_desc: TensorDesc, output_desc: TensorDesc, function: Function) -> Definition:
