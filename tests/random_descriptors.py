@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from opendml import operators as op
 from opendml.descriptors import Operator, operator_class
 from opendml.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
-from opendml.fields import FloatField
+from opendml.fields import FloatField, StructField, TensorField
 from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_SOFTMAX
 from opendml.rules import support_at
 from opendml.tensor import TensorDesc
@@ -36,9 +36,16 @@ def descriptors(operator_type: OperatorType) -> st.SearchStrategy[Operator]:
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Operator:
-        return BUILDERS[operator_type](draw, operator_class(operator_type))
+        return BUILDERS.get(operator_type, _alike)(draw, operator_class(operator_type))
 
     return drawn()
+
+
+def is_drawn(operator_type: OperatorType) -> bool:
+    """Whether there is a way to draw an operator; the others want a function and a line in ``_BY_NAME``."""
+    fields = operator_class(operator_type).fields.values()
+    known = (TensorField, FloatField, StructField)
+    return operator_type in BUILDERS or all(isinstance(field, known) for field in fields)
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
@@ -131,6 +138,22 @@ def _scalar(draw: st.DrawFn, data_type: TensorDataType) -> int | float:
         return _number(draw)
     bits, low = dtype.itemsize * 8, 0 if dtype.kind == "u" else -(1 << (dtype.itemsize * 8 - 1))
     return draw(st.sampled_from((0, 1, 3, low, low + 1, low + (1 << bits) - 1, 100)))
+
+
+def _alike(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """Tensors of the same sizes, those of the support table's main column of the same type; numbers."""
+    tensors = [name for name, field in cls.fields.items() if isinstance(field, TensorField)]
+    sizes, main = _sizes(draw, _rank(draw, cls, tensors[0])), _support(cls, tensors[0])[2]
+    data_type = draw(st.sampled_from(main))
+    fields: dict[str, Any] = _floats(draw, cls)
+    for name in tensors:
+        types = _support(cls, name)[2]
+        chosen = data_type if data_type in types and types == main else draw(st.sampled_from(types))
+        place = _input if cls.fields[name].direction == "input" else _output
+        fields[name] = place(draw, chosen, sizes)
+    if "scale_bias" in cls.fields:
+        fields["scale_bias"] = _maybe(draw, lambda: (_number(draw), _number(draw)))
+    return cls(**fields)
 
 
 # Operators -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from execution import assert_same_values, compile_in_parallel, random_array, run_operator, seeds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_descriptors import BUILDERS, descriptors
+from random_descriptors import descriptors, is_drawn
 
 from opendml.descriptors import Operator
 from opendml.enums import OperatorType
@@ -38,10 +38,13 @@ def no_cache() -> Iterator[None]:
 
 
 def test_every_operator_is_drawn() -> None:
-    assert set(BUILDERS) == set(implemented())
+    assert [operator_type.name for operator_type in implemented() if not is_drawn(operator_type)] == []
 
 
-@pytest.mark.parametrize("operator_type", implemented(), ids=lambda operator_type: operator_type.name)
+DRAWN = [operator_type for operator_type in implemented() if is_drawn(operator_type)]
+
+
+@pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)
 @fuzz
 @given(data=st.data(), seed=seeds)
 def test_compiled_is_interpreted(operator_type: OperatorType, data: st.DataObject, seed: int) -> None:

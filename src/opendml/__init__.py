@@ -53,6 +53,13 @@ if TYPE_CHECKING:
     from opendml.fields import ScalarUnion as ScalarUnion
     from opendml.fields import ScaleBias as ScaleBias
     from opendml.fields import Size2D as Size2D
+    from opendml.graph_desc import ConstantNode as ConstantNode
+    from opendml.graph_desc import GraphDesc as GraphDesc
+    from opendml.graph_desc import InputEdge as InputEdge
+    from opendml.graph_desc import IntermediateEdge as IntermediateEdge
+    from opendml.graph_desc import OperatorNode as OperatorNode
+    from opendml.graph_desc import OutputEdge as OutputEdge
+    from opendml.graph_desc import validate_graph as validate_graph
     from opendml.operator_catalogue import catalogue as catalogue
     from opendml.rules import Violation as Violation
     from opendml.rules import validate as validate
@@ -83,11 +90,55 @@ if TYPE_CHECKING:
     from opendml.functions.convolution import convolution as convolution
     from opendml.functions.cumulative import cumulative_product as cumulative_product
     from opendml.functions.cumulative import cumulative_summation as cumulative_summation
+    from opendml.functions.diagonal import diagonal_matrix as diagonal_matrix
     from opendml.functions.element_wise import add as add
     from opendml.functions.element_wise import cast as cast
     from opendml.functions.element_wise import clip as clip
     from opendml.functions.element_wise import identity as identity
+    from opendml.functions.element_wise_arithmetic import abs as abs
+    from opendml.functions.element_wise_arithmetic import ceil as ceil
+    from opendml.functions.element_wise_arithmetic import difference_square as difference_square
+    from opendml.functions.element_wise_arithmetic import divide as divide
+    from opendml.functions.element_wise_arithmetic import floor as floor
+    from opendml.functions.element_wise_arithmetic import max as max
+    from opendml.functions.element_wise_arithmetic import mean as mean
+    from opendml.functions.element_wise_arithmetic import min as min
+    from opendml.functions.element_wise_arithmetic import modulus_floor as modulus_floor
+    from opendml.functions.element_wise_arithmetic import modulus_truncate as modulus_truncate
+    from opendml.functions.element_wise_arithmetic import multiply as multiply
+    from opendml.functions.element_wise_arithmetic import negate as negate
+    from opendml.functions.element_wise_arithmetic import recip as recip
+    from opendml.functions.element_wise_arithmetic import round as round
+    from opendml.functions.element_wise_arithmetic import sign as sign
+    from opendml.functions.element_wise_arithmetic import sqrt as sqrt
+    from opendml.functions.element_wise_arithmetic import subtract as subtract
+    from opendml.functions.element_wise_limits import clip_grad as clip_grad
+    from opendml.functions.element_wise_limits import threshold as threshold
+    from opendml.functions.element_wise_logic import bit_and as bit_and
+    from opendml.functions.element_wise_logic import bit_count as bit_count
+    from opendml.functions.element_wise_logic import bit_not as bit_not
+    from opendml.functions.element_wise_logic import bit_or as bit_or
+    from opendml.functions.element_wise_logic import bit_shift_left as bit_shift_left
+    from opendml.functions.element_wise_logic import bit_shift_right as bit_shift_right
+    from opendml.functions.element_wise_logic import bit_xor as bit_xor
+    from opendml.functions.element_wise_logic import equals as equals
+    from opendml.functions.element_wise_logic import greater_than as greater_than
+    from opendml.functions.element_wise_logic import greater_than_or_equal as greater_than_or_equal
+    from opendml.functions.element_wise_logic import if_ as if_
+    from opendml.functions.element_wise_logic import is_infinity as is_infinity
+    from opendml.functions.element_wise_logic import is_nan as is_nan
+    from opendml.functions.element_wise_logic import less_than as less_than
+    from opendml.functions.element_wise_logic import less_than_or_equal as less_than_or_equal
+    from opendml.functions.element_wise_logic import logical_and as logical_and
+    from opendml.functions.element_wise_logic import logical_not as logical_not
+    from opendml.functions.element_wise_logic import logical_or as logical_or
+    from opendml.functions.element_wise_logic import logical_xor as logical_xor
+    from opendml.functions.element_wise_quantization import dequantize_linear as dequantize_linear
+    from opendml.functions.element_wise_quantization import quantize_linear as quantize_linear
+    from opendml.functions.element_wise_quantization import quantized_linear_add as quantized_linear_add
     from opendml.functions.gathering import gather as gather
+    from opendml.functions.gathering import gather_elements as gather_elements
+    from opendml.functions.gathering import gather_nd as gather_nd
     from opendml.functions.generation import fill_value_constant as fill_value_constant
     from opendml.functions.generation import fill_value_sequence as fill_value_sequence
     from opendml.functions.joining import join as join
@@ -104,8 +155,14 @@ if TYPE_CHECKING:
     from opendml.functions.rearrangement import space_to_depth as space_to_depth
     from opendml.functions.recurrent import RnnOutputs as RnnOutputs
     from opendml.functions.recurrent import rnn as rnn
+    from opendml.functions.reduction import argmax as argmax
+    from opendml.functions.reduction import argmin as argmin
     from opendml.functions.reduction import reduce as reduce
     from opendml.functions.resampling import upsample_2d as upsample_2d
+    from opendml.functions.reversal import reverse_subsequences as reverse_subsequences
+    from opendml.functions.scattering import one_hot as one_hot
+    from opendml.functions.scattering import scatter_elements as scatter_elements
+    from opendml.functions.scattering import scatter_nd as scatter_nd
     from opendml.functions.slicing import slice as slice
     from opendml.functions.slicing import slice_grad as slice_grad
     from opendml.program import BoundCall as BoundCall
@@ -136,8 +193,20 @@ _EXPORTS = {
     """,
     "functions.convolution": "convolution",
     "functions.cumulative": "cumulative_product cumulative_summation",
+    "functions.diagonal": "diagonal_matrix",
     "functions.element_wise": "add cast clip identity",
-    "functions.gathering": "gather",
+    "functions.element_wise_arithmetic": """
+        abs ceil difference_square divide floor max mean min modulus_floor modulus_truncate multiply negate
+        recip round sign sqrt subtract
+    """,
+    "functions.element_wise_limits": "clip_grad threshold",
+    "functions.element_wise_logic": """
+        bit_and bit_count bit_not bit_or bit_shift_left bit_shift_right bit_xor equals greater_than
+        greater_than_or_equal if_ is_infinity is_nan less_than less_than_or_equal logical_and logical_not
+        logical_or logical_xor
+    """,
+    "functions.element_wise_quantization": "dequantize_linear quantize_linear quantized_linear_add",
+    "functions.gathering": "gather gather_elements gather_nd",
     "functions.generation": "fill_value_constant fill_value_sequence",
     "functions.joining": "join split",
     "functions.matrix": "gemm",
@@ -145,9 +214,12 @@ _EXPORTS = {
     "functions.pooling": "MaxPoolingOutputs average_pooling lp_pooling max_pooling max_unpooling",
     "functions.rearrangement": "depth_to_space space_to_depth",
     "functions.recurrent": "RnnOutputs rnn",
-    "functions.reduction": "reduce",
+    "functions.reduction": "argmax argmin reduce",
     "functions.resampling": "upsample_2d",
+    "functions.reversal": "reverse_subsequences",
+    "functions.scattering": "one_hot scatter_elements scatter_nd",
     "functions.slicing": "slice slice_grad",
+    "graph_desc": "ConstantNode GraphDesc InputEdge IntermediateEdge OperatorNode OutputEdge validate_graph",
     "operator_catalogue": "catalogue",
     "program": "BoundCall Program",
     "rules": "Violation validate",

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from opendml.definition import computation_type, converted, widen
+from opendml.definition import converted, widen
 from opendml.enums import OperatorType
 from opendml.expression import mathematics
 from opendml.expression.folds import lowest, maximum
-from opendml.expression.ir import Expression, select, unary
-from opendml.expression.reductions import one_value
+from opendml.expression.ir import Expression, Tensor, select, unary
+from opendml.expression.reductions import Reduction, extreme_and_position, one_value
 from opendml.groups import Groups, Place
 
 
@@ -45,26 +45,43 @@ def clip(x: Expression, low: Expression | float, high: Expression | float) -> Ex
     return select(below < low, low, below)
 
 
-def softmax(groups: Groups) -> None:
-    """Adds the statements that store ``exp(x) / sum of exp(x)`` of every group.
+def softmax(work: Reduction, output: Tensor) -> None:
+    """Adds to ``work`` the statements that store ``exp(x) / sum of exp(x)`` of every group in ``output``.
 
     The maximum of the group is subtracted first, which changes nothing but the range, unless it is infinite: then the
     formula is taken as it stands (infinities give NaN, the numbers beside them 0).
     """
-    exponential = _exponential(groups)
-    total = groups.total("total", computation_type(groups.output.type), exponential)
-    groups.store(lambda x, place: exponential(x, place) / total(place))
+    groups = Groups(work, output)
+    shifted = _shifted(groups)
+    share = groups.total("share", lambda x, place: mathematics.exp(shifted(x, place)), lambda total: 1 / total)
+    groups.store(lambda x, place: mathematics.exp(shifted(x, place)) * share(place))
 
 
-def _exponential(groups: Groups) -> Callable[[Expression, Place], Expression]:
-    type = computation_type(groups.output.type)
-    largest = groups.reduced("maximum", one_value(maximum, lowest(type), lambda value, point: widen(value)))
+def log_softmax(work: Reduction, output: Tensor) -> None:
+    """As ``softmax``, for the natural logarithm of it: ``(x - maximum) - log(sum of exp(x - maximum))``."""
+    groups = Groups(work, output)
+    shifted = _shifted(groups)
+    logarithm = groups.total("logarithm", lambda x, place: mathematics.exp(shifted(x, place)), mathematics.log)
+    groups.store(lambda x, place: shifted(x, place) - logarithm(place))
 
-    def exponential(x: Expression, place: Place) -> Expression:
-        shift = largest(place)
-        return mathematics.exp(x - select(unary("abs", shift) < float("inf"), shift, 0))
 
-    return exponential
+def hardmax(work: Reduction, output: Tensor) -> None:
+    """As ``softmax``, for 1 at the first NaN or else the first maximum of the group and 0 elsewhere."""
+    groups = Groups(work, output, with_positions=True)
+    first = groups.reduced("position", extreme_and_position("gt", groups.type, widen), part=1)
+    groups.store(lambda x, place: select(first(place).equals(work.position(place)), 1, 0, groups.type))
+
+
+def _shifted(groups: Groups) -> Callable[[Expression, Place], Expression]:
+    """The elements less the maximum of their group, if that is finite."""
+    reducer = one_value(maximum, lowest(groups.type), lambda value, point: widen(value))
+    largest = groups.reduced("maximum", reducer, lambda value: select(unary("abs", value) < float("inf"), value, 0))
+    return lambda x, place: x - largest(place)
+
+
+def parameterized_relu(x: Expression, slope: Expression) -> Expression:
+    """``x`` if it is not negative, else ``slope * x``; integers wrap, NaN stays."""
+    return select(x >= 0, x, slope * x)
 
 
 def _linear(x: Expression, alpha: float, beta: float) -> Expression:
@@ -73,6 +90,15 @@ def _linear(x: Expression, alpha: float, beta: float) -> Expression:
 
 def _hard_sigmoid(x: Expression, alpha: float, beta: float) -> Expression:
     return clip(x * alpha + beta, 0.0, 1.0)
+
+
+def _swish(x: Expression, scale: float) -> Expression:
+    """NaN where the formula is an infinity times 0."""
+    return x * mathematics.sigmoid(x * scale)
+
+
+def _hard_swish(x: Expression, alpha: float, beta: float) -> Expression:
+    return x * _hard_sigmoid(x, alpha, beta)
 
 
 def _scaled_tanh(x: Expression, alpha: float, beta: float) -> Expression:
@@ -158,6 +184,7 @@ ACTIVATIONS: Final[Mapping[OperatorType, _Activation]] = {
     OperatorType.ACTIVATION_ELU: _Activation(_elu, ("alpha",)),
     OperatorType.ACTIVATION_GELU: _Activation(_gelu),
     OperatorType.ACTIVATION_HARD_SIGMOID: _Activation(_hard_sigmoid, ("alpha", "beta")),
+    OperatorType.ACTIVATION_HARD_SWISH: _Activation(_hard_swish, ("alpha", "beta")),
     OperatorType.ACTIVATION_IDENTITY: _Activation(lambda x: x),
     OperatorType.ACTIVATION_LEAKY_RELU: _Activation(_leaky_relu, ("alpha",)),
     OperatorType.ACTIVATION_LINEAR: _Activation(_linear, ("alpha", "beta")),
@@ -169,8 +196,9 @@ ACTIVATIONS: Final[Mapping[OperatorType, _Activation]] = {
     OperatorType.ACTIVATION_SIGMOID: _Activation(mathematics.sigmoid),
     OperatorType.ACTIVATION_SOFTPLUS: _Activation(_softplus, ("steepness",)),
     OperatorType.ACTIVATION_SOFTSIGN: _Activation(_softsign),
+    OperatorType.ACTIVATION_SWISH: _Activation(_swish, ("sigmoid_input_scale",)),
     OperatorType.ACTIVATION_TANH: _Activation(mathematics.tanh),
     OperatorType.ACTIVATION_THRESHOLDED_RELU: _Activation(_thresholded_relu, ("alpha",)),
     OperatorType.ELEMENT_WISE_CLIP: _Activation(_clip, ("scale_bias", "min", "max")),
 }
-"""The activations that work element by element; SOFTMAX and SOFTMAX1 are ``softmax``'s."""
+"""The activations of one element each; SOFTMAX, LOG_SOFTMAX, HARDMAX and their versions have functions of their own."""

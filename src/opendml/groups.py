@@ -11,11 +11,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from opendml.definition import widen
+from opendml.definition import computation_type, widen
 from opendml.expression.ir import (
     Compute,
-    Definition,
-    ElementType,
     Expression,
     Store,
     Tensor,
@@ -27,6 +25,7 @@ from opendml.expression.ir import (
 from opendml.expression.reductions import SHORTEST_LANES, Reducer, Reduction, one_value, sum_start
 
 Place = tuple[Expression, ...]
+Finish = Callable[[Expression], Expression]
 GroupValue = Callable[[Place], Expression]
 """A value of the group in which the element at the given coordinates is."""
 
@@ -43,12 +42,11 @@ class Groups:
     ) -> None:
         self.work = work
         self.output = output
+        self.type = computation_type(output.type)
         self._axes = grid(output.sizes)
         self._is_inline = _is_one_run(work, [output, *beside], with_positions)
 
-    def reduced(
-        self, name: str, reducer: Reducer, finish: Callable[[Expression], Expression] = lambda value: value, part: int = 0
-    ) -> GroupValue:
+    def reduced(self, name: str, reducer: Reducer, finish: Finish = lambda value: value, part: int = 0) -> GroupValue:
         """``finish`` (which keeps the type) of one of the values that the elements of each group are reduced to."""
         if self._is_inline:
             value = finish(self.work.values_along(self._axes, reducer)[part])
@@ -60,25 +58,20 @@ class Groups:
     def total(
         self,
         name: str,
-        type: ElementType,
-        enter: Callable[[Expression, Place], Expression],
-        finish: Callable[[Expression], Expression] = lambda value: value,
+        enter: Callable[[Expression, Place], Expression] = lambda x, place: x,
+        finish: Finish = lambda value: value,
     ) -> GroupValue:
-        """``finish`` of the sum of ``enter(element, coordinates)``; the element is in its computation type."""
-        reducer = one_value(lambda a, b: a + b, sum_start(type), lambda value, point: enter(widen(value), point.output))
+        """``finish`` of the sum of ``enter(element, coordinates)``, all in the computation type."""
+        start = sum_start(self.type)
+        reducer = one_value(lambda a, b: a + b, start, lambda value, point: enter(widen(value), point.output))
         return self.reduced(name, reducer, finish)
 
     def store(self, value: Callable[[Expression, Place], Expression]) -> None:
-        """Adds the statement that stores ``value(element, coordinates)``, cast to the output's type."""
+        """Adds to ``work`` the statement that stores ``value(element, coordinates)``, cast to the output's type."""
         place = indices(self._axes)
         element = widen(load(self.work.source, self.work.place(place)))
         stored = Store(self.output, place, cast(value(element, place), self.output.type))
         self.work.statements.append(Compute(self._axes, (stored,)))
-
-    def definition(self, *others: Tensor | None) -> Definition:
-        """The definition of an operator with the reduced tensor and ``others`` as inputs."""
-        work = self.work
-        return Definition((work.input, *others), (self.output,), tuple(work.statements), tuple(work.temporaries))
 
 
 def _is_one_run(work: Reduction, tensors: Sequence[Tensor], with_positions: bool) -> bool:

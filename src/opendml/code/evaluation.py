@@ -24,6 +24,7 @@ from opendml.expression.ir import (
     Const,
     Expression,
     Fold,
+    FusedMultiplyAdd,
     Index,
     Part,
     Select,
@@ -31,9 +32,10 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
+from opendml.expression.rewriting import walk
 from opendml.kernels.affine import Affine, Dependencies, Element, affine
-from opendml.kernels.rewriting import walk
 from opendml.kernels.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS
+
 
 class Position(NamedTuple):
     """Where an axis stands: the value ``name`` (or nothing) plus a constant."""
@@ -342,9 +344,10 @@ class Evaluator:
         """Load what lies along ``tile`` as vectors, and transpose it into the vectors of the points.
 
         ``points`` are as many neighbouring points of the tile as there are lanes. The loads stay known to ``value``.
+        Those under a condition that may keep them from leaving their tensor are left out.
         """
         vector = points[0].vector
-        for e in {x: None for root in expressions for x in walk(root) if isinstance(x, Element)}:
+        for e in {x: None for root in expressions for x in _unconditional_loads(root)}:
             address = e.address
             if vector is None or address.coefficient(tile) != 1 or abs(address.coefficient(vector)) <= SHUFFLED_STRIDE:
                 continue
@@ -356,10 +359,8 @@ class Evaluator:
             for point, column in zip(points, self.builder.transposed(rows), strict=True):
                 self._scopes[-1][self._key(e, point)] = column
 
-    def store(
-        self, tensor: Tensor, address: Affine, value: Value, point: Point, aligned: bool = False
-    ) -> None:
-        """``value`` to an address; lanes along the vector axis. ``aligned``: a whole register, written past the caches."""
+    def store(self, tensor: Tensor, address: Affine, value: Value, point: Point, aligned: bool = False) -> None:
+        """``value`` to an address; lanes along the vector axis. ``aligned``: whole registers, past the caches."""
         base, constant = self._index_parts(address, point)
         step = address.coefficient(point.vector) if point.vector is not None and point.lanes > 1 else 0
         size = tensor.type.bits // 8
@@ -590,6 +591,22 @@ class Evaluator:
         return state
 
 
+def _unconditional_loads(root: Expression) -> Iterator[Element]:
+    """The elements in ``root`` that may be loaded whatever its conditions say."""
+    stack, seen = [root], set()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if isinstance(e, Element):
+            yield e
+        if isinstance(e, Select):
+            branches = (x for branch in (e.then, e.otherwise) for x in walk(branch))
+            yield from (x for x in branches if isinstance(x, Element) and x.safe)
+        stack.extend((e.condition,) if isinstance(e, Select) else e.children)
+
+
 def _split(values: Sequence[Value], shape: Sequence[int]) -> list[list[Value]]:
     result, start = [], 0
     for count in shape:
@@ -633,6 +650,10 @@ def _binary(evaluator: Evaluator, e: Binary, point: Point) -> Value:
     return evaluator.builder.binary(e.operation, evaluator.value(e.left, point), evaluator.value(e.right, point))
 
 
+def _fused_multiply_add(evaluator: Evaluator, e: FusedMultiplyAdd, point: Point) -> Value:
+    return evaluator.builder.fused_multiply_add(*(evaluator.value(operand, point) for operand in (e.x, e.y, e.z)))
+
+
 def _variable(evaluator: Evaluator, e: Variable, point: Point) -> Value:
     assert point.variables is not None
     return point.variables[e]
@@ -657,6 +678,7 @@ _COMPUTE: Final[dict[type, Callable[[Evaluator, Any, Point], Value]]] = {
     Unary: lambda evaluator, e, point: evaluator.builder.unary(e.operation, evaluator.value(e.operand, point)),
     Binary: _binary,
     Select: lambda evaluator, e, point: evaluator._select(e, point),
+    FusedMultiplyAdd: _fused_multiply_add,
     Cast: _cast,
     Bitcast: lambda evaluator, e, point: evaluator.builder.bitcast(evaluator.value(e.operand, point), e.type),
     Part: _part,

@@ -29,8 +29,9 @@ from opendml.expression.ir import (
     both,
     constant,
 )
+from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
 from opendml.kernels.affine import Affine, Dependencies, Element, threshold_form
-from opendml.kernels.rewriting import Rewriter, conjuncts, simplify, substitute, walk
+from opendml.kernels.rewriting import simplify
 from opendml.kernels.schedule import (
     UNROLL_STEPS,
     ComputeKernel,
@@ -446,7 +447,7 @@ def _worst(form: Affine, fold_axes: frozenset[Axis]) -> Affine:
 
 
 def _rewritten(stores: Stores, rewrite: Rewriter) -> Stores:
-    return tuple(ElementStore(s.tensor, rewrite.form(s.address), rewrite(s.value)) for s in stores)
+    return tuple(ElementStore(s.tensor, s.address.rebuilt(rewrite), rewrite(s.value)) for s in stores)
 
 
 # Scans and scatters --------------------------------------------------------------------------------------------------

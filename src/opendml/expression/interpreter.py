@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from opendml.expression.fused import fused_multiply_add
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -26,6 +27,7 @@ from opendml.expression.ir import (
     ElementType,
     Expression,
     Fold,
+    FusedMultiplyAdd,
     Index,
     Load,
     Part,
@@ -338,12 +340,10 @@ def _combined(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
 
 
 def _contracted(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
-    """One fused multiply-add, through float64; exact up to a rare second rounding."""
+    """One fused multiply-add."""
     product = fold.elements[0]
     assert isinstance(product, Binary)
-    left, right = inner.value(product.left), inner.value(product.right)
-    wide = np.float64 if left.dtype != np.float64 else np.longdouble
-    return [(state[0].astype(wide) + left.astype(wide) * right.astype(wide)).astype(left.dtype)]
+    return [fused_multiply_add(inner.value(product.left), inner.value(product.right), state[0])]
 
 
 def _fold_lanes(frame: _Frame, fold: Fold) -> list[Array]:
@@ -397,6 +397,7 @@ _EVALUATE: Final[dict[type, Callable[[_Frame, Any], Array]]] = {
     Unary: lambda frame, e: _UNARY[e.operation](frame.value(e.operand)),
     Binary: lambda frame, e: _BINARY[e.operation](frame.value(e.left), frame.value(e.right)),
     Select: _select,
+    FusedMultiplyAdd: lambda frame, e: fused_multiply_add(*frame.values((e.x, e.y, e.z))),
     Cast: lambda frame, e: convert(frame.value(e.operand), e.type),
     Bitcast: lambda frame, e: np.asarray(frame.value(e.operand)).view(NUMPY_TYPES[e.type.name]),
     Part: _part,

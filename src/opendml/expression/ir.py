@@ -2,7 +2,7 @@
 
     expression = Const | Index(axis) | Load(tensor, coordinates)
                | Unary(operation, x) | Binary(operation, x, y) | Select(condition, x, y)
-               | Cast(x, type) | Bitcast(x, type)
+               | FusedMultiplyAdd(x, y, z) | Cast(x, type) | Bitcast(x, type)
                | Variable                                          -- a value bound by Fold or Scan
                | Part(Fold(axes, initial, elements, combine), i)   -- ordered reduction, several values at once
     statement  = Compute(axes, stores)        -- for all axes: store; all points independent
@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import operator
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -124,6 +124,10 @@ class Expression:
     def children(self) -> tuple[Expression, ...]:
         """The expressions this one is made of, bound ones included."""
         return ()
+
+    def rebuilt(self, rewrite: Callable[[Expression], Expression]) -> Expression:
+        """The expression with its parts rewritten; for leaves, and kinds that a later stage adds to the grammar."""
+        return self
 
     def __hash__(self) -> int:
         try:
@@ -362,6 +366,27 @@ class Select(Expression):
     @property
     def children(self) -> tuple[Expression, ...]:
         return (self.condition, self.then, self.otherwise)
+
+
+class FusedMultiplyAdd(Expression):
+    """``x * y + z`` with one rounding, as IEEE 754 defines it; all three F32 or F64."""
+
+    __slots__ = ("x", "y", "z")
+
+    def __init__(self, x: Expression, y: Expression, z: Expression) -> None:
+        if not (x.type is y.type is z.type and x.type in (F32, F64)):
+            raise TypeError(f"fused multiply-add of {x.type}, {y.type} and {z.type}")
+        self.x = x
+        self.y = y
+        self.z = z
+        self.type = x.type
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.x, self.y, self.z)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.x, self.y, self.z)
 
 
 class Cast(Expression):
@@ -639,6 +664,11 @@ def binary(operation: str, left: Expression, right: Expression | Number) -> Expr
             return folded
     simpler = _simplify(operation, left, right)
     return Binary(operation, left, right) if simpler is None else simpler
+
+
+def fused_multiply_add(x: Expression, y: Expression | Number, z: Expression | Number) -> Expression:
+    """``x * y + z`` with one rounding; numbers take the type of ``x``."""
+    return FusedMultiplyAdd(x, as_expression(y, x.type), as_expression(z, x.type))
 
 
 def cast(operand: Expression, type: ElementType) -> Expression:

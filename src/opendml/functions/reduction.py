@@ -1,4 +1,4 @@
-"""One value out of many: reduce."""
+"""One value out of many: reduce, argmin, argmax."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from opendml.descriptors import Operator
 from opendml.device import Device
-from opendml.enums import ReduceFunction, TensorDataType
+from opendml.enums import AxisDirection, ReduceFunction, TensorDataType
 from opendml.functions.core import Array, Operand, evaluate_single, integers, is_member, sizes_or
-from opendml.operators.reduction import Reduce
+from opendml.operators.reduction import Argmax, Argmin, Reduce
 from opendml.tensor import TensorDesc
 
 
@@ -42,10 +42,65 @@ _POSITIONS: Final = (ReduceFunction.ARGMIN, ReduceFunction.ARGMAX)
 
 
 def _reduce(input: TensorDesc, function: Any, axes: Any, output_data_type: Any) -> Operator:
-    if axes is None or axes == ():
-        axes = tuple(range(input.rank))
     if output_data_type is None:
         is_position = any(is_member(function, position) for position in _POSITIONS)
         output_data_type = TensorDataType.UINT32 if is_position else input.data_type
+    return Reduce(function=function, **_reduced(input, axes, output_data_type))
+
+
+def _reduced(input: TensorDesc, axes: Any, output_data_type: Any) -> dict[str, Any]:
+    """Input, output and axes; all axes where none are given."""
+    if axes is None or axes == ():
+        axes = tuple(range(input.rank))
     sizes = sizes_or(input.sizes, lambda: [1 if i in axes else size for i, size in enumerate(input.sizes)])
-    return Reduce(function=function, input_tensor=input, output_tensor=TensorDesc(output_data_type, sizes), axes=axes)
+    return {"input_tensor": input, "output_tensor": TensorDesc(output_data_type, sizes), "axes": axes}
+
+
+def argmin(
+    input: Operand,
+    axes: Sequence[int] | None = None,
+    axis_direction: AxisDirection | str = AxisDirection.INCREASING,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT32,
+    *,
+    device: Device | None = None,
+    out: Any = None,
+) -> Array:
+    """The index of the smallest element along some axes, which stay with size 1 (ARGMIN).
+
+    ``input``: all types but float64, any rank. ``axes``: all by default; the index counts row-major over them, in
+    their order in the tensor. ``axis_direction``: the first of equal elements (``INCREASING``) or the last one
+    (``DECREASING``). NaN is smaller than everything. ``output_data_type``: uint32, uint64, int32 or int64.
+
+    >>> dml.argmin(np.array([[3, 1, 1], [0, 2, 0]]), [1], "DECREASING").tolist()
+    [[2], [2]]
+    """
+    parameters = (integers(axes), axis_direction, output_data_type)
+    return evaluate_single(_argmin, (input,), parameters, device=device, out=out)
+
+
+def _argmin(input: TensorDesc, axes: Any, axis_direction: Any, output_data_type: Any) -> Operator:
+    return Argmin(**_reduced(input, axes, output_data_type), axis_direction=axis_direction)
+
+
+def argmax(
+    input: Operand,
+    axes: Sequence[int] | None = None,
+    axis_direction: AxisDirection | str = AxisDirection.INCREASING,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT32,
+    *,
+    device: Device | None = None,
+    out: Any = None,
+) -> Array:
+    """The index of the largest element along some axes, which stay with size 1 (ARGMAX).
+
+    As ``argmin``; NaN is larger than everything.
+
+    >>> dml.argmax(np.array([[3, 1, 3], [0, 2, 0]])).tolist()
+    [[0]]
+    """
+    parameters = (integers(axes), axis_direction, output_data_type)
+    return evaluate_single(_argmax, (input,), parameters, device=device, out=out)
+
+
+def _argmax(input: TensorDesc, axes: Any, axis_direction: Any, output_data_type: Any) -> Operator:
+    return Argmax(**_reduced(input, axes, output_data_type), axis_direction=axis_direction)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from opendml.descriptors import Operator, operator_class
-from opendml.enums import DepthSpaceOrder, FeatureLevel, OperatorType, TensorDataType
+from opendml.enums import AxisDirection, DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
 from opendml.fields import CountField, ScalarUnion
 from opendml.json_values import to_float32
 
@@ -97,6 +97,24 @@ def _slice_forwards(fields: Fields) -> Fields | None:
     }
 
 
+def _single_diagonal(fields: Fields) -> Fields | None:
+    """DIAGONAL_MATRIX has no input and a diagonal instead of a band."""
+    first = fields.pop("diagonal_fill_begin")
+    if fields.pop("input_tensor") is not None or fields.pop("diagonal_fill_end") != first + 1:
+        return None
+    return _with_floats("value_data_type", "value")(fields | {"offset": first})
+
+
+def _as_reduction(function: ReduceFunction) -> Callable[[Fields], Fields | None]:
+    """REDUCE finds the first of equal elements."""
+
+    def change(fields: Fields) -> Fields | None:
+        is_first = fields.pop("axis_direction") == AxisDirection.INCREASING
+        return fields | {"function": function} if is_first else None
+
+    return change
+
+
 def _all_ones(value: Any) -> bool:
     return isinstance(value, tuple) and set(value) == {1}
 
@@ -116,5 +134,9 @@ _OLDER: Final[dict[OperatorType, tuple[OperatorType, Callable[[Fields], Fields |
     ),
     OperatorType.SLICE1: (OperatorType.SLICE, _slice_forwards),
     OperatorType.ELEMENT_WISE_CLIP1: (OperatorType.ELEMENT_WISE_CLIP, _with_floats("min_max_data_type", "min", "max")),
+    OperatorType.GATHER_ND1: (OperatorType.GATHER_ND, _without("batch_dimension_count", lambda count: count == 0)),
+    OperatorType.DIAGONAL_MATRIX1: (OperatorType.DIAGONAL_MATRIX, _single_diagonal),
+    OperatorType.ARGMAX: (OperatorType.REDUCE, _as_reduction(ReduceFunction.ARGMAX)),
+    OperatorType.ARGMIN: (OperatorType.REDUCE, _as_reduction(ReduceFunction.ARGMIN)),
     OperatorType.PADDING1: (OperatorType.PADDING, _with_floats("padding_value_data_type", "padding_value")),
 }

@@ -6,7 +6,7 @@ where a bounds test changes its answer, and whether a load can ever leave its te
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from opendml.expression.ir import (
@@ -61,6 +61,14 @@ class Affine:
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """``self + factor * other``."""
         return total(((self, 1), (other, factor)))
+
+    def rebuilt(self, rewrite: Callable[[Expression], Expression]) -> Affine:
+        """The form with its opaque terms rewritten; they may turn out affine now."""
+        parts = [
+            (Affine(((term, 1),), 0) if isinstance(term, Axis) else affine(rewrite(term)), coefficient)
+            for term, coefficient in self.terms
+        ]
+        return total(parts, self.constant)
 
     def range(self, ranges: Ranges) -> Interval | None:
         """The least and greatest value over ``ranges`` (whole axes where not given); None if unknown."""
@@ -140,6 +148,10 @@ class Element(Expression):
     @property
     def children(self) -> tuple[Expression, ...]:
         return self.address.opaque
+
+    def rebuilt(self, rewrite: Callable[[Expression], Expression]) -> Expression:
+        """The element with its address rewritten; an opaque term may turn out affine now."""
+        return Element(self.tensor, self.address.rebuilt(rewrite), self.safe) if self.address.opaque else self
 
     def __str__(self) -> str:
         from opendml.kernels.description import format_address

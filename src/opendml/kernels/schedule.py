@@ -25,8 +25,9 @@ from opendml.expression.ir import (
     Store,
     Tensor,
 )
+from opendml.expression.rewriting import Rewriter, walk
 from opendml.kernels.affine import Affine, Dependencies, Element, address_of, total
-from opendml.kernels.rewriting import Rewriter, lower_loads, simplify, walk
+from opendml.kernels.rewriting import lower_loads, simplify
 
 SERIAL_WORK: Final = 32768
 """Steps of a kernel below which waking other threads costs more than it saves."""
@@ -191,8 +192,9 @@ def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
     """Stores and the loads in them by address instead of by coordinates."""
     lower, decided = lower_loads({}), simplify({})
     return tuple(
-        ElementStore(s.tensor, decided.form(address_of(s.tensor, map(lower, s.coordinates))), decided(lower(s.value)))
-        for s in stores
+        ElementStore(store.tensor, address.rebuilt(decided), decided(lower(store.value)))
+        for store in stores
+        for address in [address_of(store.tensor, map(lower, store.coordinates))]
     )
 
 
@@ -261,10 +263,10 @@ def _renamed(store: ElementStore, merged: dict[Axis, tuple[Axis, bool]]) -> Elem
         return total(parts, address.constant)
 
     def visit(e: Expression) -> Expression | None:
-        return Element(e.tensor, form(rewrite.form(e.address)), e.safe) if isinstance(e, Element) else None
+        return Element(e.tensor, form(e.address.rebuilt(rewrite)), e.safe) if isinstance(e, Element) else None
 
     rewrite = Rewriter(visit)
-    return ElementStore(store.tensor, form(rewrite.form(store.address)), rewrite(store.value))
+    return ElementStore(store.tensor, form(store.address.rebuilt(rewrite)), rewrite(store.value))
 
 
 # Vectors, tiles, blocks ----------------------------------------------------------------------------------------------
@@ -376,8 +378,9 @@ def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
 def _is_streamed(kernel: ComputeKernel) -> bool:
     (store, *others) = kernel.stores
     size = math.prod(store.tensor.sizes) * store.tensor.type.bits // 8
-    plain = not others and kernel.tile is None and not _all_folds(kernel)
-    return plain and kernel.vector is not None and store.address.coefficient(kernel.vector) == 1 and size >= STREAMED_BYTES
+    if others or kernel.vector is None or kernel.tile is not None or _all_folds(kernel):
+        return False
+    return store.address.coefficient(kernel.vector) == 1 and size >= STREAMED_BYTES
 
 
 def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:

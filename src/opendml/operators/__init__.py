@@ -41,6 +41,10 @@ if TYPE_CHECKING:
         CumulativeProduct as CumulativeProduct,
         CumulativeSummation as CumulativeSummation,
     )
+    from opendml.operators.diagonal import (
+        DiagonalMatrix as DiagonalMatrix,
+        DiagonalMatrix1 as DiagonalMatrix1,
+    )
     from opendml.operators.element_wise import (
         Cast as Cast,
         ElementWiseAdd as ElementWiseAdd,
@@ -49,8 +53,61 @@ if TYPE_CHECKING:
         ElementWiseClip1 as ElementWiseClip1,
         ElementWiseIdentity as ElementWiseIdentity,
     )
+    from opendml.operators.element_wise_arithmetic import (
+        ElementWiseAbs as ElementWiseAbs,
+        ElementWiseCeil as ElementWiseCeil,
+        ElementWiseDifferenceSquare as ElementWiseDifferenceSquare,
+        ElementWiseDivide as ElementWiseDivide,
+        ElementWiseFloor as ElementWiseFloor,
+        ElementWiseMax as ElementWiseMax,
+        ElementWiseMean as ElementWiseMean,
+        ElementWiseMin as ElementWiseMin,
+        ElementWiseModulusFloor as ElementWiseModulusFloor,
+        ElementWiseModulusTruncate as ElementWiseModulusTruncate,
+        ElementWiseMultiply as ElementWiseMultiply,
+        ElementWiseNegate as ElementWiseNegate,
+        ElementWiseRecip as ElementWiseRecip,
+        ElementWiseRound as ElementWiseRound,
+        ElementWiseSign as ElementWiseSign,
+        ElementWiseSqrt as ElementWiseSqrt,
+        ElementWiseSubtract as ElementWiseSubtract,
+    )
+    from opendml.operators.element_wise_limits import (
+        ElementWiseClipGrad as ElementWiseClipGrad,
+        ElementWiseClipGrad1 as ElementWiseClipGrad1,
+        ElementWiseThreshold as ElementWiseThreshold,
+    )
+    from opendml.operators.element_wise_logic import (
+        ElementWiseBitAnd as ElementWiseBitAnd,
+        ElementWiseBitCount as ElementWiseBitCount,
+        ElementWiseBitNot as ElementWiseBitNot,
+        ElementWiseBitOr as ElementWiseBitOr,
+        ElementWiseBitShiftLeft as ElementWiseBitShiftLeft,
+        ElementWiseBitShiftRight as ElementWiseBitShiftRight,
+        ElementWiseBitXor as ElementWiseBitXor,
+        ElementWiseIf as ElementWiseIf,
+        ElementWiseIsInfinity as ElementWiseIsInfinity,
+        ElementWiseIsNan as ElementWiseIsNan,
+        ElementWiseLogicalAnd as ElementWiseLogicalAnd,
+        ElementWiseLogicalEquals as ElementWiseLogicalEquals,
+        ElementWiseLogicalGreaterThan as ElementWiseLogicalGreaterThan,
+        ElementWiseLogicalGreaterThanOrEqual as ElementWiseLogicalGreaterThanOrEqual,
+        ElementWiseLogicalLessThan as ElementWiseLogicalLessThan,
+        ElementWiseLogicalLessThanOrEqual as ElementWiseLogicalLessThanOrEqual,
+        ElementWiseLogicalNot as ElementWiseLogicalNot,
+        ElementWiseLogicalOr as ElementWiseLogicalOr,
+        ElementWiseLogicalXor as ElementWiseLogicalXor,
+    )
+    from opendml.operators.element_wise_quantization import (
+        ElementWiseDequantizeLinear as ElementWiseDequantizeLinear,
+        ElementWiseQuantizeLinear as ElementWiseQuantizeLinear,
+        ElementWiseQuantizedLinearAdd as ElementWiseQuantizedLinearAdd,
+    )
     from opendml.operators.gathering import (
         Gather as Gather,
+        GatherElements as GatherElements,
+        GatherNd as GatherNd,
+        GatherNd1 as GatherNd1,
     )
     from opendml.operators.generation import (
         FillValueConstant as FillValueConstant,
@@ -88,10 +145,20 @@ if TYPE_CHECKING:
         Rnn as Rnn,
     )
     from opendml.operators.reduction import (
+        Argmax as Argmax,
+        Argmin as Argmin,
         Reduce as Reduce,
     )
     from opendml.operators.resampling import (
         Upsample2D as Upsample2D,
+    )
+    from opendml.operators.reversal import (
+        ReverseSubsequences as ReverseSubsequences,
+    )
+    from opendml.operators.scattering import (
+        OneHot as OneHot,
+        Scatter as Scatter,
+        ScatterNd as ScatterNd,
     )
     from opendml.operators.slicing import (
         Slice as Slice,
@@ -110,10 +177,31 @@ _FAMILIES = {
     """,
     "convolution": "CONVOLUTION",
     "cumulative": "CUMULATIVE_PRODUCT CUMULATIVE_SUMMATION",
+    "diagonal": "DIAGONAL_MATRIX DIAGONAL_MATRIX1",
     "element_wise": """
         CAST ELEMENT_WISE_ADD ELEMENT_WISE_ADD1 ELEMENT_WISE_CLIP ELEMENT_WISE_CLIP1 ELEMENT_WISE_IDENTITY
     """,
-    "gathering": "GATHER",
+    "element_wise_arithmetic": """
+        ELEMENT_WISE_ABS ELEMENT_WISE_CEIL ELEMENT_WISE_DIFFERENCE_SQUARE ELEMENT_WISE_DIVIDE ELEMENT_WISE_FLOOR
+        ELEMENT_WISE_MAX ELEMENT_WISE_MEAN ELEMENT_WISE_MIN ELEMENT_WISE_MODULUS_FLOOR
+        ELEMENT_WISE_MODULUS_TRUNCATE ELEMENT_WISE_MULTIPLY ELEMENT_WISE_NEGATE ELEMENT_WISE_RECIP
+        ELEMENT_WISE_ROUND ELEMENT_WISE_SIGN ELEMENT_WISE_SQRT ELEMENT_WISE_SUBTRACT
+    """,
+    "element_wise_limits": """
+        ELEMENT_WISE_CLIP_GRAD ELEMENT_WISE_CLIP_GRAD1 ELEMENT_WISE_THRESHOLD
+    """,
+    "element_wise_logic": """
+        ELEMENT_WISE_BIT_AND ELEMENT_WISE_BIT_COUNT ELEMENT_WISE_BIT_NOT ELEMENT_WISE_BIT_OR
+        ELEMENT_WISE_BIT_SHIFT_LEFT ELEMENT_WISE_BIT_SHIFT_RIGHT ELEMENT_WISE_BIT_XOR ELEMENT_WISE_IF
+        ELEMENT_WISE_IS_INFINITY ELEMENT_WISE_IS_NAN ELEMENT_WISE_LOGICAL_AND ELEMENT_WISE_LOGICAL_EQUALS
+        ELEMENT_WISE_LOGICAL_GREATER_THAN ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL
+        ELEMENT_WISE_LOGICAL_LESS_THAN ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL ELEMENT_WISE_LOGICAL_NOT
+        ELEMENT_WISE_LOGICAL_OR ELEMENT_WISE_LOGICAL_XOR
+    """,
+    "element_wise_quantization": """
+        ELEMENT_WISE_DEQUANTIZE_LINEAR ELEMENT_WISE_QUANTIZED_LINEAR_ADD ELEMENT_WISE_QUANTIZE_LINEAR
+    """,
+    "gathering": "GATHER GATHER_ELEMENTS GATHER_ND GATHER_ND1",
     "generation": "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE",
     "joining": "JOIN SPLIT",
     "matrix": "GEMM",
@@ -123,8 +211,10 @@ _FAMILIES = {
     """,
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "RNN",
-    "reduction": "REDUCE",
+    "reduction": "ARGMAX ARGMIN REDUCE",
     "resampling": "UPSAMPLE_2D",
+    "reversal": "REVERSE_SUBSEQUENCES",
+    "scattering": "ONE_HOT SCATTER SCATTER_ND",
     "slicing": "SLICE SLICE1 SLICE_GRAD",
 }
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from opendml.activations import activate, softmax
+from opendml.activations import activate, hardmax, log_softmax, parameterized_relu, softmax
 from opendml.data_types import FLOATS, FLOATS_AND_SIGNED, UP_TO_32_BIT
 from opendml.definition import every_element, tensor, widen
 from opendml.descriptors import (
@@ -18,9 +19,8 @@ from opendml.descriptors import (
     uint_array,
 )
 from opendml.enums import FeatureLevel, OperatorType
-from opendml.expression.ir import Definition, cast, load
-from opendml.expression.reductions import reduction
-from opendml.groups import Groups
+from opendml.expression.ir import Definition, Expression, Tensor, cast, load, select
+from opendml.expression.reductions import Reduction, reduction
 
 if TYPE_CHECKING:
     from opendml.rules import Rules
@@ -63,9 +63,7 @@ class Activation(Operator):
 
     def check(self, rules: Rules) -> None:
         """Two tensors alike."""
-        rules.same_data_type("input_tensor", "output_tensor")
-        rules.same_rank("input_tensor", "output_tensor")
-        rules.same_sizes("input_tensor", "output_tensor")
+        _check_alike(rules)
 
     def define(self) -> Definition:
         """The activation of every element, rounded once to float16."""
@@ -73,6 +71,53 @@ class Activation(Operator):
         target = tensor("OutputTensor", self.output_tensor, "output")
         statement = every_element(target, lambda i: cast(activate(self, widen(load(source, i))), target.type))
         return Definition((source,), (target,), (statement,))
+
+
+class _OverGroups(Activation):
+    """What the activations share in which groups of elements depend on each other."""
+
+    in_place = False
+    store_groups: ClassVar[Callable[[Reduction, Tensor], None]]
+
+    def group_axes(self) -> tuple[int, ...]:
+        """The axes along which elements are in one group."""
+        return (len(self.input_tensor.sizes) - 1,)
+
+    def define(self) -> Definition:
+        """Every group by itself, all its elements together."""
+        output = tensor("OutputTensor", self.output_tensor, "output")
+        work = reduction(tensor("InputTensor", self.input_tensor, "input"), self.group_axes())
+        self.store_groups(work, output)
+        return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))
+
+
+class _OverRows(_OverGroups):
+    """Every row of a matrix is a group."""
+
+    def check(self, rules: Rules) -> None:
+        """A matrix, with leading dimensions of size 1 at most."""
+        super().check(rules)
+        if rules.ready("input_tensor"):
+            sizes = self.input_tensor.sizes
+            must = "must be 1 in all but the last two dimensions"
+            rules.require(set(sizes[:-2]) <= {1}, "input_tensor.sizes", must, sizes)
+
+
+class _OverAxes(_OverGroups):
+    """All elements along some axes are a group."""
+
+    axis_count: int = count_of("axes", default=None)
+    axes: tuple[int, ...] = uint_array(count="axis_count")
+
+    support = levels(at("5_1", (1, 8), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """The axes are dimensions of the input."""
+        super().check(rules)
+        rules.axes_in_range("axes", "input_tensor")
+
+    def group_axes(self) -> tuple[int, ...]:
+        return self.axes
 
 
 class ActivationElu(Activation, type=OperatorType.ACTIVATION_ELU, since="1_0"):
@@ -102,6 +147,28 @@ class ActivationHardSigmoid(Activation, type=OperatorType.ACTIVATION_HARD_SIGMOI
     beta: float = float_value()
 
 
+class ActivationHardSwish(Activation, type=OperatorType.ACTIVATION_HARD_SWISH, since="6_2"):
+    """The input times its hard sigmoid: x * max(0, min(alpha * x + beta, 1))."""
+
+    alpha: float = float_value()
+    beta: float = float_value()
+
+    in_place = False
+    support = levels(at("6_2", (1, 8), FLOATS))
+
+
+class ActivationHardmax(_OverRows, type=OperatorType.ACTIVATION_HARDMAX, since="1_0"):
+    """1 at the first maximum of every row of a matrix, 0 elsewhere."""
+
+    store_groups = staticmethod(hardmax)
+
+
+class ActivationHardmax1(_OverAxes, type=OperatorType.ACTIVATION_HARDMAX1, since="5_1"):
+    """1 at the first maximum along a chosen set of axes, all of them jointly, 0 elsewhere."""
+
+    store_groups = staticmethod(hardmax)
+
+
 class ActivationIdentity(Activation, type=OperatorType.ACTIVATION_IDENTITY, since="1_0"):
     """x."""
 
@@ -117,6 +184,42 @@ class ActivationLinear(Activation, type=OperatorType.ACTIVATION_LINEAR, since="1
 
     alpha: float = float_value()
     beta: float = float_value()
+
+
+class ActivationLogSoftmax(_OverRows, type=OperatorType.ACTIVATION_LOG_SOFTMAX, since="1_0"):
+    """The natural logarithm of the softmax over the last dimension of a matrix."""
+
+    store_groups = staticmethod(log_softmax)
+
+
+class ActivationLogSoftmax1(_OverAxes, type=OperatorType.ACTIVATION_LOG_SOFTMAX1, since="5_1"):
+    """The natural logarithm of the softmax over a chosen set of axes, all of them jointly."""
+
+    store_groups = staticmethod(log_softmax)
+
+
+class ActivationParameterizedRelu(Operator, type=OperatorType.ACTIVATION_PARAMETERIZED_RELU, since="1_0"):
+    """Rectified linear unit with a slope of its own for every element: x if x >= 0, else slope * x."""
+
+    input_tensor: TensorDesc = tensor_input()
+    slope_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+
+    in_place = True
+    support = levels(
+        at("5_1", (1, 8), FLOATS_AND_SIGNED),
+        at("3_0", (1, 8), FLOATS),
+        at("2_0", (4, 5), FLOATS),
+        at("1_0", (4, 4), FLOATS),
+    )
+
+    def check(self, rules: Rules) -> None:
+        """Three tensors alike."""
+        _check_alike(rules)
+
+    def define(self) -> Definition:
+        """The activation of every element, rounded once to float16; integers wrap."""
+        return _of_two(self, lambda x, slope: parameterized_relu(widen(x), widen(slope)))
 
 
 class ActivationParametricSoftplus(Activation, type=OperatorType.ACTIVATION_PARAMETRIC_SOFTPLUS, since="1_0"):
@@ -135,6 +238,24 @@ class ActivationRelu(Activation, type=OperatorType.ACTIVATION_RELU, since="1_0")
         at("2_0", (4, 5), FLOATS),
         at("1_0", (4, 4), FLOATS),
     )
+
+
+class ActivationReluGrad(Operator, type=OperatorType.ACTIVATION_RELU_GRAD, since="3_0"):
+    """The gradient of the rectified linear unit: that of its output where its input x > 0, else 0."""
+
+    input_tensor: TensorDesc = tensor_input()
+    input_gradient_tensor: TensorDesc = tensor_input()
+    output_gradient_tensor: TensorDesc = tensor_output()
+
+    support = levels(at("5_1", (1, 8), FLOATS_AND_SIGNED), at("4_0", (1, 8), FLOATS), at("3_0", (1, 8), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """Three tensors alike."""
+        _check_alike(rules)
+
+    def define(self) -> Definition:
+        """The gradient is copied bit for bit."""
+        return _of_two(self, lambda x, gradient: select(widen(x) > 0, gradient, 0))
 
 
 class ActivationScaledElu(Activation, type=OperatorType.ACTIVATION_SCALED_ELU, since="1_0"):
@@ -168,41 +289,16 @@ class ActivationSigmoid(Activation, type=OperatorType.ACTIVATION_SIGMOID, since=
     """Logistic sigmoid: 1 / (1 + exp(-x))."""
 
 
-class ActivationSoftmax(Activation, type=OperatorType.ACTIVATION_SOFTMAX, since="1_0"):
+class ActivationSoftmax(_OverRows, type=OperatorType.ACTIVATION_SOFTMAX, since="1_0"):
     """Softmax over the last dimension of a matrix: exp(x) / sum of exp(x) of the row."""
 
-    in_place = False
-
-    def check(self, rules: Rules) -> None:
-        """A matrix, with leading dimensions of size 1 at most."""
-        super().check(rules)
-        if rules.ready("input_tensor"):
-            sizes = self.input_tensor.sizes
-            must = "must be 1 in all but the last two dimensions"
-            rules.require(set(sizes[:-2]) <= {1}, "input_tensor.sizes", must, sizes)
-
-    def define(self) -> Definition:
-        """Every row by itself."""
-        return _softmax(self, (len(self.input_tensor.sizes) - 1,))
+    store_groups = staticmethod(softmax)
 
 
-class ActivationSoftmax1(Activation, type=OperatorType.ACTIVATION_SOFTMAX1, since="5_1"):
+class ActivationSoftmax1(_OverAxes, type=OperatorType.ACTIVATION_SOFTMAX1, since="5_1"):
     """Softmax over a chosen set of axes, all of them jointly."""
 
-    axis_count: int = count_of("axes", default=None)
-    axes: tuple[int, ...] = uint_array(count="axis_count")
-
-    in_place = False
-    support = levels(at("5_1", (1, 8), FLOATS))
-
-    def check(self, rules: Rules) -> None:
-        """The axes are dimensions of the input."""
-        super().check(rules)
-        rules.axes_in_range("axes", "input_tensor")
-
-    def define(self) -> Definition:
-        """All elements along the axes together."""
-        return _softmax(self, self.axes)
+    store_groups = staticmethod(softmax)
 
 
 class ActivationSoftplus(Activation, type=OperatorType.ACTIVATION_SOFTPLUS, since="1_0"):
@@ -223,6 +319,15 @@ class ActivationSoftsign(Activation, type=OperatorType.ACTIVATION_SOFTSIGN, sinc
     """Softsign: x / (1 + |x|)."""
 
 
+class ActivationSwish(Activation, type=OperatorType.ACTIVATION_SWISH, since="6_2"):
+    """The input times the sigmoid of a multiple of it: x / (1 + exp(-sigmoid_input_scale * x))."""
+
+    sigmoid_input_scale: float = float_value()
+
+    in_place = False
+    support = levels(at("6_2", (1, 8), FLOATS))
+
+
 class ActivationTanh(Activation, type=OperatorType.ACTIVATION_TANH, since="1_0"):
     """Hyperbolic tangent."""
 
@@ -233,8 +338,16 @@ class ActivationThresholdedRelu(Activation, type=OperatorType.ACTIVATION_THRESHO
     alpha: float = float_value()
 
 
-def _softmax(desc: Activation, axes: tuple[int, ...]) -> Definition:
-    output = tensor("OutputTensor", desc.output_tensor, "output")
-    groups = Groups(reduction(tensor("InputTensor", desc.input_tensor, "input"), axes), output)
-    softmax(groups)
-    return groups.definition()
+def _check_alike(rules: Rules) -> None:
+    tensors = [name for name, field in rules.desc.fields.items() if hasattr(field, "direction")]
+    rules.same_data_type(*tensors)
+    rules.same_rank(*tensors)
+    rules.same_sizes(*tensors)
+
+
+def _of_two(desc: Operator, function: Callable[[Expression, Expression], Expression]) -> Definition:
+    """Every element of the output from those of two inputs."""
+    first, second = (tensor(name, desc, "input") for name, desc in desc.inputs() if desc is not None)
+    (target,) = (tensor(name, desc, "output") for name, desc in desc.outputs() if desc is not None)
+    statement = every_element(target, lambda i: cast(function(load(first, i), load(second, i)), target.type))
+    return Definition((first, second), (target,), (statement,))

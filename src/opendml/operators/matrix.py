@@ -36,7 +36,6 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.reductions import SHORTEST_LANES, packed_reduction
-from opendml.groups import Groups
 from opendml.operators.activation import FUSABLE_WITH_SOFTMAX, ActivationSoftmax, ActivationSoftmax1
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ class _Product:
         else:
             work = packed_reduction("product", computation_type(self.a.type), self.output.sizes, axes)
             self._multiply(lambda place, value: Store(work.source, work.place(place), value))
-            softmax(Groups(work, self.output))
+            softmax(work, self.output)
             self.statements += work.statements
             self.temporaries += work.temporaries
         tensors = (self.a, self.b, self.c)

@@ -1,10 +1,10 @@
-"""REDUCE: one value out of all elements along some dimensions."""
+"""REDUCE, ARGMIN, ARGMAX: one value out of all elements along some dimensions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from opendml.data_types import (
     ALL_BUT_FLOAT64,
@@ -27,7 +27,7 @@ from opendml.descriptors import (
     tensor_output,
     uint_array,
 )
-from opendml.enums import OperatorType, ReduceFunction
+from opendml.enums import AxisDirection, OperatorType, ReduceFunction
 from opendml.expression.folds import highest, lowest, maximum, minimum
 from opendml.expression.ir import Definition, ElementType, Expression, Tensor, constant, load, select, unary
 from opendml.expression.mathematics import exp, log
@@ -109,18 +109,66 @@ class Reduce(Operator, type=OperatorType.REDUCE, since="1_0"):
         """The output has size 1 along the axes."""
         if rules.ready("function") and self.function not in (ReduceFunction.ARGMIN, ReduceFunction.ARGMAX):
             rules.same_data_type("input_tensor", "output_tensor")
-        rules.same_rank("input_tensor", "output_tensor")
-        rules.axes_in_range("axes", "input_tensor")
-        if rules.ready("input_tensor", "output_tensor", "axes"):
-            sizes = [1 if i in self.axes else size for i, size in enumerate(self.input_tensor.sizes)]
-            rules.sizes_are("output_tensor", sizes, "by InputTensor.Sizes and Axes")
+        _check_axes(rules)
 
     def define(self) -> Definition:
         """One fold, in pieces where there are few outputs; float16 is folded in float32 and rounded once."""
-        output = tensor("OutputTensor", self.output_tensor, "output")
-        work = reduction(tensor("InputTensor", self.input_tensor, "input"), self.axes)
-        _DEFINITIONS[self.function](work, output)
-        return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))
+        return _define(self, _DEFINITIONS[self.function])
+
+
+class ExtremePosition(Operator):
+    """What ARGMIN and ARGMAX share."""
+
+    input_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+    axis_count: int = count_of("axes", default=None)
+    axes: tuple[int, ...] = uint_array(count="axis_count")
+    axis_direction: AxisDirection = enumeration(AxisDirection)
+
+    support = _SUPPORT["ARGMIN ARGMAX"][:2]
+    comparison: ClassVar[str]
+
+    def check(self, rules: Rules) -> None:
+        """The output has size 1 along the axes."""
+        _check_axes(rules)
+
+    def define(self) -> Definition:
+        """One fold, in pieces where there are few outputs."""
+        return _define(self, _position(self.comparison, self.axis_direction is AxisDirection.DECREASING))
+
+
+class Argmin(ExtremePosition, type=OperatorType.ARGMIN, since="3_0"):
+    """Index of the smallest element along some dimensions, the first or the last one of equals.
+
+    The reduced dimensions stay, with size 1. The index counts row-major over the reduced dimensions.
+    """
+
+    comparison = "lt"
+
+
+class Argmax(ExtremePosition, type=OperatorType.ARGMAX, since="3_0"):
+    """Index of the largest element along some dimensions, the first or the last one of equals.
+
+    The reduced dimensions stay, with size 1. The index counts row-major over the reduced dimensions.
+    """
+
+    comparison = "gt"
+
+
+def _check_axes(rules: Rules) -> None:
+    rules.same_rank("input_tensor", "output_tensor")
+    rules.axes_in_range("axes", "input_tensor")
+    if rules.ready("input_tensor", "output_tensor", "axes"):
+        axes, sizes = rules.integers("axes"), rules.tensor("input_tensor").sizes
+        expected = [1 if i in axes else size for i, size in enumerate(sizes)]
+        rules.sizes_are("output_tensor", expected, "by InputTensor.Sizes and Axes")
+
+
+def _define(desc: Reduce | ExtremePosition, reduce: Callable[[Reduction, Tensor], None]) -> Definition:
+    output = tensor("OutputTensor", desc.output_tensor, "output")
+    work = reduction(tensor("InputTensor", desc.input_tensor, "input"), desc.axes)
+    reduce(work, output)
+    return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))
 
 
 def _extreme(
@@ -135,11 +183,11 @@ def _extreme(
     return define
 
 
-def _position(comparison: str) -> Callable[[Reduction, Tensor], None]:
-    """ARGMAX and ARGMIN: the position of the first NaN, else of the first extreme."""
+def _position(comparison: str, last: bool = False) -> Callable[[Reduction, Tensor], None]:
+    """ARGMAX and ARGMIN: the position of the first (or last) NaN, else of the first (or last) extreme."""
 
     def define(work: Reduction, output: Tensor) -> None:
-        reducer = extreme_and_position(comparison, computation_type(work.input.type), widen)
+        reducer = extreme_and_position(comparison, computation_type(work.input.type), widen, last)
         work.reduce(reducer, output, lambda values, place: values[1])
 
     return define

@@ -1,0 +1,105 @@
+"""DIAGONAL_MATRIX and DIAGONAL_MATRIX1: matrices with a value on a band of diagonals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opendml.data_types import ALL, FLOATS, UP_TO_32_BIT
+from opendml.definition import converted, every_element, optional_tensor, scalar, tensor
+from opendml.descriptors import (
+    Operator,
+    at,
+    enumeration,
+    float_value,
+    int_value,
+    levels,
+    scalar_union,
+    tensor_input,
+    tensor_output,
+)
+from opendml.enums import OperatorType, TensorDataType
+from opendml.expression.ir import BOOL, I32, I64, Const, Definition, Expression, Tensor, cast, constant, load, select
+
+if TYPE_CHECKING:
+    from opendml.fields import ScalarUnion
+    from opendml.rules import Rules
+    from opendml.tensor import TensorDesc
+
+
+class DiagonalMatrix(Operator, type=OperatorType.DIAGONAL_MATRIX, since="2_0"):
+    """Generates matrices with one value on a diagonal and zeros elsewhere.
+
+    The last two dimensions are rows and columns. A positive ``offset`` moves the diagonal to the right.
+    """
+
+    output_tensor: TensorDesc = tensor_output()
+    offset: int = int_value()
+    value: float = float_value()
+
+    support = levels(
+        at("5_1", (2, 4), ALL),
+        at("4_0", (2, 4), UP_TO_32_BIT),
+        at("2_1", (4, 4), UP_TO_32_BIT),
+        at("2_0", (4, 4), FLOATS),
+    )
+
+    def define(self) -> Definition:
+        """A comparison an element."""
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        return _band(target, None, converted(self.value, target.type), self.offset, self.offset + 1)
+
+
+class DiagonalMatrix1(Operator, type=OperatorType.DIAGONAL_MATRIX1, since="5_1"):
+    """Fills a band of diagonals of matrices, or all but that, with a value and keeps the input, or zero, elsewhere.
+
+    The element in row y and column x is on diagonal x - y. The band reaches from ``diagonal_fill_begin`` to before
+    ``diagonal_fill_end``; where the end is less than the beginning, all that is not from the end to before the
+    beginning is filled.
+    """
+
+    input_tensor: TensorDesc | None = tensor_input(default=None)
+    output_tensor: TensorDesc = tensor_output()
+    value_data_type: TensorDataType = enumeration(TensorDataType)
+    value: ScalarUnion = scalar_union("value_data_type")
+    diagonal_fill_begin: int = int_value()
+    diagonal_fill_end: int = int_value()
+
+    support = levels(at("5_1", (2, 4), ALL))
+
+    def check(self, rules: Rules) -> None:
+        """Two tensors alike, and a value of their type."""
+        rules.same_data_type("input_tensor", "output_tensor")
+        rules.same_rank("input_tensor", "output_tensor")
+        rules.same_sizes("input_tensor", "output_tensor")
+        rules.is_data_type_of("value_data_type", "output_tensor")
+
+    def define(self) -> Definition:
+        """Two comparisons an element."""
+        source = optional_tensor("InputTensor", self.input_tensor, "input")
+        target = tensor("OutputTensor", self.output_tensor, "output")
+        value = scalar(self.value, target.type)
+        return _band(target, source, value, self.diagonal_fill_begin, self.diagonal_fill_end, (source,))
+
+
+def _band(
+    target: Tensor, source: Tensor | None, value: Const, begin: int, end: int, inputs: tuple[Tensor | None, ...] = ()
+) -> Definition:
+    """``value`` on the diagonals ``begin`` to before ``end`` (where that is less: on all but ``end`` to before
+    ``begin``), elsewhere the source or zero."""
+    height, width = target.sizes[-2:]
+    # Diagonals of 32 bits take half the registers of those of 64.
+    type = I32 if height + width < 1 << 31 else I64
+
+    def at_least(diagonal: Expression, bound: int) -> Expression:
+        if -height < bound < width:
+            return diagonal >= bound
+        return constant(bound <= -height, BOOL)
+
+    def element(o: tuple[Expression, ...]) -> Expression:
+        diagonal = cast(o[-1] - o[-2], type)
+        after_begin, before_end = at_least(diagonal, begin), ~at_least(diagonal, end)
+        is_filled = after_begin & before_end if begin <= end else after_begin | before_end
+        kept = constant(0, target.type) if source is None else load(source, o)
+        return select(is_filled, value, kept)
+
+    return Definition(inputs, (target,), (every_element(target, element),))

@@ -1,0 +1,293 @@
+"""Element-wise arithmetic: sums, products and quotients, extremes, roundings, sign, square root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from opendml.data_types import (
+    ALL_BUT_FLOAT64,
+    FLOATS,
+    FLOATS_AND_32_BIT,
+    FLOATS_AND_32_TO_64_BIT,
+    FLOATS_AND_SIGNED,
+    UP_TO_32_BIT,
+    data_types,
+)
+from opendml.descriptors import Support, at, enumeration, levels
+from opendml.enums import OperatorType, RoundingMode
+from opendml.expression.folds import maximum, minimum
+from opendml.expression.ir import Expression, binary, cast, constant, select, unary
+from opendml.operators.element_wise import BinaryElementWise, ScaledElementWise, UnaryElementWise
+
+FLOATS_AND_ALL_SIGNED: Final = data_types("FLOAT32 FLOAT16 INT64 INT32 INT16 INT8")
+
+_FLOAT_SUPPORT: Final[Support] = levels(at("3_0", (1, 8), FLOATS), at("1_0", (4, 4), FLOATS))
+
+_EXTREME_SUPPORT: Final[Support] = levels(
+    at("5_0", (1, 8), ALL_BUT_FLOAT64),
+    at("3_0", (1, 8), UP_TO_32_BIT),
+    at("2_1", (4, 4), UP_TO_32_BIT),
+    at("1_0", (4, 4), FLOATS),
+)
+
+_MODULUS_SUPPORT: Final[Support] = levels(
+    at("6_0", (1, 8), ALL_BUT_FLOAT64),
+    at("3_0", (1, 8), UP_TO_32_BIT),
+    at("2_1", (4, 4), UP_TO_32_BIT),
+)
+
+
+# ---- two tensors
+
+
+class ElementWiseSubtract(BinaryElementWise, type=OperatorType.ELEMENT_WISE_SUBTRACT, since="1_0"):
+    """Subtracts two tensors element by element."""
+
+    support = levels(
+        at("5_1", (1, 8), ALL_BUT_FLOAT64),
+        at("4_1", (1, 8), FLOATS_AND_32_TO_64_BIT),
+        at("3_0", (1, 8), FLOATS_AND_32_BIT),
+        at("2_1", (4, 4), FLOATS_AND_32_BIT),
+        at("1_0", (4, 4), FLOATS),
+    )
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """The difference; integers wrap."""
+        return a - b
+
+
+class ElementWiseMultiply(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MULTIPLY, since="1_0"):
+    """Multiplies two tensors element by element."""
+
+    support = levels(
+        at("5_1", (1, 8), ALL_BUT_FLOAT64),
+        at("4_1", (1, 8), FLOATS_AND_32_TO_64_BIT),
+        at("3_0", (1, 8), FLOATS_AND_32_BIT),
+        at("2_1", (4, 5), FLOATS_AND_32_BIT),
+        at("1_0", (4, 5), FLOATS),
+    )
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """The product; integers wrap."""
+        return a * b
+
+
+class ElementWiseDivide(BinaryElementWise, type=OperatorType.ELEMENT_WISE_DIVIDE, since="1_0"):
+    """Divides two tensors element by element; quotients of integers are truncated."""
+
+    support = levels(
+        at("6_0", (1, 8), ALL_BUT_FLOAT64),
+        at("5_1", (1, 8), UP_TO_32_BIT),
+        at("3_0", (1, 8), FLOATS_AND_32_BIT),
+        at("2_1", (4, 4), FLOATS_AND_32_BIT),
+        at("1_0", (4, 4), FLOATS),
+    )
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """The quotient, IEEE 754's or ``quotient``'s."""
+        return a / b if a.type.is_float else quotient(a, b)
+
+
+class ElementWiseModulusTruncate(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MODULUS_TRUNCATE, since="2_1"):
+    """Remainder of the division rounded toward zero, as C's % and fmod: it has the sign of the dividend."""
+
+    support = _MODULUS_SUPPORT
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """The exact remainder."""
+        return remainder(a, b)
+
+
+class ElementWiseModulusFloor(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MODULUS_FLOOR, since="2_1"):
+    """Remainder of the division rounded down, as Python's %: it has the sign of the divisor."""
+
+    support = _MODULUS_SUPPORT
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """The exact remainder, moved by the divisor where the signs differ; a zero has the sign of the divisor."""
+        rest = remainder(a, b)
+        if a.type.kind == "uint":
+            return rest
+        moved = select((rest < 0).differs(b < 0), rest + b, rest)
+        if not a.type.is_float:
+            return select(rest.equals(0), rest, moved)
+        return select(rest.equals(0), select(b < 0, constant(-0.0, a.type), 0), moved)
+
+
+class ElementWiseMax(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MAX, since="1_0"):
+    """The larger of two elements."""
+
+    support = _EXTREME_SUPPORT
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """NaN if either is NaN, the first of equals (+0 and -0)."""
+        return maximum(a, b)
+
+
+class ElementWiseMin(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MIN, since="1_0"):
+    """The smaller of two elements."""
+
+    support = _EXTREME_SUPPORT
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """NaN if either is NaN, the first of equals (+0 and -0)."""
+        return minimum(a, b)
+
+
+class ElementWiseMean(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MEAN, since="1_0"):
+    """The average of two elements: (a + b) / 2."""
+
+    support = levels(
+        at("3_0", (1, 8), FLOATS_AND_32_BIT),
+        at("2_1", (4, 4), FLOATS_AND_32_BIT),
+        at("1_0", (4, 4), FLOATS),
+    )
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """The sum, wrapped or rounded as ADD's, then halved; integers toward zero."""
+        return (a + b) * 0.5 if a.type.is_float else (a + b) // 2
+
+
+class ElementWiseDifferenceSquare(BinaryElementWise, type=OperatorType.ELEMENT_WISE_DIFFERENCE_SQUARE, since="3_1"):
+    """The square of the difference of two elements: (a - b) * (a - b)."""
+
+    support = levels(at("3_1", (1, 8), FLOATS_AND_32_BIT))
+
+    def element(self, a: Expression, b: Expression) -> Expression:
+        """Two operations, each rounded or wrapped."""
+        difference = a - b
+        return difference * difference
+
+
+# ---- one tensor
+
+
+class ElementWiseAbs(ScaledElementWise, type=OperatorType.ELEMENT_WISE_ABS, since="1_0"):
+    """Absolute value."""
+
+    support = levels(
+        at("4_1", (1, 8), FLOATS_AND_ALL_SIGNED),
+        at("3_0", (1, 8), FLOATS_AND_SIGNED),
+        at("2_1", (4, 4), FLOATS_AND_SIGNED),
+        at("1_0", (4, 4), FLOATS),
+    )
+
+    def element(self, x: Expression) -> Expression:
+        """The sign bit cleared; the most negative integer stays as it is."""
+        return unary("abs", x)
+
+
+class ElementWiseNegate(UnaryElementWise, type=OperatorType.ELEMENT_WISE_NEGATE, since="5_0"):
+    """Negation."""
+
+    support = levels(at("5_0", (1, 8), FLOATS_AND_ALL_SIGNED))
+
+    def element(self, x: Expression) -> Expression:
+        """The sign bit flipped; the most negative integer stays as it is."""
+        return -x
+
+
+class ElementWiseSign(UnaryElementWise, type=OperatorType.ELEMENT_WISE_SIGN, since="2_0"):
+    """Sign: -1, 0 or 1."""
+
+    support = levels(
+        at("4_1", (1, 8), ALL_BUT_FLOAT64),
+        at("3_0", (1, 8), UP_TO_32_BIT),
+        at("2_1", (4, 4), UP_TO_32_BIT),
+        at("2_0", (4, 4), FLOATS),
+    )
+
+    def element(self, x: Expression) -> Expression:
+        """+0 for both zeros and for NaN."""
+        positive = cast(x > 0, x.type)
+        return positive if x.type.kind == "uint" else select(x < 0, -1, positive)
+
+
+class ElementWiseCeil(ScaledElementWise, type=OperatorType.ELEMENT_WISE_CEIL, since="1_0"):
+    """The smallest integer that is not less."""
+
+    support = _FLOAT_SUPPORT
+
+    def element(self, x: Expression) -> Expression:
+        """IEEE 754's rounding toward positive."""
+        return unary("ceil", x)
+
+
+class ElementWiseFloor(ScaledElementWise, type=OperatorType.ELEMENT_WISE_FLOOR, since="1_0"):
+    """The largest integer that is not greater."""
+
+    support = _FLOAT_SUPPORT
+
+    def element(self, x: Expression) -> Expression:
+        """IEEE 754's rounding toward negative."""
+        return unary("floor", x)
+
+
+class ElementWiseRound(UnaryElementWise, type=OperatorType.ELEMENT_WISE_ROUND, since="2_1"):
+    """Rounds to an integer: halves to even or away from zero, or everything toward zero."""
+
+    rounding_mode: RoundingMode = enumeration(RoundingMode)
+
+    support = levels(at("3_0", (1, 8), FLOATS), at("2_1", (4, 4), FLOATS))
+
+    def element(self, x: Expression) -> Expression:
+        """IEEE 754's roundings: infinities, NaN and the sign stay."""
+        return _ROUNDINGS[self.rounding_mode](x)
+
+
+class ElementWiseRecip(ScaledElementWise, type=OperatorType.ELEMENT_WISE_RECIP, since="1_0"):
+    """Reciprocal: 1 / x."""
+
+    support = _FLOAT_SUPPORT
+
+    def element(self, x: Expression) -> Expression:
+        """IEEE 754's quotient."""
+        return 1 / x
+
+
+class ElementWiseSqrt(ScaledElementWise, type=OperatorType.ELEMENT_WISE_SQRT, since="1_0"):
+    """Square root."""
+
+    support = _FLOAT_SUPPORT
+
+    def element(self, x: Expression) -> Expression:
+        """IEEE 754's square root: NaN for what is less than 0, -0 for -0."""
+        return unary("sqrt", x)
+
+
+# ---- what they are made of
+
+
+def quotient(a: Expression, b: Expression) -> Expression:
+    """The quotient of integers, toward zero. By 0 all bits are set; the most negative number by -1 is itself."""
+    return select(b.equals(0), constant(-1, a.type), _truncated_quotient(a, b))
+
+
+def remainder(a: Expression, b: Expression) -> Expression:
+    """``a - b * truncated quotient``, exact, with the sign of ``a``. Integers: all bits are set for a divisor of 0."""
+    if a.type.is_float:
+        return binary("rem", a, b)
+    return select(b.equals(0), constant(-1, a.type), a - _truncated_quotient(a, b) * b)
+
+
+def _truncated_quotient(a: Expression, b: Expression) -> Expression:
+    """Of integers; anything where ``b`` is 0."""
+    safe = select(b.equals(0), 1, b)
+    if a.type.kind == "uint":
+        return a // safe
+    is_minus_one = b.equals(-1)
+    return select(is_minus_one, -a, a // select(is_minus_one, 1, safe))
+
+
+def _round_half_away(x: Expression) -> Expression:
+    """To nearest, halves away from zero: what is cut off is exact, so it can be compared with a half."""
+    whole = unary("trunc", x)
+    return select(unary("abs", x - whole) >= 0.5, whole + select(x < 0, -1, 1, x.type), whole)
+
+
+_ROUNDINGS: Final[Mapping[RoundingMode, Callable[[Expression], Expression]]] = {
+    RoundingMode.HALVES_TO_NEAREST_EVEN: lambda x: unary("round_even", x),
+    RoundingMode.TOWARD_ZERO: lambda x: unary("trunc", x),
+    RoundingMode.TOWARD_INFINITY: _round_half_away,
+}
