@@ -6,11 +6,10 @@ include the awkward ones.
 
 from __future__ import annotations
 
-import copy
 import ctypes
-import itertools
 import mmap
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,11 +18,13 @@ import pytest
 from hypothesis import strategies as st
 
 from opendml import program as program_module
+from opendml.code import program_code
 from opendml.descriptors import Operator
 from opendml.device import compile_operator
 from opendml.enums import FeatureLevel, TensorDataType
 from opendml.expression.interpreter import run_interpreted
-from opendml.kernels import schedule
+from opendml.expression.ir import Definition, Tensor
+from opendml.kernels import memory_plan, schedule
 from opendml.program import Program
 from opendml.rules import validate
 from opendml.tensor import TensorDesc
@@ -69,9 +70,23 @@ def _run_interpreted(desc: Operator, arrays: Sequence[Array | None]) -> list[Any
 
 def compile_in_parallel(desc: Operator) -> Program:
     """The program of a descriptor; however small, all threads take part in it."""
+    protected: list[int] = []
+
+    def plan(definition: Definition) -> memory_plan.MemoryPlan:
+        separate = _separate_pages(definition)
+        protected.extend(separate.offsets[t] + separate.sizes[t] for t in definition.temporaries)
+        return separate
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schedule, "SERIAL_WORK", 0)
-        return compile_operator(desc, thread_count=7)
+        patch.setattr(program_code, "plan_memory", plan)
+        program = compile_operator(desc, thread_count=7)
+    PROTECTED[program] = protected
+    return program
+
+
+PROTECTED: weakref.WeakKeyDictionary[Program, list[int]] = weakref.WeakKeyDictionary()
+"""Where the pages between temporaries begin, for programs of ``compile_in_parallel``."""
 
 
 def _run_compiled(program: Program, arrays: Sequence[Array | None], thread_count: int, at_end: bool) -> list[Any]:
@@ -81,7 +96,8 @@ def _run_compiled(program: Program, arrays: Sequence[Array | None], thread_count
     ]
     outputs = [None if b.desc is None else _guarded(b.desc, None, at_end) for b in program.outputs]
     before = [None if x is None else x[1].copy() for x in (*inputs, *outputs)]
-    program, memory = _with_guarded_temporaries(program.with_thread_count(thread_count), at_end)
+    memory = _guarded_temporaries(program)
+    program = program.with_thread_count(thread_count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program_module, "aligned_empty", lambda size: memory)
         call = program.bind(
@@ -107,22 +123,29 @@ def _check_nothing_else_was_written(
             assert x[1].tobytes() == content.tobytes(), "a program wrote beside its outputs"
 
 
-def _with_guarded_temporaries(program: Program, at_end: bool) -> tuple[Program, Array]:
-    """The program with each temporary in memory of its own between guard pages, and all that memory."""
-    sizes = [tensor.extent * tensor.type.bits // 8 for tensor in program._temporaries]
+def _separate_pages(definition: Definition) -> memory_plan.MemoryPlan:
+    """A plan in which every temporary ends right before a page of its own, which the tests protect."""
     page = mmap.PAGESIZE
-    starts = list(itertools.accumulate((-(-size // page) * page + page for size in sizes), initial=page))
-    memory = mmap.mmap(-1, starts[-1])
+    offsets: dict[Tensor, int] = {}
+    sizes: dict[Tensor, int] = {}
+    end = 0
+    for tensor in definition.temporaries:
+        sizes[tensor] = tensor.extent * tensor.type.bits // 8
+        end += -(-sizes[tensor] // page) * page
+        offsets[tensor] = end - sizes[tensor]
+        end += page
+    return memory_plan.MemoryPlan(offsets, sizes, end)
+
+
+def _guarded_temporaries(program: Program) -> Array:
+    """Memory for the temporaries of a program compiled with ``_separate_pages``, the pages between them protected."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, max(program.temporary_size, page))
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for start in starts:
-        if _mprotect(base + start - page, page, 0) != 0:
+    for end in PROTECTED.get(program, ()):
+        if _mprotect(base + end, page, 0) != 0:
             pytest.skip("this system does not let a page be protected")
-    guarded = copy.copy(program)
-    guarded._arena_offsets = [
-        after - page - size if at_end else start
-        for (start, after), size in zip(itertools.pairwise(starts), sizes, strict=True)
-    ]
-    return guarded, np.frombuffer(memory, np.uint8)
+    return np.frombuffer(memory, np.uint8)
 
 
 def _guarded(desc: TensorDesc, content: Array | None, at_end: bool) -> tuple[Array, Array]:

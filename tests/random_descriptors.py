@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from opendml import operators as op
 from opendml.descriptors import Operator, operator_class
 from opendml.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
-from opendml.fields import FloatField, StructField, TensorField
+from opendml.fields import EnumField, FloatField, ScalarUnionField, StructField, TensorField
 from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_SOFTMAX
 from opendml.rules import support_at
 from opendml.tensor import TensorDesc
@@ -172,6 +172,52 @@ def _softmax(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=_input(draw, data_type, sizes), output_tensor=_output(draw, data_type, sizes), **fields)
 
 
+def _alike(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """Inputs and an output of one type and sizes."""
+    names = [name for name, field in cls.fields.items() if isinstance(field, TensorField)]
+    sizes, data_type = _sizes(draw, _rank(draw, cls)), _type(draw, cls)
+    tensors = {name: _input(draw, data_type, sizes) for name in names[:-1]}
+    return cls(**tensors, **{names[-1]: _output(draw, data_type, sizes)})
+
+
+def _normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """By given or computed statistics, which broadcast."""
+    tensors = _pair(draw, cls)
+    sizes, data_type = tensors["output_tensor"].sizes, tensors["output_tensor"].data_type
+    for name, field in cls.fields.items():
+        if isinstance(field, TensorField) and name not in tensors and (not field.optional or draw(st.booleans())):
+            part = [draw(st.sampled_from((1, size))) for size in sizes]
+            tensors[name] = _input(draw, data_type, part)
+    fields: dict[str, Any] = {name: draw(st.booleans()) for name, field in cls.fields.items() if field.kind == "BOOL"}
+    if "axes" in cls.fields:
+        fields["axes"] = _axes(draw, len(sizes))
+    activation = _maybe(draw, lambda: _fused(draw, FUSABLE, len(sizes)))
+    return cls(**tensors, **fields, epsilon=draw(st.sampled_from((1e-5, 0.0, 0.5))), fused_activation=activation)
+
+
+def _local_response_normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    beta = draw(st.sampled_from((0.75, 0.5, 2.25, 0.3, -1.0)))
+    return cls(
+        **_pair(draw, cls),
+        cross_channel=draw(st.booleans()),
+        local_size=draw(st.sampled_from((1, 2, 3, 4, 5, 6, 7, 2**32 - 1))),
+        **(_floats(draw, cls) | {"beta": beta}),
+    )
+
+
+def _lp_normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    pair = _pair(draw, cls)
+    axis = draw(st.integers(0, pair["output_tensor"].rank - 1))
+    return cls(**pair, axis=axis, epsilon=_number(draw), p=draw(st.sampled_from((1, 2))))
+
+
+def _value_scale(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, (batch, _, *image) = _type(draw, cls), _sizes(draw, 4, ELEMENTS // 3)
+    sizes = [batch, draw(st.sampled_from((1, 3))), *image]
+    tensors = {"input_tensor": _input(draw, data_type, sizes), "output_tensor": _output(draw, data_type, sizes)}
+    return cls(**tensors, scale=_number(draw), bias=[_number(draw) for _ in range(sizes[1])])
+
+
 def _identity(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**_pair(draw, cls), scale_bias=_maybe(draw, lambda: (_number(draw), _number(draw))))
 
@@ -194,6 +240,54 @@ def _clip(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type = pair["output_tensor"].data_type
     limits = {"min": _scalar(draw, data_type), "max": _scalar(draw, data_type)}
     return cls(**pair, scale_bias=scale_bias, min_max_data_type=data_type, **limits)
+
+
+def _element_wise(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """Tensors of the same sizes, alike in type within the groups that the class names, and parameters of all kinds."""
+    directions = {name: field.direction for name, field in cls.fields.items() if isinstance(field, TensorField)}
+    sizes = _sizes(draw, _rank(draw, cls, next(iter(directions))))
+    grouped = cls.alike or (tuple(directions),)
+    single = [(name,) for name in directions if not any(name in group for group in grouped)]
+    fields: dict[str, Any] = {}
+    for group in (*grouped, *single):
+        data_type = _type(draw, cls, group[0])
+        for name in group:
+            make = _input if directions[name] == "input" else _output
+            fields[name] = make(draw, data_type, sizes)
+    if not cls.alike and draw(st.booleans()):
+        # The same layout as the output's.
+        fields[next(iter(directions))] = fields[list(directions)[-1]]
+    return cls(**fields, **_parameters(draw, cls, fields))
+
+
+def _parameters(draw: st.DrawFn, cls: type[Any], tensors: dict[str, TensorDesc]) -> dict[str, Any]:
+    """Everything but tensors; the numbers of a scalar union have the type of the tensors."""
+    parameters: dict[str, Any] = _floats(draw, cls)
+    (data_type, *_) = (tensor.data_type for tensor in tensors.values())
+    for name, field in cls.fields.items():
+        if name == "scale_bias":
+            parameters[name] = _maybe(draw, lambda: (_number(draw), _number(draw)))
+        elif isinstance(field, ScalarUnionField):
+            parameters |= {field.data_type: data_type, name: _scalar(draw, data_type)}
+        elif isinstance(field, EnumField) and field.enumeration is not TensorDataType:
+            parameters[name] = draw(st.sampled_from(list(field.enumeration)))
+    return parameters
+
+
+def _quantization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """As ``_element_wise``; zero points may be absent, and scales are what the rules want."""
+    drawn = _element_wise(draw, cls)
+    sizes, changes = drawn.outputs()[0][1].sizes, {}
+    for name in cls.fields:
+        if "zero_point" in name and draw(st.booleans()):
+            changes[name] = None
+        elif cls is op.ElementWiseQuantizedLinearAdd and ("scale" in name or "zero_point" in name):
+            changes[name] = TensorDesc(getattr(drawn, name).data_type, [1] * len(sizes))
+    if cls is op.ElementWiseQuantizeLinear:
+        input_type = drawn.input_tensor.data_type
+        scale_type = TensorDataType.FLOAT32 if input_type is TensorDataType.INT32 else input_type
+        changes["scale_tensor"] = _input(draw, scale_type, sizes)
+    return drawn.replace(**changes)
 
 
 def _cast(draw: st.DrawFn, cls: type[Any]) -> Operator:
@@ -350,6 +444,92 @@ def _gather(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**tensors, axis=axis, index_dimensions=index_dimensions)
 
 
+def _gather_elements(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """And SCATTER_ELEMENTS, with updates where the other one has an output."""
+    data_type, rank = _type(draw, cls), _rank(draw, cls)
+    whole = _sizes(draw, rank, 400)
+    axis = draw(st.integers(0, rank - 1))
+    part = _limited([draw(st.sampled_from(LENGTHS)) if d == axis else n for d, n in enumerate(whole)], 900)
+    whole = [n if d == axis else part[d] for d, n in enumerate(whole)]
+    tensors = {"indices_tensor": _input(draw, draw(st.sampled_from(_support(cls, "indices_tensor")[2])), part)}
+    return cls(**tensors, **_whole_and_part(draw, cls, data_type, whole, part), axis=axis)
+
+
+def _whole_and_part(
+    draw: st.DrawFn, cls: type[Any], data_type: TensorDataType, whole: list[int], part: list[int]
+) -> dict[str, TensorDesc]:
+    """An input and what is gathered from it, or is scattered to a copy of it."""
+    tensors = {"input_tensor": _input(draw, data_type, whole)}
+    if "updates_tensor" not in cls.fields:
+        return tensors | {"output_tensor": _output(draw, data_type, part)}
+    return tensors | {
+        "updates_tensor": _input(draw, data_type, part),
+        "output_tensor": _output(draw, data_type, whole),
+    }
+
+
+def _index_tuples(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """GATHER_ND and SCATTER_ND."""
+    data_type, rank = _type(draw, cls), _rank(draw, cls)
+    batches = draw(st.integers(0, min(2, rank - 1))) if "batch_dimension_count" in cls.fields else 0
+    count = draw(st.integers(batches + 1, rank))
+    tuple_size = draw(st.integers(1, count - batches))
+    indices_count = draw(st.integers(batches + 1, rank - max(count - batches - tuple_size - 1, 0)))
+    whole = _sizes(draw, count, 400)
+    indices = [*whole[:batches], *_sizes(draw, indices_count - batches, 60)[:-1], tuple_size]
+    part = _limited([*indices[:-1], *whole[batches + tuple_size :]], 900)
+    whole[:batches], whole[batches + tuple_size :] = part[:batches], part[indices_count - 1 :]
+    indices[:-1] = part[: indices_count - 1]
+    whole, indices, part = ([1] * (rank - len(sizes)) + sizes for sizes in (whole, indices, part))
+    fields = {"input_dimension_count": count, "indices_dimension_count": indices_count}
+    if "batch_dimension_count" in cls.fields:
+        fields["batch_dimension_count"] = batches
+    tensors = {"indices_tensor": _input(draw, draw(st.sampled_from(_support(cls, "indices_tensor")[2])), indices)}
+    return cls(**tensors, **_whole_and_part(draw, cls, data_type, whole, part), **fields)
+
+
+def _one_hot(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, target = _type(draw, cls, "output_tensor"), _sizes(draw, _rank(draw, cls, "output_tensor"))
+    axis = draw(st.integers(0, len(target) - 1))
+    lines = [1 if d == axis else n for d, n in enumerate(target)]
+    values = [draw(st.integers(1, 3)) for _ in target]
+    values[draw(st.integers(0, len(target) - 1))] = 2
+    return cls(
+        indices_tensor=_input(draw, draw(st.sampled_from(_support(cls, "indices_tensor")[2])), lines),
+        values_tensor=_input(draw, data_type, values),
+        output_tensor=_output(draw, data_type, target),
+        axis=axis,
+    )
+
+
+def _reverse(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, sizes = _type(draw, cls), _sizes(draw, _rank(draw, cls))
+    axis = draw(st.integers(0, len(sizes) - 1))
+    lines = [1 if d == axis else n for d, n in enumerate(sizes)]
+    return cls(
+        input_tensor=_input(draw, data_type, sizes),
+        sequence_lengths_tensor=_input(draw, draw(st.sampled_from(_support(cls, "sequence_lengths_tensor")[2])), lines),
+        output_tensor=_output(draw, data_type, sizes),
+        axis=axis,
+    )
+
+
+def _diagonal(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, sizes = _type(draw, cls, "output_tensor"), _sizes(draw, _rank(draw, cls, "output_tensor"))
+    diagonals = st.sampled_from((*range(-4, 20), -(2**31), 2**31 - 1))
+    target = _output(draw, data_type, sizes)
+    if cls is op.DiagonalMatrix:
+        return cls(output_tensor=target, offset=draw(diagonals), value=_number(draw))
+    return cls(
+        input_tensor=_maybe(draw, lambda: _input(draw, data_type, sizes)),
+        output_tensor=target,
+        value_data_type=data_type,
+        value=_scalar(draw, data_type),
+        diagonal_fill_begin=draw(diagonals),
+        diagonal_fill_end=draw(diagonals),
+    )
+
+
 def _fill(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type, sizes = _type(draw, cls, "output_tensor"), _sizes(draw, _rank(draw, cls, "output_tensor"))
     names = [name for name in ("value", "value_start", "value_delta") if name in cls.fields]
@@ -375,14 +555,25 @@ def _upsample(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=source, output_tensor=output, scale_size=(width, height), interpolation_mode=mode)
 
 
+def _extreme_position(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    fields = {name: value for name, value in _reduction(draw, cls.type.name).items() if name != "function"}
+    return cls(**fields, axis_direction=draw(st.sampled_from(("INCREASING", "DECREASING"))))
+
+
 def _reduce(draw: st.DrawFn, cls: type[Any]) -> Operator:
-    function = draw(st.sampled_from(ReduceFunction))
-    table = next(table for names, table in cls.support_variants.items() if function.name in names.split())
+    return cls(**_reduction(draw, draw(st.sampled_from(ReduceFunction)).name))
+
+
+def _reduction(draw: st.DrawFn, function_name: str) -> dict[str, Any]:
+    function = ReduceFunction[function_name]
+    tables = op.Reduce.support_variants
+    table = next(table for names, table in tables.items() if function.name in names.split())
     lowest, highest, data_types = support_at(table, "input_tensor", FeatureLevel.LEVEL_6_4) or (1, 1, ())
     rank = draw(st.integers(lowest, highest))
     large = draw(st.integers(0, 15)) == 0
-    sizes = _limited([*_sizes(draw, rank)[:-1], draw(st.integers(30000, 40000))], 40000) if large else _sizes(draw, rank)
-    sizes = draw(st.permutations(sizes)) if large else sizes
+    sizes = _sizes(draw, rank)
+    if large:
+        sizes = draw(st.permutations(_limited([*sizes[:-1], draw(st.integers(30000, 40000))], 40000)))
     axes = _axes(draw, rank)
     data_type = draw(st.sampled_from(data_types))
     output_type = data_type
@@ -391,7 +582,8 @@ def _reduce(draw: st.DrawFn, cls: type[Any]) -> Operator:
         assert found is not None
         output_type = draw(st.sampled_from(found.data_types))
     target = _output(draw, output_type, [1 if d in axes else n for d, n in enumerate(sizes)])
-    return cls(function=function, input_tensor=_input(draw, data_type, sizes), output_tensor=target, axes=axes)
+    source = _input(draw, data_type, sizes)
+    return {"function": function, "input_tensor": source, "output_tensor": target, "axes": axes}
 
 
 def _gemm(draw: st.DrawFn, cls: type[Any]) -> Operator:
@@ -490,10 +682,18 @@ def _rnn(draw: st.DrawFn, cls: type[Any]) -> Operator:
 
 
 _BY_NAME: dict[str, Build] = {
-    "ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1": _softmax,
+    "ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1 ACTIVATION_LOG_SOFTMAX ACTIVATION_LOG_SOFTMAX1": _softmax,
+    "ACTIVATION_HARDMAX ACTIVATION_HARDMAX1": _softmax,
+    "ACTIVATION_PARAMETERIZED_RELU ACTIVATION_RELU_GRAD": _alike,
+    "BATCH_NORMALIZATION": _normalization,
+    "MEAN_VARIANCE_NORMALIZATION MEAN_VARIANCE_NORMALIZATION1 MEAN_VARIANCE_NORMALIZATION2": _normalization,
+    "LOCAL_RESPONSE_NORMALIZATION": _local_response_normalization,
+    "LP_NORMALIZATION": _lp_normalization,
+    "VALUE_SCALE_2D": _value_scale,
     "ELEMENT_WISE_IDENTITY": _identity,
     "ELEMENT_WISE_ADD ELEMENT_WISE_ADD1": _add,
     "ELEMENT_WISE_CLIP ELEMENT_WISE_CLIP1": _clip,
+    "ELEMENT_WISE_QUANTIZE_LINEAR ELEMENT_WISE_DEQUANTIZE_LINEAR ELEMENT_WISE_QUANTIZED_LINEAR_ADD": _quantization,
     "CAST": _cast,
     "MAX_POOLING MAX_POOLING1 MAX_POOLING2 AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1": _pooling,
     "MAX_UNPOOLING": _max_unpooling,
@@ -505,6 +705,12 @@ _BY_NAME: dict[str, Build] = {
     "TILE": _tile,
     "SPACE_TO_DEPTH SPACE_TO_DEPTH1 DEPTH_TO_SPACE DEPTH_TO_SPACE1": _blocks,
     "GATHER": _gather,
+    "GATHER_ELEMENTS SCATTER_ELEMENTS": _gather_elements,
+    "GATHER_ND GATHER_ND1 SCATTER_ND": _index_tuples,
+    "ONE_HOT": _one_hot,
+    "REVERSE_SUBSEQUENCES": _reverse,
+    "DIAGONAL_MATRIX DIAGONAL_MATRIX1": _diagonal,
+    "ARGMIN ARGMAX": _extreme_position,
     "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE": _fill,
     "CUMULATIVE_SUMMATION CUMULATIVE_PRODUCT": _cumulative,
     "UPSAMPLE_2D": _upsample,
@@ -515,6 +721,7 @@ _BY_NAME: dict[str, Build] = {
 }
 
 BUILDERS: dict[OperatorType, Build] = {
+    **{operator_type: _element_wise for operator_type in op.implemented() if "ELEMENT_WISE_" in operator_type.name},
     **{operator_type: _activation for operator_type in op.implemented() if "ACTIVATION_" in operator_type.name},
     **{OperatorType[name]: build for names, build in _BY_NAME.items() for name in names.split()},
 }

@@ -39,9 +39,14 @@ def _activations() -> list[Operator]:
         op.ActivationElu: {"alpha": 0.5},
         op.ActivationGelu: {},
         op.ActivationHardSigmoid: {"alpha": 0.2, "beta": 0.5},
+        op.ActivationHardSwish: {"alpha": 0.125, "beta": 0.5},
+        op.ActivationHardmax: {},
+        op.ActivationHardmax1: {"axes": [1, 3]},
         op.ActivationIdentity: {},
         op.ActivationLeakyRelu: {"alpha": 0.01},
         op.ActivationLinear: {"alpha": 2, "beta": -1},
+        op.ActivationLogSoftmax: {},
+        op.ActivationLogSoftmax1: {"axes": [1, 3]},
         op.ActivationParametricSoftplus: {"alpha": 1, "beta": 2},
         op.ActivationRelu: {},
         op.ActivationScaledElu: {"alpha": 1.6732, "gamma": 1.0507},
@@ -52,11 +57,107 @@ def _activations() -> list[Operator]:
         op.ActivationSoftmax1: {"axes": [1, 3]},
         op.ActivationSoftplus: {"steepness": 1},
         op.ActivationSoftsign: {},
+        op.ActivationSwish: {"sigmoid_input_scale": 1.5},
         op.ActivationTanh: {},
         op.ActivationThresholdedRelu: {"alpha": 1},
     }
     tensors = {"input_tensor": f32(1, 1, 3, 4), "output_tensor": f32(1, 1, 3, 4)}
     return [cls(**tensors, **values) for cls, values in parameters.items()]
+
+
+def _element_wise() -> list[Operator]:
+    """Operators on one and on two tensors, and those with tensors of other names and types."""
+    one = {"input_tensor": f32(1, 2, 3, 4), "output_tensor": f32(1, 2, 3, 4)}
+    two = {"a_tensor": f32(1, 2, 3, 4), "b_tensor": f32(1, 2, 3, 4), "output_tensor": f32(1, 2, 3, 4)}
+    truth = {"output_tensor": u32(1, 2, 3, 4)}
+    unsigned_one, unsigned_two = dict.fromkeys(one, u32(1, 2, 3, 4)), dict.fromkeys(two, u32(1, 2, 3, 4))
+    byte, bytes_ = TensorDesc("uint8", [1, 1, 1, 1]), TensorDesc("uint8", [1, 2, 3, 4])
+    gradient = {
+        "input_tensor": f32(1, 2, 3, 4),
+        "input_gradient_tensor": f32(1, 2, 3, 4),
+        "output_gradient_tensor": f32(1, 2, 3, 4),
+    }
+    half = TensorDesc("float16", [1, 2, 3, 4])
+    fields: dict[type[Operator], dict[str, Any]] = {
+        op.ElementWiseAbs: {**one, "scale_bias": (-1, 0.5)},
+        op.ElementWiseCeil: one,
+        op.ElementWiseFloor: one,
+        op.ElementWiseRecip: {**one, "scale_bias": (2, 1)},
+        op.ElementWiseSqrt: one,
+        op.ElementWiseNegate: one,
+        op.ElementWiseSign: one,
+        op.ElementWiseRound: {**one, "rounding_mode": "TOWARD_INFINITY"},
+        op.ElementWiseThreshold: {**one, "scale_bias": (2, 1), "min": 0.5},
+        op.ElementWiseSubtract: two,
+        op.ElementWiseMultiply: two,
+        op.ElementWiseDivide: two,
+        op.ElementWiseModulusTruncate: two,
+        op.ElementWiseModulusFloor: two,
+        op.ElementWiseMax: two,
+        op.ElementWiseMin: two,
+        op.ElementWiseMean: two,
+        op.ElementWiseDifferenceSquare: two,
+        op.ElementWiseLogicalAnd: unsigned_two,
+        op.ElementWiseLogicalOr: unsigned_two,
+        op.ElementWiseLogicalXor: unsigned_two,
+        op.ElementWiseLogicalNot: unsigned_one,
+        op.ElementWiseLogicalEquals: two | truth,
+        op.ElementWiseLogicalGreaterThan: two | truth,
+        op.ElementWiseLogicalGreaterThanOrEqual: two | truth,
+        op.ElementWiseLogicalLessThan: two | truth,
+        op.ElementWiseLogicalLessThanOrEqual: two | truth,
+        op.ElementWiseIsNan: one | truth,
+        op.ElementWiseIsInfinity: {**one, "output_tensor": bytes_, "infinity_mode": "NEGATIVE"},
+        op.ElementWiseIf: {"condition_tensor": bytes_, "a_tensor": half, "b_tensor": half, "output_tensor": half},
+        op.ElementWiseBitAnd: unsigned_two,
+        op.ElementWiseBitOr: unsigned_two,
+        op.ElementWiseBitXor: unsigned_two,
+        op.ElementWiseBitNot: unsigned_one,
+        op.ElementWiseBitCount: unsigned_one,
+        op.ElementWiseBitShiftLeft: unsigned_two,
+        op.ElementWiseBitShiftRight: unsigned_two,
+        op.ElementWiseClipGrad: {**gradient, "min": -1, "max": 0.1},
+        op.ElementWiseClipGrad1: {**gradient, "min_max_data_type": "FLOAT32", "min": -1, "max": 0.1},
+        op.ElementWiseQuantizeLinear: {
+            "input_tensor": f32(1, 2, 3, 4),
+            "scale_tensor": f32(1, 2, 3, 4, strides=[0, 1, 0, 0]),
+            "zero_point_tensor": bytes_,
+            "output_tensor": bytes_,
+        },
+        op.ElementWiseDequantizeLinear: {
+            "input_tensor": bytes_,
+            "scale_tensor": f32(1, 2, 3, 4, strides=[0, 1, 0, 0]),
+            "zero_point_tensor": bytes_,
+            "output_tensor": f32(1, 2, 3, 4),
+        },
+        op.ElementWiseQuantizedLinearAdd: {
+            "a_tensor": bytes_,
+            "a_scale_tensor": f32(1, 1, 1, 1),
+            "a_zero_point_tensor": byte,
+            "b_tensor": bytes_,
+            "b_scale_tensor": f32(1, 1, 1, 1),
+            "output_scale_tensor": f32(1, 1, 1, 1),
+            "output_zero_point_tensor": byte,
+            "output_tensor": bytes_,
+        },
+    }
+    return [cls(**values) for cls, values in fields.items()]
+
+
+def _normalizations() -> list[Operator]:
+    images = {"input_tensor": f32(2, 3, 4, 5), "output_tensor": f32(2, 3, 4, 5)}
+    affine = {"scale_tensor": f32(1, 3, 1, 1), "bias_tensor": f32(1, 3, 1, 1)}
+    statistics = {"mean_tensor": f32(1, 3, 1, 1), "variance_tensor": f32(1, 3, 1, 1)}
+    fused = {"epsilon": 1e-5, "fused_activation": op.ActivationRelu()}
+    return [
+        op.BatchNormalization(**images, **statistics, **affine, spatial=True, **fused),
+        op.MeanVarianceNormalization(**images, **affine, cross_channel=False, normalize_variance=True, **fused),
+        op.MeanVarianceNormalization1(**images, **affine, axes=[2, 3], normalize_variance=True, **fused),
+        op.MeanVarianceNormalization2(**images, **affine, axes=[1, 3], use_mean=True, use_variance=True, **fused),
+        op.LocalResponseNormalization(**images, cross_channel=True, local_size=3, alpha=1e-4, beta=0.75, bias=1),
+        op.LpNormalization(**images, axis=3, epsilon=1e-5, p=2),
+        op.ValueScale2D(**images, scale=0.5, bias=[1, -2, 0.25]),
+    ]
 
 
 @functools.cache
@@ -65,6 +166,14 @@ def samples() -> tuple[Operator, ...]:
     two_images = {"input_tensor": f32(1, 2, 3, 4), "output_tensor": f32(1, 2, 3, 4)}
     return (
         *_activations(),
+        *_normalizations(),
+        op.ActivationParameterizedRelu(**two_images, slope_tensor=f32(1, 2, 3, 4)),
+        op.ActivationReluGrad(
+            input_tensor=f32(1, 2, 3, 4),
+            input_gradient_tensor=f32(1, 2, 3, 4),
+            output_gradient_tensor=f32(1, 2, 3, 4),
+        ),
+        *_element_wise(),
         _pooling(op.MaxPooling),
         _pooling(op.MaxPooling1, output_indices_tensor=u32(2, 3, 4, 4)),
         _pooling(op.MaxPooling2, output_indices_tensor=u32(2, 3, 4, 4), dilations=[1, 1]),
@@ -122,6 +231,47 @@ def samples() -> tuple[Operator, ...]:
             axis=2,
             index_dimensions=2,
         ),
+        op.GatherElements(
+            input_tensor=f32(1, 2, 5, 3), indices_tensor=u32(1, 2, 4, 3), output_tensor=f32(1, 2, 4, 3), axis=2
+        ),
+        op.GatherNd(
+            input_tensor=f32(1, 3, 4, 5),
+            indices_tensor=u32(1, 1, 6, 2),
+            output_tensor=f32(1, 1, 6, 5),
+            input_dimension_count=3,
+            indices_dimension_count=2,
+        ),
+        op.GatherNd1(
+            input_tensor=f32(1, 3, 4, 5),
+            indices_tensor=u32(1, 3, 6, 1),
+            output_tensor=f32(1, 3, 6, 5),
+            input_dimension_count=3,
+            indices_dimension_count=3,
+            batch_dimension_count=1,
+        ),
+        op.ScatterElements(
+            input_tensor=f32(1, 2, 5, 3),
+            indices_tensor=u32(1, 2, 4, 3),
+            updates_tensor=f32(1, 2, 4, 3),
+            output_tensor=f32(1, 2, 5, 3),
+            axis=2,
+        ),
+        op.ScatterNd(
+            input_tensor=f32(1, 3, 4, 5),
+            indices_tensor=u32(1, 1, 6, 2),
+            updates_tensor=f32(1, 1, 6, 5),
+            output_tensor=f32(1, 3, 4, 5),
+            input_dimension_count=3,
+            indices_dimension_count=2,
+        ),
+        op.OneHot(
+            indices_tensor=u32(1, 2, 3, 1), values_tensor=f32(1, 1, 1, 2), output_tensor=f32(1, 2, 3, 7), axis=3
+        ),
+        op.ReverseSubsequences(**two_images, sequence_lengths_tensor=u32(1, 2, 3, 1), axis=3),
+        op.DiagonalMatrix(output_tensor=f32(1, 2, 3, 4), offset=-1, value=2.5),
+        op.DiagonalMatrix1(
+            **two_images, value_data_type="FLOAT32", value=2.5, diagonal_fill_begin=-1, diagonal_fill_end=2
+        ),
         op.SpaceToDepth(input_tensor=f32(1, 2, 4, 6), output_tensor=f32(1, 8, 2, 3), block_size=2),
         op.SpaceToDepth1(
             input_tensor=f32(1, 2, 4, 6), output_tensor=f32(1, 8, 2, 3), block_size=2, order="COLUMN_ROW_DEPTH"
@@ -140,6 +290,12 @@ def samples() -> tuple[Operator, ...]:
         ),
         op.ElementWiseClip(**two_images, min=-1, max=float("inf")),
         op.ElementWiseClip1(**two_images, min_max_data_type="FLOAT32", min=-1, max=0.1),
+        op.Argmin(
+            input_tensor=f32(1, 2, 3, 4), output_tensor=u32(1, 1, 3, 1), axes=[1, 3], axis_direction="INCREASING"
+        ),
+        op.Argmax(
+            input_tensor=f32(1, 2, 3, 4), output_tensor=u32(1, 2, 3, 1), axes=[3], axis_direction="DECREASING"
+        ),
         op.Reduce(function="SUM", input_tensor=f32(1, 2, 3, 4), output_tensor=f32(1, 1, 3, 1), axes=[1, 3]),
         op.FillValueConstant(output_tensor=f32(1, 1, 2, 4), value_data_type="FLOAT32", value=13),
         op.FillValueSequence(

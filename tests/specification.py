@@ -28,6 +28,9 @@ IMPLEMENTED = operators.implemented()
 # Attributes that an example of the documentation leaves out because its mode does not use them.
 UNUSED_ATTRIBUTES: dict[str, dict[str, Any]] = {"PADDING": {"PaddingValue": 0}, "PADDING1": {"PaddingValue": 0}}
 
+# Operators whose sheet has their older name.
+SHEET_NAMES = {"SCATTER_ELEMENTS": "SCATTER"}
+
 
 class Example(NamedTuple):
     """An example of the documentation: the descriptor, and flat data by the names of tensors (``InputTensors[0]``)."""
@@ -50,7 +53,8 @@ def load(name: str) -> Any:
 @functools.cache
 def sheet(operator_type: OperatorType) -> Mapping[str, Any]:
     """The sheet of an operator."""
-    loaded: Mapping[str, Any] = load(f"operators/{operator_type.name.lower()}.yaml")
+    name = SHEET_NAMES.get(operator_type.name, operator_type.name)
+    loaded: Mapping[str, Any] = load(f"operators/{name.lower()}.yaml")
     return loaded
 
 
@@ -58,7 +62,7 @@ def examples(operator_type: OperatorType) -> Iterator[Example]:
     """The documentation's examples of an operator."""
     for example in sheet(operator_type).get("examples", ()):
         tensors = {**example["inputs"], **example["outputs"]}
-        json = UNUSED_ATTRIBUTES.get(operator_type.name, {}) | example["attributes"]
+        json = UNUSED_ATTRIBUTES.get(operator_type.name, {}) | example.get("attributes", {})
         json = json | {name: _tensor_json(tensor) for name, tensor in tensors.items()}
         desc = operator_class(operator_type).from_json({"Type": operator_type.name, **json})
         yield Example(example["title"], desc, _data(example["inputs"]), _data(example["outputs"]))

@@ -419,6 +419,47 @@ def test_gather() -> None:
     np.testing.assert_array_equal(dml.gather(flat, places, 2, 2)[0], flat[0, 0][places[0]])
 
 
+def test_more_gathers() -> None:
+    x, generator = numbers((3, 4, 5)), np.random.default_rng(1)
+    places = generator.integers(0, 4, (3, 7, 5))
+    np.testing.assert_array_equal(dml.gather_elements(x, places, 1), np.take_along_axis(x, places, 1))
+    tuples = generator.integers(0, 3, (1, 6, 2))
+    rows = dml.gather_nd(x, tuples, 3, 2)
+    np.testing.assert_array_equal(rows[0], x[tuples[0, :, 0], tuples[0, :, 1]])
+    batches = dml.gather_nd(x, generator.integers(0, 1, (3, 2, 1)), 3, 3, 1)
+    np.testing.assert_array_equal(batches, np.repeat(x[:, :1], 2, axis=1))
+
+
+def test_scatters_and_one_hot() -> None:
+    x, places = numbers((3, 4)), np.array([[1], [3], [0]], np.uint32)
+    expected = x.copy()
+    np.put_along_axis(expected, places.astype(np.int64), x[:, 2:3], 1)
+    np.testing.assert_array_equal(dml.scatter_elements(x, places, x[:, 2:3], 1), expected)
+    rows = dml.scatter_nd(x, np.array([[2], [-3]], np.int64), -x[:2], 2, 2)
+    np.testing.assert_array_equal(rows, [-x[1], x[1], -x[0]])
+    np.testing.assert_array_equal(dml.one_hot(places, np.array([[0, 1]], np.int8), 4, 1), np.eye(4)[places[:, 0]])
+
+
+def test_reversals_and_diagonals() -> None:
+    x = numbers((3, 4))
+    lengths = np.broadcast_to(np.array([[2], [0], [9]], np.uint64), (3, 1))
+    expected = [[*x[0, 1::-1], *x[0, 2:]], x[1], x[2, ::-1]]
+    np.testing.assert_array_equal(dml.reverse_subsequences(x, lengths, 1), expected)
+    np.testing.assert_array_equal(dml.diagonal_matrix(None, (3, 4), np.float32, 2, -1), np.eye(3, 4, -1) * 2)
+    upper = dml.diagonal_matrix(x, value=0, diagonal_fill_begin=-9, diagonal_fill_end=0)
+    np.testing.assert_array_equal(upper, np.triu(x))
+    assert dml.diagonal_matrix(x.astype(np.int8), [3, 4], "int8").dtype == np.int8
+
+
+def test_positions() -> None:
+    x = numbers((3, 4, 5)) // 4
+    first, last = dml.argmax(x, [2], output_data_type="int64"), dml.argmax(x, [2], "DECREASING")
+    np.testing.assert_array_equal(first, x.argmax(2, keepdims=True))
+    np.testing.assert_array_equal(last, 4 - x[..., ::-1].argmax(2, keepdims=True))
+    assert (first.dtype, last.dtype) == (np.int64, np.uint32)
+    np.testing.assert_array_equal(dml.argmin(x), [[[x.argmin()]]])
+
+
 @pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", dml.DepthSpaceOrder.COLUMN_ROW_DEPTH])
 def test_space_and_depth(order: Any) -> None:
     x = numbers((2, 3, 4, 6))
@@ -847,6 +888,10 @@ LEVELS: list[tuple[str, str, Callable[..., Any], list[Any], dict[str, Any]]] = [
     ("4_1", "ElementWiseClip", dml.clip, [image(), -math.inf, math.nan], {}),
     ("4_1", "ElementWiseClip", dml.clip, [image("int8"), -3, 4, (2, 1)], {}),
     ("4_1", "Padding", dml.padding, [image("int8"), "CONSTANT", 3, [1] * 4, [1] * 4], {}),
+    ("2_1", "GatherNd", dml.gather_nd, [image(), np.zeros((1, 1, 3, 2), "uint32"), 4, 2], {}),
+    ("2_1", "Reduce", dml.argmax, [image(), [1, 3]], {}),
+    ("1_0", "Reduce", dml.argmin, [image()], {}),
+    ("5_0", "DiagonalMatrix", dml.diagonal_matrix, [None, [2, 3], "int32", -7, 1], {}),
     ("6_4", "Padding1", dml.padding, [image("int8"), "CONSTANT", 3, [1] * 4, [1] * 4], {}),
 ]
 
@@ -879,6 +924,10 @@ def test_slices_of_old_levels_are_the_same() -> None:
         ("2_0", dml.space_to_depth, [image(), 2, "COLUMN_ROW_DEPTH"], {}),
         ("4_1", dml.clip, [image("int32"), 2**24 + 1, 2**25], {}),
         ("2_0", dml.fill_value_constant, [[1, 1, 1, 1], "float32", 1], {}),
+        ("2_1", dml.argmin, [image(), [1], "DECREASING"], {}),
+        ("2_1", dml.gather_nd, [image(), np.zeros((1, 4, 3, 2), "uint32"), 4, 3, 1], {}),
+        ("5_0", dml.diagonal_matrix, [image()], {}),
+        ("5_0", dml.diagonal_matrix, [None, [2, 2], "float32", 1, 0, 2], {}),
     ],
 )
 def test_what_old_levels_cannot_say(
@@ -965,7 +1014,7 @@ def test_nonsense_is_refused(data: st.DataObject, name: str) -> None:
     """Parameters of any kind give a valid descriptor or an error of the package."""
     shapes = st.lists(st.integers(0, 4), max_size=6).map(lambda shape: np.zeros(shape, np.float32))
     operands = {"input", "a", "b", "c", "indices", "filter", "bias", "weight", "recurrence", "hidden_init"}
-    operands |= {"sequence_lengths", "input_gradient"}
+    operands |= {"sequence_lengths", "input_gradient", "updates", "values"}
     if name == "activation_shrink":
         operands.remove("bias")
     arguments: dict[str, Any] = {}

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from opendml.fields import ScalarUnion as ScalarUnion
     from opendml.fields import ScaleBias as ScaleBias
     from opendml.fields import Size2D as Size2D
+    from opendml.graph_building import Graph as Graph
+    from opendml.graph_building import GraphTensor as GraphTensor
+    from opendml.graph_building import reinterpret as reinterpret
     from opendml.graph_desc import ConstantNode as ConstantNode
     from opendml.graph_desc import GraphDesc as GraphDesc
     from opendml.graph_desc import InputEdge as InputEdge
@@ -60,6 +63,8 @@ if TYPE_CHECKING:
     from opendml.graph_desc import OperatorNode as OperatorNode
     from opendml.graph_desc import OutputEdge as OutputEdge
     from opendml.graph_desc import validate_graph as validate_graph
+    from opendml.models.serialized_graph import load as load
+    from opendml.models.serialized_graph import save as save
     from opendml.operator_catalogue import catalogue as catalogue
     from opendml.rules import Violation as Violation
     from opendml.rules import validate as validate
@@ -73,11 +78,16 @@ if TYPE_CHECKING:
     from opendml.functions.activation import activation_elu as activation_elu
     from opendml.functions.activation import activation_gelu as activation_gelu
     from opendml.functions.activation import activation_hard_sigmoid as activation_hard_sigmoid
+    from opendml.functions.activation import activation_hard_swish as activation_hard_swish
+    from opendml.functions.activation import activation_hardmax as activation_hardmax
     from opendml.functions.activation import activation_identity as activation_identity
     from opendml.functions.activation import activation_leaky_relu as activation_leaky_relu
     from opendml.functions.activation import activation_linear as activation_linear
+    from opendml.functions.activation import activation_log_softmax as activation_log_softmax
+    from opendml.functions.activation import activation_parameterized_relu as activation_parameterized_relu
     from opendml.functions.activation import activation_parametric_softplus as activation_parametric_softplus
     from opendml.functions.activation import activation_relu as activation_relu
+    from opendml.functions.activation import activation_relu_grad as activation_relu_grad
     from opendml.functions.activation import activation_scaled_elu as activation_scaled_elu
     from opendml.functions.activation import activation_scaled_tanh as activation_scaled_tanh
     from opendml.functions.activation import activation_shrink as activation_shrink
@@ -85,6 +95,7 @@ if TYPE_CHECKING:
     from opendml.functions.activation import activation_softmax as activation_softmax
     from opendml.functions.activation import activation_softplus as activation_softplus
     from opendml.functions.activation import activation_softsign as activation_softsign
+    from opendml.functions.activation import activation_swish as activation_swish
     from opendml.functions.activation import activation_tanh as activation_tanh
     from opendml.functions.activation import activation_thresholded_relu as activation_thresholded_relu
     from opendml.functions.convolution import convolution as convolution
@@ -144,6 +155,11 @@ if TYPE_CHECKING:
     from opendml.functions.joining import join as join
     from opendml.functions.joining import split as split
     from opendml.functions.matrix import gemm as gemm
+    from opendml.functions.normalization import batch_normalization as batch_normalization
+    from opendml.functions.normalization import local_response_normalization as local_response_normalization
+    from opendml.functions.normalization import lp_normalization as lp_normalization
+    from opendml.functions.normalization import mean_variance_normalization as mean_variance_normalization
+    from opendml.functions.normalization import value_scale_2d as value_scale_2d
     from opendml.functions.padding import padding as padding
     from opendml.functions.padding import tile as tile
     from opendml.functions.pooling import MaxPoolingOutputs as MaxPoolingOutputs
@@ -165,6 +181,8 @@ if TYPE_CHECKING:
     from opendml.functions.scattering import scatter_nd as scatter_nd
     from opendml.functions.slicing import slice as slice
     from opendml.functions.slicing import slice_grad as slice_grad
+    from opendml.graph_program import BoundGraph as BoundGraph
+    from opendml.graph_program import GraphProgram as GraphProgram
     from opendml.program import BoundCall as BoundCall
     from opendml.program import Program as Program
 
@@ -186,10 +204,11 @@ _EXPORTS = {
     """,
     "fields": "ScalarUnion ScaleBias Size2D",
     "functions.activation": """
-        activation_celu activation_elu activation_gelu activation_hard_sigmoid activation_identity
-        activation_leaky_relu activation_linear activation_parametric_softplus activation_relu activation_scaled_elu
-        activation_scaled_tanh activation_shrink activation_sigmoid activation_softmax activation_softplus
-        activation_softsign activation_tanh activation_thresholded_relu
+        activation_celu activation_elu activation_gelu activation_hard_sigmoid activation_hard_swish activation_hardmax
+        activation_identity activation_leaky_relu activation_linear activation_log_softmax
+        activation_parameterized_relu activation_parametric_softplus activation_relu activation_relu_grad
+        activation_scaled_elu activation_scaled_tanh activation_shrink activation_sigmoid activation_softmax
+        activation_softplus activation_softsign activation_swish activation_tanh activation_thresholded_relu
     """,
     "functions.convolution": "convolution",
     "functions.cumulative": "cumulative_product cumulative_summation",
@@ -210,6 +229,9 @@ _EXPORTS = {
     "functions.generation": "fill_value_constant fill_value_sequence",
     "functions.joining": "join split",
     "functions.matrix": "gemm",
+    "functions.normalization": """
+        batch_normalization local_response_normalization lp_normalization mean_variance_normalization value_scale_2d
+    """,
     "functions.padding": "padding tile",
     "functions.pooling": "MaxPoolingOutputs average_pooling lp_pooling max_pooling max_unpooling",
     "functions.rearrangement": "depth_to_space space_to_depth",
@@ -219,7 +241,10 @@ _EXPORTS = {
     "functions.reversal": "reverse_subsequences",
     "functions.scattering": "one_hot scatter_elements scatter_nd",
     "functions.slicing": "slice slice_grad",
+    "graph_building": "Graph GraphTensor reinterpret",
     "graph_desc": "ConstantNode GraphDesc InputEdge IntermediateEdge OperatorNode OutputEdge validate_graph",
+    "graph_program": "BoundGraph GraphProgram",
+    "models.serialized_graph": "load save",
     "operator_catalogue": "catalogue",
     "program": "BoundCall Program",
     "rules": "Violation validate",

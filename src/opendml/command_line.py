@@ -33,7 +33,8 @@ def _option(*names: str, metavar: str | None = None, help: str, minimum: int | N
     return typer.Option(*names, metavar=metavar, help=help, min=minimum)
 
 
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL.json", help="A model in DxDispatch's format.")]
+_MODEL_HELP = "A model in DxDispatch's format, or a serialised graph, *.bin."
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL.json", help=_MODEL_HELP)]
 FeatureLevelName = Annotated[
     str, _option("--feature-level", "--dml_feature_level", metavar="LEVEL", help="Feature level, such as 3_0.")
 ]
@@ -92,7 +93,7 @@ def _program(
 
 @app.command()
 def run(
-    model: Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="A model in DxDispatch's format.")] = None,
+    model: Annotated[Path | None, typer.Argument(metavar="MODEL.json", help=_MODEL_HELP)] = None,
     input_path: InputPath = None,
     output_path: OutputPath = None,
     adapter: Annotated[
@@ -130,14 +131,16 @@ def run(
     ] = 0,
     print_commands: Annotated[bool, _option("--print_commands", help="Announce every command and its end.")] = False,
 ) -> None:
-    """Run a DxDispatch model.
+    """Run a DxDispatch model or a serialised graph.
 
     Its resources are filled, its operators compiled, its commands executed in order; the whole model is checked
-    before anything runs.
+    before anything runs. A graph alone is run once and its outputs are printed; its inputs are read from files such
+    as x.npy for an input x, by default beside it, and are zero where there is no file.
 
     \b
     Examples:
       opendml run model.json                       run once
+      opendml run Partition_0.bin                  run a graph that ONNX Runtime has serialised
       opendml run model.json -t 2000 -r 100 -v 1   measure for two seconds, 100 dispatches an iteration
       opendml run -s                               show where models can run
     """
@@ -197,7 +200,7 @@ def check(model: ModelPath, feature_level: FeatureLevelName = "6_4", input_path:
         for problem in report.binding_problems:
             typer.echo(printable(str(problem)))
         count = sum(map(len, report.violations.values())) + len(report.binding_problems)
-        operators = len(parsed.dispatchables)
+        operators = sum(entry.operator_count for entry in parsed.dispatchables.values())
         if not count:
             typer.echo(f"valid at feature level {level}: {_plural(operators, 'operator')}")
             return
@@ -234,21 +237,26 @@ def explain(
 ) -> None:
     """Show how operators are computed.
 
-    For every operator of a model: the descriptor, the expressions, the kernels and, on demand, the code.
+    For every operator of a model or of a serialised graph: the descriptor, the expressions, the kernels and, on demand, the code.
 
     \b
     Example:
       opendml explain model.json --llvm
     """
     with _readable_errors(model):
-        from opendml.explain import explain_operator
+        from opendml.explain import explain_graph, explain_operator
+        from opendml.graph_desc import GraphDesc
         from opendml.models.checking import check_operator
         from opendml.models.printing import printable
 
         for name, dispatchable in _read(model, input_path).dispatchables.items():
             check_operator(dispatchable)
             typer.echo(f"# {printable(name)}")
-            typer.echo(explain_operator(dispatchable.operator, llvm=llvm, assembly=assembly))
+            desc = dispatchable.desc
+            if isinstance(desc, GraphDesc):
+                typer.echo(printable(explain_graph(desc, llvm=llvm, assembly=assembly)))
+            else:
+                typer.echo(explain_operator(desc, llvm=llvm, assembly=assembly))
 
 
 def _read(path: Path, input_path: Path | None) -> Model:

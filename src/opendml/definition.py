@@ -53,6 +53,10 @@ ELEMENT_TYPE_OF: Final[dict[TensorDataType, ElementType]] = {
 }
 
 
+DATA_TYPE_OF: Final[dict[str, TensorDataType]] = {type.name: data_type for data_type, type in ELEMENT_TYPE_OF.items()}
+"""The data type of tensors by the name of their elements' type."""
+
+
 def tensor(name: str, desc: TensorDesc, role: Literal["input", "output"]) -> Tensor:
     """The tensor of the grammar that a descriptor describes."""
     return Tensor(name, ELEMENT_TYPE_OF[desc.data_type], desc.sizes, desc.effective_strides, role)

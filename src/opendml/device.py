@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from opendml.descriptors import Operator
 from opendml.enums import FeatureLevel, TensorDataType
 from opendml.errors import ConfigurationError
 from opendml.program import Binding, Program, compile_definition
 from opendml.rules import validate_or_raise
+from opendml.runtime.host import MAXIMUM_THREADS
+
+if TYPE_CHECKING:
+    from opendml.graph.program import CompiledGraph
+    from opendml.graph_desc import GraphDesc
 
 DEFAULT_FEATURE_LEVEL: Final = FeatureLevel.LEVEL_6_4
 
@@ -39,8 +44,8 @@ class Device:
     ) -> None:
         if name != "cpu":
             raise ConfigurationError(f"unknown device {name!r}: expected 'cpu'")
-        if thread_count is not None and (isinstance(thread_count, bool) or not 1 <= thread_count <= 1024):
-            raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to 1024")
+        if thread_count is not None and (type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS):
+            raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to {MAXIMUM_THREADS}")
         self.name = name
         self.feature_level = FeatureLevel.parse(feature_level)
         self._thread_count = thread_count
@@ -85,6 +90,20 @@ class Device:
         """
         checked = operator if isinstance(operator, CheckedOperator) else self.create_operator(operator)
         return compile_operator(checked.desc, self.thread_count)
+
+
+    def compile_graph(self, graph: GraphDesc, *, fusion: bool = True) -> CompiledGraph:
+        """One native program for a whole graph; it is validated first.
+
+        ``fusion=False`` compiles the nodes side by side; the results are the same, bit for bit.
+        Raises InvalidDescriptorError for an invalid graph, with all violations.
+        """
+        from opendml.graph.program import compile_graph
+        from opendml.graph_desc import validate_graph_or_raise
+        from opendml.runtime.host import host_target
+
+        validate_graph_or_raise(graph, self.feature_level)
+        return compile_graph(graph, host=host_target(), thread_count=self.thread_count, fusion=fusion)
 
 
 class CheckedOperator:

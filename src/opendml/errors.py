@@ -54,6 +54,10 @@ class BindingError(OpendmlError, ValueError):
     """Arrays do not fit the tensors of a program: their number, types, sizes, memory layout or overlap."""
 
 
+class OutOfMemoryError(OpendmlError, MemoryError):
+    """There is no memory for the outputs or the temporaries of a program."""
+
+
 class ConfigurationError(OpendmlError, ValueError):
     """An environment variable or an option of the runtime has a value that means nothing, or not on this machine."""
 

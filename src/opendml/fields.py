@@ -575,6 +575,11 @@ def float_value(*, default: Any = REQUIRED, after: str = "") -> Any:
     return FloatField(default=default, after=after)
 
 
+def float_array(*, count: str, after: str = "") -> Any:
+    """An array of FLOAT (IEEE single), its length in the field ``count``."""
+    return ArrayField(FloatField(), count, after=after)
+
+
 def enumeration(of: type[DirectMLEnum], *, default: Any = REQUIRED, after: str = "") -> Any:
     """A member of an enumeration."""
     return EnumField(of, default=default, after=after)

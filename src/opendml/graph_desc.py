@@ -11,8 +11,8 @@
     )
     dml.validate_graph(graph, "6_2")
 
-A graph is a value: immutable, equal and hashable. It may hold nonsense (an edge to a node that does not exist, a cycle);
-``validate_graph`` reports all of that at once, together with everything that is wrong with the nodes' operators.
+A graph is a value: immutable, equal and hashable. It may hold nonsense (an edge to a node that does not exist, a
+cycle); ``validate_graph`` reports all of that at once, together with everything that is wrong with the operators.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ __all__ = [
     "Source",
     "graph_input_tensors",
     "graph_output_tensors",
+    "node_place",
     "sources",
     "topological_order",
     "uses",
@@ -200,7 +201,7 @@ def validate_graph_or_raise(graph: GraphDesc, feature_level: FeatureLevel | str 
 class GraphInput(NamedTuple):
     """An input of the graph."""
 
-    index: int
+    number: int
 
 
 class NodeOutput(NamedTuple):
@@ -463,7 +464,8 @@ class _GraphRules:
     ) -> None:
         """Every input of a node that its operator has is connected, and once only."""
         connected: dict[NodeInput, str] = {}
-        for place, edge in (*inputs, *between):
+        edges: list[tuple[str, InputEdge | IntermediateEdge]] = [*inputs, *between]
+        for place, edge in edges:
             target = NodeInput(edge.to_node_index, edge.to_node_input_index)
             if target in connected:
                 must = f"must not lead where {connected[target]} leads already, to {self._input_place(target)}"
@@ -478,15 +480,16 @@ class _GraphRules:
         self, between: Sequence[tuple[str, IntermediateEdge]], outputs: Sequence[tuple[str, OutputEdge]]
     ) -> None:
         """Every output of a node that its operator has is connected; a constant to nodes only."""
-        connected = {NodeOutput(edge.from_node_index, edge.from_node_output_index) for _, edge in (*between, *outputs)}
+        edges: list[tuple[str, IntermediateEdge | OutputEdge]] = [*between, *outputs]
+        connected = {NodeOutput(edge.from_node_index, edge.from_node_output_index) for _, edge in edges}
         for index, tensors in enumerate(self.tensors):
             is_constant = isinstance(self.graph.nodes[index], ConstantNode)
             for number, (_, tensor) in enumerate(tensors.outputs if tensors else ()):
                 if (is_constant or tensor is not None) and NodeOutput(index, number) not in connected:
                     self._violate(self._output_place(NodeOutput(index, number)), "must be connected")
-        for place, edge in outputs:
-            if isinstance(self.graph.nodes[edge.from_node_index], ConstantNode):
-                where = node_place(self.graph, edge.from_node_index)
+        for place, output in outputs:
+            if isinstance(self.graph.nodes[output.from_node_index], ConstantNode):
+                where = node_place(self.graph, output.from_node_index)
                 must = f"must not lead from {where}, a constant, straight to an output of the graph"
                 self._violate(f"{place}.FromNodeIndex", must)
 

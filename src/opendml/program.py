@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from opendml.errors import BindingError
-from opendml.expression.ir import Definition, Tensor
+from opendml.errors import BindingError, OutOfMemoryError
+from opendml.expression.ir import Definition
 from opendml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ class Program:
 
     def __init__(
         self,
-        definition: Definition,
         code: ProgramCode,
         loaded: LoadedObject,
         entry: int,
@@ -69,10 +68,7 @@ class Program:
         self.from_cache = from_cache
         self._loaded = loaded
         self._entry = entry
-        self._slots = len(code.slots)
-        self._temporaries = tuple(t for t in definition.temporaries if t is not None)
-        offsets, self.temporary_size = _arena(self._temporaries)
-        self._arena_offsets = offsets
+        self.temporary_size = code.temporary_size
         self._run = _runner(entry, self.thread_count)
         self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
 
@@ -85,7 +81,7 @@ class Program:
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
-        outputs = self._new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
+        outputs = self.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
         self.bind(arrays, outputs)()
         results = tuple(array for array in outputs if array is not None)
         return results[0] if len(results) == 1 else results
@@ -100,9 +96,8 @@ class Program:
         addresses = [_address(array) for array in (*arrays, *outputs) if array is not None]
         scratch = aligned_empty(self.temporary_size) if self.temporary_size else None
         if scratch is not None:
-            start = _address(scratch)
-            addresses += [start + offset for offset in self._arena_offsets]
-        table = (ctypes.c_void_p * self._slots)(*addresses)
+            addresses.append(_address(scratch))
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
         self._run(ctypes.addressof(table))
         return outputs
 
@@ -119,12 +114,12 @@ class Program:
         addresses = [_address(buffer.array) for buffer in buffers]
         scratch = aligned_empty(self.temporary_size) if self.temporary_size else None
         if scratch is not None:
-            start = _address(scratch)
-            addresses += [start + offset for offset in self._arena_offsets]
-        table = (ctypes.c_void_p * self._slots)(*addresses)
+            addresses.append(_address(scratch))
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
         return BoundCall(self._run, table, (self, scratch, *buffers), [b for b in buffers if b.refresh is not None])
 
-    def _new_outputs(self) -> list[Array | None]:
+    def new_outputs(self) -> list[Array | None]:
+        """New arrays for all outputs, None for absent ones."""
         return [None if binding.desc is None else empty(binding.desc) for binding in self.outputs]
 
     def _check_overlap(self, inputs: Sequence[_Bound | None], outputs: Sequence[_Bound | None]) -> None:
@@ -207,7 +202,10 @@ def aligned_empty(size: int) -> npt.NDArray[np.uint8]:
 
 def _aligned_memory(size: int) -> tuple[npt.NDArray[np.uint8], int]:
     """Memory with room for ``size`` bytes from the aligned offset that is given with it."""
-    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    try:
+        buffer = np.empty(size + ALIGNMENT, np.uint8)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise OutOfMemoryError(f"there is no memory for a tensor of {size} bytes") from error
     return buffer, -_address(buffer) % ALIGNMENT
 
 
@@ -279,6 +277,17 @@ def _copied(name: str, desc: TensorDesc, array: Array) -> _Bound:
     return _Bound(name, desc, place, refresh)
 
 
+def copied(binding: Binding, value: Any) -> Array:
+    """A copy of an array that fits a binding, laid out as its descriptor wants it."""
+    bound = _bind(binding, value, "input")
+    assert bound is not None
+    if bound.refresh is None:
+        bound = _copied(bound.name, bound.desc, bound.array)
+    assert bound.refresh is not None
+    bound.refresh()
+    return bound.array
+
+
 def _without_repetition(array: Array) -> Array:
     """One element of each dimension along which the same memory is repeated (stride 0)."""
     return array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
@@ -324,15 +333,6 @@ def _same_memory(a: _Bound, b: _Bound) -> bool:
     return same_layout and a.array.dtype == b.array.dtype and _address(a.array) == _address(b.array)
 
 
-def _arena(temporaries: Sequence[Tensor]) -> tuple[list[int], int]:
-    """Where every temporary lies in one piece of memory, and its size, in bytes."""
-    offsets, size = [], 0
-    for tensor in temporaries:
-        offsets.append(size)
-        size += -(-(tensor.extent * tensor.type.bits // 8) // ALIGNMENT) * ALIGNMENT
-    return offsets, size
-
-
 def _runner(entry: int, thread_count: int) -> Callable[[int], None]:
     """A function that runs an entry on a table of buffers."""
     from opendml.runtime.thread_team import default_team
@@ -364,7 +364,6 @@ def compile_definition(
     data, from_cache = get_or_compile(code.text, host)
     loaded = load_object(data, [ENTRY], host)
     return Program(
-        definition,
         code,
         loaded,
         loaded[ENTRY],

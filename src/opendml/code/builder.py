@@ -332,6 +332,15 @@ class Builder:
         text = self.assign(f"select {condition.typed}, {a.typed}, {b.typed}")
         return Value(text, a.type, lanes)
 
+    def any_lane(self, condition: Value) -> Value:
+        """Whether a condition holds in some lane, which the code is laid out not to expect."""
+        if condition.lanes > 1:
+            reduce = f"llvm.vector.reduce.or.{suffix(condition)}"
+            self.declarations.add(f"declare i1 @{reduce}({condition.llvm_type})")
+            condition = Value(self.assign(f"call i1 @{reduce}({condition.typed})"), BOOL)
+        self.declarations.add("declare i1 @llvm.expect.i1(i1, i1)")
+        return replace(condition, text=self.assign(f"call i1 @llvm.expect.i1(i1 {condition.text}, i1 false)"))
+
     def unary(self, operation: str, a: Value) -> Value:
         """One of the grammar's unary operations."""
         if operation == "not":

@@ -400,6 +400,8 @@ class Evaluator:
     def _select(self, e: Select, point: Point) -> Value:
         condition = self.value(e.condition, point)
         branches = (e.then, e.otherwise)
+        if e.rare and not any(self._may_stray(branch, point) for branch in branches):
+            return self._select_rarely(condition, e, point)
         if condition.lanes > 1 and any(map(self._is_unsafe, branches)):
             then = self.value(e.then, self._masked(point, condition))
             otherwise = self.value(e.otherwise, self._masked(point, self.builder.unary("not", condition)))
@@ -415,6 +417,26 @@ class Evaluator:
             return write
 
         return self.builder.branch(condition, side(e.then), side(e.otherwise))[0]
+
+    def _select_rarely(self, condition: Value, e: Select, point: Point) -> Value:
+        """``e.then`` is computed only if some lane wants it."""
+        condition = replace(condition, text=self.builder.assign(f"freeze {condition.typed}"))
+        otherwise = self.value(e.otherwise, point)
+
+        def mixed() -> list[Value]:
+            with self.scope():
+                return [self.builder.select(condition, self.value(e.then, point), otherwise)]
+
+        return self.builder.branch(self.builder.any_lane(condition), mixed, lambda: [otherwise])[0]
+
+    def _may_stray(self, e: Expression, point: Point) -> bool:
+        """Whether what is yet to be computed of ``e`` loads from places that only its conditions make safe."""
+
+        def is_known(x: Expression) -> bool:
+            return isinstance(x, Part) or self._known(self._key(x, point)) is not None
+
+        stack = (x for x in walk(e, is_known) if isinstance(x, Part) or (isinstance(x, Element) and not x.safe))
+        return any(self._known(self._key(x, point)) is None for x in stack)
 
     def _is_unsafe(self, e: Expression) -> bool:
         """Whether ``e`` loads what may be outside of its tensor where the conditions around it do not hold."""

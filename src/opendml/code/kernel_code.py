@@ -49,7 +49,10 @@ Stores = tuple[ElementStore, ...]
 
 @dataclass(frozen=True, slots=True)
 class KernelCode:
-    """The text of a kernel's function and the intrinsics that it declares."""
+    """The text of a kernel's function from its parameters on, and the intrinsics that it declares.
+
+    Kernels that do the same to other tensors have the same text.
+    """
 
     text: str
     declarations: frozenset[str]
@@ -57,12 +60,11 @@ class KernelCode:
 
 def kernel_code(
     kernel: ComputeKernel | ScanKernel | ScatterKernel,
-    name: str,
     tensors: Sequence[Tensor],
     repeats: Sequence[Axis],
     machine: Machine,
 ) -> KernelCode:
-    """The function ``name(pointers of tensors..., positions of repeats..., thread, threads)``."""
+    """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on."""
     builder = Builder()
     pointers = {tensor: f"%p{number}" for number, tensor in enumerate(tensors)}
     unroll = UNROLL_STEPS
@@ -81,7 +83,7 @@ def kernel_code(
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor]}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]
-    head = f"define internal void @{name}({', '.join(parameters)}) noinline #0 {{"
+    head = f"({', '.join(parameters)}) noinline #0 {{"
     text = "\n".join([head, "entry:", *builder.lines, "  ret void", "}"])
     return KernelCode(text, frozenset(builder.declarations))
 

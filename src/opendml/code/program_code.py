@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,7 @@ from opendml.code.builder import Builder, Value
 from opendml.code.kernel_code import kernel_code
 from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
 from opendml.kernels.affine import Interval, affine
+from opendml.kernels.memory_plan import MemoryPlan, plan_memory
 from opendml.kernels.schedule import (
     ComputeKernel,
     Machine,
@@ -28,12 +29,14 @@ Kernel = ComputeKernel | ScanKernel | ScatterKernel
 class ProgramCode:
     """A module's text, and what a program needs to know to run it.
 
-    ``slots`` are the tensors whose buffers the entry expects, in order; ``parallel`` says whether several threads can
-    help; ``kernels`` are there for people who want to see them.
+    ``slots`` are the tensors whose buffers the entry expects, in order; after them comes one buffer of
+    ``temporary_size`` bytes, aligned to 64, if that is not 0. ``parallel`` says whether several threads can help;
+    ``kernels`` are there for people who want to see them.
     """
 
     text: str
     slots: tuple[Tensor, ...]
+    temporary_size: int
     parallel: bool
     kernels: tuple[Kernel, ...]
 
@@ -43,10 +46,11 @@ def program_code(definition: Definition, machine: Machine, support: str, *, in_p
 
     ``in_place`` says that outputs may be bound to the same memory as inputs.
     """
-    slots = tuple(t for t in (*definition.inputs, *definition.outputs, *definition.temporaries) if t is not None)
-    writer = _ProgramWriter(slots, machine, in_place)
+    slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
+    plan = plan_memory(definition)
+    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place)
     writer.statements(definition.statements, [])
-    return ProgramCode(writer.text(support), slots, writer.parallel, tuple(writer.kernels))
+    return ProgramCode(writer.text(support), slots, plan.size, writer.parallel, tuple(writer.kernels))
 
 
 _Region = tuple[Interval | None, ...]
@@ -59,8 +63,10 @@ class _Accesses:
     reads: set[Tensor] = field(default_factory=set)
     writes: dict[Tensor, list[_Region]] = field(default_factory=dict)
 
-    def conflict(self, later: _Accesses) -> bool:
+    def conflict(self, later: _Accesses, plan: MemoryPlan) -> bool:
         """Whether ``later`` must wait for these."""
+        if plan.conflict(self.writes, later.reads | later.writes.keys()) or plan.conflict(self.reads, later.writes):
+            return True
         if not self.writes.keys().isdisjoint(later.reads) or not self.reads.isdisjoint(later.writes):
             return True
         earlier = ((self.writes.get(tensor, ()), regions) for tensor, regions in later.writes.items())
@@ -86,20 +92,35 @@ def _meet(a: Sequence[Interval | None], b: Sequence[Interval | None]) -> bool:
 class _ProgramWriter:
     """The entry function and the kernels it calls."""
 
-    def __init__(self, slots: tuple[Tensor, ...], machine: Machine, in_place: bool) -> None:
+    def __init__(
+        self,
+        slots: tuple[Tensor, ...],
+        plan: MemoryPlan,
+        views: Mapping[Tensor, Tensor],
+        machine: Machine,
+        in_place: bool,
+    ) -> None:
         self.kernels: list[Kernel] = []
         self.parallel = False
-        self._numbers = {tensor: number for number, tensor in enumerate(slots)}
+        self._plan = plan
+        self._views = views
         self._machine = machine
         self._in_place = in_place
         self._builder = Builder()
-        self._functions: list[str] = []
+        self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
         self._declarations: set[str] = set()
-        self._pointers: dict[Tensor, str] = {}
         self._pending = _Accesses()
-        for number, tensor in enumerate(slots):
-            address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
-            self._pointers[tensor] = self._builder.assign(f"load ptr, ptr {address}, align 8")
+        self._pointers = {tensor: self._argument(number) for number, tensor in enumerate(slots)}
+        memory = self._argument(len(slots)) if plan.size else ""
+        for tensor, offset in plan.offsets.items():
+            self._pointers[tensor] = self._builder.assign(f"getelementptr i8, ptr {memory}, i64 {offset}")
+        for view, root in views.items():
+            self._pointers[view] = self._pointers[root]
+        self._numbers = {tensor: number for number, tensor in enumerate(self._pointers)}
+
+    def _argument(self, number: int) -> str:
+        address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
+        return self._builder.assign(f"load ptr, ptr {address}, align 8")
 
     def statements(self, statements: Sequence[Statement], repeats: list[tuple[Axis, str]]) -> None:
         for statement in statements:
@@ -124,16 +145,15 @@ class _ProgramWriter:
     def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
         kernel = self._schedule(statement)
         stores = statement.stores if not isinstance(statement, Scatter) else (statement.store,)
-        accesses = _accesses(kernel.reads, stores)
-        if self._pending.conflict(accesses):
+        accesses = _accesses({self._views.get(tensor, tensor) for tensor in kernel.reads}, stores)
+        if self._pending.conflict(accesses, self._plan):
             self._barrier()
         self._pending.add(accesses)
         self.parallel |= not (isinstance(kernel, ScatterKernel) or kernel.serial)
-        name = f"kernel{len(self.kernels)}"
         used = sorted(kernel.reads | accesses.writes.keys(), key=self._numbers.__getitem__)
-        code = kernel_code(kernel, name, used, [axis for axis, _ in repeats], self._machine)
+        code = kernel_code(kernel, used, [axis for axis, _ in repeats], self._machine)
         self.kernels.append(kernel)
-        self._functions.append(code.text)
+        name = self._functions.setdefault(code.text, f"kernel{len(self._functions)}")
         self._declarations |= code.declarations
         arguments = [f"ptr {self._pointers[t]}" for t in used] + [f"i64 {position}" for _, position in repeats]
         arguments += ["i64 %thread", "i64 %threads"]
@@ -154,7 +174,8 @@ class _ProgramWriter:
         )
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
         entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
-        parts = [*sorted(self._declarations), *self._functions, entry, attributes]
+        functions = [f"define internal void @{name}{text}" for text, name in self._functions.items()]
+        parts = [*sorted(self._declarations), *functions, entry, attributes]
         needs_support = any("@barrier_wait" in entry or "half" in part for part in parts)
         return "\n\n".join([support, *parts] if needs_support else parts) + "\n\n!0 = !{i32 1}\n"
 

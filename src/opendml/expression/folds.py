@@ -138,9 +138,12 @@ def extreme_combine(comparison: str, type: ElementType, position_type: ElementTy
     a, i = Variable("a", type), Variable("i", position_type)
     b, j = Variable("b", type), Variable("j", position_type)
     better = _replaces(comparison, a, b)
-    # Read backwards, the last of equals comes first: it is kept unless the one behind it is better.
-    later = ~_replaces(comparison, b, a) if last else better
-    result = (select(later, b, a), select(later, j, i))
+    if last:
+        # Read backwards, the last of equals comes first: it is kept unless the one behind it is better.
+        remains = _replaces(comparison, b, a)
+        result = (select(remains, a, b), select(remains, i, j))
+    else:
+        result = (select(better, b, a), select(better, j, i))
     same = a.equals(b)
     if type.is_float:
         same = same | (a.differs(a) & b.differs(b))

@@ -69,6 +69,8 @@ def interpret(definition: Definition, buffers: Mapping[Tensor, Array]) -> None:
     storage = dict(buffers)
     for tensor in definition.temporaries:
         storage[tensor] = np.zeros(tensor.extent, NUMPY_TYPES[tensor.type.name])
+    for view, root in definition.views:
+        storage[view] = storage[root].view(NUMPY_TYPES[view.type.name])
     with np.errstate(all="ignore"):
         for statement in definition.statements:
             _run(statement, storage, {})

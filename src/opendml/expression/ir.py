@@ -24,7 +24,7 @@ import operator
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Number = int | float | bool
 
@@ -112,10 +112,12 @@ class Tensor:
 class Expression:
     """Base of all expressions; ``type`` is the type of its value. Python's operators build expressions."""
 
-    __slots__ = ("_equal", "_hash", "type")
+    __slots__ = ("_bounds", "_equal", "_form", "_hash", "type")
     type: ElementType
     _hash: int
     _equal: Expression
+    _form: Any  # what ``kernels.affine`` has found out
+    _bounds: Any
 
     def _key(self) -> tuple[object, ...]:
         raise TypeError(type(self).__name__)
@@ -348,20 +350,25 @@ class Binary(Expression):
 
 
 class Select(Expression):
-    """``then`` where the condition holds, else ``otherwise``; only the branch taken is evaluated."""
+    """``then`` where the condition holds, else ``otherwise``; only the branch taken is evaluated.
 
-    __slots__ = ("condition", "otherwise", "then")
+    ``rare`` says that the condition seldom holds. It changes no value: code for vectors then jumps over ``then`` where
+    the condition holds in no lane.
+    """
 
-    def __init__(self, condition: Expression, then: Expression, otherwise: Expression) -> None:
+    __slots__ = ("condition", "otherwise", "rare", "then")
+
+    def __init__(self, condition: Expression, then: Expression, otherwise: Expression, rare: bool = False) -> None:
         if condition.type is not BOOL or then.type is not otherwise.type:
             raise TypeError(f"select({condition.type}, {then.type}, {otherwise.type})")
         self.condition = condition
         self.then = then
         self.otherwise = otherwise
+        self.rare = rare
         self.type = then.type
 
     def _key(self) -> tuple[object, ...]:
-        return (self.condition, self.then, self.otherwise)
+        return (self.condition, self.then, self.otherwise, self.rare)
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -583,12 +590,16 @@ Statement = Compute | Scan | Scatter | Repeat
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Definition:
-    """What an operator computes: its tensors, in DirectML's binding order (None: not given), and the statements."""
+    """What an operator or a graph computes: tensors in binding order (None: not given), and the statements.
+
+    ``views`` are tensors that are the memory of another tensor, seen with another layout or type.
+    """
 
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
     statements: tuple[Statement, ...]
     temporaries: tuple[Tensor, ...] = ()
+    views: tuple[tuple[Tensor, Tensor], ...] = ()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -633,6 +644,8 @@ def select(
     then: Expression | Number,
     otherwise: Expression | Number,
     type: ElementType | None = None,
+    *,
+    rare: bool = False,
 ) -> Expression:
     """``then`` if the condition holds, else ``otherwise``; numbers take the type of the other one, or ``type``."""
     if isinstance(condition, Const):
@@ -643,7 +656,7 @@ def select(
     then, otherwise = as_expression(then, known), as_expression(otherwise, known)
     if isinstance(condition, bool):
         return then if condition else otherwise
-    return then if then == otherwise else Select(condition, then, otherwise)
+    return then if then == otherwise else Select(condition, then, otherwise, rare)
 
 
 def unary(operation: str, operand: Expression) -> Expression:

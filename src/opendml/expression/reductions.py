@@ -150,7 +150,7 @@ class Reduction:
         self._store(axes, output, finish, values)
 
     def values_along(self, axes: Sequence[Axis], reducer: Reducer) -> tuple[Expression, ...]:
-        """The reduced values as expressions, for the point of ``axes``, one a dimension of the tensor. Not in pieces."""
+        """The reduced values, not in pieces, as expressions of ``axes``, one a dimension of the tensor."""
         kept = [None if d.is_reduced else axes[d.originals[0]] for d in self.dimensions]
         _, folded = self._axes()
         return self._fold_source(reducer, kept, folded, list(map(_optional_index, kept, folded)), None)

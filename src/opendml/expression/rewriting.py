@@ -72,7 +72,7 @@ class Rewriter:
             return self(e.then)
         if condition == constant(False, BOOL):
             return self(e.otherwise)
-        return select(condition, self(e.then), self(e.otherwise))
+        return select(condition, self(e.then), self(e.otherwise), rare=e.rare)
 
     def _fold(self, e: Fold) -> Expression:
         where = None if e.where is None else self(e.where)

@@ -15,12 +15,19 @@ from opendml.operators.activation import (
     ActivationCelu,
     ActivationElu,
     ActivationGelu,
+    ActivationHardmax,
+    ActivationHardmax1,
     ActivationHardSigmoid,
+    ActivationHardSwish,
     ActivationIdentity,
     ActivationLeakyRelu,
     ActivationLinear,
+    ActivationLogSoftmax,
+    ActivationLogSoftmax1,
+    ActivationParameterizedRelu,
     ActivationParametricSoftplus,
     ActivationRelu,
+    ActivationReluGrad,
     ActivationScaledElu,
     ActivationScaledTanh,
     ActivationShrink,
@@ -29,6 +36,7 @@ from opendml.operators.activation import (
     ActivationSoftmax1,
     ActivationSoftplus,
     ActivationSoftsign,
+    ActivationSwish,
     ActivationTanh,
     ActivationThresholdedRelu,
 )
@@ -81,6 +89,19 @@ def activation_hard_sigmoid(
     return _activated(ActivationHardSigmoid, input, (alpha, beta), device, out)
 
 
+def activation_hard_swish(
+    input: Operand, alpha: float = 1 / 6, beta: float = 0.5, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``x * max(0, min(alpha * x + beta, 1))`` (ACTIVATION_HARD_SWISH).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_hard_swish(np.array([-3, 0.5, 6], "float32"), alpha=0.25).tolist()
+    [-0.0, 0.3125, 6.0]
+    """
+    return _activated(ActivationHardSwish, input, (alpha, beta), device, out)
+
+
 def activation_identity(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``x`` (ACTIVATION_IDENTITY).
 
@@ -118,6 +139,23 @@ def activation_linear(
     return _activated(ActivationLinear, input, (alpha, beta), device, out)
 
 
+def activation_parameterized_relu(
+    input: Operand, slope: Operand, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``x if x >= 0, else slope * x``, element by element (ACTIVATION_PARAMETERIZED_RELU). Integers wrap.
+
+    ``input``, ``slope``: the same type and sizes; float32, float16 or signed integers up to 32 bits.
+
+    >>> dml.activation_parameterized_relu(np.array([-4, -4, 2], "float32"), np.array([0.5, 2, 2], "float32")).tolist()
+    [-2.0, -8.0, 2.0]
+    """
+    return evaluate_single(_parameterized_relu, (input, slope), device=device, out=out)
+
+
+def _parameterized_relu(input: TensorDesc, slope: TensorDesc) -> Operator:
+    return ActivationParameterizedRelu(input_tensor=input, slope_tensor=slope, output_tensor=packed(input))
+
+
 def activation_parametric_softplus(
     input: Operand, alpha: float, beta: float, *, device: Device | None = None, out: Any = None
 ) -> Array:
@@ -140,6 +178,25 @@ def activation_relu(input: Operand, *, device: Device | None = None, out: Any = 
     [0.0, 2.0]
     """
     return _activated(ActivationRelu, input, (), device, out)
+
+
+def activation_relu_grad(
+    input: Operand, input_gradient: Operand, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """The gradient of ``activation_relu`` at ``input``: ``input_gradient if x > 0, else 0`` (ACTIVATION_RELU_GRAD).
+
+    ``input``, ``input_gradient``: the same type and sizes; float32, float16 or signed integers up to 32 bits.
+
+    >>> dml.activation_relu_grad(np.array([-1, 0, 2], "float32"), np.array([5, 6, 7], "float32")).tolist()
+    [0.0, 0.0, 7.0]
+    """
+    return evaluate_single(_relu_grad, (input, input_gradient), device=device, out=out)
+
+
+def _relu_grad(input: TensorDesc, input_gradient: TensorDesc) -> Operator:
+    return ActivationReluGrad(
+        input_tensor=input, input_gradient_tensor=input_gradient, output_gradient_tensor=packed(input)
+    )
 
 
 def activation_scaled_elu(
@@ -221,6 +278,19 @@ def activation_softsign(input: Operand, *, device: Device | None = None, out: An
     return _activated(ActivationSoftsign, input, (), device, out)
 
 
+def activation_swish(
+    input: Operand, sigmoid_input_scale: float = 1.0, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """``x / (1 + exp(-sigmoid_input_scale * x))`` (ACTIVATION_SWISH).
+
+    ``input``: float32 or float16.
+
+    >>> dml.activation_swish(np.array([0, 100], "float32")).tolist()
+    [0.0, 100.0]
+    """
+    return _activated(ActivationSwish, input, (sigmoid_input_scale,), device, out)
+
+
 def activation_tanh(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``tanh(x)`` (ACTIVATION_TANH).
 
@@ -256,13 +326,45 @@ def activation_softmax(
     >>> dml.activation_softmax(np.array([[1, 1, -np.inf]], "float32"), axes=[1]).tolist()
     [[0.5, 0.5, 0.0]]
     """
-    return evaluate_single(_softmax, (input,), (integers(axes),), device=device, out=out)
+    operators = (ActivationSoftmax, ActivationSoftmax1)
+    return evaluate_single(_over_groups, (input,), (integers(axes), *operators), device=device, out=out)
 
 
-def _softmax(input: TensorDesc, axes: Any) -> Operator:
+def activation_log_softmax(
+    input: Operand, axes: Sequence[int] | None = None, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """The natural logarithm of ``activation_softmax``, without loss of precision (ACTIVATION_LOG_SOFTMAX1).
+
+    ``input``: float32 or float16. Without ``axes`` the last one; all but the last two sizes are 1 then
+    (ACTIVATION_LOG_SOFTMAX).
+
+    >>> dml.activation_log_softmax(np.array([[-1000, 0, -np.inf]], "float32")).tolist()
+    [[-1000.0, 0.0, -inf]]
+    """
+    operators = (ActivationLogSoftmax, ActivationLogSoftmax1)
+    return evaluate_single(_over_groups, (input,), (integers(axes), *operators), device=device, out=out)
+
+
+def activation_hardmax(
+    input: Operand, axes: Sequence[int] | None = None, *, device: Device | None = None, out: Any = None
+) -> Array:
+    """1 at the first maximum along some axes together, 0 elsewhere (ACTIVATION_HARDMAX1). NaN exceeds everything.
+
+    ``input``: float32 or float16. Without ``axes`` the last one; all but the last two sizes are 1 then
+    (ACTIVATION_HARDMAX).
+
+    >>> dml.activation_hardmax(np.array([[1, 3, 3], [2, 0, 1]], "float32")).tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+    """
+    operators = (ActivationHardmax, ActivationHardmax1)
+    return evaluate_single(_over_groups, (input,), (integers(axes), *operators), device=device, out=out)
+
+
+def _over_groups(input: TensorDesc, axes: Any, over_rows: type[Operator], over_axes: type[Operator]) -> Operator:
+    """The descriptor of the version for rows where no axes are given."""
     if axes is None:
-        return ActivationSoftmax(input_tensor=input, output_tensor=packed(input))
-    return ActivationSoftmax1(input_tensor=input, output_tensor=packed(input), axes=axes)
+        return over_rows(input_tensor=input, output_tensor=packed(input))
+    return over_axes(input_tensor=input, output_tensor=packed(input), axes=axes)
 
 
 def _activated(

@@ -2,7 +2,8 @@
 
 A public function is its signature, its documentation and a *builder*, a plain function that makes the operator's
 descriptor from the descriptions of the operands and the parameters. A builder sees descriptions only and never an
-array, so it serves whatever has a description.
+array, so it serves arrays and graph tensors alike: where an operand is a graph tensor, a node is appended to its graph
+instead of a program run.
 """
 
 from __future__ import annotations
@@ -26,12 +27,17 @@ from opendml.enums import DirectMLEnum, FeatureLevel
 from opendml.errors import BindingError, InvalidDescriptorError
 from opendml.fields import TensorArrayField, TensorField
 from opendml.functions.versions import version_for
+from opendml.graph_building import Graph, GraphTensor, caller_place, located
 from opendml.program import Program, as_array
 from opendml.tensor import MAXIMUM_UINT, TensorDesc, packed_strides
 
-Array = npt.NDArray[Any]
+Array = Any
+"""What functions return: an array of NumPy, or a graph tensor where an operand is one."""
+
 Operand = Any
-"""An array, or anything with DLPack or the buffer protocol."""
+"""An array, or anything with DLPack or the buffer protocol; or a graph tensor."""
+
+NumPyArray = npt.NDArray[Any]
 
 Builder = Callable[..., Operator]
 Layout = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]
@@ -46,7 +52,7 @@ def evaluate(
     numbers: tuple[Any, ...] = (),
     *,
     optional: int = 0,
-    device: Device | None,
+    device: Device | Graph | None,
     out: Any = None,
 ) -> list[Any]:
     """The outputs, None for absent ones, of the operator that ``build(*descriptions, *parameters, *numbers)`` makes.
@@ -55,9 +61,14 @@ def evaluate(
     and 0), the other ones by equality. The last ``optional`` operands may be None. ``out``: arrays to write to, one or
     one an output.
 
+    Where an operand is a graph tensor, or ``device`` a graph, the outputs are graph tensors.
+
     Raises InvalidDescriptorError for what the operator does not allow, BindingError for objects that are no arrays
     and for unfitting ``out``.
     """
+    graph = _graph_of(operands, device)
+    if graph is not None:
+        return _append(graph, Invocation(build, operands, parameters, numbers, optional, device), out)
     arrays = [x if type(x) is np.ndarray and x.flags.aligned else _usable(x, build, i) for i, x in enumerate(operands)]
     key: tuple[Hashable, ...] = (build, device, parameters, *map(layout_of, arrays))
     if numbers:
@@ -86,23 +97,28 @@ def evaluate_single(
     numbers: tuple[Any, ...] = (),
     *,
     optional: int = 0,
-    device: Device | None,
+    device: Device | Graph | None,
     out: Any = None,
 ) -> Array:
     """As ``evaluate``, for operators with one output."""
-    output: Array = evaluate(build, operands, parameters, numbers, optional=optional, device=device, out=out)[0]
-    return output
+    return evaluate(build, operands, parameters, numbers, optional=optional, device=device, out=out)[0]
 
 
 class Invocation(NamedTuple):
-    """A function called with arrays; None for operands that are not given."""
+    """A function called with operands; None for those that are not given."""
 
     build: Builder
-    arrays: Sequence[Array | None]
+    operands: Sequence[Operand | None]
     parameters: tuple[Any, ...]
     numbers: tuple[Any, ...]
     optional: int
-    device: Device | None
+    device: Device | Graph | None
+
+    def require_operands(self) -> None:
+        """Raises BindingError if an operand that is not optional is None."""
+        for position, operand in enumerate(self.operands[: len(self.operands) - self.optional]):
+            if operand is None:
+                raise BindingError(f"{operand_name(self.build, position)}: an array is needed")
 
 
 def descriptor(
@@ -179,12 +195,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PROGRAMS.reset_locks)
 
 
-def _make_call(invocation: Invocation, results: Sequence[Array | None] | None) -> Call:
-    build, arrays, parameters, numbers, optional, device = invocation
-    device = device or default_device()
-    missing = [i for i, array in enumerate(arrays[: len(arrays) - optional]) if array is None]
-    if missing:
-        raise BindingError(f"{operand_name(build, missing[0])}: an array is needed")
+def _make_call(invocation: Invocation, results: Sequence[NumPyArray | None] | None) -> Call:
+    build, arrays, parameters, numbers, _, given = invocation
+    device = given if isinstance(given, Device) else default_device()
+    invocation.require_operands()
     descs = [None if array is None else _described(array, build, i) for i, array in enumerate(arrays)]
     desc = descriptor(build, descs, parameters, numbers, device.feature_level)
     if results is not None:
@@ -193,10 +207,42 @@ def _make_call(invocation: Invocation, results: Sequence[Array | None] | None) -
     return Call(device.compile(desc), copied)
 
 
+# ---- graphs
+
+
+def _graph_of(operands: Sequence[Operand | None], device: Device | Graph | None) -> Graph | None:
+    """The graph that is built, if one is."""
+    for operand in operands:
+        if type(operand) is GraphTensor:
+            return operand.graph
+    return device if isinstance(device, Graph) else None
+
+
+def _append(graph: Graph, invocation: Invocation, out: Any) -> list[Any]:
+    """The outputs of a new node of a graph."""
+    build, operands, parameters, numbers, _, device = invocation
+    if out is not None:
+        raise BindingError("out: a graph that is built has no arrays to write to; give it to the compiled program")
+    if device is not None and device is not graph and device != graph.device:
+        raise BindingError(f"device: expected that of the graph, {graph.device!r}, got {device!r}")
+    invocation.require_operands()
+    tensors = [None if x is None else graph.constant(_operand(x, build, i)) for i, x in enumerate(operands)]
+    descs = [None if tensor is None else tensor.desc for tensor in tensors]
+    try:
+        desc = descriptor(build, descs, parameters, numbers, graph.device.feature_level)
+    except InvalidDescriptorError as error:
+        raise located(error, caller_place()) from None
+    return list(graph.append(desc, *tensors))
+
+
+def _operand(operand: Operand, build: Builder, position: int) -> GraphTensor | NumPyArray:
+    return operand if isinstance(operand, GraphTensor) else as_array(operand, operand_name(build, position))
+
+
 # ---- operands
 
 
-def _usable(operand: Operand | None, build: Builder, position: int) -> Array | None:
+def _usable(operand: Operand | None, build: Builder, position: int) -> NumPyArray | None:
     """The operand as an array whose elements are aligned."""
     if operand is None:
         return None
@@ -204,14 +250,14 @@ def _usable(operand: Operand | None, build: Builder, position: int) -> Array | N
     return array if array.flags.aligned else array.copy()
 
 
-def _described(array: Array, build: Builder, position: int) -> TensorDesc:
+def _described(array: NumPyArray, build: Builder, position: int) -> TensorDesc:
     try:
         return description(array)
     except InvalidDescriptorError as error:
         raise InvalidDescriptorError(f"{operand_name(build, position)}: {error}") from None
 
 
-def description(array: Array) -> TensorDesc:
+def description(array: NumPyArray) -> TensorDesc:
     """An array with its own strides, or packed if DirectML has no such strides."""
     packed = packed_strides(array.shape)
     if not _is_describable(array):
@@ -224,7 +270,7 @@ def description(array: Array) -> TensorDesc:
     return TensorDesc(array.dtype, array.shape, None if strides == packed else strides)
 
 
-def _is_describable(array: Array) -> bool:
+def _is_describable(array: NumPyArray) -> bool:
     itemsize = array.itemsize
     return array.dtype.isnative and all(
         size <= 1 or (0 <= stride <= MAXIMUM_UINT * itemsize and stride % itemsize == 0)
@@ -232,7 +278,7 @@ def _is_describable(array: Array) -> bool:
     )
 
 
-def _copy(array: Array | None) -> Array | None:
+def _copy(array: NumPyArray | None) -> NumPyArray | None:
     return None if array is None else np.array(array, array.dtype.newbyteorder("="), order="C", copy=True)
 
 
@@ -247,23 +293,23 @@ def operand_name(build: Builder, position: int) -> str:
 # ---- results
 
 
-def _results(out: Any) -> list[Array | None]:
+def _results(out: Any) -> list[NumPyArray | None]:
     values = list(out) if isinstance(out, (tuple, list)) else [out]
     return [None if value is None else as_array(value, f"out[{i}]") for i, value in enumerate(values)]
 
 
-def _of_length(results: Sequence[Array | None], count: int) -> list[Array | None]:
+def _of_length(results: Sequence[NumPyArray | None], count: int) -> list[NumPyArray | None]:
     """Without what is None beyond the outputs, and with None for those that are not given."""
     length = max((i + 1 for i, array in enumerate(results) if array is not None), default=0)
     return [*results[:length], *[None] * (count - length)]
 
 
-def layout_of(array: Array | None) -> Layout | None:
+def layout_of(array: NumPyArray | None) -> Layout | None:
     """What a program depends on."""
     return None if array is None else (array.dtype, array.shape, array.strides)
 
 
-def _with_outputs(desc: Operator, results: Sequence[Array | None]) -> Operator:
+def _with_outputs(desc: Operator, results: Sequence[NumPyArray | None]) -> Operator:
     """The descriptor with outputs that have the strides of given arrays."""
     outputs = desc.outputs()
     results = _of_length(results, len(outputs))
@@ -282,7 +328,7 @@ def _with_outputs(desc: Operator, results: Sequence[Array | None]) -> Operator:
     return desc.replace(**changes)
 
 
-def _output_description(name: str, tensor: TensorDesc | None, array: Array | None) -> TensorDesc | None:
+def _output_description(name: str, tensor: TensorDesc | None, array: NumPyArray | None) -> TensorDesc | None:
     if tensor is None or array is None:
         return tensor
     if array.dtype != tensor.data_type.dtype:

@@ -31,7 +31,7 @@ def quantize_linear(
     All have the same sizes. ``output_data_type``: by default that of the zero point, UINT8 where there is none.
 
     >>> dml.quantize_linear(np.array([-1, 0.26, 9], "float32"), np.full(3, 0.5, "float32"), np.full(3, 5, "uint8"))
-    array([3, 6, 23], dtype=uint8)
+    array([ 3,  6, 23], dtype=uint8)
     """
     operands = (input, scale, zero_point)
     return evaluate_single(_quantize_linear, operands, (output_data_type,), optional=1, device=device, out=out)

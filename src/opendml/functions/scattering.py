@@ -8,7 +8,7 @@ from opendml.descriptors import Operator
 from opendml.device import Device
 from opendml.functions.core import Array, Operand, evaluate_single, replaced
 from opendml.functions.element_wise import packed
-from opendml.operators.scattering import OneHot, Scatter, ScatterNd
+from opendml.operators.scattering import OneHot, ScatterElements, ScatterNd
 from opendml.tensor import TensorDesc
 
 
@@ -21,7 +21,7 @@ def scatter_elements(
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
-    """The input with single elements replaced, each with its own index along an axis (SCATTER).
+    """The input with single elements replaced, each with its own index along an axis (SCATTER_ELEMENTS).
 
     ``input``: any type and rank. ``indices``: uint32, uint64, int32 or int64, of the input's sizes but for the axis.
     ``updates``: the new elements, of the indices' sizes. Negative indices count from the end; updates whose index is
@@ -34,7 +34,7 @@ def scatter_elements(
 
 
 def _scatter_elements(input: TensorDesc, indices: TensorDesc, updates: TensorDesc, axis: Any) -> Operator:
-    return Scatter(
+    return ScatterElements(
         input_tensor=input, indices_tensor=indices, updates_tensor=updates, output_tensor=packed(input), axis=axis
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from opendml.descriptors import Operator, operator_class
 from opendml.enums import AxisDirection, DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
-from opendml.fields import CountField, ScalarUnion
+from opendml.fields import CountField, ScalarUnion, is_integers
 from opendml.json_values import to_float32
 
 
@@ -115,6 +115,19 @@ def _as_reduction(function: ReduceFunction) -> Callable[[Fields], Fields | None]
     return change
 
 
+def _always_by_mean(fields: Fields) -> Fields | None:
+    """MEAN_VARIANCE_NORMALIZATION1 can leave out the variance only."""
+    use_mean, use_variance = fields.pop("use_mean"), fields.pop("use_variance")
+    return fields | {"normalize_variance": use_variance} if use_mean is True else None
+
+
+def _by_images(fields: Fields) -> Fields | None:
+    """MEAN_VARIANCE_NORMALIZATION normalises images, or their channels by themselves."""
+    axes = fields.pop("axes")
+    axes = tuple(sorted(axes)) if is_integers(axes) else axes
+    return fields | {"cross_channel": axes == (1, 2, 3)} if axes in ((1, 2, 3), (2, 3)) else None
+
+
 def _all_ones(value: Any) -> bool:
     return isinstance(value, tuple) and set(value) == {1}
 
@@ -136,7 +149,13 @@ _OLDER: Final[dict[OperatorType, tuple[OperatorType, Callable[[Fields], Fields |
     OperatorType.ELEMENT_WISE_CLIP1: (OperatorType.ELEMENT_WISE_CLIP, _with_floats("min_max_data_type", "min", "max")),
     OperatorType.GATHER_ND1: (OperatorType.GATHER_ND, _without("batch_dimension_count", lambda count: count == 0)),
     OperatorType.DIAGONAL_MATRIX1: (OperatorType.DIAGONAL_MATRIX, _single_diagonal),
+    OperatorType.MEAN_VARIANCE_NORMALIZATION2: (OperatorType.MEAN_VARIANCE_NORMALIZATION1, _always_by_mean),
+    OperatorType.MEAN_VARIANCE_NORMALIZATION1: (OperatorType.MEAN_VARIANCE_NORMALIZATION, _by_images),
     OperatorType.ARGMAX: (OperatorType.REDUCE, _as_reduction(ReduceFunction.ARGMAX)),
     OperatorType.ARGMIN: (OperatorType.REDUCE, _as_reduction(ReduceFunction.ARGMIN)),
+    OperatorType.ELEMENT_WISE_CLIP_GRAD1: (
+        OperatorType.ELEMENT_WISE_CLIP_GRAD,
+        _with_floats("min_max_data_type", "min", "max"),
+    ),
     OperatorType.PADDING1: (OperatorType.PADDING, _with_floats("padding_value_data_type", "padding_value")),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from opendml.expression.ir import (
     I64,
@@ -26,6 +27,9 @@ from opendml.expression.ir import (
     as_expression,
     index,
 )
+
+EXACT: Final = 1 << 62
+"""Sums up to here are computed without overflow in 64 bits. Beyond it integers wrap, and are not sums any more."""
 
 Term = Axis | Expression
 Interval = tuple[int, int]
@@ -81,6 +85,15 @@ class Affine:
             low, high = low + min(ends), high + max(ends)
         return low, high
 
+    @property
+    def magnitude(self) -> int:
+        """What no partial sum of the terms exceeds, whatever their order."""
+        result = abs(self.constant)
+        for term, coefficient in self.terms:
+            low, high = axis_range(term, {}) if isinstance(term, Axis) else whole_interval(term)
+            result += abs(coefficient) * max(abs(low), abs(high))
+        return result
+
     def as_expression(self) -> Expression:
         """The form as an expression again."""
         result: Expression = as_expression(self.constant, I64)
@@ -105,22 +118,29 @@ def total(parts: Iterable[tuple[Affine, int]], constant: int = 0) -> Affine:
 
 
 def affine(expression: Expression) -> Affine:
-    """Any integer expression as an affine form; what is not affine becomes an opaque term."""
+    """Any integer expression as an affine form; what is not affine, or may overflow, becomes an opaque term."""
     if isinstance(expression, Const):
         return Affine((), int(expression.value))
     if isinstance(expression, Index):
         return Affine(((expression.axis, 1),), 0)
-    if isinstance(expression, Binary) and expression.type is I64:
-        if expression.operation in ("add", "sub"):
-            sign = 1 if expression.operation == "add" else -1
-            return affine(expression.left).plus(affine(expression.right), sign)
-        if expression.operation == "mul":
-            left, right = affine(expression.left), affine(expression.right)
-            if not right.terms:
-                return total(((left, right.constant),))
-            if not left.terms:
-                return total(((right, left.constant),))
+    if isinstance(expression, Binary) and expression.type is I64 and expression.operation in ("add", "sub", "mul"):
+        if not hasattr(expression, "_form"):
+            form = _linear(expression)
+            is_exact = form is not None and form.magnitude <= EXACT
+            expression._form = form if is_exact else Affine(((expression, 1),), 0)
+        found: Affine = expression._form
+        return found
     return Affine(((expression, 1),), 0)
+
+
+def _linear(e: Binary) -> Affine | None:
+    """A sum, difference or multiple of affine forms."""
+    left, right = affine(e.left), affine(e.right)
+    if e.operation != "mul":
+        return left.plus(right, 1 if e.operation == "add" else -1)
+    if not right.terms:
+        return total(((left, right.constant),))
+    return None if left.terms else total(((right, left.constant),))
 
 
 class Element(Expression):
@@ -192,6 +212,14 @@ def interval(expression: Expression, ranges: Ranges) -> Interval | None:
     return type_limits(expression.type)
 
 
+def whole_interval(expression: Expression) -> Interval:
+    """Bounds of an integer expression for all values of its axes."""
+    if not hasattr(expression, "_bounds"):
+        expression._bounds = interval(expression, {}) or type_limits(I64)
+    found: Interval = expression._bounds
+    return found
+
+
 def type_limits(type: ElementType) -> Interval | None:
     """The least and greatest value of an integer type."""
     if not type.is_integer:
@@ -209,6 +237,8 @@ def _binary_interval(e: Binary, ranges: Ranges) -> Interval | None:
     form = affine(e)
     if form.terms != ((e, 1),):
         return form.range(ranges)
+    if e.operation not in ("min", "max", "div", "rem"):
+        return type_limits(e.type)
     a, b = interval(e.left, ranges), interval(e.right, ranges)
     if a is None or b is None:
         return type_limits(e.type)

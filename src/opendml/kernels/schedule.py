@@ -172,6 +172,8 @@ def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
     stores, expressions = merged[: len(stores)], [store.value for store in merged[len(stores) :]]
     step, initial = tuple(expressions[: len(scan.step)]), tuple(expressions[len(scan.step) :])
     vector = axes[-1] if axes and abs(stores[0].address.coefficient(axes[-1])) == 1 else None
+    if any(isinstance(e, Fold) for x in (*expressions, *(s.value for s in stores)) for e in walk(x)):
+        vector = None  # a fold has vectors, and conditions, of its own
     outer = tuple(axis for axis in axes if axis is not vector)
     work = scan.along.size * math.prod(axis.size for axis in axes)
     state_bytes = max(v.type.bits // 8 for v in scan.state)

@@ -8,18 +8,20 @@ anything else that it uses, except that an operator which supports it may run in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from opendml.descriptors import Operator
 from opendml.errors import ModelFormatError
+from opendml.graph_desc import GraphDesc, graph_input_tensors, graph_output_tensors
 from opendml.models.json_text import member_path, unknown_name
 
 if TYPE_CHECKING:
     from opendml.models.dxdispatch import Bindings, BindingSource, Dispatchable, Model, Resource
     from opendml.tensor import TensorDesc
 
-__all__ = ["BoundTensor", "DispatchBindings", "bind_dispatch", "bind_initialization"]
+__all__ = ["BoundTensor", "DispatchBindings", "bind_dispatch", "bind_initialization", "tensors_to_bind"]
 
 BASE_OFFSET_ALIGNMENT = 16
 SIZE_MULTIPLE = 4
@@ -68,10 +70,11 @@ def bind_initialization(model: Model, dispatchable: Dispatchable) -> DispatchBin
 def _bind(
     model: Model, dispatchable: Dispatchable, bindings: Bindings, path: str, *, initialization: bool
 ) -> DispatchBindings:
-    operator = dispatchable.operator
-    tensors = [(name, tensor, False) for name, tensor in operator.inputs()]
-    tensors += [(name, tensor, True) for name, tensor in operator.outputs()]
-    points = {point: list(group) for point, group in itertools.groupby(tensors, lambda entry: _bind_point(entry[0]))}
+    inputs, outputs = tensors_to_bind(dispatchable.desc)
+    tensors = [(name, tensor, False) for name, tensor in inputs] + [(name, tensor, True) for name, tensor in outputs]
+    points: dict[str, list[tuple[str, TensorDesc | None, bool]]] = {}
+    for entry in tensors:
+        points.setdefault(_bind_point(dispatchable.desc, entry[0]), []).append(entry)
     for point in bindings:
         if point not in points:
             raise ModelFormatError(path, unknown_name("bind point", point, points))
@@ -81,15 +84,28 @@ def _bind(
             model, point, group, bindings.get(point), member_path(path, point), initialization
         ):
             bound[entry.name] = entry
-    _check_overlaps(list(bound.values()), operator.in_place and not initialization)
+    in_place = isinstance(dispatchable.desc, Operator) and dispatchable.desc.in_place
+    _check_overlaps(list(bound.values()), in_place and not initialization)
     return DispatchBindings(
-        tuple(bound.get(name) for name, _ in operator.inputs()),
-        tuple(bound.get(name) for name, _ in operator.outputs()),
+        tuple(bound.get(name) for name, _ in inputs),
+        tuple(bound.get(name) for name, _ in outputs),
     )
 
 
-def _bind_point(name: str) -> str:
-    return name.partition("[")[0]
+NamedTensors = Sequence[tuple[str, "TensorDesc | None"]]
+
+
+def tensors_to_bind(desc: Operator | GraphDesc) -> tuple[NamedTensors, NamedTensors]:
+    """The inputs and the outputs of an operator or of a valid graph, with their names, in DirectML's binding order."""
+    if isinstance(desc, Operator):
+        return desc.inputs(), desc.outputs()
+    inputs = [(desc.input_name(index), tensor) for index, tensor in enumerate(graph_input_tensors(desc))]
+    return inputs, [(desc.output_name(index), tensor) for index, tensor in enumerate(graph_output_tensors(desc))]
+
+
+def _bind_point(desc: Operator | GraphDesc, name: str) -> str:
+    """The field of an operator, which takes all tensors of an array; a graph has a point for each tensor."""
+    return name.partition("[")[0] if isinstance(desc, Operator) else name
 
 
 def _bind_point_tensors(
@@ -120,7 +136,7 @@ def _bind_point_tensors(
 
 def _not_wanted(point: str, present: bool, initialization: bool) -> str:
     if not present:
-        return f"the operator is described without {point}, so nothing can be bound to it"
+        return f"{point} is not used, so nothing can be bound to it"
     if initialization:
         return f"{point} is not OWNED_BY_DML: bind it in the dispatch command"
     return f"{point} is OWNED_BY_DML: bind it in the dispatchable's own bindings, where it is initialised"

@@ -1,4 +1,4 @@
-"""Checking a model without running it: every violation of every operator, and what is wrong with the bindings."""
+"""Checking a model without running it: all violations of operators and graphs, and what is wrong with the bindings."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opendml.errors import InvalidDescriptorError, ModelFormatError
+from opendml.graph_desc import GraphDesc, validate_graph, validate_graph_or_raise
 from opendml.models.bindings import bind_dispatch, bind_initialization
 from opendml.models.dxdispatch import Dispatchable, DispatchCommand, Model
 from opendml.rules import validate, validate_or_raise
 
 if TYPE_CHECKING:
+    from opendml.descriptors import Operator
     from opendml.enums import FeatureLevel
     from opendml.rules import Violation
 
-__all__ = ["ModelReport", "check_model", "check_operator", "invalid_operator", "violation_line"]
+__all__ = ["ModelReport", "check_model", "check_operator", "violation_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +35,35 @@ class ModelReport:
 
 def check_model(model: Model, feature_level: FeatureLevel | str) -> ModelReport:
     """Check all operators of a model at a feature level, and all bindings."""
-    found = {name: validate(entry.operator, feature_level) for name, entry in model.dispatchables.items()}
+    found = {name: _violations(entry.desc, feature_level) for name, entry in model.dispatchables.items()}
     violations = {name: own for name, own in found.items() if own}
     return ModelReport(violations, list(_binding_problems(model, found.keys() - violations.keys())))
 
 
 def check_operator(dispatchable: Dispatchable, feature_level: FeatureLevel | str = "6_4") -> None:
-    """Raise ModelFormatError, with every violation, if an operator of a model is invalid at a feature level."""
+    """Raise ModelFormatError, with every violation, if an operator or a graph is invalid at a feature level."""
+    desc = dispatchable.desc
     try:
-        validate_or_raise(dispatchable.operator, feature_level)
+        if isinstance(desc, GraphDesc):
+            validate_graph_or_raise(desc, feature_level)
+        else:
+            validate_or_raise(desc, feature_level)
     except InvalidDescriptorError as error:
-        raise invalid_operator(dispatchable, error) from error
+        raise _invalid(dispatchable, error) from error
+
+
+def _violations(desc: Operator | GraphDesc, feature_level: FeatureLevel | str) -> list[Violation]:
+    return validate_graph(desc, feature_level) if isinstance(desc, GraphDesc) else validate(desc, feature_level)
 
 
 def violation_line(dispatchable: Dispatchable, violation: Violation) -> str:
     """``dispatchables.slice.desc.InputWindowStrides[2]: must not be 0, got 0``."""
-    separator = "." if violation.field else ": "
+    separator = ("." if violation.field else ": ") if dispatchable.desc_path else ""
     return f"{dispatchable.desc_path}{separator}{violation}"
 
 
-def invalid_operator(dispatchable: Dispatchable, error: InvalidDescriptorError) -> ModelFormatError:
-    """The error of running a model with an invalid operator, with the path of every violation."""
-    if not error.violations:
-        return ModelFormatError(dispatchable.desc_path, str(error))
+def _invalid(dispatchable: Dispatchable, error: InvalidDescriptorError) -> ModelFormatError:
+    """The error of running it, with the path of every violation."""
     lines = [f"  {violation_line(dispatchable, violation)}" for violation in error.violations]
     return ModelFormatError(dispatchable.path, "\n".join([str(error).splitlines()[0], *lines]))
 

@@ -1,4 +1,4 @@
-"""Models in DxDispatch's JSON format: resources, dispatchables (operators) and the commands to run.
+"""Models in DxDispatch's JSON format: resources, dispatchables (operators and graphs) and the commands to run.
 
 `read_model` reads a whole file and checks everything that does not depend on a device; nothing is allocated or run.
 Source of the format: DxDispatch's guide, schema and parser in microsoft/DirectML.
@@ -6,6 +6,7 @@ Source of the format: DxDispatch's guide, schema and parser in microsoft/DirectM
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +15,12 @@ from typing import Any
 from opendml.descriptors import Operator
 from opendml.enums import ExecutionFlags, TensorDataType
 from opendml.errors import DescriptorFormatError, ModelFormatError
+from opendml.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors, validate_graph
 from opendml.models.files import IMAGE_SUFFIXES, Folders, require_pillow
 from opendml.models.initial_values import InitialValues, parse_initial_values
 from opendml.models.json_text import Node, is_remark, parse, unknown_name
+from opendml.models.serialized_graph import is_serialized_graph, load
+from opendml.tensor import TensorDesc
 
 __all__ = [
     "DEFAULT_MEMORY_LIMIT",
@@ -29,6 +33,7 @@ __all__ = [
     "PrintCommand",
     "Resource",
     "WriteFileCommand",
+    "model_of_graph",
     "parse_model",
     "read_model",
 ]
@@ -77,19 +82,25 @@ Bindings = Mapping[str, tuple[BindingSource, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Dispatchable:
-    """An operator to compile. `bindings` are those of initialisation, for tensors OWNED_BY_DML.
+    """An operator or a graph to compile. `bindings` are those of initialisation, for tensors OWNED_BY_DML.
 
-    `desc_path` is the path of the descriptor's fields; `compile_graph` says that the operator is to be compiled as a
-    graph of one node, which changes nothing in what it computes.
+    `desc_path` is the path of the descriptor's fields; `compile_graph` says that it is to be compiled as a graph, which
+    changes nothing in what an operator computes.
     """
 
     name: str
     path: str
     desc_path: str
-    operator: Operator
+    desc: Operator | GraphDesc
     compile_graph: bool
     execution_flags: ExecutionFlags
     bindings: Bindings
+
+    @property
+    def operator_count(self) -> int:
+        """The number of operators in it."""
+        nodes = self.desc.nodes if isinstance(self.desc, GraphDesc) else (self.desc,)
+        return sum(not isinstance(node, ConstantNode) for node in nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +157,7 @@ def read_model(
     """Read a model file.
 
     Args:
-        path: the model, ``*.json``.
+        path: the model, ``*.json``, or a serialised graph alone, ``*.bin``: `model_of_graph`.
         input_path: folder of the files it reads; by default the model's own.
         output_path: folder of the files it writes; by default the current directory.
         memory_limit: the most bytes that its resources may take together.
@@ -156,6 +167,9 @@ def read_model(
     """
     if path.suffix.lower() == ".onnx":
         raise ModelFormatError("", "ONNX models are not supported yet; expected a DxDispatch model in JSON")
+    folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
+    if is_serialized_graph(path):
+        return model_of_graph(load(path), path.stem, folders, memory_limit=memory_limit)
     try:
         if path.stat().st_size > MODEL_FILE_LIMIT:
             raise ModelFormatError("", f"the file is larger than {MODEL_FILE_LIMIT >> 20} MiB")
@@ -166,7 +180,6 @@ def read_model(
         if isinstance(error, ModelFormatError):
             raise
         raise ModelFormatError("", f"cannot read the file: {getattr(error, 'strerror', None) or error}") from None
-    folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
     return parse_model(text, folders, memory_limit=memory_limit)
 
 
@@ -179,7 +192,7 @@ def parse_model(text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMO
     }
     _check_memory(resources.values(), memory_limit)
     dispatchables = {
-        name: _parse_dispatchable(name, node, resources)
+        name: _parse_dispatchable(name, node, resources, folders)
         for name, node in root.member("dispatchables").members().items()
     }
     commands = root.member("commands").elements()
@@ -189,6 +202,42 @@ def parse_model(text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMO
         tuple(_parse_command(node, _Known(resources, dispatchables, folders)) for node in commands),
         tuple(node.value for node in commands),
     )
+
+
+def model_of_graph(graph: GraphDesc, name: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> Model:
+    """A model that runs a graph once and prints its outputs.
+
+    An input is read from the NumPy file of its name in the folder of inputs, ``x.npy``; without one it is all zeros. An
+    invalid graph gives a model that can be checked, not run.
+    """
+    dispatchable = Dispatchable(name, "", "", graph, True, ExecutionFlags.NONE, {})
+    if validate_graph(graph):
+        return Model({}, {name: dispatchable}, (), ())
+    tensors = {graph.input_name(i): tensor for i, tensor in enumerate(graph_input_tensors(graph)) if tensor is not None}
+    outputs = {graph.output_name(i): tensor for i, tensor in enumerate(graph_output_tensors(graph))}
+    resources = {
+        tensor_name: _graph_resource(tensor_name, tensor, folders if tensor_name in tensors else None)
+        for tensor_name, tensor in (tensors | outputs).items()
+    }
+    _check_memory(resources.values(), memory_limit)
+    bindings = {tensor_name: (BindingSource(tensor_name, tensor_name),) for tensor_name in resources}
+    dispatch = DispatchCommand("", name, bindings)
+    prints = [PrintCommand("", tensor_name, False) for tensor_name in outputs]
+    parameters = [{"type": "dispatch", "dispatchable": name}, *({"type": "print", "resource": o} for o in outputs)]
+    return Model(resources, {name: dispatchable}, (dispatch, *prints), tuple(parameters))
+
+
+def _graph_resource(name: str, tensor: TensorDesc, folders: Folders | None) -> Resource:
+    """The buffer of an input, with the values of its file if there are folders and the file exists, or of an output."""
+    members: dict[str, Any] = {
+        "initialValuesDataType": tensor.data_type.name,
+        "initialValues": {"valueCount": max(1, tensor.element_span), "value": 0},
+        "sizeInBytes": tensor.total_size_in_bytes,
+    }
+    file_name = f"{name}.npy"
+    if folders is not None and "/" not in file_name and os.path.isfile(folders.input / file_name):  # noqa: PTH113
+        members["initialValues"] = {"sourcePath": file_name}
+    return _parse_resource(name, Node(members, name), folders or Folders(Path(), Path()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +293,42 @@ def _check_memory(resources: Any, limit: int) -> None:
             )
 
 
-def _parse_dispatchable(name: str, node: Node, resources: Mapping[str, Resource]) -> Dispatchable:
+def _parse_dispatchable(name: str, node: Node, resources: Mapping[str, Resource], folders: Folders) -> Dispatchable:
+    type_node = node.members().get("Type") or node.member("type")
+    kind = type_node.text().lower()
+    if kind in _NOT_SUPPORTED:
+        type_node.fail(f"{_NOT_SUPPORTED[kind]} dispatchables are not supported yet; operators of DirectML are")
+    if kind == _SERIALIZED_GRAPH:
+        return _parse_serialized_graph(name, node, resources, folders)
+    return _parse_operator_dispatchable(name, node, type_node, resources)
+
+
+def _parse_serialized_graph(name: str, node: Node, resources: Mapping[str, Resource], folders: Folders) -> Dispatchable:
+    """A graph from a file; what its tensors are called in bindings stands in the file."""
+    members = node.members(known=("type", "Type", "sourcePath", "executionFlags", "bindings"))
+    source = node.member("sourcePath")
+    try:
+        graph = load(folders.source(source))
+    except ModelFormatError as error:
+        if error.path == source.path:
+            raise
+        source.fail(str(error))
+    flags = members.get("executionFlags")
+    return Dispatchable(
+        name,
+        node.path,
+        node.path,
+        graph,
+        True,
+        ExecutionFlags.NONE if flags is None else _parse_execution_flags(flags),
+        {} if "bindings" not in members else _parse_bindings(members["bindings"], resources),
+    )
+
+
+def _parse_operator_dispatchable(
+    name: str, node: Node, type_node: Node, resources: Mapping[str, Resource]
+) -> Dispatchable:
     members = node.members()
-    type_node = members.get("Type") or node.member("type")
-    not_supported = _NOT_SUPPORTED.get(type_node.text().lower())
-    if not_supported:
-        type_node.fail(f"{not_supported} dispatchables are not supported yet; operators of DirectML are")
     own = {member: members.pop(member) for member in _DISPATCHABLE_MEMBERS if member in members}
     members.pop(type_node.path.rpartition(".")[2], None)
     desc = members.pop("Desc", None) or members.pop("desc", None)
@@ -398,7 +477,8 @@ def _check_image(node: Node, resource: Resource, dimensions: tuple[int, ...], im
     require_pillow(node.member("targetPath"))
 
 
-_NOT_SUPPORTED = {"hlsl": "HLSL", "onnx": "ONNX", "dmlserializedgraph": "Serialised graph"}
+_NOT_SUPPORTED = {"hlsl": "HLSL", "onnx": "ONNX"}
+_SERIALIZED_GRAPH = "dmlserializedgraph"
 _DISPATCHABLE_MEMBERS = ("dmlCompileType", "executionFlags", "bindings")
 _BINDING_MEMBERS = (
     "name",

@@ -15,10 +15,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import numpy as np
 
-from opendml.errors import BindingError, InvalidDescriptorError, ModelFormatError
-from opendml.models.bindings import BoundTensor, DispatchBindings, bind_dispatch, bind_initialization
-from opendml.models.checking import invalid_operator
-from opendml.models.dxdispatch import DispatchCommand, Model, PrintCommand, Resource, WriteFileCommand
+from opendml.errors import BindingError, ModelFormatError
+from opendml.graph_desc import GraphDesc
+from opendml.models.bindings import (
+    BoundTensor,
+    DispatchBindings,
+    bind_dispatch,
+    bind_initialization,
+    tensors_to_bind,
+)
+from opendml.models.checking import check_operator
+from opendml.models.dxdispatch import Dispatchable, DispatchCommand, Model, PrintCommand, Resource, WriteFileCommand
 from opendml.models.files import IMAGE_SUFFIXES, write_atomically, write_image, write_numpy
 from opendml.models.printing import format_elements, format_elements_verbose, printable
 
@@ -83,7 +90,8 @@ class Executor:
         self.options = options or RunOptions()
         self._output = output or sys.stdout
         self._progress = progress
-        operators = {name: self._create_operator(device, name) for name in model.dispatchables}
+        for dispatchable in model.dispatchables.values():
+            check_operator(dispatchable, device.feature_level)
         initial = {name: bind_initialization(model, entry) for name, entry in model.dispatchables.items()}
         dispatches = [
             (command, bind_dispatch(model, model.dispatchables[command.dispatchable], command.bindings, command.path))
@@ -94,8 +102,8 @@ class Executor:
         self._views: dict[tuple[str, int, int, str], NDArray[Any]] = {}
         self._programs: dict[str, Any] = {}
         self._owned: dict[str, dict[str, NDArray[Any]]] = {}
-        for name, operator in operators.items():
-            self._initialize(device, name, operator, initial[name])
+        for name, dispatchable in model.dispatchables.items():
+            self._initialize(device, name, dispatchable, initial[name])
         self._binders = {command.path: self._binder(command, bindings) for command, bindings in dispatches}
 
     def run(self) -> None:
@@ -124,16 +132,9 @@ class Executor:
         count = described.used_size_in_bytes // dtype.itemsize
         return self._buffers[resource][: count * dtype.itemsize].view(dtype)
 
-    def _create_operator(self, device: Device, name: str) -> Any:
-        dispatchable = self.model.dispatchables[name]
-        try:
-            return device.create_operator(dispatchable.operator)
-        except InvalidDescriptorError as error:
-            raise invalid_operator(dispatchable, error) from error
-
-    def _initialize(self, device: Device, name: str, operator: Any, bindings: DispatchBindings) -> None:
-        start = time.perf_counter()
-        self._programs[name] = device.compile(operator)
+    def _initialize(self, device: Device, name: str, dispatchable: Dispatchable, bindings: DispatchBindings) -> None:
+        start, desc = time.perf_counter(), dispatchable.desc
+        self._programs[name] = device.compile_graph(desc) if isinstance(desc, GraphDesc) else device.compile(desc)
         self._owned[name] = {bound.name: self._view(bound).copy() for bound in bindings.inputs if bound is not None}
         if self.options.timing_verbosity >= 1:
             self._line(f"Initialize '{printable(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
@@ -141,7 +142,7 @@ class Executor:
     def _binder(self, command: DispatchCommand, bindings: DispatchBindings) -> Callable[[], Callable[[], object]]:
         """What binds the arrays of a command to its program; tried once."""
         program, owned = self._programs[command.dispatchable], self._owned[command.dispatchable]
-        names = [name for name, _ in self.model.dispatchables[command.dispatchable].operator.inputs()]
+        names = [name for name, _ in tensors_to_bind(self.model.dispatchables[command.dispatchable].desc)[0]]
         inputs = [
             owned.get(name) if bound is None else self._view(bound)
             for name, bound in zip(names, bindings.inputs, strict=True)

@@ -25,6 +25,7 @@ __all__ = [
     "read_numpy_header",
     "require_pillow",
     "write_atomically",
+    "write_bytes",
     "write_image",
     "write_numpy",
 ]
@@ -141,6 +142,15 @@ def write_image(file: BinaryIO, values: NDArray[Any], image_format: str) -> None
     Image.fromarray(np.ascontiguousarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels)).save(
         file, format=image_format
     )
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file of these bytes, as `write_atomically`."""
+
+    def write(file: BinaryIO) -> None:
+        file.write(data)
+
+    write_atomically(path, write)
 
 
 def write_numpy(file: BinaryIO, values: NDArray[Any]) -> None:

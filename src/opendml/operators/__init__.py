@@ -18,11 +18,18 @@ if TYPE_CHECKING:
         ActivationElu as ActivationElu,
         ActivationGelu as ActivationGelu,
         ActivationHardSigmoid as ActivationHardSigmoid,
+        ActivationHardSwish as ActivationHardSwish,
+        ActivationHardmax as ActivationHardmax,
+        ActivationHardmax1 as ActivationHardmax1,
         ActivationIdentity as ActivationIdentity,
         ActivationLeakyRelu as ActivationLeakyRelu,
         ActivationLinear as ActivationLinear,
+        ActivationLogSoftmax as ActivationLogSoftmax,
+        ActivationLogSoftmax1 as ActivationLogSoftmax1,
+        ActivationParameterizedRelu as ActivationParameterizedRelu,
         ActivationParametricSoftplus as ActivationParametricSoftplus,
         ActivationRelu as ActivationRelu,
+        ActivationReluGrad as ActivationReluGrad,
         ActivationScaledElu as ActivationScaledElu,
         ActivationScaledTanh as ActivationScaledTanh,
         ActivationShrink as ActivationShrink,
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
         ActivationSoftmax1 as ActivationSoftmax1,
         ActivationSoftplus as ActivationSoftplus,
         ActivationSoftsign as ActivationSoftsign,
+        ActivationSwish as ActivationSwish,
         ActivationTanh as ActivationTanh,
         ActivationThresholdedRelu as ActivationThresholdedRelu,
     )
@@ -120,6 +128,15 @@ if TYPE_CHECKING:
     from opendml.operators.matrix import (
         Gemm as Gemm,
     )
+    from opendml.operators.normalization import (
+        BatchNormalization as BatchNormalization,
+        LocalResponseNormalization as LocalResponseNormalization,
+        LpNormalization as LpNormalization,
+        MeanVarianceNormalization as MeanVarianceNormalization,
+        MeanVarianceNormalization1 as MeanVarianceNormalization1,
+        MeanVarianceNormalization2 as MeanVarianceNormalization2,
+        ValueScale2D as ValueScale2D,
+    )
     from opendml.operators.padding import (
         Padding as Padding,
         Padding1 as Padding1,
@@ -157,7 +174,7 @@ if TYPE_CHECKING:
     )
     from opendml.operators.scattering import (
         OneHot as OneHot,
-        Scatter as Scatter,
+        ScatterElements as ScatterElements,
         ScatterNd as ScatterNd,
     )
     from opendml.operators.slicing import (
@@ -170,10 +187,12 @@ if TYPE_CHECKING:
 # The operators of each file, in DirectML's names.
 _FAMILIES = {
     "activation": """
-        ACTIVATION_CELU ACTIVATION_ELU ACTIVATION_GELU ACTIVATION_HARD_SIGMOID ACTIVATION_IDENTITY
-        ACTIVATION_LEAKY_RELU ACTIVATION_LINEAR ACTIVATION_PARAMETRIC_SOFTPLUS ACTIVATION_RELU ACTIVATION_SCALED_ELU
-        ACTIVATION_SCALED_TANH ACTIVATION_SHRINK ACTIVATION_SIGMOID ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1
-        ACTIVATION_SOFTPLUS ACTIVATION_SOFTSIGN ACTIVATION_TANH ACTIVATION_THRESHOLDED_RELU
+        ACTIVATION_CELU ACTIVATION_ELU ACTIVATION_GELU ACTIVATION_HARD_SIGMOID ACTIVATION_HARD_SWISH ACTIVATION_HARDMAX
+        ACTIVATION_HARDMAX1 ACTIVATION_IDENTITY ACTIVATION_LEAKY_RELU ACTIVATION_LINEAR ACTIVATION_LOG_SOFTMAX
+        ACTIVATION_LOG_SOFTMAX1 ACTIVATION_PARAMETERIZED_RELU ACTIVATION_PARAMETRIC_SOFTPLUS ACTIVATION_RELU
+        ACTIVATION_RELU_GRAD ACTIVATION_SCALED_ELU ACTIVATION_SCALED_TANH ACTIVATION_SHRINK ACTIVATION_SIGMOID
+        ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1 ACTIVATION_SOFTPLUS ACTIVATION_SOFTSIGN ACTIVATION_SWISH ACTIVATION_TANH
+        ACTIVATION_THRESHOLDED_RELU
     """,
     "convolution": "CONVOLUTION",
     "cumulative": "CUMULATIVE_PRODUCT CUMULATIVE_SUMMATION",
@@ -205,6 +224,10 @@ _FAMILIES = {
     "generation": "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE",
     "joining": "JOIN SPLIT",
     "matrix": "GEMM",
+    "normalization": """
+        BATCH_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION LP_NORMALIZATION MEAN_VARIANCE_NORMALIZATION
+        MEAN_VARIANCE_NORMALIZATION1 MEAN_VARIANCE_NORMALIZATION2 VALUE_SCALE_2D
+    """,
     "padding": "PADDING PADDING1 TILE",
     "pooling": """
         AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1 MAX_POOLING MAX_POOLING1 MAX_POOLING2 MAX_UNPOOLING
@@ -214,7 +237,7 @@ _FAMILIES = {
     "reduction": "ARGMAX ARGMIN REDUCE",
     "resampling": "UPSAMPLE_2D",
     "reversal": "REVERSE_SUBSEQUENCES",
-    "scattering": "ONE_HOT SCATTER SCATTER_ND",
+    "scattering": "ONE_HOT SCATTER_ELEMENTS SCATTER_ND",
     "slicing": "SLICE SLICE1 SLICE_GRAD",
 }
 

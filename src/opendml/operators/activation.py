@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from opendml.activations import activate, hardmax, log_softmax, parameterized_relu, softmax
 from opendml.data_types import FLOATS, FLOATS_AND_SIGNED, UP_TO_32_BIT
@@ -77,17 +77,16 @@ class _OverGroups(Activation):
     """What the activations share in which groups of elements depend on each other."""
 
     in_place = False
-    store_groups: ClassVar[Callable[[Reduction, Tensor], None]]
 
     def group_axes(self) -> tuple[int, ...]:
         """The axes along which elements are in one group."""
         return (len(self.input_tensor.sizes) - 1,)
 
-    def define(self) -> Definition:
-        """Every group by itself, all its elements together."""
+    def of_groups(self, store: Callable[[Reduction, Tensor], None]) -> Definition:
+        """The definition whose statements ``store`` adds to a reduction over the groups."""
         output = tensor("OutputTensor", self.output_tensor, "output")
         work = reduction(tensor("InputTensor", self.input_tensor, "input"), self.group_axes())
-        self.store_groups(work, output)
+        store(work, output)
         return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))
 
 
@@ -117,6 +116,7 @@ class _OverAxes(_OverGroups):
         rules.axes_in_range("axes", "input_tensor")
 
     def group_axes(self) -> tuple[int, ...]:
+        """The axes given."""
         return self.axes
 
 
@@ -160,13 +160,17 @@ class ActivationHardSwish(Activation, type=OperatorType.ACTIVATION_HARD_SWISH, s
 class ActivationHardmax(_OverRows, type=OperatorType.ACTIVATION_HARDMAX, since="1_0"):
     """1 at the first maximum of every row of a matrix, 0 elsewhere."""
 
-    store_groups = staticmethod(hardmax)
+    def define(self) -> Definition:
+        """The position of the maximum, then its comparison with all positions."""
+        return self.of_groups(hardmax)
 
 
 class ActivationHardmax1(_OverAxes, type=OperatorType.ACTIVATION_HARDMAX1, since="5_1"):
     """1 at the first maximum along a chosen set of axes, all of them jointly, 0 elsewhere."""
 
-    store_groups = staticmethod(hardmax)
+    def define(self) -> Definition:
+        """The position of the maximum, then its comparison with all positions."""
+        return self.of_groups(hardmax)
 
 
 class ActivationIdentity(Activation, type=OperatorType.ACTIVATION_IDENTITY, since="1_0"):
@@ -189,13 +193,17 @@ class ActivationLinear(Activation, type=OperatorType.ACTIVATION_LINEAR, since="1
 class ActivationLogSoftmax(_OverRows, type=OperatorType.ACTIVATION_LOG_SOFTMAX, since="1_0"):
     """The natural logarithm of the softmax over the last dimension of a matrix."""
 
-    store_groups = staticmethod(log_softmax)
+    def define(self) -> Definition:
+        """The elements less the logarithm of the sum of exponentials."""
+        return self.of_groups(log_softmax)
 
 
 class ActivationLogSoftmax1(_OverAxes, type=OperatorType.ACTIVATION_LOG_SOFTMAX1, since="5_1"):
     """The natural logarithm of the softmax over a chosen set of axes, all of them jointly."""
 
-    store_groups = staticmethod(log_softmax)
+    def define(self) -> Definition:
+        """The elements less the logarithm of the sum of exponentials."""
+        return self.of_groups(log_softmax)
 
 
 class ActivationParameterizedRelu(Operator, type=OperatorType.ACTIVATION_PARAMETERIZED_RELU, since="1_0"):
@@ -292,13 +300,17 @@ class ActivationSigmoid(Activation, type=OperatorType.ACTIVATION_SIGMOID, since=
 class ActivationSoftmax(_OverRows, type=OperatorType.ACTIVATION_SOFTMAX, since="1_0"):
     """Softmax over the last dimension of a matrix: exp(x) / sum of exp(x) of the row."""
 
-    store_groups = staticmethod(softmax)
+    def define(self) -> Definition:
+        """Shares of the sum of exponentials."""
+        return self.of_groups(softmax)
 
 
 class ActivationSoftmax1(_OverAxes, type=OperatorType.ACTIVATION_SOFTMAX1, since="5_1"):
     """Softmax over a chosen set of axes, all of them jointly."""
 
-    store_groups = staticmethod(softmax)
+    def define(self) -> Definition:
+        """Shares of the sum of exponentials."""
+        return self.of_groups(softmax)
 
 
 class ActivationSoftplus(Activation, type=OperatorType.ACTIVATION_SOFTPLUS, since="1_0"):

@@ -15,9 +15,9 @@ from opendml.data_types import (
     data_types,
 )
 from opendml.descriptors import Support, at, enumeration, levels
-from opendml.enums import OperatorType, RoundingMode
+from opendml.enums import OperatorType, RoundingMode, TensorDataType
 from opendml.expression.folds import maximum, minimum
-from opendml.expression.ir import Expression, binary, cast, constant, select, unary
+from opendml.expression.ir import F32, F64, Expression, cast, constant, fused_multiply_add, select, unary
 from opendml.operators.element_wise import BinaryElementWise, ScaledElementWise, UnaryElementWise
 
 FLOATS_AND_ALL_SIGNED: Final = data_types("FLOAT32 FLOAT16 INT64 INT32 INT16 INT8")
@@ -29,12 +29,6 @@ _EXTREME_SUPPORT: Final[Support] = levels(
     at("3_0", (1, 8), UP_TO_32_BIT),
     at("2_1", (4, 4), UP_TO_32_BIT),
     at("1_0", (4, 4), FLOATS),
-)
-
-_MODULUS_SUPPORT: Final[Support] = levels(
-    at("6_0", (1, 8), ALL_BUT_FLOAT64),
-    at("3_0", (1, 8), UP_TO_32_BIT),
-    at("2_1", (4, 4), UP_TO_32_BIT),
 )
 
 
@@ -89,30 +83,39 @@ class ElementWiseDivide(BinaryElementWise, type=OperatorType.ELEMENT_WISE_DIVIDE
         return a / b if a.type.is_float else quotient(a, b)
 
 
-class ElementWiseModulusTruncate(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MODULUS_TRUNCATE, since="2_1"):
-    """Remainder of the division rounded toward zero, as C's % and fmod: it has the sign of the dividend."""
+class Modulus(BinaryElementWise):
+    """What the remainders share."""
 
-    support = _MODULUS_SUPPORT
+    support = levels(
+        at("6_0", (1, 8), ALL_BUT_FLOAT64),
+        at("3_0", (1, 8), UP_TO_32_BIT),
+        at("2_1", (4, 4), UP_TO_32_BIT),
+    )
+
+    def truncated(self, a: Expression, b: Expression) -> Expression:
+        """The remainder of the division rounded toward zero. Quotients are below 2^40 in float16, 2^277 in float32."""
+        return remainder(a, b, digits=1 if self.output_tensor.data_type is TensorDataType.FLOAT16 else 6)
+
+
+class ElementWiseModulusTruncate(Modulus, type=OperatorType.ELEMENT_WISE_MODULUS_TRUNCATE, since="2_1"):
+    """Remainder of the division rounded toward zero, as C's % and fmod: it has the sign of the dividend."""
 
     def element(self, a: Expression, b: Expression) -> Expression:
         """The exact remainder."""
-        return remainder(a, b)
+        return self.truncated(a, b)
 
 
-class ElementWiseModulusFloor(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MODULUS_FLOOR, since="2_1"):
+class ElementWiseModulusFloor(Modulus, type=OperatorType.ELEMENT_WISE_MODULUS_FLOOR, since="2_1"):
     """Remainder of the division rounded down, as Python's %: it has the sign of the divisor."""
-
-    support = _MODULUS_SUPPORT
 
     def element(self, a: Expression, b: Expression) -> Expression:
         """The exact remainder, moved by the divisor where the signs differ; a zero has the sign of the divisor."""
-        rest = remainder(a, b)
+        rest = self.truncated(a, b)
         if a.type.kind == "uint":
             return rest
         moved = select((rest < 0).differs(b < 0), rest + b, rest)
-        if not a.type.is_float:
-            return select(rest.equals(0), rest, moved)
-        return select(rest.equals(0), select(b < 0, constant(-0.0, a.type), 0), moved)
+        zero = select(b < 0, constant(-0.0, a.type), 0) if a.type.is_float else rest
+        return select(rest.equals(0), zero, moved)
 
 
 class ElementWiseMax(BinaryElementWise, type=OperatorType.ELEMENT_WISE_MAX, since="1_0"):
@@ -264,20 +267,49 @@ def quotient(a: Expression, b: Expression) -> Expression:
     return select(b.equals(0), constant(-1, a.type), _truncated_quotient(a, b))
 
 
-def remainder(a: Expression, b: Expression) -> Expression:
-    """``a - b * truncated quotient``, exact, with the sign of ``a``. Integers: all bits are set for a divisor of 0."""
+def remainder(a: Expression, b: Expression, digits: int) -> Expression:
+    """``a - b * truncated quotient``, exact, with the sign of ``a``. Integers: all bits are set for a divisor of 0.
+
+    ``digits``: as many as the quotient of floats can have, as ``_float_remainder`` counts them.
+    """
     if a.type.is_float:
-        return binary("rem", a, b)
+        return _float_remainder(a, b, digits)
     return select(b.equals(0), constant(-1, a.type), a - _truncated_quotient(a, b) * b)
 
 
 def _truncated_quotient(a: Expression, b: Expression) -> Expression:
-    """Of integers; anything where ``b`` is 0."""
-    safe = select(b.equals(0), 1, b)
+    """Of integers; anything where ``b`` is 0, but no trap."""
+    if a.type.bits < 64:
+        # Processors divide vectors of floating-point numbers only. A quotient of integers that have fewer digits than
+        # these is never rounded up to the next integer: its distance to that is at least 1 / b.
+        wide = F32 if a.type.bits <= 16 else F64
+        result = cast(cast(a, wide) / cast(b, wide), a.type)
+        return result if a.type.kind == "uint" else select(b.equals(-1), -a, result)
+    divisor = select(b.equals(0), 1, b)
     if a.type.kind == "uint":
-        return a // safe
+        return a // divisor
     is_minus_one = b.equals(-1)
-    return select(is_minus_one, -a, a // select(is_minus_one, 1, safe))
+    return select(is_minus_one, -a, a // select(is_minus_one, 1, divisor))
+
+
+_DIGIT_BITS: Final = 48
+
+
+def _float_remainder(a: Expression, b: Expression, digits: int) -> Expression:
+    """C's fmodf of float32 numbers: long division in float64, 48 bits of the quotient a digit.
+
+    A digit need not be right, only near: its error is less than 0.7, so that the rest, which may be negative, stays
+    smaller than what was divided by. Every rest is a multiple of the last places of ``a`` and ``b`` that fits in 26
+    bits, so all of them are exact.
+    """
+    rest, divisor = cast(unary("abs", a), F64), cast(unary("abs", b), F64)
+    inverse = 1 / divisor
+    for digit in reversed(range(digits)):
+        power = 2.0 ** (digit * _DIGIT_BITS)
+        nearest = unary("round_even", rest * (inverse * (1 / power)))
+        rest = fused_multiply_add(-nearest, divisor * power, rest)
+    magnitude = cast(select(rest < 0, rest + divisor, rest), F32)
+    return select(unary("abs", a) < unary("abs", b), a, select(a < 0, -magnitude, magnitude))
 
 
 def _round_half_away(x: Expression) -> Expression:

@@ -104,6 +104,11 @@ class ElementWiseQuantizedLinearAdd(ElementWise, type=OperatorType.ELEMENT_WISE_
     output_tensor: TensorDesc = tensor_output()
 
     in_place = False
+    alike = (
+        ("a_tensor", "a_zero_point_tensor"),
+        ("b_tensor", "b_zero_point_tensor"),
+        ("output_tensor", "output_zero_point_tensor"),
+    )
     support = levels(
         at(
             "4_0",
@@ -119,8 +124,8 @@ class ElementWiseQuantizedLinearAdd(ElementWise, type=OperatorType.ELEMENT_WISE_
         """Three quantized tensors of the same sizes, each with the type of its own zero point."""
         whole = ("a_tensor", "b_tensor", "output_tensor")
         single = [name for name in self.fields if "scale" in name or "zero_point" in name]
-        for name in ("a", "b", "output"):
-            rules.same_data_type(f"{name}_tensor", f"{name}_zero_point_tensor")
+        for group in self.alike:
+            rules.same_data_type(*group)
         rules.same_rank(*whole, *single)
         rules.same_sizes(*whole)
         for place, tensor in rules.tensors(*single):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from opendml.activations import activate
 from opendml.data_types import FLOATS
@@ -92,9 +93,347 @@ class BatchNormalization(Operator, type=OperatorType.BATCH_NORMALIZATION, since=
         scale = tensor("ScaleTensor", self.scale_tensor, "input")
         bias = tensor("BiasTensor", self.bias_tensor, "input")
         output = tensor("OutputTensor", self.output_tensor, "output")
-        inverse, statements = _inverse_deviation(variance, self.epsilon, output)
+        inverse = _inverse_deviation(variance, self.epsilon)
+        temporaries: tuple[Tensor, ...] = ()
+        statements: tuple[Compute, ...] = ()
+        if _is_worth_a_copy(variance, output):
+            copy = temporary("inverse_deviation", computation_type(variance.type), variance.sizes)
+            temporaries, statements = (copy,), (every_element(copy, inverse),)
+            inverse = functools.partial(broadcast, copy)
 
         def normalized(place: Place) -> Expression:
             centred = widen(load(source, place)) - broadcast(mean, place)
             value = broadcast(scale, place) * (centred * inverse(place)) + broadcast(bias, place)
             return cast(activate(self.fused_activation, value), output.type)
+
+        statements = (*statements, every_element(output, normalized))
+        return Definition((source, mean, variance, scale, bias), (output,), statements, temporaries)
+
+
+class _MeanVarianceNormalization(Operator):
+    """What the versions of MEAN_VARIANCE_NORMALIZATION share: all but how the statistics are chosen."""
+
+    input_tensor: TensorDesc = tensor_input()
+    scale_tensor: TensorDesc | None = tensor_input(default=None)
+    bias_tensor: TensorDesc | None = tensor_input(default=None)
+    output_tensor: TensorDesc = tensor_output()
+
+    # Every version has these behind its own fields.
+    epsilon: float
+    fused_activation: Operator | None
+
+    channels_broadcast_from: ClassVar[FeatureLevel] = FeatureLevel.LEVEL_1_0
+    """The level below which the channels of scale and bias must be those of the input."""
+
+    def statistics(self) -> _Statistics:
+        """Over which axes, and which of mean and variance."""
+        raise TypeError(f"{self.__class__.__name__} has no statistics")
+
+    def check(self, rules: Rules) -> None:
+        """Scale and bias broadcast; below 5_2 there are both or none."""
+        _check_alike(rules, "scale_tensor", "bias_tensor")
+        for name in ("scale_tensor", "bias_tensor"):
+            _check_broadcast(rules, name, self.channels_broadcast_from)
+        both_or_none = (self.scale_tensor is None) == (self.bias_tensor is None)
+        if rules.level < FeatureLevel.LEVEL_5_2:
+            must = f"ScaleTensor and BiasTensor must be given both or not at all at feature level {rules.level}"
+            rules.require(both_or_none, "", must, allowed_at=FeatureLevel.LEVEL_5_2, breaks=False)
+
+    def define(self) -> Definition:
+        """The mean, then the mean of squared deviations from it, then every element, by the reciprocal of the
+        deviation."""
+        scale = optional_tensor("ScaleTensor", self.scale_tensor, "input")
+        bias = optional_tensor("BiasTensor", self.bias_tensor, "input")
+        output = tensor("OutputTensor", self.output_tensor, "output")
+        axes, use_mean, use_variance = self.statistics()
+        work = reduction(tensor("InputTensor", self.input_tensor, "input"), axes if use_mean or use_variance else ())
+        groups = Groups(work, output, [t for t in (scale, bias) if t is not None])
+        count = math.prod(output.sizes[axis] for axis in set(axes))
+        mean = groups.total("mean", finish=lambda total: total / count) if use_mean else None
+
+        def centred(x: Expression, place: Place) -> Expression:
+            return x if mean is None else x - mean(place)
+
+        inverse = None
+        if use_variance:
+            inverse = groups.total(
+                "inverse_deviation",
+                lambda x, place: _square(centred(x, place)),
+                lambda total: 1 / unary("sqrt", total / count + self.epsilon),
+            )
+
+        def normalized(x: Expression, place: Place) -> Expression:
+            value = centred(x, place)
+            value = value if inverse is None else value * inverse(place)
+            value = value if scale is None else broadcast(scale, place) * value
+            value = value if bias is None else value + broadcast(bias, place)
+            return activate(self.fused_activation, value)
+
+        groups.store(normalized)
+        return _definition(work, output, scale, bias)
+
+
+class _Statistics(NamedTuple):
+    """The axes along which elements are normalised together, and whether by their mean and by their variance."""
+
+    axes: tuple[int, ...]
+    use_mean: bool
+    use_variance: bool
+
+
+class MeanVarianceNormalization(_MeanVarianceNormalization, type=OperatorType.MEAN_VARIANCE_NORMALIZATION, since="1_0"):
+    """Normalises each image (or each channel of it) to mean 0 and optionally variance 1, then scales and shifts."""
+
+    cross_channel: bool = boolean()
+    normalize_variance: bool = boolean()
+    epsilon: float = float_value()
+    fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
+
+    support = levels(at("1_0", (4, 4), FLOATS))
+
+    def statistics(self) -> _Statistics:
+        """Height and width, and with ``cross_channel`` the channels."""
+        return _Statistics((1, 2, 3) if self.cross_channel else (2, 3), True, self.normalize_variance)
+
+
+class MeanVarianceNormalization1(
+    _MeanVarianceNormalization, type=OperatorType.MEAN_VARIANCE_NORMALIZATION1, since="2_1"
+):
+    """Normalises along chosen axes to mean 0 and optionally variance 1, then scales and shifts."""
+
+    axis_count: int = count_of("axes", default=None)
+    axes: tuple[int, ...] = uint_array(count="axis_count")
+    normalize_variance: bool = boolean()
+    epsilon: float = float_value()
+    fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
+
+    support = levels(at("3_1", (1, 8), FLOATS), at("2_1", (4, 4), FLOATS))
+    channels_broadcast_from = FeatureLevel.LEVEL_4_0
+
+    def check(self, rules: Rules) -> None:
+        """The axes are dimensions of the input."""
+        super().check(rules)
+        rules.axes_in_range("axes", "input_tensor")
+
+    def statistics(self) -> _Statistics:
+        """The axes given."""
+        return _Statistics(self.axes, True, self.normalize_variance)
+
+
+class MeanVarianceNormalization2(
+    _MeanVarianceNormalization, type=OperatorType.MEAN_VARIANCE_NORMALIZATION2, since="6_3"
+):
+    """Normalises along chosen axes, optionally by the mean and optionally by the variance, then scales and shifts.
+
+    Without the mean it is taken as 0, also in the variance, which is then the mean square.
+    """
+
+    axis_count: int = count_of("axes", default=None)
+    axes: tuple[int, ...] = uint_array(count="axis_count")
+    use_mean: bool = boolean()
+    use_variance: bool = boolean()
+    epsilon: float = float_value()
+    fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
+
+    support = levels(at("6_3", (1, 8), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """The axes are dimensions of the input."""
+        super().check(rules)
+        rules.axes_in_range("axes", "input_tensor")
+
+    def statistics(self) -> _Statistics:
+        """The axes given."""
+        return _Statistics(self.axes, self.use_mean, self.use_variance)
+
+
+class LocalResponseNormalization(Operator, type=OperatorType.LOCAL_RESPONSE_NORMALIZATION, since="1_0"):
+    """Divides each element by a power of the sum of squares around it, across channels or in space.
+
+    ``x / (bias + alpha / local_size * sum) ** beta``; what lies outside the tensor does not count.
+    """
+
+    input_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+    cross_channel: bool = boolean()
+    local_size: int = uint()
+    alpha: float = float_value()
+    beta: float = float_value()
+    bias: float = float_value()
+
+    support = levels(at("1_0", (4, 4), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """A window of at least one element."""
+        _check_alike(rules)
+        rules.at_least("local_size", 1)
+
+    def define(self) -> Definition:
+        """The sum of squares over the part of the window that is inside, in row-major order."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        output = tensor("OutputTensor", self.output_tensor, "output")
+        axes = grid(output.sizes)
+        window = {d: _around(axes[d], self.local_size) for d in ((1,) if self.cross_channel else (2, 3))}
+        neighbour = [window[d].position if d in window else index(axis) for d, axis in enumerate(axes)]
+        where = both(d.is_inside for d in window.values())
+        squares = sum_of([d.tap for d in window.values()], _square(widen(load(source, neighbour))), _unless_true(where))
+        divisor = _power(squares * (self.alpha / self.local_size) + self.bias, self.beta)
+        value = cast(widen(load(source, indices(axes))) / divisor, output.type)
+        return Definition((source,), (output,), (Compute(axes, (Store(output, indices(axes), value),)),))
+
+
+class LpNormalization(Operator, type=OperatorType.LP_NORMALIZATION, since="1_0"):
+    """Divides every element by the L1 or L2 norm of its line along one axis, or by ``epsilon`` if that is larger."""
+
+    input_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+    axis: int = uint()
+    epsilon: float = float_value()
+    p: int = uint()
+
+    support = levels(at("3_1", (1, 8), FLOATS), at("1_0", (4, 4), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """P is 1 or 2."""
+        _check_alike(rules)
+        rules.axis_in_range("axis", "input_tensor")
+        if rules.ready("p"):
+            rules.require(self.p in (1, 2), "p", "must be 1 or 2", self.p)
+
+    def define(self) -> Definition:
+        """The norm, then a division."""
+        output = tensor("OutputTensor", self.output_tensor, "output")
+        work = reduction(tensor("InputTensor", self.input_tensor, "input"), (self.axis,))
+        groups = Groups(work, output)
+        norms = {
+            1: lambda: groups.total("norm", lambda x, place: unary("abs", x), self._divisor),
+            2: lambda: groups.total("norm", lambda x, place: _square(x), lambda sum: self._divisor(unary("sqrt", sum))),
+        }
+        norm = norms[self.p]()
+        groups.store(lambda x, place: x / norm(place))
+        return _definition(work, output)
+
+    def _divisor(self, norm: Expression) -> Expression:
+        """The larger one of norm and epsilon; a NaN norm stays."""
+        return select(norm < self.epsilon, self.epsilon, norm)
+
+
+class ValueScale2D(Operator, type=OperatorType.VALUE_SCALE_2D, since="1_0"):
+    """Multiplies all elements of images by one scale and adds one bias per channel."""
+
+    input_tensor: TensorDesc = tensor_input()
+    output_tensor: TensorDesc = tensor_output()
+    scale: float = float_value()
+    channel_count: int = count_of("bias", default=None)
+    bias: tuple[float, ...] = float_array(count="channel_count")
+
+    support = levels(at("1_0", (4, 4), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """1 or 3 channels."""
+        _check_alike(rules)
+        if rules.ready("channel_count"):
+            rules.require(self.channel_count in (1, 3), "channel_count", "must be 1 or 3", self.channel_count)
+        if rules.ready("channel_count", "input_tensor"):
+            channels = self.input_tensor.sizes[1:2]
+            must = f"must be {self.channel_count} = ChannelCount"
+            rules.require(channels == (self.channel_count,), "input_tensor.sizes[1]", must, channels, breaks=False)
+
+    def define(self) -> Definition:
+        """``x * Scale + Bias[channel]``, rounded twice."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        output = tensor("OutputTensor", self.output_tensor, "output")
+
+        def scaled(place: Place) -> Expression:
+            x = widen(load(source, place))
+            bias: Expression = constant(self.bias[-1], x.type)
+            for channel, value in enumerate(self.bias[:-1]):
+                bias = select(place[1].equals(channel), value, bias)
+            return cast(x * self.scale + bias, output.type)
+
+        return Definition((source,), (output,), (every_element(output, scaled),))
+
+
+# Expressions ---------------------------------------------------------------------------------------------------------
+
+
+def broadcast(tensor: Tensor, place: Sequence[Expression]) -> Expression:
+    """The element of ``tensor`` that belongs to a place, where dimensions of size 1 have one for all; widened."""
+    return widen(load(tensor, [0 if size == 1 else i for i, size in zip(place, tensor.sizes, strict=True)]))
+
+
+def _inverse_deviation(variance: Tensor, epsilon: float) -> Callable[[Place], Expression]:
+    return lambda place: 1 / unary("sqrt", broadcast(variance, place) + epsilon)
+
+
+def _is_worth_a_copy(tensor: Tensor, output: Tensor) -> bool:
+    """Whether what is computed of a tensor is better computed once than for every element of the output: it differs
+    along the output's fastest dimension and repeats along others."""
+    moving = [d for d, size in enumerate(output.sizes) if size > 1]
+    fastest = min(moving, key=lambda d: output.strides[d], default=0)
+    return tensor.sizes[fastest] > 1 and 2 * math.prod(tensor.sizes) <= math.prod(output.sizes)
+
+
+def _square(x: Expression) -> Expression:
+    return x * x
+
+
+def _power(x: Expression, exponent: float) -> Expression:
+    """``x ** exponent``; multiples of a quarter up to 2 by square roots, which makes NaN of every negative ``x``."""
+    quarters = exponent * 4
+    if quarters not in range(1, 9):
+        return pow(x, constant(exponent, x.type))
+    root = unary("sqrt", x)
+    factors = [power_integer(x, int(quarters) // 4)] if quarters >= 4 else []
+    factors += [root] if int(quarters) & 2 else []
+    factors += [unary("sqrt", root)] if int(quarters) & 1 else []
+    return functools.reduce(lambda a, b: a * b, factors)
+
+
+def _around(axis: Axis, local_size: int) -> WindowDimension:
+    """The window around every point of an axis; of an even number of elements one more lies behind the point."""
+    before, behind = min((local_size - 1) // 2, axis.size - 1), min(local_size // 2, axis.size - 1)
+    tap = Axis(f"t{axis.name}", before + 1 + behind)
+    return WindowDimension(axis.size, 1, index(axis) - before, -before, axis.size - 1 - before, tap)
+
+
+def _unless_true(condition: Expression) -> Expression | None:
+    return None if isinstance(condition, Const) and condition.value else condition
+
+
+def _definition(work: Reduction, output: Tensor, *others: Tensor | None) -> Definition:
+    return Definition((work.input, *others), (output,), tuple(work.statements), tuple(work.temporaries))
+
+
+# Rules ---------------------------------------------------------------------------------------------------------------
+
+
+def _check_alike(rules: Rules, *broadcasting: str) -> None:
+    """One data type and rank, and the sizes of the input for the output."""
+    rules.same_data_type("input_tensor", *broadcasting, "output_tensor")
+    rules.same_rank("input_tensor", *broadcasting, "output_tensor")
+    rules.same_sizes("input_tensor", "output_tensor")
+
+
+def _check_broadcast(rules: Rules, name: str, channels_from: FeatureLevel) -> None:
+    """Every size is that of the input or 1, of the channels (dimension 1) only from some level on."""
+    if not rules.ready(name, "input_tensor"):
+        return
+    sizes = zip(rules.tensor(name).sizes, rules.tensor("input_tensor").sizes, strict=True)
+    for d, (size, full) in enumerate(sizes):
+        place = f"{name}.sizes[{d}]"
+        rules.require(size in (1, full), place, f"must be 1 or {full}, the size of InputTensor", size, breaks=False)
+        if d == 1 and rules.level < channels_from and size == 1 != full:
+            must = f"must be {full}, the channels of InputTensor, at feature level {rules.level}"
+            rules.require(False, place, must, size, allowed_at=channels_from, breaks=False)
+
+
+def _check_not_spatial(rules: Rules, name: str) -> None:
+    """Nothing repeats in space: the dimensions behind the channels are those of the input."""
+    if rules.ready(name, "input_tensor"):
+        sizes = zip(rules.tensor(name).sizes, rules.tensor("input_tensor").sizes, strict=True)
+        for d, (size, full) in enumerate(sizes):
+            must = f"must be {full}, the size of InputTensor, as Spatial is false at feature level {rules.level}"
+            repeats = d >= 2 and size == 1 != full
+            place = f"{name}.sizes[{d}]"
+            rules.require(not repeats, place, must, size, allowed_at=FeatureLevel.LEVEL_4_0, breaks=False)

@@ -1,4 +1,4 @@
-"""SCATTER, SCATTER_ND, ONE_HOT: writing where indices say.
+"""SCATTER_ELEMENTS, SCATTER_ND, ONE_HOT: writing where indices say.
 
 What an index outside of its dimension addresses is not written. Of several updates of one element the last one in
 logical order stays.
@@ -6,7 +6,9 @@ logical order stays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opendml.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
 from opendml.definition import every_element, tensor
@@ -14,19 +16,23 @@ from opendml.descriptors import Operator, at, levels, tensor_input, tensor_outpu
 from opendml.enums import OperatorType
 from opendml.expression.ir import (
     I32,
-    Axis,
+    I64,
+    U32,
     Definition,
     Expression,
+    Scatter,
     Store,
+    Tensor,
     both,
     cast,
     constant,
     grid,
     indices,
     load,
+    packed_strides,
     select,
+    temporary,
 )
-from opendml.expression.ir import Scatter as ScatterStatement
 from opendml.operators.gathering import IndexTuples, check_index_tuples, index_inside
 
 if TYPE_CHECKING:
@@ -34,8 +40,10 @@ if TYPE_CHECKING:
     from opendml.tensor import TensorDesc
 
 
-class Scatter(Operator, type=OperatorType.SCATTER, since="2_0"):
-    """Copies the input, then overwrites the elements that indices address along one axis (SCATTER_ELEMENTS).
+class ScatterElements(Operator, type=OperatorType.SCATTER_ELEMENTS, since="2_0"):
+    """Copies the input, then overwrites the elements that indices address along one axis.
+
+    SCATTER is an older name of it.
 
     ``output[i, indices[i, j, k], k] = updates[i, j, k]`` for ``axis`` 1. A negative index counts from the end.
     """
@@ -64,12 +72,15 @@ class Scatter(Operator, type=OperatorType.SCATTER, since="2_0"):
         rules.same_sizes("indices_tensor", "updates_tensor")
 
     def define(self) -> Definition:
-        """A copy, then the updates in order."""
-        axis, chosen = self.axis, tensor("IndicesTensor", self.indices_tensor, "input")
-        axes = grid(chosen.sizes)
-        o = indices(axes)
-        position, inside = index_inside(load(chosen, o), self.output_tensor.sizes[axis])
-        return _updated(self, axes, inside, (*o[:axis], position, *o[axis + 1 :]))
+        """A copy with updates, the last one of each element."""
+        axis, size = self.axis, self.output_tensor.sizes[self.axis]
+        strides = self.indices_tensor.effective_strides
+
+        def place(chosen: Tensor, target: Tensor, o: tuple[Expression, ...]) -> _Place:
+            position, inside = index_inside(load(chosen, o), size)
+            return (*o[:axis], position, *o[axis + 1 :]), inside
+
+        return _updated(self, place, [d for d, stride in enumerate(strides) if d != axis and stride == 0])
 
 
 class ScatterNd(Operator, type=OperatorType.SCATTER_ND, since="2_1"):
@@ -101,14 +112,17 @@ class ScatterNd(Operator, type=OperatorType.SCATTER_ND, since="2_1"):
         check_index_tuples(rules, "updates_tensor")
 
     def define(self) -> Definition:
-        """A copy, then the updates in order."""
-        target = tensor("OutputTensor", self.output_tensor, "output")
-        chosen = tensor("IndicesTensor", self.indices_tensor, "input")
-        tuples = IndexTuples(target, chosen, self.input_dimension_count, self.indices_dimension_count)
-        axes = grid(self.updates_tensor.sizes)
-        found = zip(tuples.coordinates(indices(axes)), tuples.indexed_sizes, strict=True)
-        positions, inside = zip(*(index_inside(coordinate, size) for coordinate, size in found), strict=True)
-        return _updated(self, axes, both(inside), tuples.place(indices(axes), list(positions)))
+        """A copy with updates, the last one of each element."""
+        counts = self.input_dimension_count, self.indices_dimension_count
+
+        def place(chosen: Tensor, target: Tensor, o: tuple[Expression, ...]) -> _Place:
+            tuples = IndexTuples(target, chosen, *counts)
+            found = zip(tuples.coordinates(o), tuples.indexed_sizes, strict=True)
+            positions = [index_inside(coordinate, size) for coordinate, size in found]
+            return tuples.place(o, [position for position, _ in positions]), both(inside for _, inside in positions)
+
+        rank, block_rank = self.output_tensor.rank, self.input_dimension_count - self.indices_tensor.sizes[-1]
+        return _updated(self, place, range(rank - block_rank, rank))
 
 
 class OneHot(Operator, type=OperatorType.ONE_HOT, since="2_0"):
@@ -160,14 +174,62 @@ class OneHot(Operator, type=OperatorType.ONE_HOT, since="2_0"):
         return Definition((chosen, values), (target,), (every_element(target, value),))
 
 
-def _updated(
-    desc: Scatter | ScatterNd, axes: tuple[Axis, ...], where: Expression, place: tuple[Expression, ...]
-) -> Definition:
-    """The input, with the updates at their places; ``axes`` are those of the updates."""
-    source = tensor("InputTensor", desc.input_tensor, "input")
-    chosen = tensor("IndicesTensor", desc.indices_tensor, "input")
-    updates = tensor("UpdatesTensor", desc.updates_tensor, "input")
-    target = tensor("OutputTensor", desc.output_tensor, "output")
-    copy = every_element(target, lambda o: load(source, o))
-    scatter = ScatterStatement(axes, where, Store(target, place, load(updates, indices(axes))))
-    return Definition((source, chosen, updates), (target,), (copy, scatter))
+SMALLEST_BLOCK: Final = 16
+"""Elements of a block from which on blocks are updated as a whole."""
+
+_Place = tuple[tuple[Expression, ...], Expression]
+_PlaceOf = Callable[[Tensor, Tensor, tuple[Expression, ...]], _Place]
+
+
+class _Tensors(NamedTuple):
+    source: Tensor
+    chosen: Tensor
+    updates: Tensor
+    target: Tensor
+
+
+def _updated(desc: ScatterElements | ScatterNd, place: _PlaceOf, block: Sequence[int]) -> Definition:
+    """The input with updates: ``place(indices, output, o)`` is where update ``o`` belongs, and whether it is one.
+
+    ``block``: dimensions that updates and output have in common, along which the indices stay the same.
+    """
+    tensors = _Tensors(
+        tensor("InputTensor", desc.input_tensor, "input"),
+        tensor("IndicesTensor", desc.indices_tensor, "input"),
+        tensor("UpdatesTensor", desc.updates_tensor, "input"),
+        tensor("OutputTensor", desc.output_tensor, "output"),
+    )
+    if math.prod(tensors.target.sizes[d] for d in block) >= SMALLEST_BLOCK:
+        return _block_by_block(tensors, place, block)
+    axes = grid(tensors.updates.sizes)
+    coordinates, inside = place(tensors.chosen, tensors.target, indices(axes))
+    copy = every_element(tensors.target, lambda o: load(tensors.source, o))
+    scatter = Scatter(axes, inside, Store(tensors.target, coordinates, load(tensors.updates, indices(axes))))
+    return Definition(tensors[:3], tensors[3:], (copy, scatter))
+
+
+def _block_by_block(tensors: _Tensors, place: _PlaceOf, block: Sequence[int]) -> Definition:
+    """A scatter, in order, of nothing but the numbers of updates: one a block of the output, 0 for none. What takes
+    time is then one copy, which many threads share."""
+    source, chosen, updates, target = tensors
+    first_of_blocks = [1 if d in block else size for d, size in enumerate(updates.sizes)]
+    strides = packed_strides(first_of_blocks)
+    last = temporary("last_update", U32, [1 if d in block else size for d, size in enumerate(target.sizes)])
+    axes = grid(first_of_blocks)
+    number: Expression = constant(1, I64)
+    for i, stride in zip(indices(axes), strides, strict=True):
+        number = number + i * stride
+    coordinates, inside = place(chosen, target, indices(axes))
+
+    def value(o: tuple[Expression, ...]) -> Expression:
+        given = cast(load(last, [0 if d in block else i for d, i in enumerate(o)]), I64)
+        parts = [(given - 1) // stride % size for stride, size in zip(strides, first_of_blocks, strict=True)]
+        update = load(updates, [i if d in block else part for d, (i, part) in enumerate(zip(o, parts, strict=True))])
+        return select(given > 0, update, load(source, o))
+
+    statements = (
+        every_element(last, lambda _: constant(0, U32)),
+        Scatter(axes, inside, Store(last, coordinates, cast(number, U32))),
+        every_element(target, value),
+    )
+    return Definition(tensors[:3], tensors[3:], statements, (last,))

@@ -1,0 +1,92 @@
+"""Statements as a whole: what they read and write, and the same statements over other tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from opendml.expression.ir import (
+    Compute,
+    Expression,
+    Load,
+    Repeat,
+    Scan,
+    Scatter,
+    Statement,
+    Store,
+    Tensor,
+)
+from opendml.expression.rewriting import Rewriter, walk
+
+
+def stores_of(statement: Statement) -> tuple[Store, ...]:
+    """All stores in a statement."""
+    if isinstance(statement, Scatter):
+        return (statement.store,)
+    if isinstance(statement, Repeat):
+        return tuple(store for inner in statement.statements for store in stores_of(inner))
+    return statement.stores
+
+
+def expressions_of(statement: Statement) -> Iterator[Expression]:
+    """All expressions of a statement: values, coordinates, states and conditions."""
+    if isinstance(statement, Repeat):
+        for inner in statement.statements:
+            yield from expressions_of(inner)
+        return
+    for store in stores_of(statement):
+        yield store.value
+        yield from store.coordinates
+    if isinstance(statement, Scan):
+        yield from statement.initial
+        yield from statement.step
+    if isinstance(statement, Scatter):
+        yield statement.where
+
+
+def reads_of(statement: Statement) -> set[Tensor]:
+    """The tensors that a statement loads from."""
+    return {x.tensor for e in expressions_of(statement) for x in walk(e) if isinstance(x, Load)}
+
+
+def writes_of(statement: Statement) -> set[Tensor]:
+    """The tensors that a statement stores to."""
+    return {store.tensor for store in stores_of(statement)}
+
+
+def rewritten(
+    statement: Statement, rewrite: Callable[[Expression], Expression], tensors: Mapping[Tensor, Tensor]
+) -> Statement:
+    """The statement with its expressions rewritten, and its stores going to other tensors where ``tensors`` says so."""
+
+    def all_of(expressions: Sequence[Expression]) -> tuple[Expression, ...]:
+        return tuple(map(rewrite, expressions))
+
+    def store_of(store: Store) -> Store:
+        return Store(tensors.get(store.tensor, store.tensor), all_of(store.coordinates), rewrite(store.value))
+
+    if isinstance(statement, Compute):
+        return Compute(statement.axes, tuple(map(store_of, statement.stores)))
+    if isinstance(statement, Scatter):
+        return Scatter(statement.axes, rewrite(statement.where), store_of(statement.store))
+    if isinstance(statement, Repeat):
+        return Repeat(statement.axis, tuple(rewritten(inner, rewrite, tensors) for inner in statement.statements))
+    return Scan(
+        statement.axes,
+        statement.along,
+        statement.state,
+        all_of(statement.initial),
+        all_of(statement.step),
+        tuple(map(store_of, statement.stores)),
+    )
+
+
+def replaced_loads(replacements: Mapping[Tensor, Callable[[tuple[Expression, ...]], Expression]]) -> Rewriter:
+    """A rewriter that replaces loads from some tensors by what a function makes of the (rewritten) coordinates."""
+
+    def visit(e: Expression) -> Expression | None:
+        if isinstance(e, Load) and e.tensor in replacements:
+            return replacements[e.tensor](tuple(map(rewriter, e.coordinates)))
+        return None
+
+    rewriter = Rewriter(visit)
+    return rewriter

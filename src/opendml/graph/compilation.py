@@ -1,0 +1,103 @@
+"""Graphs into programs: what depends on constants only runs once, the rest is fused and runs every time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from opendml.expression.ir import Definition, Statement, Tensor
+from opendml.expression.statements import reads_of, writes_of
+from opendml.graph.fusion import fuse
+from opendml.graph.joining import JoinedGraph
+
+PERSISTENT_GROWTH = 8
+"""How much larger than what it is made from a tensor may be that is kept instead of being computed every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDefinitions:
+    """A graph in two parts.
+
+    ``execution`` runs every time: its inputs are the graph's own (None for those OWNED_BY_DML or unread), then the
+    ``persistent`` tensors. ``initialisation`` runs once and computes those persistent tensors that are not themselves
+    inputs or constants; its inputs are ``sources``. None if there is nothing to compute.
+    """
+
+    execution: Definition
+    persistent: tuple[Tensor, ...]
+    initialisation: Definition | None
+    sources: tuple[Tensor, ...]
+
+
+def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True) -> GraphDefinitions:
+    """The two parts of a graph, each with as few statements as fusion leaves."""
+    owned = [t for t, is_owned in zip(joined.inputs, joined.owned, strict=True) if t is not None and is_owned]
+    fixed = {*owned, *joined.constants}
+    once, always = _divided(joined, fixed)
+    made = {t for s in once for t in writes_of(s)}
+    persistent = dict.fromkeys(
+        _root(t, joined.views)
+        for s in always
+        for t in sorted(reads_of(s), key=_name)
+        if _root(t, joined.views) in fixed | made
+    )
+    inputs = [None if is_owned else t for t, is_owned in zip(joined.inputs, joined.owned, strict=True)]
+    viewed = set(joined.views.values())
+    kept = frozenset((*joined.outputs, *viewed))
+    execution = _definition(always, kept, (*inputs, *persistent), joined.outputs, joined, fusion)
+    computed = [t for t in persistent if t in made]
+    needed = {_root(t, joined.views) for s in once for t in reads_of(s)}
+    sources = tuple(t for t in (*owned, *joined.constants) if t in needed)
+    initialisation = None
+    if computed:
+        initialisation = _definition(once, frozenset((*computed, *viewed)), sources, computed, joined, fusion)
+    return GraphDefinitions(execution, tuple(persistent), initialisation, sources)
+
+
+def _divided(joined: JoinedGraph, fixed: set[Tensor]) -> tuple[list[Statement], list[Statement]]:
+    """The statements that depend on fixed tensors only, and the others."""
+    known = set(fixed)
+    changing = {t for s in joined.statements for t in writes_of(s) if t in joined.outputs}
+    once: list[Statement] = []
+    always: list[Statement] = []
+    for statement in joined.statements:
+        writes = writes_of(statement)
+        reads = {_root(t, joined.views) for t in reads_of(statement)} - writes
+        small = _bytes(writes) <= PERSISTENT_GROWTH * _bytes(reads)
+        if reads and reads <= known and not writes & changing and small:
+            once.append(statement)
+            known |= writes
+        else:
+            always.append(statement)
+            changing |= writes
+            known -= writes
+    return once, always
+
+
+def _definition(
+    statements: Sequence[Statement],
+    kept: frozenset[Tensor],
+    inputs: Sequence[Tensor | None],
+    outputs: Sequence[Tensor],
+    joined: JoinedGraph,
+    fusion: bool,
+) -> Definition:
+    fused = fuse(statements, kept) if fusion else list(statements)
+    used = {t for s in fused for t in reads_of(s) | writes_of(s)}
+    roots = used | {_root(t, joined.views) for t in used}
+    bound = {t for t in (*inputs, *outputs) if t is not None}
+    temporaries = tuple(t for t in joined.temporaries if t in roots and t not in bound)
+    views = tuple((view, root) for view, root in joined.views.items() if view in used)
+    return Definition(tuple(inputs), tuple(outputs), tuple(fused), temporaries, views)
+
+
+def _root(tensor: Tensor, views: Mapping[Tensor, Tensor]) -> Tensor:
+    return views.get(tensor, tensor)
+
+
+def _bytes(tensors: set[Tensor]) -> int:
+    return sum(t.extent * t.type.bits // 8 for t in tensors)
+
+
+def _name(tensor: Tensor) -> str:
+    return tensor.name

@@ -1,0 +1,169 @@
+"""A graph of operators as one list of statements over shared tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from opendml.definition import tensor
+from opendml.expression.ir import (
+    I64,
+    Compute,
+    Definition,
+    Expression,
+    Load,
+    Statement,
+    Store,
+    Tensor,
+    constant,
+    grid,
+    indices,
+    load,
+)
+from opendml.expression.statements import replaced_loads, rewritten
+from opendml.graph_desc import (
+    ConstantNode,
+    GraphDesc,
+    GraphInput,
+    NodeInput,
+    NodeOutput,
+    OperatorNode,
+    Source,
+    graph_input_tensors,
+    sources,
+    topological_order,
+)
+from opendml.tensor import TensorDesc
+
+
+@dataclass(slots=True)
+class JoinedGraph:
+    """Statements of all nodes in an order in which they can run.
+
+    ``inputs`` are the graph's, None for those that nobody reads; ``owned`` says which of them are OWNED_BY_DML.
+    ``views`` tells of tensors that are the bytes of another tensor, read with another layout or type.
+    """
+
+    inputs: list[Tensor | None]
+    owned: list[bool]
+    outputs: list[Tensor] = field(default_factory=list)
+    constants: dict[Tensor, bytes] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)
+    temporaries: list[Tensor] = field(default_factory=list)
+    views: dict[Tensor, Tensor] = field(default_factory=dict)
+
+
+def join(graph: GraphDesc) -> JoinedGraph:
+    """The definitions of a valid graph's operators over shared tensors."""
+    descs = graph_input_tensors(graph)
+    inputs = [None if d is None else tensor(graph.input_name(i), d, "input") for i, d in enumerate(descs)]
+    joiner = _Joiner(graph, JoinedGraph(inputs, [d is not None and d.is_owned_by_dml for d in descs]))
+    for index in topological_order(graph):
+        node = graph.nodes[index]
+        if isinstance(node, OperatorNode):
+            joiner.operator(index, node)
+    return joiner.finish()
+
+
+class _Joiner:
+    def __init__(self, graph: GraphDesc, joined: JoinedGraph) -> None:
+        self.graph = graph
+        self.joined = joined
+        self.sources = sources(graph)
+        self.tensors: dict[Source, Tensor] = {}
+        self.graph_outputs: dict[NodeOutput, list[int]] = {}
+        for i, tensor_of_input in enumerate(joined.inputs):
+            if tensor_of_input is not None:
+                self.tensors[GraphInput(i)] = tensor_of_input
+        for edge in graph.output_edges:
+            source = NodeOutput(edge.from_node_index, edge.from_node_output_index)
+            self.graph_outputs.setdefault(source, []).append(edge.graph_output_index)
+
+    def operator(self, index: int, node: OperatorNode) -> None:
+        """The statements of a node, reading and writing the graph's tensors."""
+        definition = node.operator.define()
+        loads: dict[Tensor, Callable[[tuple[Expression, ...]], Expression]] = {}
+        for number, (own, (_, desc)) in enumerate(zip(definition.inputs, node.operator.inputs(), strict=True)):
+            if own is not None and desc is not None:
+                source = self._source_tensor(NodeInput(index, number), desc)
+                loads[own] = self._reading(own, source)
+        renamed = self._written_tensors(index, node, definition)
+        for own, shared in renamed.items():
+            loads[own] = _same_place(shared)
+        rewrite = replaced_loads(loads)
+        self.joined.statements += [rewritten(s, rewrite, renamed) for s in definition.statements]
+
+    def _written_tensors(self, index: int, node: OperatorNode, definition: Definition) -> dict[Tensor, Tensor]:
+        renamed: dict[Tensor, Tensor] = {}
+        prefix = node.name or f"node{index}"
+        for number, own in enumerate(definition.outputs):
+            if own is None:
+                continue
+            source = NodeOutput(index, number)
+            role: Literal["output", "temporary"] = "output" if source in self.graph_outputs else "temporary"
+            shared = replace(own, name=f"{prefix}.{own.name}", role=role)
+            renamed[own] = self.tensors[source] = shared
+            if role == "temporary":
+                self.joined.temporaries.append(shared)
+        for own in definition.temporaries:
+            renamed[own] = replace(own, name=f"{prefix}.{own.name}")
+            self.joined.temporaries.append(renamed[own])
+        return renamed
+
+    def _source_tensor(self, target: NodeInput, desc: TensorDesc) -> Tensor:
+        source = self.sources[target]
+        found = self.tensors.get(source)
+        if found is None:
+            assert isinstance(source, NodeOutput)
+            node = self.graph.nodes[source.node]
+            assert isinstance(node, ConstantNode)
+            found = self.tensors[source] = tensor(node.name or f"constant{source.node}", desc, "input")
+            self.joined.constants[found] = node.data
+        return found
+
+    def _reading(self, own: Tensor, source: Tensor) -> Callable[[tuple[Expression, ...]], Expression]:
+        """How an operator's loads from its input become loads from the tensor that it is connected to."""
+        places = _matching_dimensions(own, source)
+        if places is None:
+            view = replace(own, name=f"{source.name} as {own.name}", role="temporary")
+            self.joined.views[view] = self.joined.views.get(source, source)
+            return _same_place(view)
+
+        def read(coordinates: tuple[Expression, ...]) -> Expression:
+            zero = constant(0, I64)
+            return Load(source, tuple(zero if p is None else coordinates[p] for p in places))
+
+        return read
+
+    def finish(self) -> JoinedGraph:
+        """The whole, with a copy for every further output that the same tensor goes to."""
+        outputs: dict[int, Tensor] = {}
+        for source, numbers in self.graph_outputs.items():
+            first = self.tensors[source]
+            outputs[numbers[0]] = first
+            for number in numbers[1:]:
+                again = replace(first, name=self.graph.output_name(number))
+                axes = grid(first.sizes, [f"d{d}" for d in range(len(first.sizes))])
+                copied = Store(again, indices(axes), load(first, indices(axes)))
+                self.joined.statements.append(Compute(axes, (copied,)))
+                outputs[number] = again
+        self.joined.outputs = [outputs[i] for i in range(self.graph.output_count)]
+        return self.joined
+
+
+def _same_place(tensor_there: Tensor) -> Callable[[tuple[Expression, ...]], Expression]:
+    return lambda coordinates: Load(tensor_there, coordinates)
+
+
+def _matching_dimensions(own: Tensor, source: Tensor) -> list[int | None] | None:
+    """For every dimension of ``source`` the dimension of ``own`` that is the same one, None for those of size 1.
+
+    None as a whole if the two do not see the same elements at the same places: other types, sizes or strides.
+    """
+    mine = [(n, s, d) for d, (n, s) in enumerate(zip(own.sizes, own.strides, strict=True)) if n > 1]
+    theirs = [(n, s) for n, s in zip(source.sizes, source.strides, strict=True) if n > 1]
+    if own.type is not source.type or [(n, s) for n, s, _ in mine] != theirs or own.offset != source.offset:
+        return None
+    places = iter(d for _, _, d in mine)
+    return [next(places) if n > 1 else None for n in source.sizes]
