@@ -7,6 +7,7 @@ packed, permuted, padded, repeated and overlapping, parameters are what the rule
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from execution import layouts
@@ -23,6 +24,8 @@ from opendml.tensor import TensorDesc
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 127, 128, 129, 200, 257)
 """Sizes at and beside multiples of vectors."""
 
+HUGE_LENGTHS = (1, 1, 2, 3, 16, 255, 2**12, 2**16, 10**6 + 3, 2**24 + 1, 2**31 - 1, 2**32 - 1)
+
 ELEMENTS = 2500
 """Elements of a tensor at most: more only takes time."""
 
@@ -31,21 +34,30 @@ FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-3, 7e4, float("inf"), float("
 Build = Callable[[st.DrawFn, type[Any]], Operator]
 
 
-def descriptors(operator_type: OperatorType) -> st.SearchStrategy[Operator]:
-    """Valid descriptors of an operator."""
+def descriptors(operator_type: OperatorType, *, huge: bool = False) -> st.SearchStrategy[Operator]:
+    """Valid descriptors of an operator. ``huge``: of sizes and strides up to the largest; not all of them are valid."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Operator:
-        return BUILDERS.get(operator_type, _alike)(draw, operator_class(operator_type))
+        source = _HugeDraw(draw) if huge else draw
+        return BUILDERS[operator_type](source, operator_class(operator_type))
 
     return drawn()
 
 
+@dataclass
+class _HugeDraw:
+    """Draws as any other; sizes and strides come out as large as DirectML allows."""
+
+    draw: st.DrawFn
+
+    def __call__(self, strategy: st.SearchStrategy[Any], label: Any = None) -> Any:
+        return self.draw(strategy, label)
+
+
 def is_drawn(operator_type: OperatorType) -> bool:
     """Whether there is a way to draw an operator; the others want a function and a line in ``_BY_NAME``."""
-    fields = operator_class(operator_type).fields.values()
-    known = (TensorField, FloatField, StructField)
-    return operator_type in BUILDERS or all(isinstance(field, known) for field in fields)
+    return operator_type in BUILDERS
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
@@ -68,6 +80,8 @@ def _rank(draw: st.DrawFn, cls: type[Operator], field: str = "input_tensor") -> 
 
 def _sizes(draw: st.DrawFn, rank: int, limit: int = ELEMENTS) -> list[int]:
     """Small sizes but for one or two, mostly the last."""
+    if isinstance(draw, _HugeDraw):
+        return _limited([draw(st.sampled_from(HUGE_LENGTHS)) for _ in range(rank)], 2**32 - 1)
     sizes = [draw(st.integers(1, 3)) for _ in range(rank)]
     if draw(st.booleans()):
         sizes[draw(st.integers(0, rank - 1))] = draw(st.sampled_from(LENGTHS))
@@ -90,11 +104,20 @@ def _input(draw: st.DrawFn, data_type: TensorDataType, sizes: Sequence[int]) -> 
     if draw(st.integers(0, 7)) == 0:
         # Windows over the same elements: neighbouring dimensions move by as much.
         return TensorDesc(data_type, sizes, draw(st.lists(st.integers(0, 3), min_size=len(sizes), max_size=len(sizes))))
-    return TensorDesc(data_type, sizes, draw(layouts(sizes)))
+    return _scaled(draw, TensorDesc(data_type, sizes, draw(layouts(sizes))))
 
 
 def _output(draw: st.DrawFn, data_type: TensorDataType, sizes: Sequence[int]) -> TensorDesc:
-    return TensorDesc(data_type, sizes, draw(layouts(sizes, broadcast=False)))
+    return _scaled(draw, TensorDesc(data_type, sizes, draw(layouts(sizes, broadcast=False))))
+
+
+def _scaled(draw: st.DrawFn, tensor: TensorDesc) -> TensorDesc:
+    """With strides as large as they may be, now and then."""
+    strides = [stride for stride in tensor.strides or () if stride]
+    if not isinstance(draw, _HugeDraw) or not strides or draw(st.booleans()):
+        return tensor
+    factor = max((2**32 - 1) // max(strides), 1)
+    return TensorDesc(tensor.data_type, tensor.sizes, [stride * factor for stride in tensor.strides or ()])
 
 
 def _pair(draw: st.DrawFn, cls: type[Operator]) -> dict[str, TensorDesc]:
@@ -138,22 +161,6 @@ def _scalar(draw: st.DrawFn, data_type: TensorDataType) -> int | float:
         return _number(draw)
     bits, low = dtype.itemsize * 8, 0 if dtype.kind == "u" else -(1 << (dtype.itemsize * 8 - 1))
     return draw(st.sampled_from((0, 1, 3, low, low + 1, low + (1 << bits) - 1, 100)))
-
-
-def _alike(draw: st.DrawFn, cls: type[Any]) -> Operator:
-    """Tensors of the same sizes, those of the support table's main column of the same type; numbers."""
-    tensors = [name for name, field in cls.fields.items() if isinstance(field, TensorField)]
-    sizes, main = _sizes(draw, _rank(draw, cls, tensors[0])), _support(cls, tensors[0])[2]
-    data_type = draw(st.sampled_from(main))
-    fields: dict[str, Any] = _floats(draw, cls)
-    for name in tensors:
-        types = _support(cls, name)[2]
-        chosen = data_type if data_type in types and types == main else draw(st.sampled_from(types))
-        place = _input if cls.fields[name].direction == "input" else _output
-        fields[name] = place(draw, chosen, sizes)
-    if "scale_bias" in cls.fields:
-        fields["scale_bias"] = _maybe(draw, lambda: (_number(draw), _number(draw)))
-    return cls(**fields)
 
 
 # Operators -----------------------------------------------------------------------------------------------------------

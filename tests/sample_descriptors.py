@@ -264,9 +264,7 @@ def samples() -> tuple[Operator, ...]:
             input_dimension_count=3,
             indices_dimension_count=2,
         ),
-        op.OneHot(
-            indices_tensor=u32(1, 2, 3, 1), values_tensor=f32(1, 1, 1, 2), output_tensor=f32(1, 2, 3, 7), axis=3
-        ),
+        op.OneHot(indices_tensor=u32(1, 2, 3, 1), values_tensor=f32(1, 1, 1, 2), output_tensor=f32(1, 2, 3, 7), axis=3),
         op.ReverseSubsequences(**two_images, sequence_lengths_tensor=u32(1, 2, 3, 1), axis=3),
         op.DiagonalMatrix(output_tensor=f32(1, 2, 3, 4), offset=-1, value=2.5),
         op.DiagonalMatrix1(
@@ -293,9 +291,7 @@ def samples() -> tuple[Operator, ...]:
         op.Argmin(
             input_tensor=f32(1, 2, 3, 4), output_tensor=u32(1, 1, 3, 1), axes=[1, 3], axis_direction="INCREASING"
         ),
-        op.Argmax(
-            input_tensor=f32(1, 2, 3, 4), output_tensor=u32(1, 2, 3, 1), axes=[3], axis_direction="DECREASING"
-        ),
+        op.Argmax(input_tensor=f32(1, 2, 3, 4), output_tensor=u32(1, 2, 3, 1), axes=[3], axis_direction="DECREASING"),
         op.Reduce(function="SUM", input_tensor=f32(1, 2, 3, 4), output_tensor=f32(1, 1, 3, 1), axes=[1, 3]),
         op.FillValueConstant(output_tensor=f32(1, 1, 2, 4), value_data_type="FLOAT32", value=13),
         op.FillValueSequence(

@@ -25,6 +25,7 @@ from test_mathematics import assert_error
 
 from opendml import operators
 from opendml.activations import ACTIVATIONS, activate, clip
+from opendml.enums import OperatorType
 from opendml.expression.ir import F32, I32, Variable, constant
 from opendml.operators.activation import FUSABLE_WITH_CLIP
 from opendml.tensor import TensorDesc
@@ -48,6 +49,7 @@ def erfc(x: Array) -> Array:
 # The references take float64 arrays of float32 values; what they leave to one last rounding is given to more precision.
 EXACT: dict[str, Reference] = {
     "hard_sigmoid": lambda x, alpha, beta: clamp(single(single(x * alpha) + beta), 0.0, 1.0),
+    "hard_swish": lambda x, alpha, beta: x * clamp(single(single(x * alpha) + beta), 0.0, 1.0),
     "identity": lambda x: x,
     "leaky_relu": lambda x, alpha: np.where(x >= 0, x, alpha * x),
     "linear": lambda x, alpha, beta: single(alpha * x) + beta,
@@ -66,12 +68,14 @@ CLOSE: dict[str, tuple[Reference, float]] = {
     "scaled_tanh": (lambda x, alpha, beta: alpha * np.tanh(single(beta * x)), 2.5),
     "sigmoid": (lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))), 2.0),
     "softplus": (lambda x, steepness: np.logaddexp(0, single(steepness * x)) / steepness, 3.0),
+    "swish": (lambda x, scale: x * (1 / (1 + np.exp(-single(x * scale)))), 3.0),
     "tanh": (np.tanh, 1.5),
 }
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "celu": ("alpha",),
     "elu": ("alpha",),
     "hard_sigmoid": ("alpha", "beta"),
+    "hard_swish": ("alpha", "beta"),
     "leaky_relu": ("alpha",),
     "linear": ("alpha", "beta"),
     "parametric_softplus": ("alpha", "beta"),
@@ -79,6 +83,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "scaled_tanh": ("alpha", "beta"),
     "shrink": ("bias", "threshold"),
     "softplus": ("steepness",),
+    "swish": ("sigmoid_input_scale",),
     "thresholded_relu": ("alpha",),
 }
 
@@ -174,6 +179,25 @@ def shrunk(x: int, dtype: Any, bias: float, threshold: float) -> int:
     return x + integer(bias) if x < integer(-threshold) else 0
 
 
+@bounded
+@given(
+    data=st.data(), shape=sizes(), data_type=st.sampled_from(["FLOAT32", "FLOAT16", "INT32", "INT16", "INT8"]), seed=seeds
+)  # fmt: skip
+def test_activations_of_two_tensors(data: st.DataObject, shape: list[int], data_type: str, seed: int) -> None:
+    first, second = (data.draw(inputs(data_type, shape)) for _ in range(2))
+    target = data.draw(outputs(data_type, shape))
+    x, other = random_array(first, seed), random_array(second, seed + 1)
+    wide = (x.astype(np.float32), other.astype(np.float32)) if data_type == "FLOAT16" else (x, other)
+    with np.errstate(all="ignore"):
+        relu = np.where(x >= 0, x, (wide[0] * wide[1]).astype(x.dtype))
+    desc = operators.ActivationParameterizedRelu(input_tensor=first, slope_tensor=second, output_tensor=target)
+    assert_same_values(run_single(desc, x, other), relu)
+    gradient = operators.ActivationReluGrad(
+        input_tensor=first, input_gradient_tensor=second, output_gradient_tensor=target
+    )
+    assert_same_values(run_single(gradient, x, other), np.where(x > 0, other, x.dtype.type(0)))
+
+
 # What the formulas leave open, or what a careless rewriting of them would change.
 SPECIAL: list[tuple[str, dict[str, float], list[tuple[float, float]]]] = [
     ("relu", {}, [(NAN, NAN), (-0.0, -0.0), (-INFINITY, 0.0), (INFINITY, INFINITY)]),
@@ -190,6 +214,8 @@ SPECIAL: list[tuple[str, dict[str, float], list[tuple[float, float]]]] = [
     ("softplus", {"steepness": 4.0}, [(-INFINITY, 0.0), (1e30, 1e30), (NAN, NAN)]),
     ("parametric_softplus", {"alpha": 2.0, "beta": 3.0}, [(100.0, 600.0), (-INFINITY, 0.0)]),
     ("softsign", {}, [(INFINITY, NAN), (-3.0, -0.75)]),
+    ("swish", {"sigmoid_input_scale": 1.0}, [(INFINITY, INFINITY), (-INFINITY, NAN), (-0.0, -0.0), (NAN, NAN)]),
+    ("hard_swish", {"alpha": 0.25, "beta": 0.5}, [(-INFINITY, NAN), (-2.0, -0.0), (2.0, 2.0), (1.0, 0.75)]),
     ("gelu", {}, [(INFINITY, INFINITY), (-INFINITY, NAN), (0.0, 0.0), (-0.0, -0.0), (-40.0, -0.0), (NAN, NAN)]),
 ]
 
@@ -240,6 +266,76 @@ def test_softmax1(data: st.DataObject, shape: list[int], data_type: str, seed: i
     assert_softmax(desc, random_array(source, seed, special=False), axes)
 
 
+@st.composite
+def groups(draw: st.DrawFn, name: str) -> tuple[operators.Operator, Array, tuple[int, ...]]:
+    """A descriptor with axes, an input for it, and the axes."""
+    data_type = draw(st.sampled_from(["FLOAT32", "FLOAT16"]))
+    shape = draw(sizes()) if draw(st.booleans()) else draw(st.sampled_from([[3, 40], [2, 4, 9], [2, 18, 5], [70]]))
+    axes = tuple(draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape), unique=True)))
+    source = draw(inputs(data_type, shape))
+    desc = getattr(operators, name)(input_tensor=source, output_tensor=draw(outputs(data_type, shape)), axes=axes)
+    return desc, random_array(source, draw(seeds), special=name == "ActivationHardmax1"), axes
+
+
+@bounded
+@given(case=groups("ActivationLogSoftmax1"))
+def test_log_softmax1(case: tuple[operators.Operator, Array, tuple[int, ...]]) -> None:
+    desc, x, axes = case
+    wide = x.astype(np.float64)
+    shifted = wide - wide.max(axis=axes, keepdims=True)
+    exact = shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))
+    # A rounding of the difference, one of the result, and the error of the logarithm of a sum.
+    last = np.finfo(x.dtype).eps / 2
+    actual = run_single(desc, x)
+    assert (np.abs(actual - exact) <= np.abs(exact) * (last + 2.0**-23) + 1e-6).all()
+
+
+@bounded
+@given(case=groups("ActivationHardmax1"))
+def test_hardmax1(case: tuple[operators.Operator, Array, tuple[int, ...]]) -> None:
+    desc, x, axes = case
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    order = [*kept, *sorted(axes)]
+    rows = x.transpose(order).reshape(math.prod(x.shape[axis] for axis in kept), -1)
+    expected = np.zeros(rows.shape, x.dtype)
+    expected[np.arange(len(rows)), np.argmax(rows, axis=1)] = 1
+    expected = expected.reshape([x.shape[axis] for axis in order]).transpose(np.argsort(order))
+    assert_identical(run_single(desc, x), expected)
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("strides", [None, [1, 6]])
+def test_groups_have_the_same_bits_in_every_layout(name: str, strides: list[int] | None) -> None:
+    """One statement where rows are contiguous, several elsewhere, and the same for rows and axes."""
+    packed, target = TensorDesc("FLOAT32", [6, 75]), TensorDesc("FLOAT32", [6, 75], strides)
+    x = random_array(packed, 5, special=False)
+    over_rows = getattr(operators, f"Activation{name}")(input_tensor=packed, output_tensor=packed)
+    over_axes = getattr(operators, f"Activation{name}1")(input_tensor=packed, output_tensor=target, axes=[1])
+    assert len(over_rows.define().statements) == 1
+    assert (len(over_axes.define().statements) == 1) == (strides is None)
+    assert_identical(run_single(over_axes, x), run_single(over_rows, x))
+
+
+def test_log_softmax_and_hardmax_of_special_values() -> None:
+    tensor = TensorDesc("FLOAT32", [5, 3])
+    x = np.array(
+        [[0, 1000, 0], [INFINITY, 1, INFINITY], [-INFINITY] * 3, [-INFINITY, 2, -INFINITY], [1, NAN, NAN]], np.float32
+    )
+    logarithms = [[-1000, 0, -1000], [NAN, -INFINITY, NAN], [NAN] * 3, [-INFINITY, 0, -INFINITY], [NAN] * 3]
+    desc = operators.ActivationLogSoftmax(input_tensor=tensor, output_tensor=tensor)
+    assert_same_values(run_single(desc, x), np.array(logarithms, np.float32))
+    first = [[0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]]
+    hardmax = operators.ActivationHardmax(input_tensor=tensor, output_tensor=tensor)
+    assert_identical(run_single(hardmax, x), np.array(first, np.float32))
+
+
+def test_hardmax_in_pieces() -> None:
+    tensor = TensorDesc("FLOAT32", [3, 12_000])
+    x = np.random.default_rng(3).integers(0, 1000, (3, 12_000)).astype(np.float32)
+    desc = operators.ActivationHardmax1(input_tensor=tensor, output_tensor=tensor, axes=[1, 0])
+    assert np.flatnonzero(run_single(desc, x)).tolist() == [int(np.argmax(x))]
+
+
 @bounded
 @given(data=st.data(), rows=st.integers(1, 5), width=st.integers(1, 70), rank=st.integers(2, 5), seed=seeds)
 def test_softmax_is_softmax1_of_the_last_dimension(
@@ -275,7 +371,8 @@ def test_softmax_in_pieces() -> None:
 
 
 def test_every_fusable_activation_has_a_function() -> None:
-    assert set(ACTIVATIONS) == set(FUSABLE_WITH_CLIP)
+    alone = {OperatorType.ACTIVATION_SWISH, OperatorType.ACTIVATION_HARD_SWISH}
+    assert set(ACTIVATIONS) == set(FUSABLE_WITH_CLIP) | alone
 
 
 def test_no_activation_is_the_element_itself() -> None:

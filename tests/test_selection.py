@@ -25,12 +25,15 @@ from reference import cast
 from sample_descriptors import f32, sample, u32
 
 from opendml import operators
+from opendml.descriptors import Operator
+from opendml.operators import scattering
 from opendml.rules import validate
 from opendml.tensor import TensorDesc
 
 bounded = settings(max_examples=25, deadline=None)
 types = st.sampled_from(ALL_TYPES)
 index_types = st.sampled_from(["INT64", "INT32", "UINT64", "UINT32"])
+smallest_blocks = st.sampled_from([1, scattering.SMALLEST_BLOCK])
 
 
 def clamped(position: int, size: int) -> int:
@@ -116,10 +119,22 @@ def test_gather_nd(
 # ---- scatters
 
 
+def run_scatter(desc: Operator, smallest_block: int, *arrays: Array) -> Array:
+    """The output; blocks of at least ``smallest_block`` elements are updated as a whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scattering, "SMALLEST_BLOCK", smallest_block)
+        return run_single(desc, *arrays)
+
+
 @bounded
-@given(data=st.data(), shapes=lines(), data_type=types, index_type=index_types, seed=seeds)
+@given(data=st.data(), shapes=lines(), data_type=types, index_type=index_types, smallest=smallest_blocks, seed=seeds)
 def test_scatter_elements(
-    data: st.DataObject, shapes: tuple[list[int], list[int], int], data_type: str, index_type: str, seed: int
+    data: st.DataObject,
+    shapes: tuple[list[int], list[int], int],
+    data_type: str,
+    index_type: str,
+    smallest: int,
+    seed: int,
 ) -> None:
     whole, part, axis = shapes
     source, chosen = data.draw(inputs(data_type, whole)), data.draw(inputs(index_type, part))
@@ -137,13 +152,18 @@ def test_scatter_elements(
         position = found(int(positions[place]), whole[axis])
         if position is not None:
             expected[(*place[:axis], position, *place[axis + 1 :])] = updates[place]
-    assert_identical(run_single(desc, x, positions, updates), expected)
+    assert_identical(run_scatter(desc, smallest, x, positions, updates), expected)
 
 
 @bounded
-@given(data=st.data(), shapes=tuples(0), data_type=types, index_type=index_types, seed=seeds)
+@given(data=st.data(), shapes=tuples(0), data_type=types, index_type=index_types, smallest=smallest_blocks, seed=seeds)
 def test_scatter_nd(
-    data: st.DataObject, shapes: tuple[list[int], list[int], list[int], int], data_type: str, index_type: str, seed: int
+    data: st.DataObject,
+    shapes: tuple[list[int], list[int], list[int], int],
+    data_type: str,
+    index_type: str,
+    smallest: int,
+    seed: int,
 ) -> None:
     whole, indices, scattered, _ = shapes
     rank = data.draw(st.integers(max(map(len, (whole, indices, scattered))), 8))
@@ -164,7 +184,7 @@ def test_scatter_nd(
         at = [found(int(i), n) for i, n in zip(positions.reshape(indices)[place], whole, strict=False)]
         if None not in at:
             expected[tuple(at)] = blocks[place]
-    assert_identical(run_single(desc, x, positions, updates), expected.reshape(source.sizes))
+    assert_identical(run_scatter(desc, smallest, x, positions, updates), expected.reshape(source.sizes))
 
 
 def test_the_last_of_equal_indices_wins() -> None:

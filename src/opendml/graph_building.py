@@ -419,15 +419,18 @@ class KeptConstant(NamedTuple):
 # ---- what a graph consists of
 
 
-class _FromInput(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _FromInput:
     number: int
 
 
-class _FromConstant(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _FromConstant:
     number: int
 
 
-class _FromNode(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _FromNode:
     node: int
     output: int
 
@@ -698,7 +701,8 @@ class _Assembler:
             for position, tensor in enumerate(node.inputs):
                 source = None if tensor is None else tensor.source
                 if isinstance(source, _FromNode):
-                    edges.append(IntermediateEdge(*self._renumbered(source), number, position))
+                    new = self._renumbered(source)
+                    edges.append(IntermediateEdge(new.node, new.output, number, position))
                 elif isinstance(source, _FromInput):
                     input_edges.append(InputEdge(source.number, number, position))
                 elif isinstance(source, _FromConstant) and source.number in constants:
@@ -714,7 +718,7 @@ class _Assembler:
                 *(ConstantNode(data[index], f"constant{index}") for index in constants),
             ),
             input_edges=tuple(input_edges),
-            output_edges=tuple(OutputEdge(*source, number) for number, source in enumerate(outputs)),
+            output_edges=tuple(OutputEdge(source.node, source.output, number) for number, source in enumerate(outputs)),
             intermediate_edges=tuple(edges),
             input_names=(*(given.name for given in inputs), *(f"constant{index}" for index in kept)),
             output_names=(*names, *(f"unused{number}" for number in range(len(outputs) - len(names)))),

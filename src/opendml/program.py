@@ -278,14 +278,15 @@ def _copied(name: str, desc: TensorDesc, array: Array) -> _Bound:
 
 
 def copied(binding: Binding, value: Any) -> Array:
-    """A copy of an array that fits a binding, laid out as its descriptor wants it."""
+    """A copy of the memory of an array that fits a binding, as the flat buffer that its descriptor describes."""
     bound = _bind(binding, value, "input")
     assert bound is not None
-    if bound.refresh is None:
-        bound = _copied(bound.name, bound.desc, bound.array)
-    assert bound.refresh is not None
-    bound.refresh()
-    return bound.array
+    if bound.refresh is not None:
+        bound.refresh()
+    itemsize, span = bound.array.itemsize, bound.desc.element_span
+    buffer = aligned_empty(span * itemsize).view(bound.array.dtype)
+    buffer[...] = np.lib.stride_tricks.as_strided(bound.array, (span,), (itemsize,))
+    return buffer
 
 
 def _without_repetition(array: Array) -> Array:

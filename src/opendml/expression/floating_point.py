@@ -95,9 +95,10 @@ def negated_by(bits: Expression, value: Expression) -> Expression:
     return Bitcast(Bitcast(value, FORMATS[value.type].integer) ^ bits, value.type)
 
 
-def power_of_two(bits: Expression, type: ElementType) -> Expression:
-    """2 to the power that stands, biased, in the lowest bits."""
-    return Bitcast(bits << FORMATS[type].mantissa_bits, type)
+def power_of_two(x: Expression) -> Expression:
+    """2 to the power that stands, biased, in the lowest bits of ``x``."""
+    form = FORMATS[x.type]
+    return Bitcast(Bitcast(x, form.integer) << form.mantissa_bits, x.type)
 
 
 def is_unusual(x: Expression, beyond: float = INFINITY) -> Expression:

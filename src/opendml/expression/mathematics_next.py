@@ -1,0 +1,590 @@
+"""Mathematical functions written in the grammar: polynomials and bits, no library, the same bits on every target.
+
+Every function maps expressions of type ``F32`` or ``F64`` to one of the same type (float16 values are widened to F32 by
+the caller; the coefficients are chosen so that every result for a float16 argument then rounds correctly). They are
+straight-line, with selects for special values, no loops and no tables, so they vectorise anywhere, and the compiled
+code equals the interpreter bit for bit. What only huge, tiny or special arguments need is behind a ``rare`` select.
+Infinities, NaN, -0, overflow and gradual underflow come out as C's library functions give them. The errors stated are
+the largest ones found by ``tools/measure_errors.py``: among all arguments in F32, in samples in F64 and for two
+arguments.
+
+Sources: argument reductions as in W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), and
+J.-M. Muller, "Elementary Functions" (3rd edition, 2016); exact products and sums as in T. J. Dekker, "A floating-point
+technique for extending the available precision" (1971). The coefficients are minimax polynomials: E. Remez's exchange
+algorithm in multiple precision, coefficients rounded one after another, the rest fitted anew each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from opendml.expression.floating_point import (
+    FORMATS,
+    INFINITY,
+    NAN,
+    at_least,
+    at_most,
+    fast_two_sum,
+    is_unusual,
+    magnitude_of,
+    polynomial,
+    power_of_two,
+    two_product,
+    with_sign_of,
+)
+from opendml.expression.ir import (
+    F16,
+    F32,
+    F64,
+    I64,
+    Bitcast,
+    Expression,
+    cast,
+    constant,
+    float_bits,
+    fused_multiply_add,
+    select,
+    unary,
+)
+
+
+def exp(x: Expression) -> Expression:
+    """The natural exponential, subnormal results included. Error: {exp}."""
+    form = _FORMS[x.type]
+    value, power = _exp_parts(x, form.anchor)
+    usual = value * power
+    return select(~(magnitude_of(x) < form.exp_normal), _exp_of_sum(x), usual, rare=True)
+
+
+def expm1(x: Expression) -> Expression:
+    """``exp(x) - 1`` without cancellation: ``2**n * expm1(r) + (2**n - 1)`` with ``x = n log 2 + r``.
+
+    Error: {expm1}.
+    """
+    form = _FORMS[x.type]
+    # Half the power of two, doubled at the end, is still finite wherever the result is.
+    fraction, half = _expm1_parts(at_most(at_least(x, form.expm1_lowest), form.exp_highest), form.anchor - 1)
+    extreme = fused_multiply_add(half, fraction, half - 0.5)
+    unusual = ~(magnitude_of(x) < form.exp_normal)
+    return with_sign_of(x, select(unusual, extreme + extreme, _expm1_normal(x), rare=True))
+
+
+def log(x: Expression) -> Expression:
+    """The natural logarithm; minus infinity for 0, NaN below. Error: {log}."""
+    exponent, mantissa = _exponent_and_mantissa(x)
+    return select(is_unusual(x), _log_special(_log_parts(mantissa - 1, exponent, _FORMS[x.type].log), x, pole=0.0), _log_normal(x), rare=True)
+
+
+def log1p(x: Expression) -> Expression:
+    """``log(1 + x)`` without cancellation; minus infinity for -1, NaN below. Error: {log1p}."""
+    usual = _log1p_finite(x)
+    unusual = ~((x > -1) & (x < INFINITY))
+    return with_sign_of(x, select(unusual, _log_special(usual, x, pole=-1.0), usual, rare=True))
+
+
+def tanh(x: Expression) -> Expression:
+    """The hyperbolic tangent: ``t / (t + 1)`` with ``t = expm1(2 |x|) / 2``. Error: {tanh}."""
+    form = _FORMS[x.type]
+    bounded = at_most(magnitude_of(x), form.tanh_is_one)
+    anchored = fused_multiply_add(bounded, 2 * _LOG2_E, form.anchor)
+    n = anchored - form.anchor
+    # A multiple of log(2) without its lower digits: they matter only where the result is nearly 1.
+    r = fused_multiply_add(n, form.log_2_high * -0.5, bounded)
+    fraction = fused_multiply_add(r * r, polynomial(r, _scaled(form.expm1, 2.0, 2.0)), r)
+    power = power_of_two(anchored)
+    t = fused_multiply_add(power, fraction, fused_multiply_add(power, 0.5, -0.5))
+    return with_sign_of(x, t / (t + 1))
+
+
+def sigmoid(x: Expression) -> Expression:
+    """The logistic function ``1 / (1 + exp(-x))``.
+
+    Numerator and denominator are multiplied by a small power of two, so that the exponential does not overflow where
+    the result is still a number. Error: {sigmoid}.
+    """
+    form = _FORMS[x.type]
+    shift = FORMATS[x.type].shift_exponent
+    bounded = at_most(at_least(x, form.exp_lowest), form.sigmoid_is_one)
+    anchor = form.anchor - shift
+    anchored = fused_multiply_add(bounded, -_LOG2_E, anchor)
+    n = anchored - anchor
+    r = fused_multiply_add(n, form.log_2_high, bounded)
+    r = fused_multiply_add(n, form.log_2_low, r)
+    value = polynomial(r, _scaled((1.0, 1.0, *form.exp), 1.0, -1.0))
+    power = power_of_two(anchored)
+    return 2.0**-shift / fused_multiply_add(value, power, 2.0**-shift)
+
+
+def softplus(x: Expression) -> Expression:
+    """``log(1 + exp(x))``, computed as ``max(x, 0) + log1p(exp(-|x|))``. Error: {softplus}."""
+    return select(x < 0, 0.0, x) + _log1p_finite(_exp_of_negative(-magnitude_of(x)))
+
+
+def sinh(x: Expression) -> Expression:
+    """The hyperbolic sine: ``(t + t / (t + 1)) / 2`` with ``t = expm1(|x|)``. Error: {sinh}."""
+    form = _FORMS[x.type]
+    magnitude = magnitude_of(x)
+    t = _expm1_normal(magnitude)
+    usual = (t + t / (t + 1)) * 0.5
+    unusual = ~(magnitude < form.exp_normal)
+    return with_sign_of(x, select(unusual, _half_exp(magnitude), usual, rare=True))
+
+
+def cosh(x: Expression) -> Expression:
+    """The hyperbolic cosine: ``(e + 1 / e) / 2`` with ``e = exp(|x|)``. Error: {cosh}."""
+    form = _FORMS[x.type]
+    magnitude = magnitude_of(x)
+    value, power = _exp_parts(magnitude, form.anchor)
+    e = value * power
+    usual = fused_multiply_add(e, 0.5, 0.5 / e)
+    return select(~(magnitude < form.exp_normal), _half_exp(magnitude), usual, rare=True)
+
+
+def asinh(x: Expression) -> Expression:
+    """The inverse hyperbolic sine: ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` with ``a = |x|``. Error: {asinh}."""
+    magnitude = magnitude_of(x)
+    square = magnitude * magnitude
+    rest = square / (unary("sqrt", fused_multiply_add(magnitude, magnitude, 1.0)) + 1)
+    large = ~(magnitude < _FORMS[x.type].square_is_all)
+    return with_sign_of(x, select(large, log(magnitude) + _LOG_2, _log1p_finite(magnitude + rest), rare=True))
+
+
+def acosh(x: Expression) -> Expression:
+    """The inverse hyperbolic cosine: ``log1p(t + sqrt(t**2 + 2 t))`` with ``t = x - 1``; NaN below 1. Error: {acosh}."""
+    t = x - 1
+    usual = _log1p_finite(t + unary("sqrt", fused_multiply_add(t, t, t + t)))
+    unusual = ~((x >= 1) & (x < _FORMS[x.type].square_is_all))
+    return select(unusual, select(x < 1, NAN, log(x) + _LOG_2), usual, rare=True)
+
+
+def atanh(x: Expression) -> Expression:
+    """The inverse hyperbolic tangent: ``log1p(2 a / (1 - a)) / 2`` with ``a = |x|``; NaN beyond 1. Error: {atanh}."""
+    magnitude = magnitude_of(x)
+    usual = _log1p_finite((magnitude + magnitude) / (1 - magnitude)) * 0.5
+    pole = select(magnitude.equals(1), INFINITY, NAN, x.type)
+    return with_sign_of(x, select(~(magnitude < 1), pole, usual, rare=True))
+
+
+def erf(x: Expression) -> Expression:
+    """The error function: ``1 - (1 - y)**k`` with a polynomial ``y / |x|``, fitted to make ``(1 - y)**k = erfc(|x|)``.
+
+    ``k`` is a power of two, and ``1 - (1 - y)**2 = 2 y - y**2`` is computed without cancellation. Error: {erf}.
+    """
+    form = _FORMS[x.type]
+    bounded = at_most(magnitude_of(x), form.erf_is_one)
+    y = bounded * polynomial(bounded, form.erf)
+    for _ in range(form.erf_squarings):
+        y = fused_multiply_add(-y, y, y + y)
+    return with_sign_of(x, y)
+
+
+def gelu(x: Expression) -> Expression:
+    """``x`` times the probability that a standard normal variable is below it, to full relative accuracy; F32 only.
+
+    ``max(x, 0) - |x| tail(|x|)``; the tail is ``exp(-x**2 / 2)`` times a rational function. The square is taken in two
+    parts, since the exponential would magnify its rounding error. Numerator and denominator are multiplied by a large
+    power of two, so that only the result underflows. Error: {gelu}.
+    """
+    form = _FORMS[x.type]
+    shift = FORMATS[x.type].shift_exponent
+    t = at_most(magnitude_of(x), _NORMAL_TAIL_IS_ZERO)
+    square, square_low = two_product(t, t)
+    anchor = form.anchor + shift
+    anchored = fused_multiply_add(square, _LOG2_E * -0.5, anchor)
+    n = anchored - anchor
+    r = fused_multiply_add(n, form.log_2_high * 2, square)
+    r = r + fused_multiply_add(n, form.log_2_low * 2, square_low)
+    value = polynomial(r, _scaled((1.0, 1.0, *form.exp), 1.0, -0.5))
+    power = power_of_two(anchored)
+    numerator = (value * power) * (t * polynomial(t, _NORMAL_TAIL))
+    below = numerator / polynomial(t, _scaled(_NORMAL_TAIL_DIVISOR, 2.0**shift))
+    return select(x < -0.0, -0.0, x) - below
+
+
+def pow(x: Expression, y: Expression) -> Expression:
+    """``x`` to the power ``y`` with all special cases of C's ``pow``.
+
+    F32 is computed in F64: the logarithm must be eight bits more precise than the result, and arithmetic in two parts
+    costs more operations than half of the lanes. F64 has its logarithm in two parts. Error: {pow}.
+    """
+    usual = _narrow_power(x, cast(y, F64)) if x.type is F32 else _two_part_power(x, y)
+    unusual = is_unusual(x) | ~(magnitude_of(y) < INFINITY)
+    return select(unusual, _special_power(x, y), usual, rare=True)
+
+
+def power_integer(x: Expression, n: int) -> Expression:
+    """``x`` to the constant integer power ``n`` by repeated squaring; the error is at most ``|n|`` roundings."""
+    if n <= 0:
+        return constant(1, x.type) if n == 0 else 1 / power_integer(x, -n)
+    if n == 1:
+        return x
+    square = power_integer(x * x, n // 2)
+    return x * square if n % 2 else square
+
+
+def root(x: Expression, p: int) -> Expression:
+    """The ``p``-th root of ``x`` for a constant integer ``p >= 1``; NaN for negative ``x``, unless ``p`` is 1.
+
+    Error: 0.51 ULP for odd ``p`` in F32, 1.3 in F64; 0.9 for even ``p`` in F32.
+    """
+    while p % 2 == 0:
+        x, p = unary("sqrt", x), p // 2
+    if p == 1:
+        return x
+    high = 1 / p
+    low = float((1 - Fraction(high) * p) / p)
+    y = constant(high, F64)
+    power = _narrow_power(x, y) if x.type is F32 else _two_part_power(x, y, low)
+    special = select(x < 0, NAN, x)
+    return select(x > 0, select(x.equals(INFINITY), x, power), special)
+
+
+def narrow_to_f16(x: Expression) -> Expression:
+    """An F64 value as F16 with one rounding.
+
+    The value is first cut to float32's precision, with the last bit set if anything was lost ("rounding to odd":
+    S. Boldo and G. Melquiond, 2008); after that the rounding to float16 is the only one that matters.
+    """
+    bits = Bitcast(x, I64)
+    cut = (1 << 29) - 1
+    sticky = select((bits & cut).differs(0), 1 << 29, 0, I64)
+    return cast(cast(Bitcast((bits & ~cut) | sticky, F64), F32), F16)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The exponential: exp(x) = 2**n * exp(r), x = n * log(2) + r, |r| <= log(2) / 2.
+
+
+def _reduced(x: Expression, anchor: float | Expression, low: Expression | None = None) -> tuple[Expression, Expression]:
+    """``r``, and a number with ``n`` in its lowest bits, as much greater as the anchor is greater than the format's own.
+
+    Adding the anchor, 1.5 * 2**m with m bits of mantissa, rounds to an integer and leaves it there. ``low`` is added
+    to ``x``. The first step is exact.
+    """
+    form = _FORMS[x.type]
+    anchored = fused_multiply_add(x, _LOG2_E, anchor)
+    n = anchored - anchor
+    r = fused_multiply_add(n, -form.log_2_high, x)
+    if low is not None:
+        return r + fused_multiply_add(n, -form.log_2_low, low), anchored
+    return fused_multiply_add(n, -form.log_2_low, r), anchored
+
+
+def _exp_parts(
+    x: Expression, anchor: float | Expression, low: Expression | None = None
+) -> tuple[Expression, Expression]:
+    """``exp(r)`` and a power of two: their product is ``exp(x + low)``, if the power is a normal number."""
+    r, anchored = _reduced(x, anchor, low)
+    return polynomial(r, (1.0, 1.0, *_FORMS[x.type].exp)), power_of_two(anchored)
+
+
+def _expm1_parts(x: Expression, anchor: float) -> tuple[Expression, Expression]:
+    """``exp(r) - 1`` and the power of two."""
+    r, anchored = _reduced(x, anchor)
+    return fused_multiply_add(r * r, polynomial(r, _FORMS[x.type].expm1), r), power_of_two(anchored)
+
+
+def _expm1_normal(x: Expression) -> Expression:
+    """``exp(x) - 1`` where the power of two is a normal number."""
+    fraction, power = _expm1_parts(x, _FORMS[x.type].anchor)
+    return fused_multiply_add(power, fraction, power - 1)
+
+
+def _exp_of_sum(x: Expression, low: Expression | None = None) -> Expression:
+    """``exp(x + low)`` for any ``x`` and a ``low`` that is small beside 1."""
+    form = _FORMS[x.type]
+    x = at_most(at_least(x, form.exp_lowest), form.exp_highest)
+    negative = x < 0
+    # The power of two need not be a normal number: it is made of two factors, of which the sign of x tells the second.
+    shift = FORMATS[x.type].shift_exponent
+    value, power = _exp_parts(x, select(negative, form.anchor + shift, form.anchor - shift, x.type), low)
+    return value * power * select(negative, 2.0**-shift, 2.0**shift, x.type)
+
+
+def _exp_of_negative(x: Expression) -> Expression:
+    """``exp(x)`` for ``x <= 0``."""
+    form = _FORMS[x.type]
+    shift = FORMATS[x.type].shift_exponent
+    value, power = _exp_parts(at_least(x, form.exp_lowest), form.anchor + shift)
+    return value * power * 2.0**-shift
+
+
+def _half_exp(x: Expression) -> Expression:
+    """``exp(x) / 2`` for a large ``x``, finite wherever it can be."""
+    form = _FORMS[x.type]
+    value, power = _exp_parts(at_most(x, form.half_exp_highest), form.anchor - 2)
+    quarter = value * power
+    return quarter + quarter
+
+
+def _scaled(coefficients: Sequence[float], factor: float, base: float = 1.0) -> list[float]:
+    """The coefficients of ``factor * polynomial(base * x)``; exact for powers of two."""
+    return [coefficient * factor * base**power for power, coefficient in enumerate(coefficients)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The logarithm: log(2**n * (1 + f)) = n log(2) + f - f**2 / 2 + f**3 * polynomial, sqrt(1/2) <= 1 + f < sqrt(2).
+
+
+def _exponent(x: Expression) -> Expression:
+    """``n`` of a positive normal number, at the place of an exponent: ``x * 2**-n`` is in [sqrt(1/2), sqrt(2))."""
+    form = FORMATS[x.type]
+    return (Bitcast(x, form.integer) - float_bits(0.5**0.5, x.type)) & -(1 << form.mantissa_bits)
+
+
+def _log_parts(f: Expression, exponent: Expression, coefficients: Sequence[float]) -> Expression:
+    """``log((1 + f) * 2**n)``."""
+    form = _FORMS[f.type]
+    unit = 0.5 ** FORMATS[f.type].mantissa_bits
+    n = cast(exponent, f.type)
+    curve = fused_multiply_add(f, polynomial(f, coefficients), -0.5)
+    rest = fused_multiply_add(f * f, curve, n * (form.log_2_low * unit))
+    return fused_multiply_add(n, form.log_2_high * unit, f + rest)
+
+
+def _log_normal(x: Expression, coefficients: Sequence[float] | None = None) -> Expression:
+    """The logarithm of a positive normal number."""
+    exponent = _exponent(x)
+    mantissa = Bitcast(Bitcast(x, FORMATS[x.type].integer) - exponent, x.type)
+    return _log_parts(mantissa - 1, exponent, coefficients or _FORMS[x.type].log)
+
+
+def _exponent_and_mantissa(x: Expression) -> tuple[Expression, Expression]:
+    """``n`` (at the place of an exponent) and the mantissa of a positive, finite ``x``, subnormal ones included."""
+    form = FORMATS[x.type]
+    subnormal = x < form.smallest_normal
+    scaled = select(subnormal, x * 2.0**form.mantissa_bits, x)
+    correction = select(subnormal, form.mantissa_bits << form.mantissa_bits, 0, form.integer)
+    exponent = _exponent(scaled)
+    return exponent - correction, Bitcast(Bitcast(scaled, form.integer) - exponent, x.type)
+
+
+def _log1p_finite(x: Expression) -> Expression:
+    """``log(1 + x)`` for a finite ``x > -1``: ``1 + x = 2**n * (1 + f)``, ``f`` computed without the rounding of 1 + x.
+
+    ``n`` is taken from the rounded sum; ``x * 2**-n`` and ``2**-n - 1`` are exact.
+    """
+    form = FORMATS[x.type]
+    exponent = _exponent(x + 1)
+    # Four times the power of two is a normal number even for the largest x.
+    quadruple = Bitcast(constant(float_bits(4.0, x.type), form.integer) - exponent, x.type)
+    f = fused_multiply_add(x * quadruple, 0.25, fused_multiply_add(quadruple, 0.25, -1.0))
+    return _log_parts(f, exponent, _FORMS[x.type].log)
+
+
+def _log_special(result: Expression, x: Expression, pole: float) -> Expression:
+    """``result`` where ``x`` is finite and beyond the pole; the right infinity or NaN elsewhere."""
+    below = select(x.equals(pole), -INFINITY, NAN, x.type)
+    return select(x > pole, select(x.equals(INFINITY), x, result), below)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Powers of positive numbers: exp(y * log(x)).
+
+
+def _special_power(x: Expression, y: Expression) -> Expression:
+    """``x`` to the power ``y`` for any arguments, special ones included."""
+    magnitude = magnitude_of(x)
+    if x.type is F32:
+        power = _narrow_power(magnitude, cast(y, F64))
+    else:
+        power = _two_part_power(magnitude, y)
+    extreme = select(x.equals(0).differs(y < 0), 0.0, INFINITY, x.type)
+    power = select(x.equals(0) | magnitude.equals(INFINITY), extreme, power)
+    half = y * 0.5
+    integral = unary("trunc", y).equals(y)
+    odd = integral & unary("trunc", half).differs(half)
+    signed = select(odd, with_sign_of(x, power), power)
+    undefined = (x < 0) & ~integral & x.differs(-INFINITY)
+    real = select(x.differs(x) | y.differs(y), x + y, select(undefined, NAN, signed))
+    one = y.equals(0) | x.equals(1) | (x.equals(-1) & magnitude_of(y).equals(INFINITY))
+    return select(one, 1.0, real)
+
+
+def _narrow_power(x: Expression, y: Expression) -> Expression:
+    """``x`` (F32, positive and finite) to the power ``y`` (F64) as F32, with polynomials just good enough for that."""
+    logarithm = _log_normal(cast(x, F64), _NARROW_LOG)
+    product = at_most(at_least(y * logarithm, -110.0), 100.0)
+    r, anchored = _reduced(product, _FORMS[F64].anchor)
+    return cast(polynomial(r, (1.0, 1.0, *_NARROW_EXP)) * power_of_two(anchored), F32)
+
+
+def _two_part_power(x: Expression, y: Expression, y_low: float = 0.0) -> Expression:
+    """``x`` (positive and finite) to the power ``y + y_low``, all F64."""
+    log_high, log_low = _two_part_log(x)
+    # Beyond 2**64 every power but that of 1 overflows or vanishes; below, no product does.
+    bounded = at_most(at_least(y, -(2.0**64)), 2.0**64)
+    high, low = two_product(bounded, log_high)
+    low = low + fused_multiply_add(bounded, log_low, log_high * y_low)
+    return _exp_of_sum(high, select(magnitude_of(high) < 800.0, low, 0.0))
+
+
+def _two_part_log(x: Expression) -> tuple[Expression, Expression]:
+    """``log(x)`` of a positive, finite F64 number as the sum of two.
+
+    With ``s = f / (2 + f)``: ``log(1 + f) = 2 s + s**3 * (2/3 + s**2 * polynomial(s**2))``, everything but the
+    polynomial in two parts.
+    """
+    form = _FORMS[F64]
+    exponent, mantissa = _exponent_and_mantissa(x)
+    n = cast(exponent, F64) * 0.5 ** FORMATS[F64].mantissa_bits
+    f = mantissa - 1
+    divisor = f + 2
+    s = f / divisor
+    divisor_low = f - (divisor - 2)
+    s_low = (fused_multiply_add(-s, divisor, f) - s * divisor_low) / divisor
+    z, z_low = two_product(s, s)
+    z_low = fused_multiply_add(s * 2, s_low, z_low)
+    bracket, bracket_low = fast_two_sum(
+        constant(2 / 3, F64), fused_multiply_add(z, polynomial(z, _ATANH), _TWO_THIRDS_LOW)
+    )
+    cube, cube_low = two_product(z, s)
+    cube_low = cube_low + fused_multiply_add(z, s_low, z_low * s)
+    tail, tail_low = two_product(cube, bracket)
+    tail_low = tail_low + fused_multiply_add(cube, bracket_low, cube_low * bracket)
+    log_f, log_f_low = fast_two_sum(s * 2, tail)
+    log_f_low = log_f_low + fused_multiply_add(s_low, 2.0, tail_low)
+    product, product_low = two_product(n, constant(form.log_2_high, F64))
+    total, total_low = fast_two_sum(product, log_f)
+    rest = product_low + fused_multiply_add(n, form.log_2_low, log_f_low)
+    return fast_two_sum(total, total_low + rest)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Limits and coefficients for a type; polynomials have their lowest coefficient first."""
+
+    anchor: float
+    """Adding it to ``x / log(2)`` leaves the biased exponent of ``exp(x)`` in the lowest bits."""
+    log_2_high: float
+    """log(2)"""
+    log_2_low: float
+    exp_normal: float
+    """Below it, ``exp(x)`` and ``exp(-x)`` are a normal power of two times a number near 1."""
+    exp_lowest: float
+    """Here and below, ``exp`` is 0."""
+    exp_highest: float
+    """Here and above, ``exp`` is infinite."""
+    half_exp_highest: float
+    """Here and above, ``exp / 2`` is infinite."""
+    expm1_lowest: float
+    """Here and below, ``expm1`` is -1."""
+    tanh_is_one: float
+    sigmoid_is_one: float
+    square_is_all: float
+    """Here and above, ``sqrt(x**2 + 1)`` is ``x``."""
+    erf_is_one: float
+    erf_squarings: int
+    exp: tuple[float, ...]
+    """(exp(r) - 1 - r) / r**2 for |r| <= log(2) / 2, relative to exp(r)."""
+    expm1: tuple[float, ...]
+    """The same, relative to exp(r) - 1."""
+    log: tuple[float, ...]
+    """(log(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f <= sqrt(2)."""
+    erf: tuple[float, ...]
+    """(1 - erfc(x)**(1 / 2**erf_squarings)) / x up to erf_is_one, relative to what becomes of erf(x)."""
+
+
+_LOG2_E: Final = 1.4426950408889634
+_LOG_2: Final = 0.6931471805599453
+
+_FORMS: Final = {
+    F32: _Form(
+        anchor=FORMATS[F32].anchor + FORMATS[F32].bias,
+        log_2_high=0.693147182464599609375,
+        log_2_low=-1.904654323148236e-09,
+        exp_normal=87.5,
+        exp_lowest=-104.5,
+        exp_highest=89.0,
+        half_exp_highest=89.5,
+        expm1_lowest=-18.0,
+        tanh_is_one=9.25,
+        sigmoid_is_one=40.0,
+        square_is_all=4097.0,
+        erf_is_one=3.93,
+        erf_squarings=2,
+        exp=(0.49999994, 0.16666517, 0.041668106, 0.008369137, 0.0013836616),
+        expm1=(0.5, 0.16666666, 0.041666467, 0.008333644, 0.0013935092, 0.00019664179),
+        log=(0.3333333, -0.25000826, 0.20001265, -0.16623212, 0.14200686, -0.13160509, 0.12769683, -0.07644062),
+        erf=(
+            0.2820948, 0.119364835, -0.0154417455, -0.018741619, 0.0015422472, 0.001446774, 0.00024740116,
+            -0.00038321092, 0.00011660266, -1.6613716e-05, 9.90664e-07,
+        ),
+    ),
+    F64: _Form(
+        anchor=FORMATS[F64].anchor + FORMATS[F64].bias,
+        log_2_high=0.6931471805599453,
+        log_2_low=2.3190468138462996e-17,
+        exp_normal=708.5,
+        exp_lowest=-746.0,
+        exp_highest=710.0,
+        half_exp_highest=710.5,
+        expm1_lowest=-38.0,
+        tanh_is_one=19.25,
+        sigmoid_is_one=40.0,
+        square_is_all=2.0**27,
+        erf_is_one=5.93,
+        erf_squarings=3,
+        exp=(
+            0.5000000000000011, 0.16666666666666263, 0.04166666666652363, 0.008333333333455642,
+            0.0013888888946853488, 0.00019841270005106868, 2.4801487260662264e-05, 2.7556683125686356e-06,
+            2.763324119810505e-07, 2.543929262461875e-08,
+        ),
+        expm1=(
+            0.5, 0.16666666666666666, 0.0416666666666667, 0.008333333333334515, 0.0013888888888864237,
+            0.00019841269836572053, 2.4801587368847813e-05, 2.755732729328583e-06, 2.755723451669346e-07,
+            2.5045701840572368e-08, 2.0927114522015246e-09, 1.799436245335979e-10,
+        ),
+        log=(
+            0.33333333333333454, -0.24999999999998912, 0.19999999999945614, -0.16666666666915983, 0.1428571429391053,
+            -0.1249999998194238, 0.11111110511615262, -0.10000000382873571, 0.09090933666078163,
+            -0.08333345870765856, 0.07691710969819937, -0.07141996898411643, 0.06675196430099434,
+            -0.06269847189798351, 0.05817359065154239, -0.05326352521055436, 0.054181623909773366,
+            -0.06277600443777936, 0.056916690038286144, -0.024202631376764656,
+        ),
+        erf=(
+            0.14104739588693907, 0.06963028760270493, 0.0020900550770763747, -0.006594238202776828,
+            -0.00017356251829856156, 0.0004916653628242243, -6.489805723553391e-05, -1.4383679349342529e-05,
+            1.0341581095090291e-05, -3.1695185234057375e-06, 3.870847915603366e-08, 4.518393846048286e-07,
+            -2.0491329576450355e-07, 2.0374543808863534e-08, 2.665318297621386e-08, -2.0011987545200324e-08,
+            8.427792309681586e-09, -2.556867844197619e-09, 5.94560993013849e-10, -1.0775813132283922e-10,
+            1.5170968737033097e-11, -1.6298640693736865e-12, 1.2914780438866324e-13, -7.11006483676971e-15,
+            2.4261776605988033e-16, -3.859576340518571e-18,
+        ),
+    ),
+}  # fmt: skip
+
+_NARROW_EXP: Final = (
+    0.5000000068831713, 0.16666663799707598, 0.041666282227946286, 0.008334013767507724, 0.0013945832139852028,
+    0.00019493470084258887,
+)  # fmt: skip
+"""As ``_Form.exp``, in F64 and good to 33 bits."""
+
+_NARROW_LOG: Final = (
+    0.3333333389389981, -0.24999997064596724, 0.1999991105304893, -0.16666855820947288, 0.14290182538568189,
+    -0.12498274286790487, 0.11014659746478302, -0.09924578574414585, 0.09989300923517566, -0.0986341182200157,
+    0.05385708128126323,
+)  # fmt: skip
+"""As ``_Form.log``, in F64 and good to 35 bits."""
+
+_TWO_THIRDS_LOW: Final = 3.700743415417188e-17
+_ATANH: Final = (
+    0.4000000000000226, 0.28571428570096535, 0.22222222520522264, 0.1818178431055631, 0.1538676010049975,
+    0.13256749896265121, 0.1319698655478327,
+)  # fmt: skip
+"""(log((1 + s) / (1 - s)) - 2 s - 2/3 s**3) / s**5 in s**2, for s up to 3 - sqrt(8)."""
+
+_NORMAL_TAIL_IS_ZERO: Final = 14.5
+_NORMAL_TAIL: Final = (
+    0.5, 0.43819577, 0.18316168, 0.040608462, 0.004112633,
+)  # fmt: skip
+_NORMAL_TAIL_DIVISOR: Final = (
+    1.0, 1.6742765, 1.202198, 0.4692767, 0.101796806, 0.010308722,
+)  # fmt: skip
+"""The normal tail times exp(t**2 / 2) is the first polynomial divided by the second."""
