@@ -90,6 +90,15 @@ DESCRIPTORS = [
     operators.Argmax(
         input_tensor=_tensor(LARGE), output_tensor=TensorDesc("INT64", [1]), axes=[0], axis_direction="DECREASING"
     ),
+    operators.LocalResponseNormalization(
+        input_tensor=_tensor(1, 1, 2**14, 2**14),
+        output_tensor=_tensor(1, 1, 2**14, 2**14),
+        cross_channel=False,
+        local_size=2**32 - 1,
+        alpha=1,
+        beta=0.75,
+        bias=1,
+    ),
     operators.MaxUnpooling(
         input_tensor=_tensor(1, 1, 1, LARGE),
         indices_tensor=TensorDesc("UINT64", [1, 1, 1, LARGE]),

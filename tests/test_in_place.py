@@ -22,6 +22,7 @@ def _descriptors(data_type: str) -> Iterator[Operator]:
     yield operators.ElementWiseAdd(**pair)
     yield operators.ElementWiseClip(**both, min=-1, max=2)
     yield operators.ElementWiseClip1(**both, min_max_data_type=data_type, min=1, max=2)
+    yield operators.ActivationParameterizedRelu(**both, slope_tensor=tensor)
     if data_type != "INT32":
         yield operators.ElementWiseAdd1(**pair, fused_activation=operators.ActivationRelu())
     for axis in range(3):

@@ -237,7 +237,8 @@ def explain(
 ) -> None:
     """Show how operators are computed.
 
-    For every operator of a model or of a serialised graph: the descriptor, the expressions, the kernels and, on demand, the code.
+    For every operator of a model or of a serialised graph: the descriptor, the expressions, the kernels and, on demand,
+    the code.
 
     \b
     Example:

@@ -91,7 +91,6 @@ class Device:
         checked = operator if isinstance(operator, CheckedOperator) else self.create_operator(operator)
         return compile_operator(checked.desc, self.thread_count)
 
-
     def compile_graph(self, graph: GraphDesc, *, fusion: bool = True) -> CompiledGraph:
         """One native program for a whole graph; it is validated first.
 

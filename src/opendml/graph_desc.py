@@ -351,6 +351,9 @@ class _GraphRules:
         self.level = level
         self.violations: list[Violation] = []
         self.tensors = [_tensors_of(node) for node in graph.nodes]
+        # Ends of edges that exist count as connected even where the other end does not.
+        self.connected_inputs: list[tuple[str, NodeInput]] = []
+        self.connected_outputs: set[NodeOutput] = set()
 
     def check(self) -> list[Violation]:
         self._require(
@@ -362,8 +365,8 @@ class _GraphRules:
         inputs = list(self._sound_edges("input_edges", InputEdge))
         between = list(self._sound_edges("intermediate_edges", IntermediateEdge))
         outputs = list(self._sound_edges("output_edges", OutputEdge))
-        self._check_node_inputs(inputs, between)
-        self._check_node_outputs(between, outputs)
+        self._check_node_inputs()
+        self._check_node_outputs()
         self._check_graph_inputs(inputs)
         self._check_graph_outputs(outputs)
         for _, edge in between:
@@ -427,26 +430,43 @@ class _GraphRules:
         if isinstance(edge, InputEdge):
             sound &= self._check_index(f"{place}.GraphInputIndex", edge.graph_input_index, graph.input_count)
         else:
-            sound &= self._check_node_end(place, "From", "Output", edge.from_node_index, edge.from_node_output_index)
+            sound &= self._check_output_end(place, edge.from_node_index, edge.from_node_output_index)
         if isinstance(edge, OutputEdge):
             sound &= self._check_index(f"{place}.GraphOutputIndex", edge.graph_output_index, graph.output_count)
         else:
-            sound &= self._check_node_end(place, "To", "Input", edge.to_node_index, edge.to_node_input_index)
+            sound &= self._check_input_end(place, edge.to_node_index, edge.to_node_input_index)
         return sound
 
-    def _check_node_end(self, place: str, side: str, direction: str, node: int, number: int) -> bool:
-        if not self._check_index(f"{place}.{side}NodeIndex", node, len(self.graph.nodes)):
+    def _check_input_end(self, place: str, node: int, number: int) -> bool:
+        if not self._check_index(f"{place}.ToNodeIndex", node, len(self.graph.nodes)):
             return False
-        node_tensors = self.tensors[node]
-        if node_tensors is None:
+        tensors = self.tensors[node]
+        if tensors is None or not self._check_number(
+            f"{place}.ToNodeInputIndex", node, number, tensors.inputs, "input"
+        ):
             return False
-        tensors = node_tensors.inputs if direction == "Input" else node_tensors.outputs
-        place = f"{place}.{side}Node{direction}Index"
+        self.connected_inputs.append((place, NodeInput(node, number)))
+        return True
+
+    def _check_output_end(self, place: str, node: int, number: int) -> bool:
+        if not self._check_index(f"{place}.FromNodeIndex", node, len(self.graph.nodes)):
+            return False
+        found = self.tensors[node]
+        if found is None or not self._check_number(
+            f"{place}.FromNodeOutputIndex", node, number, found.outputs, "output"
+        ):
+            return False
+        self.connected_outputs.add(NodeOutput(node, number))
+        return True
+
+    def _check_number(
+        self, place: str, node: int, number: int, tensors: Sequence[tuple[str, TensorDesc | None]], what: str
+    ) -> bool:
+        """An input or an output of a node exists, and its operator has a tensor there."""
         where = node_place(self.graph, node)
-        if not tensors:
-            self._violate(place, f"must lead to an input: {where} has none", number)
+        if not self._require(len(tensors) > 0, place, f"must lead to an {what}: {where} has none", number):
             return False
-        if not self._check_index(place, number, len(tensors), f", the number of {direction.lower()}s of {where}"):
+        if not self._check_index(place, number, len(tensors), f", the number of {what}s of {where}"):
             return False
         name, tensor = tensors[number]
         is_there = tensor is not None or isinstance(self.graph.nodes[node], ConstantNode)
@@ -454,19 +474,15 @@ class _GraphRules:
 
     def _check_index(self, place: str, value: object, count: object, what: str = "") -> bool:
         if not _is_index(count, MAXIMUM_UINT + 1):
-            return False
+            return _is_index(value, MAXIMUM_UINT)
         return self._require(_is_index(value, count), place, f"must be an integer less than {count}{what}", value)
 
     # ---- together
 
-    def _check_node_inputs(
-        self, inputs: Sequence[tuple[str, InputEdge]], between: Sequence[tuple[str, IntermediateEdge]]
-    ) -> None:
+    def _check_node_inputs(self) -> None:
         """Every input of a node that its operator has is connected, and once only."""
         connected: dict[NodeInput, str] = {}
-        edges: list[tuple[str, InputEdge | IntermediateEdge]] = [*inputs, *between]
-        for place, edge in edges:
-            target = NodeInput(edge.to_node_index, edge.to_node_input_index)
+        for place, target in self.connected_inputs:
             if target in connected:
                 must = f"must not lead where {connected[target]} leads already, to {self._input_place(target)}"
                 self._violate(place, must)
@@ -476,22 +492,13 @@ class _GraphRules:
                 if tensor is not None and NodeInput(index, number) not in connected:
                     self._violate(self._input_place(NodeInput(index, number)), "must be connected")
 
-    def _check_node_outputs(
-        self, between: Sequence[tuple[str, IntermediateEdge]], outputs: Sequence[tuple[str, OutputEdge]]
-    ) -> None:
-        """Every output of a node that its operator has is connected; a constant to nodes only."""
-        edges: list[tuple[str, IntermediateEdge | OutputEdge]] = [*between, *outputs]
-        connected = {NodeOutput(edge.from_node_index, edge.from_node_output_index) for _, edge in edges}
+    def _check_node_outputs(self) -> None:
+        """Every output of a node that its operator has is connected, and so is every constant."""
         for index, tensors in enumerate(self.tensors):
             is_constant = isinstance(self.graph.nodes[index], ConstantNode)
             for number, (_, tensor) in enumerate(tensors.outputs if tensors else ()):
-                if (is_constant or tensor is not None) and NodeOutput(index, number) not in connected:
+                if (is_constant or tensor is not None) and NodeOutput(index, number) not in self.connected_outputs:
                     self._violate(self._output_place(NodeOutput(index, number)), "must be connected")
-        for place, output in outputs:
-            if isinstance(self.graph.nodes[output.from_node_index], ConstantNode):
-                where = node_place(self.graph, output.from_node_index)
-                must = f"must not lead from {where}, a constant, straight to an output of the graph"
-                self._violate(f"{place}.FromNodeIndex", must)
 
     def _check_graph_inputs(self, inputs: Sequence[tuple[str, InputEdge]]) -> None:
         """All tensors that read an input of the graph have one size and agree on being OWNED_BY_DML."""
@@ -520,6 +527,10 @@ class _GraphRules:
         self._require(graph.output_count > 0, "OutputCount", "must be at least 1", graph.output_count)
         written: dict[int, str] = {}
         for place, edge in outputs:
+            if isinstance(graph.nodes[edge.from_node_index], ConstantNode):
+                where = node_place(graph, edge.from_node_index)
+                must = f"must not lead from {where}, a constant, straight to an output of the graph"
+                self._violate(f"{place}.FromNodeIndex", must)
             if edge.graph_output_index in written:
                 must = f"must not be the output of the graph to which {written[edge.graph_output_index]} leads"
                 self._violate(f"{place}.GraphOutputIndex", must, edge.graph_output_index)

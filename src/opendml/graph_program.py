@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from opendml.errors import BindingError
 from opendml.graph_building import GraphAssembly
-from opendml.program import Binding, BoundCall, Program, aligned_empty, as_array, empty
+from opendml.program import Binding, BoundCall, aligned_empty, as_array, empty
 from opendml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from opendml.graph.program import CompiledGraph
 
 __all__ = ["BoundGraph", "GraphProgram"]
 
@@ -29,7 +32,7 @@ class GraphProgram:
     Raises BindingError where the number, names, types, sizes or memory of arrays do not fit.
     """
 
-    def __init__(self, program: Program, assembly: GraphAssembly, form: Callable[[Sequence[Any]], Any]) -> None:
+    def __init__(self, program: CompiledGraph, assembly: GraphAssembly, form: Callable[[Sequence[Any]], Any]) -> None:
         self.program = program
         self.desc = assembly.desc
         self.inputs = tuple(Binding(name, desc) for name, desc in assembly.inputs)

@@ -2,8 +2,8 @@
 
 Softmax and the normalisations are of this kind. Where a group lies in one run at the end of the output, its reductions
 stand inside the one statement that stores the output: they are computed once a run, which stays in the cache. Elsewhere
-each reduction is a statement of its own with a temporary. Which of the two depends on strides, the order of the folds
-(``reductions``) does not, so the results have the same bits.
+a statement of its own computes them, and those of few large groups are computed in pieces, one after the other. Only
+the last choice changes the order of the folds (``reductions``), and sizes alone decide it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,28 @@ from opendml.expression.reductions import SHORTEST_LANES, Reducer, Reduction, on
 
 Place = tuple[Expression, ...]
 Finish = Callable[[Expression], Expression]
-GroupValue = Callable[[Place], Expression]
-"""A value of the group in which the element at the given coordinates is."""
+
+
+class GroupValue:
+    """A value of every group: called with the coordinates of an element, that of the element's group."""
+
+    def __init__(self, work: Reduction, name: str, value: Expression) -> None:
+        self.work = work
+        self.name = name
+        self.value = value
+        self.stored: Tensor | None = None
+
+    def __call__(self, place: Place) -> Expression:
+        """The value as it stands in its own statement, or loaded once it is stored."""
+        return self.value if self.stored is None else load(self.stored, self.work.result_place(place))
 
 
 class Groups:
     """The groups of a ``Reduction``, whose elements are stored in ``output``, one for one.
 
-    ``beside`` are other tensors read at the same coordinates (dimensions of size 1 broadcast), ``with_positions`` says
-    that the positions of the elements in their groups are used.
+    First the values of the groups are named, with ``reduced`` and ``total``, each in terms of those before it; then
+    ``store`` adds the statements to the reduction. ``beside`` are other tensors read at the same coordinates
+    (dimensions of size 1 broadcast), ``with_positions`` says that the positions of elements in their groups are used.
     """
 
     def __init__(
@@ -45,15 +58,20 @@ class Groups:
         self.type = computation_type(output.type)
         self._axes = grid(output.sizes)
         self._is_inline = _is_one_run(work, [output, *beside], with_positions)
+        self._group_axes = self._axes if self._is_inline else grid(output.sizes)
+        self._values: list[GroupValue] = []
 
     def reduced(self, name: str, reducer: Reducer, finish: Finish = lambda value: value, part: int = 0) -> GroupValue:
         """``finish`` (which keeps the type) of one of the values that the elements of each group are reduced to."""
-        if self._is_inline:
-            value = finish(self.work.values_along(self._axes, reducer)[part])
-            return lambda place: value
-        result = self.work.intermediate(name, reducer.initial[part].type)
-        self.work.reduce(reducer, result, lambda values, place: finish(values[part]))
-        return lambda place: load(result, self.work.result_place(place))
+        work = self.work
+        if work.pieces is None:
+            value = GroupValue(work, name, finish(work.values_along(self._group_axes, reducer)[part]))
+            self._values.append(value)
+            return value
+        value = GroupValue(work, name, reducer.initial[part])
+        value.stored = work.intermediate(name, value.value.type)
+        work.reduce(reducer, value.stored, lambda values, place: finish(values[part]))
+        return value
 
     def total(
         self,
@@ -67,11 +85,23 @@ class Groups:
         return self.reduced(name, reducer, finish)
 
     def store(self, value: Callable[[Expression, Place], Expression]) -> None:
-        """Adds to ``work`` the statement that stores ``value(element, coordinates)``, cast to the output's type."""
+        """Adds the statements that store ``value(element, coordinates)``, cast to the output's type."""
+        if self._values and not self._is_inline:
+            self._store_values()
         place = indices(self._axes)
         element = widen(load(self.work.source, self.work.place(place)))
         stored = Store(self.output, place, cast(value(element, place), self.output.type))
         self.work.statements.append(Compute(self._axes, (stored,)))
+
+    def _store_values(self) -> None:
+        """One statement for the values of all groups: what one of them reads is still in the cache for the next."""
+        place = self.work.result_place(indices(self._group_axes))
+        tensors = [self.work.intermediate(value.name, value.value.type) for value in self._values]
+        stores = [Store(t, place, value.value) for t, value in zip(tensors, self._values, strict=True)]
+        axes = [axis for axis, size in zip(self._group_axes, self.work.result_sizes(), strict=True) if size > 1]
+        self.work.statements.append(Compute(tuple(axes), tuple(stores)))
+        for value, tensor in zip(self._values, tensors, strict=True):
+            value.stored = tensor
 
 
 def _is_one_run(work: Reduction, tensors: Sequence[Tensor], with_positions: bool) -> bool:

@@ -269,12 +269,7 @@ class Evaluator:
         offsets = self.builder.progression(step, I64, lanes)
         start = self._pointer(tensor, base, constant)
         pointers = self.builder.assign(f"getelementptr {element}, ptr {start}, {offsets.typed}")
-        result = Value("", tensor.type, lanes)
-        name = f"llvm.masked.gather.{suffix(result)}.v{lanes}p0"
-        kind = result.llvm_type
-        self.builder.declarations.add(f"declare {kind} @{name}(<{lanes} x ptr>, <{lanes} x i1>, {kind})")
-        where = f"<{lanes} x ptr> align {tensor.type.bits // 8} {pointers}, {mask.typed}, {kind} poison"
-        return replace(result, text=self.builder.assign(f"call {kind} @{name}({where})"))
+        return self._gather(tensor, pointers, lanes, mask)
 
     def _load_masked(self, tensor: Tensor, base: Value | None, constant: int, point: Point, mask: Value) -> Value:
         pointer = self._pointer(tensor, base, constant)
@@ -327,18 +322,39 @@ class Evaluator:
         return result
 
     def _load_each_lane(self, e: Element, point: Point) -> Value:
-        """An address that is not affine in the vector axis: one load a lane."""
-        scalar = replace(point, vector=None, lanes=1)
-        assert point.vector is not None
-        position = point.positions[point.vector]
-        lanes = point.lanes if point.active is None else point.active
-        loads = []
-        for lane in range(lanes):
-            here = scalar.at(point.vector, position.name, position.constant + lane)
-            if point.variables:
-                here = replace(here, variables={k: self.builder.extract(v, lane) for k, v in point.variables.items()})
-            loads.append(self.value(e, here))
-        return self.builder.gathered(loads, point.lanes)
+        """An address that is not affine in the vector axis: the addresses as a vector, one load a lane."""
+        varying = [(t, c) for t, c in e.address.terms if not isinstance(t, Axis) and self.varies(t, point)]
+        uniform = Affine(tuple(term for term in e.address.terms if term not in varying), e.address.constant)
+        step = uniform.coefficient(point.vector) if point.vector is not None else 0
+        base, constant = self._index_parts(uniform, point)
+        offsets = self.builder.progression(step, I64, point.lanes)
+        for term, coefficient in varying:
+            factor = self.builder.spread(index_value(coefficient), point.lanes)
+            offsets = self.builder.binary("add", offsets, self.builder.binary("mul", self.value(term, point), factor))
+        start = self._pointer(e.tensor, base, constant)
+        element = vector_type(e.tensor.type, 1)
+        pointers = self.builder.assign(f"getelementptr {element}, ptr {start}, {offsets.typed}")
+        mask = None if e.safe else point.mask
+        if point.active is not None:
+            active = self.active_mask(point)
+            mask = active if mask is None else self.builder.binary("and", mask, active)
+        if mask is not None or (e.tensor.type.bits >= 32 and self._register_bytes == 64):
+            return self._gather(e.tensor, pointers, point.lanes, mask)
+        scalars = []
+        for lane in range(point.lanes):
+            pointer = self.builder.assign(f"extractelement <{point.lanes} x ptr> {pointers}, i64 {lane}")
+            text = self.builder.assign(f"load {element}, ptr {pointer}, align {e.tensor.type.bits // 8}")
+            scalars.append(Value(text, e.tensor.type))
+        return self.builder.gathered(scalars, point.lanes)
+
+    def _gather(self, tensor: Tensor, pointers: str, lanes: int, mask: Value | None) -> Value:
+        """One load a lane where ``mask`` holds (everywhere without one); the others are undefined."""
+        result = Value("", tensor.type, lanes)
+        kind, name = result.llvm_type, f"llvm.masked.gather.{suffix(result)}.v{lanes}p0"
+        where = self.builder.spread(Value("true", BOOL), lanes) if mask is None else mask
+        self.builder.declarations.add(f"declare {kind} @{name}(<{lanes} x ptr>, <{lanes} x i1>, {kind})")
+        arguments = f"<{lanes} x ptr> align {tensor.type.bits // 8} {pointers}, {where.typed}, {kind} poison"
+        return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
 
     def transpose(self, expressions: Sequence[Expression], tile: Axis, points: Sequence[Point]) -> None:
         """Load what lies along ``tile`` as vectors, and transpose it into the vectors of the points.

@@ -310,7 +310,7 @@ class _ComputeWriter:
         for e in (e for s in stores for e in walk(s.value)):
             if isinstance(e, Fold) and e.lanes > 1 and vector in dependencies.of(e):
                 return False
-            if isinstance(e, Element) and any(vector in dependencies.of(term) for term in e.address.opaque):
+            if isinstance(e, Element) and not e.safe and any(vector in dependencies.of(t) for t in e.address.opaque):
                 return False
             guard = e.condition if isinstance(e, Select) else (e.where if isinstance(e, Fold) else None)
             if guard is not None and self._differs(guard, vector):

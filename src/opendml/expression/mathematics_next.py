@@ -86,7 +86,10 @@ def log1p(x: Expression) -> Expression:
 
 
 def tanh(x: Expression) -> Expression:
-    """The hyperbolic tangent: ``t / (t + 1)`` with ``t = expm1(2 |x|) / 2``. Error: {tanh}."""
+    """The hyperbolic tangent: ``t / (t + 1)`` with ``t = expm1(2 |x|) / 2``.
+
+    With ``b`` the smaller of ``t`` and 1 this is, more exactly, ``b - b * (b / (t + 1))``. Error: {tanh}.
+    """
     form = _FORMS[x.type]
     bounded = at_most(magnitude_of(x), form.tanh_is_one)
     anchored = fused_multiply_add(bounded, 2 * _LOG2_E, form.anchor)
@@ -96,7 +99,8 @@ def tanh(x: Expression) -> Expression:
     fraction = fused_multiply_add(r * r, polynomial(r, _scaled(form.expm1, 2.0, 2.0)), r)
     power = power_of_two(anchored)
     t = fused_multiply_add(power, fraction, fused_multiply_add(power, 0.5, -0.5))
-    return with_sign_of(x, t / (t + 1))
+    base = at_most(t, 1.0)
+    return with_sign_of(x, fused_multiply_add(-base, base / (t + 1), base))
 
 
 def sigmoid(x: Expression) -> Expression:
@@ -113,9 +117,9 @@ def sigmoid(x: Expression) -> Expression:
     n = anchored - anchor
     r = fused_multiply_add(n, form.log_2_high, bounded)
     r = fused_multiply_add(n, form.log_2_low, r)
-    value = polynomial(r, _scaled((1.0, 1.0, *form.exp), 1.0, -1.0))
+    fraction = r * polynomial(r, _scaled((1.0, *form.exp), -1.0, -1.0))
     power = power_of_two(anchored)
-    return 2.0**-shift / fused_multiply_add(value, power, 2.0**-shift)
+    return 2.0**-shift / fused_multiply_add(power, fraction, power + 2.0**-shift)
 
 
 def softplus(x: Expression) -> Expression:
@@ -169,13 +173,15 @@ def atanh(x: Expression) -> Expression:
 
 
 def erf(x: Expression) -> Expression:
-    """The error function: ``1 - (1 - y)**k`` with a polynomial ``y / |x|``, fitted to make ``(1 - y)**k = erfc(|x|)``.
+    """The error function: ``1 - (1 - y)**4`` with ``y = |x| * polynomial(|x|)``, in F64 ``1 - (1 - y)**8``.
 
-    ``k`` is a power of two, and ``1 - (1 - y)**2 = 2 y - y**2`` is computed without cancellation. Error: {erf}.
+    The polynomial is fitted to what makes this the error function. The power is made of squares: ``1 - (1 - y)**2`` is
+    ``2 y - y**2``, which does not cancel. Error: {erf}.
     """
     form = _FORMS[x.type]
     bounded = at_most(magnitude_of(x), form.erf_is_one)
-    y = bounded * polynomial(bounded, form.erf)
+    leading, *others = form.erf
+    y = fused_multiply_add(bounded, leading, bounded * polynomial(bounded, others))
     for _ in range(form.erf_squarings):
         y = fused_multiply_add(-y, y, y + y)
     return with_sign_of(x, y)
@@ -197,9 +203,9 @@ def gelu(x: Expression) -> Expression:
     n = anchored - anchor
     r = fused_multiply_add(n, form.log_2_high * 2, square)
     r = r + fused_multiply_add(n, form.log_2_low * 2, square_low)
-    value = polynomial(r, _scaled((1.0, 1.0, *form.exp), 1.0, -0.5))
-    power = power_of_two(anchored)
-    numerator = (value * power) * (t * polynomial(t, _NORMAL_TAIL))
+    fraction = r * polynomial(r, _scaled((1.0, *form.exp), -0.5, -0.5))
+    tail = fused_multiply_add(square, polynomial(t, _NORMAL_TAIL[1:]), t * _NORMAL_TAIL[0])
+    numerator = fused_multiply_add(tail, fraction, tail) * power_of_two(anchored)
     below = numerator / polynomial(t, _scaled(_NORMAL_TAIL_DIVISOR, 2.0**shift))
     return select(x < -0.0, -0.0, x) - below
 
@@ -488,7 +494,7 @@ class _Form:
     log: tuple[float, ...]
     """(log(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f <= sqrt(2)."""
     erf: tuple[float, ...]
-    """(1 - erfc(x)**(1 / 2**erf_squarings)) / x up to erf_is_one, relative to what becomes of erf(x)."""
+    """(1 - erfc(x)**(1 / 2**erf_squarings)) / x up to erf_is_one, relative to erf(x); the first one in two parts."""
 
 
 _LOG2_E: Final = 1.4426950408889634
@@ -513,8 +519,8 @@ _FORMS: Final = {
         expm1=(0.5, 0.16666666, 0.041666467, 0.008333644, 0.0013935092, 0.00019664179),
         log=(0.3333333, -0.25000826, 0.20001265, -0.16623212, 0.14200686, -0.13160509, 0.12769683, -0.07644062),
         erf=(
-            0.2820948, 0.119364835, -0.0154417455, -0.018741619, 0.0015422472, 0.001446774, 0.00024740116,
-            -0.00038321092, 0.00011660266, -1.6613716e-05, 9.90664e-07,
+            0.2820948, -1.8730262e-08, 0.11936652, -0.0154659655, -0.018610308, 0.001190424, 0.0019743417,
+            -0.00022239982, -0.00013037673, 3.623806e-05, -2.7802787e-06,
         ),
     ),
     F64: _Form(
@@ -549,13 +555,13 @@ _FORMS: Final = {
             -0.06277600443777936, 0.056916690038286144, -0.024202631376764656,
         ),
         erf=(
-            0.14104739588693907, 0.06963028760270493, 0.0020900550770763747, -0.006594238202776828,
-            -0.00017356251829856156, 0.0004916653628242243, -6.489805723553391e-05, -1.4383679349342529e-05,
-            1.0341581095090291e-05, -3.1695185234057375e-06, 3.870847915603366e-08, 4.518393846048286e-07,
-            -2.0491329576450355e-07, 2.0374543808863534e-08, 2.665318297621386e-08, -2.0011987545200324e-08,
-            8.427792309681586e-09, -2.556867844197619e-09, 5.94560993013849e-10, -1.0775813132283922e-10,
-            1.5170968737033097e-11, -1.6298640693736865e-12, 1.2914780438866324e-13, -7.11006483676971e-15,
-            2.4261776605988033e-16, -3.859576340518571e-18,
+            0.5641895835477563, 6.0478734828840424e-18, 0.27852115041081743, 0.008360220308446993,
+            -0.026376952814574313, -0.0006942500285066908, 0.0019666611005368295, -0.0002595903980311433,
+            -5.7541454043690866e-05, 4.13845239714947e-05, -1.271526227040944e-05, 2.1358807189973532e-07,
+            1.7343928742376714e-06, -7.475555675263644e-07, 2.4317196074301566e-08, 1.4322253952454088e-07,
+            -9.902651784428722e-08, 4.1679831338941096e-08, -1.293054501396322e-08, 3.1147039333219453e-09,
+            -5.906031940173493e-10, 8.77589707605005e-11, -1.0033313249041336e-11, 8.52856450160201e-13,
+            -5.07695260451534e-14, 1.8881589149291576e-15, -3.2999561376839095e-17,
         ),
     ),
 }  # fmt: skip
@@ -582,7 +588,7 @@ _ATANH: Final = (
 
 _NORMAL_TAIL_IS_ZERO: Final = 14.5
 _NORMAL_TAIL: Final = (
-    0.5, 0.43819577, 0.18316168, 0.040608462, 0.004112633,
+    0.5, 0.4381958, 0.18316168, 0.040608462, 0.0041126334,
 )  # fmt: skip
 _NORMAL_TAIL_DIVISOR: Final = (
     1.0, 1.6742765, 1.202198, 0.4692767, 0.101796806, 0.010308722,

@@ -73,8 +73,8 @@ def _bind(
     inputs, outputs = tensors_to_bind(dispatchable.desc)
     tensors = [(name, tensor, False) for name, tensor in inputs] + [(name, tensor, True) for name, tensor in outputs]
     points: dict[str, list[tuple[str, TensorDesc | None, bool]]] = {}
-    for entry in tensors:
-        points.setdefault(_bind_point(dispatchable.desc, entry[0]), []).append(entry)
+    for tensor in tensors:
+        points.setdefault(_bind_point(dispatchable.desc, tensor[0]), []).append(tensor)
     for point in bindings:
         if point not in points:
             raise ModelFormatError(path, unknown_name("bind point", point, points))

@@ -66,6 +66,9 @@ SCHEMA: Final = {
     "FloatArray": ("data",),
     "ScalarUnionData": ("data_type", "data"),
 }
+CONSTANTS_LIMIT: Final = 16 << 30
+"""The most bytes that the constants in files of their own may have together: what one tensor of DirectML may have."""
+
 OPERATOR_NODE, CONSTANT_NODE = 1, 2
 CONSTANT_NAME, CONSTANT_RAW_DATA = 1, 2
 
@@ -426,7 +429,8 @@ def _with_constants(graph: GraphDesc, folder: Path | None) -> GraphDesc:
             if folder is None:
                 raise ModelFormatError(path, f"the constant lies in another file, {name!r}, and no folder is given")
             if name not in contents:
-                contents[name] = _read_file(folder / name, limits.get(index, 0), path, folder)
+                limit = min(limits.get(index, 0), CONSTANTS_LIMIT - sum(map(len, contents.values())))
+                contents[name] = _read_file(folder / name, limit, path, folder)
             node = replace(node, data=contents[name])
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
@@ -460,15 +464,17 @@ def _read_file(path: Path, limit: int, place: str, folder: Path | None = None) -
         if not path.is_file():
             raise ModelFormatError(place, f"no file {path.name[:200]!r} in {str(path.parent)!r}")
         with path.open("rb") as file:
-            data = file.read(limit + 1)
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
+                raise ModelFormatError(place, f"the file {path.name!r} has {size} bytes, more than {limit}")
+            return file.read(size)
+    except MemoryError:
+        raise ModelFormatError(place, f"the file {path.name!r} is larger than there is memory") from None
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, ModelFormatError):
             raise
         reason = getattr(error, "strerror", None) or error
         raise ModelFormatError(place, f"cannot read the file {path.name[:200]!r}: {reason}") from None
-    if len(data) > limit:
-        raise ModelFormatError(place, f"the file {path.name!r} is larger than {limit} bytes")
-    return data
 
 
 def _write_file(path: Path, data: bytes) -> None:

@@ -272,8 +272,8 @@ def check_index_tuples(rules: Rules, gathered: str, batches: int = 0) -> None:
     if fits and rules.ready(gathered):
         must = f"must leave at most {rank} dimensions for {rules.location(gathered)}"
         if rules.require(len(sizes) <= rank, "indices_dimension_count", must, len(sizes)):
-            expected = (*(1,) * (rank - len(sizes)), *sizes)
-            rules.sizes_are(gathered, expected, "by the sizes of InputTensor and IndicesTensor")
+            padded = (*(1,) * (rank - len(sizes)), *sizes)
+            rules.sizes_are(gathered, padded, "by the sizes of InputTensor and IndicesTensor")
 
 
 def _check_dimension_count(rules: Rules, name: str, count: str) -> None:

@@ -1,0 +1,283 @@
+"""Compiled graphs give, bit for bit, what their nodes give one at a time: random graphs of all operators.
+
+Graphs are drawn as a user builds them, by expression: every step takes tensors that are there already, views among
+them, so that results are shared, read more than once, reinterpreted, and given out beside being read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import assert_same_values, guarded_buffer, random_values
+from graph_reference import evaluate_graph, memory_of, seen_as
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_descriptors import descriptors, is_drawn
+
+import opendml as dml
+from opendml.descriptors import Operator
+from opendml.enums import TensorDataType
+from opendml.graph_building import GraphAssembly
+from opendml.graph_desc import graph_input_tensors, graph_output_tensors
+from opendml.kernels import schedule
+from opendml.operators import implemented
+from opendml.tensor import TensorDesc
+
+Array = np.ndarray[Any, Any]
+
+OPERATORS = [operator_type for operator_type in implemented() if is_drawn(operator_type)]
+ELEMENTS = 600
+"""Elements of a tensor of the pool at most: more only takes time."""
+
+
+class Maker:
+    """A graph that grows by random steps; ``pool`` are the tensors that there are."""
+
+    def __init__(self, draw: st.DrawFn, device: dml.Device) -> None:
+        self.draw = draw
+        self.graph = dml.Graph(device)
+        self.pool: list[dml.GraphTensor] = []
+
+    # ---- where tensors come from
+
+    def number(self, lowest: int, highest: int) -> int:
+        return self.draw(st.integers(lowest, highest))
+
+    def any(self, candidates: Sequence[Any]) -> Any:
+        return self.draw(st.sampled_from(candidates))
+
+    def sizes(self) -> list[int]:
+        sizes = [self.number(1, 4) for _ in range(self.number(1, 4))]
+        sizes[-1] = self.any([1, 2, 3, 5, 8, 16, 17, 33])
+        return sizes
+
+    def source(self) -> None:
+        """A new input of the graph or constant."""
+        data_type = self.any(["float32", "float32", "float32", "float16", "int32", "int8", "uint8", "int64", "uint32"])
+        sizes = self.sizes()
+        if self.number(0, 2):
+            self.pool.append(self.graph.input(data_type, sizes, owned_by_dml=self.number(0, 3) == 0))
+        else:
+            values = random_values(TensorDataType.parse(data_type), math.prod(sizes), np.random.default_rng(7), False)
+            self.pool.append(self.graph.constant(values.reshape(sizes)))
+
+    def tensor(self) -> dml.GraphTensor:
+        """A tensor of the pool, mostly one of the last."""
+        recent = self.pool[-3:] if self.number(0, 2) else self.pool
+        return self.any(recent)
+
+    def float_tensor(self) -> dml.GraphTensor:
+        """A tensor of float32 or float16."""
+        x = self.tensor()
+        return x if x.data_type.name in ("FLOAT32", "FLOAT16") else dml.cast(x, "float32")
+
+    def like(self, desc: TensorDesc) -> dml.GraphTensor:
+        """A tensor of the pool, converted, cut or lengthened, and seen in another way, so that it fits a description.
+
+        Floats never become other types as bits: which NaN an operation gives is nobody's business.
+        """
+        x = self.tensor()
+        if x.desc.is_owned_by_dml or not x.desc.is_packed:
+            x = x.packed()
+        if x.data_type != desc.data_type:
+            x = dml.cast(x, desc.data_type)
+        count, wanted = x.desc.element_count, desc.element_span
+        x = x.reinterpret([count])
+        if count > wanted:
+            x = dml.slice(x, [self.number(0, count - wanted)], [wanted], [1])
+        elif count < wanted:
+            x = dml.padding(x, "EDGE", 0, [0], [wanted - count])
+        return x.reinterpret(desc.sizes, desc.strides)
+
+    def add(self, *tensors: dml.GraphTensor | None) -> None:
+        """New tensors for the pool: large ones are cut."""
+        for x in tensors:
+            if x is not None:
+                while x.desc.element_count > ELEMENTS:
+                    axis = x.sizes.index(max(x.sizes))
+                    window = [size // 2 if i == axis else size for i, size in enumerate(x.sizes)]
+                    x = dml.slice(x, [0] * x.rank, window, [1] * x.rank)
+                self.pool.append(x)
+
+    # ---- steps
+
+    def operator(self) -> None:
+        """Any operator with any descriptor."""
+        desc: Operator = self.draw(descriptors(self.any(OPERATORS)))
+        inputs = [None if tensor is None else self.like(tensor) for _, tensor in desc.inputs()]
+        self.add(*self.graph.append(desc, *inputs))
+
+    def unary(self) -> None:
+        function = self.any([dml.activation_relu, dml.activation_sigmoid, dml.activation_tanh, dml.activation_elu])
+        self.add(function(self.float_tensor()))
+
+    def binary(self) -> None:
+        x = self.tensor()
+        if x.data_type is TensorDataType.FLOAT64:
+            return self.unary()
+        y = self.any([x, 3, self.like(TensorDesc(x.data_type, x.sizes))])
+        combine: Callable[[Any, Any], Any] = self.any(
+            [lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a <= b, lambda a, b: b + a]
+        )
+        self.add(combine(x, y))
+        return None
+
+    def view(self) -> None:
+        x = self.tensor()
+        match self.number(0, 2):
+            case 0:
+                self.add(x.transpose(self.draw(st.permutations(range(x.rank)))))
+            case 1:
+                self.add(x.reshape([x.desc.element_count]))
+            case 2:
+                self.add(x if x.rank == 8 else x.reshape([1, *x.sizes]).broadcast_to([2, *x.sizes]))
+
+    def bits(self) -> None:
+        """Integers as other numbers of the same bits."""
+        x = self.tensor()
+        target = self.any(["float32", "uint32", "int16", "uint8"])
+        if x.data_type.dtype.kind == "f" or not x.desc.is_packed:
+            x = dml.cast(x, "int32")
+        count = x.desc.element_count * x.data_type.dtype.itemsize // np.dtype(target).itemsize
+        if count:
+            self.add(x.reinterpret([count], data_type=target))
+
+    def pieces(self) -> None:
+        x = self.tensor()
+        axis = self.number(0, x.rank - 1)
+        if x.sizes[axis] == 1:
+            return self.add(dml.join([x, x], axis))
+        first = self.number(1, x.sizes[axis] - 1)
+        parts = dml.split(x, axis, [first, x.sizes[axis] - first])
+        self.add(self.any([*parts, dml.join(parts[::-1], axis), dml.join([parts[1], parts[1]], axis)]))
+        return None
+
+    def window(self) -> None:
+        x = self.tensor()
+        strides = [self.any([1, 1, 2, -1, -2]) for _ in x.sizes]
+        self.add(dml.slice(x, [0] * x.rank, x.sizes, strides))
+
+    def normalisation(self) -> None:
+        x = self.float_tensor()
+        match self.number(0, 2):
+            case 0:
+                self.add(dml.activation_softmax(x, axes=[x.rank - 1]))
+            case 1:
+                self.add(dml.mean_variance_normalization(x, None, None, axes=[x.rank - 1]))
+            case 2:
+                self.add(x - dml.reduce(x, "AVERAGE", [x.rank - 1]))
+
+    def product(self) -> None:
+        x = self.float_tensor()
+        rows = x.desc.element_count // x.sizes[-1]
+        if rows * rows <= ELEMENTS:
+            matrix = x.reshape([rows, x.sizes[-1]])
+            self.add(dml.gemm(matrix, matrix, trans_b="TRANSPOSE") + 0.5)
+
+    def finish(self) -> GraphAssembly:
+        """What nobody has read is given out, and something that may be read as well."""
+        read = {tensor.source for node in self.graph._nodes for tensor in node.inputs if tensor is not None}
+        unread = {tensor.source: tensor for tensor in self.pool if tensor.source not in read}
+        outputs = [*unread.values(), self.any(self.pool)]
+        return self.graph.assemble(outputs, constant_limit=self.any([0, 64, 10**9]))
+
+
+STEPS = (
+    [Maker.operator] * 6
+    + [Maker.unary, Maker.binary, Maker.view, Maker.bits, Maker.pieces, Maker.window, Maker.normalisation]
+    + [Maker.binary, Maker.product, Maker.source]
+)
+
+
+@st.composite
+def assemblies(draw: st.DrawFn, device: dml.Device) -> GraphAssembly:
+    """Graphs of a few steps."""
+    maker = Maker(draw, device)
+    maker.source()
+    maker.source()
+    for step in draw(st.lists(st.sampled_from(STEPS), min_size=4, max_size=8)):
+        step(maker)
+    return maker.finish()
+
+
+def input_buffers(assembly: GraphAssembly, seed: int) -> list[Array | None]:
+    """The bytes of each input of a graph: random values, or the constant that it is; None where nobody reads it."""
+    generator = np.random.default_rng(seed)
+    buffers: list[Array | None] = []
+    for number, desc in enumerate(graph_input_tensors(assembly.desc)):
+        if number in assembly.kept:
+            buffers.append(np.frombuffer(assembly.kept[number].data, np.uint8))
+        elif desc is None:
+            buffers.append(None)
+        else:
+            given = assembly.inputs[number][1]
+            buffers.append(memory_of(random_values(given.data_type, given.element_span, generator), given))
+    return buffers
+
+
+def run_compiled(assembly: GraphAssembly, device: dml.Device, buffers: Sequence[Array | None]) -> list[Array]:
+    """The outputs of a compiled graph, which is run twice between guard pages."""
+    program = device.compile_graph(assembly.desc)
+    arrays = [
+        None
+        if buffer is None or binding.desc is None
+        else guarded(buffer, binding.desc.data_type.dtype, number % 2 == 0)
+        for number, (buffer, binding) in enumerate(zip(buffers, program.inputs, strict=True))
+    ]
+    program.initialize([array if owned else None for array, owned in zip(arrays, program.owned, strict=True)])
+    descs = graph_output_tensors(assembly.desc)
+    outputs = [guarded_buffer(d.element_span, d.data_type.dtype, number % 2 == 0) for number, d in enumerate(descs)]
+    call = program.bind([None if owned else array for array, owned in zip(arrays, program.owned, strict=True)], outputs)
+    results = []
+    for _ in range(2):
+        call()
+        results.append(
+            [seen_as(output.copy().view(np.uint8), desc) for output, desc in zip(outputs, descs, strict=True)]
+        )
+    for first, second in zip(*results, strict=True):
+        assert_same_values(second, first)
+    return results[0]
+
+
+def guarded(buffer: Array, dtype: np.dtype[Any], at_end: bool) -> Array:
+    """A copy of bytes between guard pages."""
+    copied = guarded_buffer(buffer.size // dtype.itemsize, dtype, at_end)
+    copied.view(np.uint8)[:] = buffer[: copied.nbytes]
+    return copied
+
+
+@pytest.mark.parametrize("thread_count", [1, 7])
+def test_random_graphs(thread_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fused is unfused, compiled is interpreted."""
+    monkeypatch.setattr(schedule, "SERIAL_WORK", 0)
+    device = dml.Device(thread_count=thread_count)
+
+    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(assembly=assemblies(device), seed=st.integers(0, 99))
+    def check(assembly: GraphAssembly, seed: int) -> None:
+        buffers = input_buffers(assembly, seed)
+        expected = evaluate_graph(assembly.desc, buffers)
+        actual = run_compiled(assembly, device, buffers)
+        for desc, memory, result in zip(graph_output_tensors(assembly.desc), expected, actual, strict=True):
+            assert_same_values(result, seen_as(memory, desc))
+
+    check()
+
+
+def test_the_reference_is_what_the_interpreter_says() -> None:
+    """Node by node, compiled or interpreted."""
+
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(assembly=assemblies(dml.Device()), seed=st.integers(0, 99))
+    def check(assembly: GraphAssembly, seed: int) -> None:
+        buffers = input_buffers(assembly, seed)
+        compiled = evaluate_graph(assembly.desc, buffers)
+        interpreted = evaluate_graph(assembly.desc, buffers, interpreted=True)
+        for desc, a, b in zip(graph_output_tensors(assembly.desc), compiled, interpreted, strict=True):
+            assert_same_values(seen_as(a, desc), seen_as(b, desc))
+
+    check()
