@@ -255,7 +255,6 @@ def test_ops_unknown() -> None:
 
 
 def test_explain() -> None:
-    pytest.importorskip("opendml.explain")
     result = invoke("explain", EXAMPLES / "slice1.json")
     assert result.exit_code == 0
     assert "# slice_forwards" in result.stdout

@@ -336,3 +336,11 @@ def test_outputs_may_be_inputs(data_type: str) -> None:
             arrays = [a.copy(), b.copy()]
             program.bind(arrays, [arrays[place]])()
             assert_same_values(arrays[place], expected)
+
+
+def test_older_levels_have_float_limits() -> None:
+    device = dml.Device("cpu", feature_level="4_1")
+    x, gradient = np.array([-2, 0, 2], np.float32), np.array([5, 6, 7], np.float32)
+    assert dml.clip_grad(x, gradient, -1, 1, device=device).tolist() == [0, 6, 0]
+    with pytest.raises(dml.InvalidDescriptorError, match="5_0"):
+        dml.clip_grad(x.astype(np.int32), gradient.astype(np.int32), -(2**30) - 1, 1, device=device)

@@ -245,7 +245,7 @@ def explain(
       opendml explain model.json --llvm
     """
     with _readable_errors(model):
-        from opendml.explain import explain_graph, explain_operator
+        from opendml.explanation import explain_graph, explain_operator
         from opendml.graph_desc import GraphDesc
         from opendml.models.checking import check_operator
         from opendml.models.printing import printable

@@ -126,7 +126,7 @@ def compile_operator(desc: Operator, thread_count: int) -> Program:
     """Native code for a valid descriptor."""
     from opendml.runtime.host import host_target
 
-    return compile_definition(
+    program = compile_definition(
         desc.define(),
         inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
         outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
@@ -134,6 +134,8 @@ def compile_operator(desc: Operator, thread_count: int) -> Program:
         host=host_target(),
         thread_count=thread_count,
     )
+    program.desc = desc
+    return program
 
 
 @functools.cache

@@ -641,9 +641,13 @@ class _Assembler:
         self.graph._own(tensor)
         if isinstance(tensor.source, _FromNode):
             return tensor.source
+        desc = tensor.desc
+        data_type, count = desc.data_type, desc.element_span
+        if data_type.bits == 64:
+            # Lower levels have no copies of 64-bit types.
+            data_type, count = TensorDataType.UINT32, 2 * count
         with self.graph.scope(name):
-            copied = tensor.reinterpret([tensor.desc.total_size_in_bytes // 4], data_type=TensorDataType.UINT32)
-            source = copied.packed().source
+            source = tensor.reinterpret([1, 1, 1, count], data_type=data_type).packed().source
         assert isinstance(source, _FromNode)
         return source
 

@@ -243,12 +243,18 @@ def uses(graph: GraphDesc) -> dict[Source, list[NodeInput]]:
 
 
 def graph_input_tensors(graph: GraphDesc) -> list[TensorDesc | None]:
-    """The tensor of each input of a valid graph, as the first edge from it has it; None for those nobody reads."""
+    """The tensor of each input of a valid graph; None for those nobody reads.
+
+    Where several read it, it is the tensor that reaches furthest, and the first of these.
+    """
     tensors: list[TensorDesc | None] = [None] * graph.input_count
-    for edge in reversed(graph.input_edges):
+    for edge in graph.input_edges:
         node = graph.nodes[edge.to_node_index]
         assert isinstance(node, OperatorNode)
-        tensors[edge.graph_input_index] = node.operator.inputs()[edge.to_node_input_index][1]
+        tensor, other = node.operator.inputs()[edge.to_node_input_index][1], tensors[edge.graph_input_index]
+        assert tensor is not None
+        if other is None or used_bytes(tensor) > used_bytes(other):
+            tensors[edge.graph_input_index] = tensor
     return tensors
 
 
@@ -553,7 +559,7 @@ class _GraphRules:
         size = reader.total_size_in_bytes
         if isinstance(node, ConstantNode):
             # Data need not have the padding that makes a tensor's size a multiple of 4 bytes.
-            least, given = min(_used_bytes(reader), size), len(node.data)
+            least, given = min(used_bytes(reader), size), len(node.data)
             must = f"must have the size of {here}, {size} bytes"
             where = f"{node_place(self.graph, edge.from_node_index)}.DataSize"
             self._require(least <= given <= size, where, must, given)
@@ -593,7 +599,7 @@ def _tensors_of(node: object) -> _Tensors | None:
     return None
 
 
-def _used_bytes(tensor: TensorDesc) -> int:
+def used_bytes(tensor: TensorDesc) -> int:
     """The bytes up to the end of the last element."""
     return -(-tensor.element_span * tensor.data_type.bits // 8)
 

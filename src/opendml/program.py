@@ -17,6 +17,7 @@ from opendml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from opendml.code.program_code import ProgramCode
+    from opendml.descriptors import Operator
     from opendml.runtime.host import HostTarget
     from opendml.runtime.native import LoadedObject
 
@@ -44,7 +45,8 @@ class Program:
     into given arrays. Inputs and outputs are in DirectML's order, None for optional tensors that the descriptor does
     not have. An array whose type, sizes and strides are those of the descriptor is used in place; so is a flat one
     that holds the descriptor's buffer. Other inputs of the right sizes are copied first. Anything with DLPack or the
-    buffer protocol will do for an array. A program may be called from several threads at once.
+    buffer protocol will do for an array. A program may be called from several threads at once. ``desc`` is its operator,
+    None for a part of a graph.
 
     Raises BindingError where the number, type, sizes or memory of arrays do not fit.
     """
@@ -69,6 +71,8 @@ class Program:
         self._loaded = loaded
         self._entry = entry
         self.temporary_size = code.temporary_size
+        self.desc: Operator | None = None
+        self.records: Array | None = None
         self._run = _runner(entry, self.thread_count)
         self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
 
@@ -112,15 +116,19 @@ class Program:
         self._check_overlap(bound_inputs, bound_outputs)
         buffers = [b for b in (*bound_inputs, *bound_outputs) if b is not None]
         addresses = [_address(buffer.array) for buffer in buffers]
-        scratch = aligned_empty(self.temporary_size) if self.temporary_size else None
-        if scratch is not None:
-            addresses.append(_address(scratch))
+        scratch = self._scratch()
+        addresses += map(_address, scratch)
         table = (ctypes.c_void_p * len(addresses))(*addresses)
-        return BoundCall(self._run, table, (self, scratch, *buffers), [b for b in buffers if b.refresh is not None])
+        return BoundCall(self._run, table, (self, *scratch, *buffers), [b for b in buffers if b.refresh is not None])
 
     def new_outputs(self) -> list[Array | None]:
         """New arrays for all outputs, None for absent ones."""
         return [None if binding.desc is None else empty(binding.desc) for binding in self.outputs]
+
+    def _scratch(self) -> list[Array]:
+        """New memory for temporaries, and where a profiled program writes its records."""
+        memory: list[Array] = [aligned_empty(self.temporary_size)] if self.temporary_size else []
+        return memory if self.records is None else [*memory, self.records]
 
     def _check_overlap(self, inputs: Sequence[_Bound | None], outputs: Sequence[_Bound | None]) -> None:
         for number, written in enumerate(outputs):
@@ -357,11 +365,26 @@ def compile_definition(
     thread_count: int,
 ) -> Program:
     """Generate, compile (or fetch from the cache) and load the code of a definition."""
+    code = generate(definition, host, in_place=in_place)
+    return load_program(
+        code, inputs=inputs, outputs=outputs, in_place=in_place, host=host, thread_count=thread_count
+    )
+
+
+def load_program(
+    code: ProgramCode,
+    *,
+    inputs: Sequence[Binding],
+    outputs: Sequence[Binding],
+    in_place: bool,
+    host: HostTarget,
+    thread_count: int,
+) -> Program:
+    """Compile (or fetch from the cache) and load code."""
     from opendml.code.program_code import ENTRY
     from opendml.runtime.native import load_object
     from opendml.runtime.object_cache import get_or_compile
 
-    code = generate(definition, host, in_place=in_place)
     data, from_cache = get_or_compile(code.text, host)
     loaded = load_object(data, [ENTRY], host)
     return Program(
@@ -376,8 +399,8 @@ def compile_definition(
     )
 
 
-def generate(definition: Definition, host: HostTarget, *, in_place: bool) -> ProgramCode:
-    """The LLVM module of a definition for a processor."""
+def generate(definition: Definition, host: HostTarget, *, in_place: bool, profiled: bool = False) -> ProgramCode:
+    """The LLVM module of a definition for a processor; if it is ``profiled``, its kernels record their times."""
     from opendml.code.float16 import CONVERSIONS
     from opendml.code.program_code import program_code
     from opendml.kernels.schedule import Machine
@@ -385,4 +408,5 @@ def generate(definition: Definition, host: HostTarget, *, in_place: bool) -> Pro
 
     registers = 32 if host.vector_bytes == 64 or host.architecture == "aarch64" else 16
     support = barrier_ir(host) if host.has_f16c else barrier_ir(host) + CONVERSIONS
-    return program_code(definition, Machine(host.vector_bytes, registers), support, in_place=in_place)
+    machine, clock = Machine(host.vector_bytes, registers), host.clock if profiled else ""
+    return program_code(definition, machine, support, in_place=in_place, clock=clock)

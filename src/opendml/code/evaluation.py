@@ -492,7 +492,7 @@ class Evaluator:
         """All values of a fold at every one of ``points``."""
         self._prepare_inner_folds(fold, points)
         if fold.lanes > 1:
-            return [self._folded_in_lanes(fold, point) for point in points]
+            return [self._folded_with_lanes(fold, point) for point in points]
         states = []
         for point in points:
             wide = any(self.varies(e, point) for e in fold.children)
@@ -579,6 +579,49 @@ class Evaluator:
         return [self.builder.spread(self.value(e, joint), lanes) for e in fold.combine.result]
 
     # Folds in lanes --------------------------------------------------------------------------------------------------
+
+    def _folded_with_lanes(self, fold: Fold, point: Point) -> list[Value]:
+        """A fold whose lanes take the place of those of the point; where it varies between these, one after another."""
+        lanes = point.lanes
+        if lanes == 1 or not (self.varies(fold, point) or point.mask is not None):
+            return self._folded_in_lanes(fold, replace(point, vector=None, lanes=1, active=None))
+
+        def at_lane(lane: str, values: list[Value]) -> list[Value]:
+            with self.scope():
+                here = self._lane(point, lane)
+
+                def folded() -> list[Value]:
+                    with self.scope():
+                        return self._folded_in_lanes(fold, here)
+
+                if point.mask is None:
+                    results = folded()
+                else:
+                    undefined = [Value("poison", v.type) for v in values]
+                    mask = self.builder.assign(f"extractelement {point.mask.typed}, i64 {lane}")
+                    results = self.builder.branch(Value(mask, BOOL), folded, lambda: undefined)
+                inserted = [
+                    self.builder.assign(f"insertelement {v.typed}, {result.typed}, i64 {lane}")
+                    for v, result in zip(values, results, strict=True)
+                ]
+                return [replace(v, text=text) for v, text in zip(values, inserted, strict=True)]
+
+        none = [Value("poison", e.type, lanes) for e in fold.elements]
+        return self.builder.loop("0", str(lanes if point.active is None else point.active), 1, none, at_lane)
+
+    def _lane(self, point: Point, lane: str) -> Point:
+        """One lane of a point, chosen when the code runs."""
+        variables = {}
+        for variable, value in (point.variables or {}).items():
+            one = f"extractelement {value.typed}, i64 {lane}"
+            variables[variable] = value if value.lanes == 1 else Value(self.builder.assign(one), value.type)
+        here = replace(point, vector=None, lanes=1, active=None, mask=None, variables=variables)
+        if point.vector is None:
+            return here
+        name, constant = point.positions[point.vector]
+        start = self.builder.assign(f"add nsw i64 {lane}, {constant}")
+        moved = start if name is None else self.builder.assign(f"add nsw i64 {name}, {start}")
+        return here.at(point.vector, moved)
 
     def _folded_in_lanes(self, fold: Fold, point: Point) -> list[Value]:
         *outer, last = fold.axes

@@ -183,7 +183,7 @@ class _ComputeWriter:
         if not forms:
             self._unswitched(stores, point, 0)
             return
-        inside = both(_worst(form, fold_axes).as_expression() >= 0 for form, fold_axes in forms.values())
+        inside = both(_worst(form, point).as_expression() >= 0 for form in forms.values())
         true: dict[Expression, Expression] = {c: constant(True, BOOL) for c in forms}
         interior = _rewritten(stores, substitute(true))
         if inside == constant(True, BOOL):
@@ -203,9 +203,9 @@ class _ComputeWriter:
 
         self.builder.branch(condition, case(interior, self.evaluator.unroll_steps), case(stores, 1))
 
-    def _fold_conditions(self, stores: Stores) -> dict[Expression, tuple[Affine, frozenset[Axis]]]:
-        """Comparisons inside folds that depend on outer axes and not on the vector axis, by their forms."""
-        result: dict[Expression, tuple[Affine, frozenset[Axis]]] = {}
+    def _fold_conditions(self, stores: Stores) -> dict[Expression, Affine]:
+        """Comparisons inside folds that depend on outer axes and not on the vector axis, with their forms."""
+        result: dict[Expression, Affine] = {}
         for fold in (e for s in stores for e in walk(s.value) if isinstance(e, Fold)):
             inner = frozenset(fold.axes)
             conditions = [] if fold.where is None else conjuncts(fold.where)
@@ -217,7 +217,7 @@ class _ComputeWriter:
                     continue
                 axes = set(form.axes)
                 if self.kernel.vector not in axes and axes & inner and axes & set(self.kernel.outer):
-                    result[condition] = (form, inner)
+                    result[condition] = form
         return result
 
     def _unswitched(self, stores: Stores, point: Point, depth: int) -> None:
@@ -436,12 +436,12 @@ class _ComputeWriter:
                 self.evaluator.store(store.tensor, store.address, value, point, aligned)
 
 
-def _worst(form: Affine, fold_axes: frozenset[Axis]) -> Affine:
-    """The least value of ``form`` over the axes of the fold, in terms of the others."""
+def _worst(form: Affine, point: Point) -> Affine:
+    """The least value of ``form`` over the axes of folds and tiles, in terms of those that ``point`` knows."""
     constant_part = form.constant
     terms = []
     for term, coefficient in form.terms:
-        if isinstance(term, Axis) and term in fold_axes:
+        if isinstance(term, Axis) and term not in point.positions:
             constant_part += min(0, coefficient * (term.size - 1))
         else:
             terms.append((term, coefficient))

@@ -23,6 +23,13 @@ from opendml.kernels.schedule import (
 
 ENTRY: Final = "opendml_entry"
 Kernel = ComputeKernel | ScanKernel | ScatterKernel
+Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
+"""The statement of a kernel, and the axes of the Repeats that it is in."""
+
+RECORD: Final = ("first_start", "last_end", "work", "time")
+"""What a profiled program records for each kernel and thread, 64-bit ticks of the machine's clock: when it began for
+the first and when it ended for the last time, and the sums of the time that the thread worked and of the time until
+all threads were done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +37,9 @@ class ProgramCode:
     """A module's text, and what a program needs to know to run it.
 
     ``slots`` are the tensors whose buffers the entry expects, in order; after them comes one buffer of
-    ``temporary_size`` bytes, aligned to 64, if that is not 0. ``parallel`` says whether several threads can help;
-    ``kernels`` are there for people who want to see them.
+    ``temporary_size`` bytes, aligned to 64, if that is not 0; then, if the program is profiled, one for records: the
+    number of threads that it has room for, then as many RECORDs for each kernel. ``parallel`` says whether several
+    threads can help; ``kernels`` and their ``origins`` are there for people who want to see them.
     """
 
     text: str
@@ -39,18 +47,23 @@ class ProgramCode:
     temporary_size: int
     parallel: bool
     kernels: tuple[Kernel, ...]
+    origins: tuple[Origin, ...]
 
 
-def program_code(definition: Definition, machine: Machine, support: str, *, in_place: bool = False) -> ProgramCode:
+def program_code(
+    definition: Definition, machine: Machine, support: str, *, in_place: bool = False, clock: str = ""
+) -> ProgramCode:
     """The module of a definition. ``support`` is text that defines ``barrier_wait`` and what else the machine lacks.
 
-    ``in_place`` says that outputs may be bound to the same memory as inputs.
+    ``in_place`` says that outputs may be bound to the same memory as inputs. ``clock`` is the intrinsic that gives the
+    time, for a program that is profiled: all threads wait for each other behind every kernel.
     """
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
-    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place)
+    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place, clock)
     writer.statements(definition.statements, [])
-    return ProgramCode(writer.text(support), slots, plan.size, writer.parallel, tuple(writer.kernels))
+    kernels, origins = tuple(writer.kernels), tuple(writer.origins)
+    return ProgramCode(writer.text(support), slots, plan.size, writer.parallel, kernels, origins)
 
 
 _Region = tuple[Interval | None, ...]
@@ -99,13 +112,16 @@ class _ProgramWriter:
         views: Mapping[Tensor, Tensor],
         machine: Machine,
         in_place: bool,
+        clock: str,
     ) -> None:
         self.kernels: list[Kernel] = []
+        self.origins: list[Origin] = []
         self.parallel = False
         self._plan = plan
         self._views = views
         self._machine = machine
         self._in_place = in_place
+        self._clock = clock
         self._builder = Builder()
         self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
         self._declarations: set[str] = set()
@@ -117,6 +133,7 @@ class _ProgramWriter:
         for view, root in views.items():
             self._pointers[view] = self._pointers[root]
         self._numbers = {tensor: number for number, tensor in enumerate(self._pointers)}
+        self._records = self._argument(len(slots) + bool(plan.size)) if clock else ""
 
     def _argument(self, number: int) -> str:
         address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
@@ -157,7 +174,22 @@ class _ProgramWriter:
         self._declarations |= code.declarations
         arguments = [f"ptr {self._pointers[t]}" for t in used] + [f"i64 {position}" for _, position in repeats]
         arguments += ["i64 %thread", "i64 %threads"]
-        self._builder.line(f"call void @{name}({', '.join(arguments)})")
+        call = f"call void @{name}({', '.join(arguments)})"
+        if self._clock:
+            self._timed(call)
+        else:
+            self._builder.line(call)
+        self.origins.append((statement, tuple(axis for axis, _ in repeats)))
+
+    def _timed(self, call: str) -> None:
+        now = f"call i64 @{self._clock}()"
+        start = self._builder.assign(now)
+        self._builder.line(call)
+        times = [start, self._builder.assign(now)]
+        self._barrier()
+        times.append(self._builder.assign(now))
+        arguments = [f"i64 {value}" for value in (len(self.origins), "%thread", *times)]
+        self._builder.line(f"call void @record(ptr {self._records}, {', '.join(arguments)})")
 
     def _schedule(self, statement: Compute | Scan | Scatter) -> Kernel:
         if isinstance(statement, Compute):
@@ -175,9 +207,39 @@ class _ProgramWriter:
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
         entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
         functions = [f"define internal void @{name}{text}" for text, name in self._functions.items()]
-        parts = [*sorted(self._declarations), *functions, entry, attributes]
+        timing = [f"declare i64 @{self._clock}()", _RECORD_FUNCTION] if self._clock else []
+        parts = [*sorted(self._declarations), *timing, *functions, entry, attributes]
         needs_support = any("@barrier_wait" in entry or "half" in part for part in parts)
         return "\n\n".join([support, *parts] if needs_support else parts) + "\n\n!0 = !{i32 1}\n"
+
+
+_RECORD_FUNCTION: Final = """
+%record = type { i64, i64, i64, i64 }
+
+define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start, i64 %end, i64 %together) {
+  %threads = load i64, ptr %records
+  %row = mul i64 %kernel, %threads
+  %number = add i64 %row, %thread
+  %header_end = getelementptr i64, ptr %records, i64 1
+  %place = getelementptr %record, ptr %header_end, i64 %number
+  %last_place = getelementptr %record, ptr %place, i64 0, i32 1
+  %work_place = getelementptr %record, ptr %place, i64 0, i32 2
+  %time_place = getelementptr %record, ptr %place, i64 0, i32 3
+  %old_first = load i64, ptr %place
+  %is_first = icmp eq i64 %old_first, 0
+  %first = select i1 %is_first, i64 %start, i64 %old_first
+  store i64 %first, ptr %place
+  store i64 %together, ptr %last_place
+  %old_work = load i64, ptr %work_place
+  %worked = sub i64 %end, %start
+  %work = add i64 %old_work, %worked
+  store i64 %work, ptr %work_place
+  %old_time = load i64, ptr %time_place
+  %took = sub i64 %together, %start
+  %time = add i64 %old_time, %took
+  store i64 %time, ptr %time_place
+  ret void
+}"""
 
 
 def _region(store: Store) -> _Region:

@@ -60,6 +60,10 @@ NUMPY_TYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 
 
+_LANE_DIMENSIONS: Final = 4
+"""Dimensions for the lanes of folds within folds."""
+
+
 class StrayAccessError(AssertionError):
     """A definition read or wrote outside a tensor; always a defect of the definition."""
 
@@ -135,8 +139,7 @@ class _Frame:
 
 def _grid_frame(axes: Sequence[Axis], storage: dict[Tensor, Array], bound: dict[object, Array]) -> _Frame:
     """A frame in which axis number d varies along dimension d; further dimensions are kept for lanes of folds."""
-    reserved = 4
-    rank = len(axes) + reserved
+    rank = len(axes) + _LANE_DIMENSIONS
     own: dict[object, Array] = {}
     for d, axis in enumerate(axes):
         shape = [1] * rank
@@ -351,8 +354,7 @@ def _contracted(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
 def _fold_lanes(frame: _Frame, fold: Fold) -> list[Array]:
     lanes, last = fold.lanes, fold.axes[-1]
     dimension = frame.lane_dimension
-    shape: list[int] = [1] * (max((v.ndim for v in frame.bound.values()), default=0))
-    shape += [1] * (dimension + 1 - len(shape))
+    shape = [1] * max([_LANE_DIMENSIONS, *(v.ndim for v in frame.bound.values())])
     shape[dimension] = lanes
     lane = np.arange(lanes, dtype=np.int64).reshape(shape)
     state = [np.broadcast_to(v, np.broadcast_shapes(v.shape, lane.shape)) for v in frame.values(fold.initial)]

@@ -86,21 +86,21 @@ def log1p(x: Expression) -> Expression:
 
 
 def tanh(x: Expression) -> Expression:
-    """The hyperbolic tangent: ``t / (t + 1)`` with ``t = expm1(2 |x|) / 2``.
+    """The hyperbolic tangent, by its addition theorem, of ``|x| = n log(2) / 2 + r``.
 
-    With ``b`` the smaller of ``t`` and 1 this is, more exactly, ``b - b * (b / (t + 1))``. Error: {tanh}.
+    With ``s = 2**n`` and ``w = tanh(r)``, an odd polynomial, it is ``a / (a - 2 w + 2)``, ``a = s - 1 + (s + 1) w``; for
+    small arguments that is ``w``. Error: {tanh}.
     """
     form = _FORMS[x.type]
     bounded = at_most(magnitude_of(x), form.tanh_is_one)
     anchored = fused_multiply_add(bounded, 2 * _LOG2_E, form.anchor)
-    n = anchored - form.anchor
-    # A multiple of log(2) without its lower digits: they matter only where the result is nearly 1.
-    r = fused_multiply_add(n, form.log_2_high * -0.5, bounded)
-    fraction = fused_multiply_add(r * r, polynomial(r, _scaled(form.expm1, 2.0, 2.0)), r)
+    # Of log(2) / 2 the lower digits are missing: they matter only where the result is nearly 1.
+    r = fused_multiply_add(anchored - form.anchor, form.log_2_high * -0.5, bounded)
+    square = r * r
+    w = fused_multiply_add(r, square * polynomial(square, form.tanh), r)
     power = power_of_two(anchored)
-    t = fused_multiply_add(power, fraction, fused_multiply_add(power, 0.5, -0.5))
-    base = at_most(t, 1.0)
-    return with_sign_of(x, fused_multiply_add(-base, base / (t + 1), base))
+    numerator = fused_multiply_add(w, power + 1, power - 1)
+    return with_sign_of(x, numerator / (fused_multiply_add(w, -2.0, numerator) + 2))
 
 
 def sigmoid(x: Expression) -> Expression:
@@ -173,18 +173,23 @@ def atanh(x: Expression) -> Expression:
 
 
 def erf(x: Expression) -> Expression:
-    """The error function: ``1 - (1 - y)**4`` with ``y = |x| * polynomial(|x|)``, in F64 ``1 - (1 - y)**8``.
+    """The error function: ``1 - (1 - y / k)**k`` with ``y = |x| * polynomial(|x|)``, ``k`` 4 in F32 and 8 in F64.
 
-    The polynomial is fitted to what makes this the error function. The power is made of squares: ``1 - (1 - y)**2`` is
-    ``2 y - y**2``, which does not cancel. Error: {erf}.
+    The polynomial is fitted to what makes this the error function. The power is made of squares, without cancellation:
+    ``y - y**2 / (2 k)`` is the same for ``k / 2``. Only what is added to the linear term is rounded on the way.
+    Error: {erf}.
     """
     form = _FORMS[x.type]
     bounded = at_most(magnitude_of(x), form.erf_is_one)
-    leading, *others = form.erf
-    y = fused_multiply_add(bounded, leading, bounded * polynomial(bounded, others))
-    for _ in range(form.erf_squarings):
-        y = fused_multiply_add(-y, y, y + y)
-    return with_sign_of(x, y)
+    linear, *others = form.erf
+    rest = bounded * polynomial(bounded, others)
+    k = form.erf_power
+    while k > 2:
+        y = fused_multiply_add(bounded, linear, rest)
+        rest = fused_multiply_add(y * (-0.5 / k), y, rest)
+        k //= 2
+    y = fused_multiply_add(bounded, linear, rest)
+    return with_sign_of(x, fused_multiply_add(y * -0.25, y, y))
 
 
 def gelu(x: Expression) -> Expression:
@@ -486,15 +491,17 @@ class _Form:
     square_is_all: float
     """Here and above, ``sqrt(x**2 + 1)`` is ``x``."""
     erf_is_one: float
-    erf_squarings: int
+    erf_power: int
     exp: tuple[float, ...]
     """(exp(r) - 1 - r) / r**2 for |r| <= log(2) / 2, relative to exp(r)."""
     expm1: tuple[float, ...]
     """The same, relative to exp(r) - 1."""
+    tanh: tuple[float, ...]
+    """(tanh(r) - r) / r**3 in r**2, for |r| <= log(2) / 4, relative to tanh(r)."""
     log: tuple[float, ...]
     """(log(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f <= sqrt(2)."""
     erf: tuple[float, ...]
-    """(1 - erfc(x)**(1 / 2**erf_squarings)) / x up to erf_is_one, relative to erf(x); the first one in two parts."""
+    """k * (1 - erfc(x)**(1 / k)) / x for k = erf_power, up to erf_is_one, relative to erf(x); the first in two parts."""
 
 
 _LOG2_E: Final = 1.4426950408889634
@@ -514,13 +521,16 @@ _FORMS: Final = {
         sigmoid_is_one=40.0,
         square_is_all=4097.0,
         erf_is_one=3.93,
-        erf_squarings=2,
+        erf_power=4,
         exp=(0.49999994, 0.16666517, 0.041668106, 0.008369137, 0.0013836616),
         expm1=(0.5, 0.16666666, 0.041666467, 0.008333644, 0.0013935092, 0.00019664179),
+        tanh=(
+            -0.33333322, 0.13331142, -0.05271529,
+        ),
         log=(0.3333333, -0.25000826, 0.20001265, -0.16623212, 0.14200686, -0.13160509, 0.12769683, -0.07644062),
         erf=(
-            0.2820948, -1.8730262e-08, 0.11936652, -0.0154659655, -0.018610308, 0.001190424, 0.0019743417,
-            -0.00022239982, -0.00013037673, 3.623806e-05, -2.7802787e-06,
+            1.1283792, -7.492105e-08, 0.47746608, -0.061863862, -0.07444123, 0.004761696, 0.007897367,
+            -0.00088959927, -0.00052150694, 0.00014495224, -1.1121115e-05,
         ),
     ),
     F64: _Form(
@@ -536,7 +546,7 @@ _FORMS: Final = {
         sigmoid_is_one=40.0,
         square_is_all=2.0**27,
         erf_is_one=5.93,
-        erf_squarings=3,
+        erf_power=8,
         exp=(
             0.5000000000000011, 0.16666666666666263, 0.04166666666652363, 0.008333333333455642,
             0.0013888888946853488, 0.00019841270005106868, 2.4801487260662264e-05, 2.7556683125686356e-06,
@@ -547,6 +557,10 @@ _FORMS: Final = {
             0.00019841269836572053, 2.4801587368847813e-05, 2.755732729328583e-06, 2.755723451669346e-07,
             2.5045701840572368e-08, 2.0927114522015246e-09, 1.799436245335979e-10,
         ),
+        tanh=(
+            -0.3333333333333333, 0.13333333333331765, -0.05396825396375506, 0.021869487923725003,
+            -0.008863190865425506, 0.0035903316433051435, -0.0014180624097570895, 0.0002572378322414684,
+        ),
         log=(
             0.33333333333333454, -0.24999999999998912, 0.19999999999945614, -0.16666666666915983, 0.1428571429391053,
             -0.1249999998194238, 0.11111110511615262, -0.10000000382873571, 0.09090933666078163,
@@ -555,13 +569,13 @@ _FORMS: Final = {
             -0.06277600443777936, 0.056916690038286144, -0.024202631376764656,
         ),
         erf=(
-            0.5641895835477563, 6.0478734828840424e-18, 0.27852115041081743, 0.008360220308446993,
-            -0.026376952814574313, -0.0006942500285066908, 0.0019666611005368295, -0.0002595903980311433,
-            -5.7541454043690866e-05, 4.13845239714947e-05, -1.271526227040944e-05, 2.1358807189973532e-07,
-            1.7343928742376714e-06, -7.475555675263644e-07, 2.4317196074301566e-08, 1.4322253952454088e-07,
-            -9.902651784428722e-08, 4.1679831338941096e-08, -1.293054501396322e-08, 3.1147039333219453e-09,
-            -5.906031940173493e-10, 8.77589707605005e-11, -1.0033313249041336e-11, 8.52856450160201e-13,
-            -5.07695260451534e-14, 1.8881589149291576e-15, -3.2999561376839095e-17,
+            1.1283791670955126, 1.2095746965768085e-17, 0.5570423008216349, 0.016720440616893987,
+            -0.052753905629148626, -0.0013885000570133816, 0.003933322201073659, -0.0005191807960622866,
+            -0.00011508290808738173, 8.27690479429894e-05, -2.543052454081888e-05, 4.2717614379947065e-07,
+            3.4687857484753427e-06, -1.4951111350527288e-06, 4.863439214860313e-08, 2.8644507904908176e-07,
+            -1.9805303568857445e-07, 8.335966267788219e-08, -2.586109002792644e-08, 6.2294078666438906e-09,
+            -1.1812063880346986e-09, 1.75517941521001e-10, -2.0066626498082672e-11, 1.705712900320402e-12,
+            -1.015390520903068e-13, 3.776317829858315e-15, -6.599912275367819e-17,
         ),
     ),
 }  # fmt: skip

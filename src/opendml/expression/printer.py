@@ -49,25 +49,39 @@ _SIGNS: Final = {
     "ge": ">=",
 }
 
+NAMED_LENGTH: Final = 24
+"""Length from which on what occurs several times is written once, under a name."""
 
-Names = Mapping[Fold, str]
+Names = Mapping[Expression, str]
 
 
 def format_expression(expression: Expression, names: Names | None = None) -> str:
-    """One line in the grammar's own terms, with infix operators; folds in ``names`` are called by their names."""
-    return _FORMAT.get(type(expression), _format_other)(expression, names or {})
+    """One line in the grammar's own terms, with infix operators; what is in ``names`` is called by its name."""
+    names = names or {}
+    known = names.get(expression)
+    return known if known is not None else _FORMAT.get(type(expression), _format_other)(expression, names)
 
 
 def format_values(values: Sequence[tuple[str, Expression]]) -> list[str]:
-    """``target = value`` lines, after lines that give names to the folds in the values, each written once."""
-    names: dict[Fold, str] = {}
-    for _, value in values:
-        _name_folds(value, names)
-    known: dict[Fold, str] = {}
+    """``target = value`` lines, after lines that give names to folds and to what occurs several times.
+
+    So the text is about as long as the expressions are large, however much they share. What has a name may depend on
+    the axes of the fold in which it occurs.
+    """
+    names: dict[Expression, str] = {}
     lines = []
-    for fold, name in names.items():
-        lines.append(f"{name} = {_format_fold(fold, known)}")
-        known[fold] = name
+    counts = {"fold": 0, "x": 0}
+    uses = _uses([value for _, value in values])
+    for e, count in uses.items():
+        is_fold = isinstance(e, Fold)
+        if not is_fold and (count < 2 or not e.children or isinstance(e, Part)):
+            continue
+        text = _format_fold(e, names) if isinstance(e, Fold) else format_expression(e, names)
+        if is_fold or len(text) >= NAMED_LENGTH:
+            kind = "fold" if is_fold else "x"
+            names[e] = f"{kind}{counts[kind]}"
+            counts[kind] += 1
+            lines.append(f"{names[e]} = {text}")
     return lines + [f"{target} = {format_expression(value, names)}" for target, value in values]
 
 
@@ -75,17 +89,25 @@ def format_definition(definition: Definition) -> str:
     """The tensors, then the statements of a definition, a line or a few each."""
     tensors = [*definition.inputs, *definition.outputs, *definition.temporaries]
     lines = [_format_tensor(tensor) for tensor in tensors if tensor is not None]
+    lines += [f"view of {root.name}, {_format_tensor(view)}" for view, root in definition.views]
     for statement in definition.statements:
         lines += _format_statement(statement)
     return "\n".join(lines)
 
 
-def _name_folds(e: Expression, names: dict[Fold, str]) -> None:
-    """Names for all folds in ``e``, those inside of others first."""
-    for child in e.children:
-        _name_folds(child, names)
-    if isinstance(e, Fold) and e not in names:
-        names[e] = f"fold{len(names)}"
+def _uses(roots: Iterable[Expression]) -> dict[Expression, int]:
+    """How often each expression occurs in others, those that it consists of before it."""
+    counts: dict[Expression, int] = {}
+
+    def count(e: Expression) -> None:
+        if e not in counts:
+            for child in e.children:
+                count(child)
+        counts[e] = counts.get(e, 0) + 1
+
+    for root in roots:
+        count(root)
+    return counts
 
 
 def _format_tensor(tensor: Tensor) -> str:
@@ -120,11 +142,12 @@ def _format_statement(statement: Statement) -> list[str]:
 
 def _format_scan(scan: Scan) -> list[str]:
     state = _list(scan.state, {})
+    steps = [(f"next {variable.name}", step) for variable, step in zip(scan.state, scan.step, strict=True)]
     return [
         f"for {_axes(scan.axes) or 'one point'}:",
         f"  scan {_axes([scan.along])} with ({state}) = ({_list(scan.initial, {})}):",
         *(f"    {line}" for line in _format_stores(scan.stores)),
-        f"    ({state}) = ({_list(scan.step, {})})",
+        *(f"    {line}" for line in format_values(steps)),
     ]
 
 

@@ -35,12 +35,9 @@ def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True) -> GraphDefinit
     fixed = {*owned, *joined.constants}
     once, always = _divided(joined, fixed)
     made = {t for s in once for t in writes_of(s)}
-    persistent = dict.fromkeys(
-        _root(t, joined.views)
-        for s in always
-        for t in sorted(reads_of(s), key=_name)
-        if _root(t, joined.views) in fixed | made
-    )
+    read = {_root(t, joined.views) for s in always for t in reads_of(s)}
+    order = (*owned, *joined.constants, *joined.temporaries)  # names need not be unique
+    persistent = tuple(t for t in order if t in read and t in fixed | made)
     inputs = [None if is_owned else t for t, is_owned in zip(joined.inputs, joined.owned, strict=True)]
     viewed = set(joined.views.values())
     kept = frozenset((*joined.outputs, *viewed))
@@ -51,13 +48,26 @@ def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True) -> GraphDefinit
     initialisation = None
     if computed:
         initialisation = _definition(once, frozenset((*computed, *viewed)), sources, computed, joined, fusion)
-    return GraphDefinitions(execution, tuple(persistent), initialisation, sources)
+    return GraphDefinitions(execution, persistent, initialisation, sources)
 
 
 def _divided(joined: JoinedGraph, fixed: set[Tensor]) -> tuple[list[Statement], list[Statement]]:
-    """The statements that depend on fixed tensors only, and the others."""
+    """The statements that depend on fixed tensors only, and the others. No tensor is written by both kinds."""
+    barred = {t for s in joined.statements for t in writes_of(s) if t in joined.outputs}
+    while True:
+        once, always = _divided_but_for(barred, joined, fixed)
+        both = {t for s in once for t in writes_of(s)} & {t for s in always for t in writes_of(s)}
+        if not both:
+            return once, always
+        barred |= both
+
+
+def _divided_but_for(
+    barred: set[Tensor], joined: JoinedGraph, fixed: set[Tensor]
+) -> tuple[list[Statement], list[Statement]]:
+    """As ``_divided``; what writes the ``barred`` tensors is not to run once."""
     known = set(fixed)
-    changing = {t for s in joined.statements for t in writes_of(s) if t in joined.outputs}
+    changing = set(barred)
     once: list[Statement] = []
     always: list[Statement] = []
     for statement in joined.statements:
@@ -98,6 +108,3 @@ def _root(tensor: Tensor, views: Mapping[Tensor, Tensor]) -> Tensor:
 def _bytes(tensors: set[Tensor]) -> int:
     return sum(t.extent * t.type.bits // 8 for t in tensors)
 
-
-def _name(tensor: Tensor) -> str:
-    return tensor.name

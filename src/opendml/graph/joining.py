@@ -33,6 +33,7 @@ from opendml.graph_desc import (
     graph_input_tensors,
     sources,
     topological_order,
+    used_bytes,
 )
 from opendml.tensor import TensorDesc
 
@@ -42,7 +43,9 @@ class JoinedGraph:
     """Statements of all nodes in an order in which they can run.
 
     ``inputs`` are the graph's, None for those that nobody reads; ``owned`` says which of them are OWNED_BY_DML.
-    ``views`` tells of tensors that are the bytes of another tensor, read with another layout or type.
+    ``views`` tells of tensors that are the bytes of another tensor, read with another layout or type. ``tensors`` are
+    those of graph inputs and of the outputs of nodes, as far as they are used; ``nodes`` says which node of the graph
+    writes a tensor.
     """
 
     inputs: list[Tensor | None]
@@ -52,6 +55,8 @@ class JoinedGraph:
     statements: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
     views: dict[Tensor, Tensor] = field(default_factory=dict)
+    tensors: dict[Source, Tensor] = field(default_factory=dict)
+    nodes: dict[Tensor, int] = field(default_factory=dict)
 
 
 def join(graph: GraphDesc) -> JoinedGraph:
@@ -71,7 +76,7 @@ class _Joiner:
         self.graph = graph
         self.joined = joined
         self.sources = sources(graph)
-        self.tensors: dict[Source, Tensor] = {}
+        self.tensors = joined.tensors
         self.graph_outputs: dict[NodeOutput, list[int]] = {}
         for i, tensor_of_input in enumerate(joined.inputs):
             if tensor_of_input is not None:
@@ -86,7 +91,7 @@ class _Joiner:
         loads: dict[Tensor, Callable[[tuple[Expression, ...]], Expression]] = {}
         for number, (own, (_, desc)) in enumerate(zip(definition.inputs, node.operator.inputs(), strict=True)):
             if own is not None and desc is not None:
-                source = self._source_tensor(NodeInput(index, number), desc)
+                source = self._source_tensor(NodeInput(index, number))
                 loads[own] = self._reading(own, source)
         renamed = self._written_tensors(index, node, definition)
         for own, shared in renamed.items():
@@ -101,7 +106,13 @@ class _Joiner:
             if own is None:
                 continue
             source = NodeOutput(index, number)
-            role: Literal["output", "temporary"] = "output" if source in self.graph_outputs else "temporary"
+            # What somebody reads beyond its end, as bytes without a value, is not left to the caller's memory.
+            _, desc = node.operator.outputs()[number]
+            reader = self.furthest.get(source, desc)
+            is_whole = desc is not None and reader is not None and used_bytes(reader) <= used_bytes(desc)
+            role: Literal["output", "temporary"] = "temporary"
+            if source in self.graph_outputs and is_whole:
+                role = "output"
             shared = replace(own, name=f"{prefix}.{own.name}", role=role)
             renamed[own] = self.tensors[source] = shared
             if role == "temporary":
@@ -109,16 +120,17 @@ class _Joiner:
         for own in definition.temporaries:
             renamed[own] = replace(own, name=f"{prefix}.{own.name}")
             self.joined.temporaries.append(renamed[own])
+        self.joined.nodes |= dict.fromkeys(renamed.values(), index)
         return renamed
 
-    def _source_tensor(self, target: NodeInput, desc: TensorDesc) -> Tensor:
+    def _source_tensor(self, target: NodeInput) -> Tensor:
         source = self.sources[target]
         found = self.tensors.get(source)
         if found is None:
             assert isinstance(source, NodeOutput)
             node = self.graph.nodes[source.node]
             assert isinstance(node, ConstantNode)
-            found = self.tensors[source] = tensor(node.name or f"constant{source.node}", desc, "input")
+            found = self.tensors[source] = tensor(node.name or f"constant{source.node}", self.furthest[source], "input")
             self.joined.constants[found] = node.data
         return found
 
@@ -141,15 +153,29 @@ class _Joiner:
         outputs: dict[int, Tensor] = {}
         for source, numbers in self.graph_outputs.items():
             first = self.tensors[source]
-            outputs[numbers[0]] = first
-            for number in numbers[1:]:
-                again = replace(first, name=self.graph.output_name(number))
+            if first.role == "output":
+                outputs[numbers[0]] = first
+            for number in numbers[1:] if first.role == "output" else numbers:
+                again = replace(first, name=self.graph.output_name(number), role="output")
                 axes = grid(first.sizes, [f"d{d}" for d in range(len(first.sizes))])
                 copied = Store(again, indices(axes), load(first, indices(axes)))
                 self.joined.statements.append(Compute(axes, (copied,)))
                 outputs[number] = again
+                self.joined.nodes[again] = source.node
         self.joined.outputs = [outputs[i] for i in range(self.graph.output_count)]
         return self.joined
+
+
+def _furthest_readers(graph: GraphDesc, connected: dict[NodeInput, Source]) -> dict[Source, TensorDesc]:
+    """The tensor, of those that read each output of a node, that reaches furthest into its bytes."""
+    furthest: dict[Source, TensorDesc] = {}
+    for target, source in connected.items():
+        node = graph.nodes[target.node]
+        assert isinstance(node, OperatorNode)
+        _, desc = node.operator.inputs()[target.input]
+        if desc is not None and (source not in furthest or used_bytes(desc) > used_bytes(furthest[source])):
+            furthest[source] = desc
+    return furthest
 
 
 def _same_place(tensor_there: Tensor) -> Callable[[tuple[Expression, ...]], Expression]:

@@ -49,17 +49,23 @@ class CompiledGraph:
         initialisation: Program | None,
         persistent: Sequence[Tensor],
         sources: Sequence[Tensor],
+        fusion: bool,
     ) -> None:
         inputs = graph_input_tensors(graph)
         self.inputs = tuple(Binding(graph.input_name(i), desc) for i, desc in enumerate(inputs))
         outputs = graph_output_tensors(graph)
         self.outputs = tuple(Binding(graph.output_name(i), desc) for i, desc in enumerate(outputs))
+        self.desc = graph
+        self.fusion = fusion
         self.owned = tuple(joined.owned)
         self.execution = execution
         self._initialisation = initialisation
         self._persistent = tuple(persistent)
         self._sources = tuple(sources)
         self._constants = joined.constants
+        self._reach: dict[Tensor, int] = {}
+        for view, root in joined.views.items():
+            self._reach[root] = max(self._reach.get(root, 0), view.extent * view.type.bits // 8)
         self._owned_tensors = {t: i for i, t in enumerate(joined.inputs) if t is not None and joined.owned[i]}
         self._kept: list[Array] | None = None
         if not any(self.owned):
@@ -99,7 +105,7 @@ class CompiledGraph:
             known[tensor] = _constant(tensor, data)
         computed = [t for t in self._persistent if t not in known]
         for tensor in computed:
-            known[tensor] = _buffer(tensor)
+            known[tensor] = _buffer(tensor, self._reach.get(tensor, 0))
         if self._initialisation is not None:
             self._initialisation.bind([known[t] for t in self._sources], [known[t] for t in computed])()
         self._kept = [known[t] for t in self._persistent]
@@ -151,7 +157,7 @@ def compile_graph(graph: GraphDesc, *, host: HostTarget, thread_count: int, fusi
             host=host,
             thread_count=thread_count,
         )
-    return CompiledGraph(graph, joined, execution, initialisation, parts.persistent, parts.sources)
+    return CompiledGraph(graph, joined, execution, initialisation, parts.persistent, parts.sources, fusion)
 
 
 def _binding(tensor: Tensor) -> Binding:
@@ -159,9 +165,11 @@ def _binding(tensor: Tensor) -> Binding:
     return Binding(tensor.name, TensorDesc(DATA_TYPE_OF[tensor.type.name], [tensor.extent]))
 
 
-def _buffer(tensor: Tensor) -> Array:
+def _buffer(tensor: Tensor, reach: int = 0) -> Array:
+    """Memory for a tensor, and for views of it that reach so many bytes."""
     dtype = DATA_TYPE_OF[tensor.type.name].dtype
-    return aligned_empty(tensor.extent * dtype.itemsize).view(dtype)
+    count = max(tensor.extent, -(-reach // dtype.itemsize))
+    return aligned_empty(count * dtype.itemsize).view(dtype)
 
 
 def _constant(tensor: Tensor, data: bytes) -> Array:

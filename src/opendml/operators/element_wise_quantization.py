@@ -36,10 +36,9 @@ class LinearQuantization(ElementWise):
     def check(self, rules: Rules) -> None:
         """Below 6_2 there is no default for the zero point."""
         super().check(rules)
-        if rules.ready("zero_point_tensor") and rules.table_level < FeatureLevel.LEVEL_6_2:
+        if self.zero_point_tensor is None and rules.table_level < FeatureLevel.LEVEL_6_2:
             must = f"must be given at feature level {rules.table_level}"
-            given = self.zero_point_tensor is not None
-            rules.require(given, "zero_point_tensor", must, allowed_at=FeatureLevel.LEVEL_6_2)
+            rules.violate("zero_point_tensor", must, allowed_at=FeatureLevel.LEVEL_6_2)
 
 
 class ElementWiseQuantizeLinear(LinearQuantization, type=OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR, since="1_0"):

@@ -1,0 +1,69 @@
+"""Which operators of a graph a fused statement computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from opendml.expression.ir import Definition, Statement, Tensor
+from opendml.expression.statements import reads_of, writes_of
+from opendml.graph.joining import JoinedGraph
+from opendml.graph_desc import GraphDesc, NodeInput, NodeOutput, OperatorNode, Source, sources, topological_order
+
+
+class Provenance:
+    """The nodes behind the statements of a fused definition of a graph.
+
+    A statement stands for the node that writes its tensor, and for all nodes before that one whose tensors no longer
+    exist because they are computed on the way.
+    """
+
+    def __init__(self, graph: GraphDesc, joined: JoinedGraph, definition: Definition) -> None:
+        self._graph = graph
+        self._joined = joined
+        self._views = dict(definition.views)
+        self._sources = sources(graph)
+        self._order = {node: place for place, node in enumerate(topological_order(graph))}
+        writers = Counter(t for s in definition.statements for t in writes_of(s))
+        self._existing = {*writers, *(t for t in definition.inputs if t is not None)}
+        self._in_parts = {t for t, count in writers.items() if count > 1}
+
+    def nodes(self, statement: Statement) -> tuple[int, ...]:
+        """Positions of the operators in the graph's nodes, in the order in which they run."""
+        found: set[int] = set()
+        reads = {self._views.get(t, t) for t in reads_of(statement)}
+        for tensor in writes_of(statement):
+            last = self._joined.nodes.get(tensor)
+            if last is not None:
+                branches = [self._before([source.node]) for source in self._gone_inputs(last)]
+                if tensor in self._in_parts:
+                    branches = [branch for branch in branches if self._is_read(branch, reads)]
+                found = found.union((last,), *branches)
+        return tuple(sorted(found, key=self._order.__getitem__))
+
+    def _before(self, nodes: Iterable[int]) -> set[int]:
+        """Some nodes, and those that are computed on the way to them."""
+        found: set[int] = set()
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if node not in found:
+                found.add(node)
+                stack += [source.node for source in self._gone_inputs(node)]
+        return found
+
+    def _gone_inputs(self, index: int) -> list[NodeOutput]:
+        found = [s for s in self._inputs(index) if self._joined.tensors.get(s) not in self._existing]
+        return [s for s in found if isinstance(s, NodeOutput) and isinstance(self._graph.nodes[s.node], OperatorNode)]
+
+    def _inputs(self, index: int) -> list[Source]:
+        node = self._graph.nodes[index]
+        inputs = node.operator.inputs() if isinstance(node, OperatorNode) else ()
+        return [self._sources[NodeInput(index, n)] for n, (_, desc) in enumerate(inputs) if desc is not None]
+
+    def _is_read(self, branch: set[int], reads: set[Tensor]) -> bool:
+        """Whether a statement that writes a part of a tensor reads what a branch that leads to the tensor needs."""
+        needed = {self._joined.tensors.get(source) for node in branch for source in self._inputs(node)}
+        needed |= {tensor for tensor, node in self._joined.nodes.items() if node in branch}
+        needed &= self._existing
+        return 2 * len(needed & reads) >= len(needed)
