@@ -17,7 +17,7 @@ from opendml.expression.ir import (
     ElementType,
     Expression,
     Number,
-    constant,
+    as_expression,
     float_bits,
     fused_multiply_add,
     select,
@@ -57,9 +57,9 @@ class Format:
 FORMATS: Final = {F32: Format(I32, U32, 23, 127), F64: Format(I64, U64, 52, 1023)}
 
 
-def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
+def polynomial(x: Expression, coefficients: Sequence[Expression | float]) -> Expression:
     """Horner's scheme, lowest coefficient first."""
-    result: Expression = constant(coefficients[-1], x.type)
+    result = as_expression(coefficients[-1], x.type)
     for coefficient in reversed(coefficients[:-1]):
         result = fused_multiply_add(result, x, coefficient)
     return result

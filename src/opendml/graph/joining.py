@@ -76,6 +76,7 @@ class _Joiner:
         self.graph = graph
         self.joined = joined
         self.sources = sources(graph)
+        self.furthest = _furthest_readers(graph, self.sources)
         self.tensors = joined.tensors
         self.graph_outputs: dict[NodeOutput, list[int]] = {}
         for i, tensor_of_input in enumerate(joined.inputs):
