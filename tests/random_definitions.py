@@ -73,7 +73,9 @@ class _Writer:
         """Any expression of a type."""
         if depth <= 0:
             return self.leaf(type, axes, variables)
-        kind = self.choice("leaf", "binary", "binary", "unary", "select", "select", "cast", "fold", "guarded", "guarded")
+        kind = self.choice(
+            "leaf", "binary", "binary", "unary", "select", "select", "cast", "fold", "guarded", "guarded"
+        )
         if kind == "binary":
             names = ("add", "sub", "mul") if type.is_float else ("add", "sub", "mul", "min", "max", "and", "xor")
             left, right = (self.value(type, axes, variables, depth - 1) for _ in range(2))
@@ -197,10 +199,11 @@ class _Writer:
             small = [cast(cast(self.load(inner), I8) & 15, type) for _ in range(2)]
             return sum_of_products(over, *small, where)
         if kind == "extreme":
-            steps = cast(index(over[-1]), U32)
-            value, position = extreme_with_position("gt", over[-1:], element, steps, (lowest(type), constant(0, U32)))
-            outer = [lambda a, b: a + b, over[:-1], constant(0, type), value + cast(position, type)]
-            return fold(outer[0], outer[1], outer[2], outer[3]) if over[:-1] else value + cast(position, type)  # type: ignore[arg-type]
+            *outer, last = over
+            start = (lowest(type), constant(0, U32))
+            largest, position = extreme_with_position("gt", [last], element, cast(index(last), U32), start)
+            both = largest + cast(position, type)
+            return fold(lambda a, b: a + b, outer, constant(0, type), both) if outer else both
         if kind == "largest":
             return fold(lambda a, b: select(b > a, b, a), over, constant(0, type), element, where, lanes)
         return fold(lambda a, b: a + b, over, constant(1, type), element, where, lanes)
@@ -222,7 +225,9 @@ def definitions(draw: st.DrawFn) -> Definition:
         temporaries.append(middle)
         statements.append(_statement(writer, axes, [_packed_store(writer, middle, axes)], whole=True))
         axes = tuple(Axis("abcde"[d], n) for d, n in enumerate(sizes))
-        read = load(middle, [n - 1 - i if draw(st.booleans()) else i for i, n in zip(indices(axes), sizes, strict=True)])
+        read = load(
+            middle, [n - 1 - i if draw(st.booleans()) else i for i, n in zip(indices(axes), sizes, strict=True)]
+        )
         target, place = _output(writer, axes, 0)
         value = binary("sub", writer.value(type, axes, (), 2), read)
         statements.append(Compute(axes, (Store(target, place, cast(value, target.type)),)))
@@ -264,9 +269,7 @@ def _output(writer: _Writer, axes: Sequence[Axis], number: int) -> tuple[Tensor,
     return Tensor(f"y{number}", chosen, tuple(sizes), tuple(strides), "output"), tuple(place)
 
 
-def _statement(
-    writer: _Writer, axes: tuple[Axis, ...], stores: Sequence[Store], whole: bool = False
-) -> Statement:
+def _statement(writer: _Writer, axes: tuple[Axis, ...], stores: Sequence[Store], whole: bool = False) -> Statement:
     """The stores as a Compute, or with a running value as a Scan, or (unless ``whole``) one of them as a Scatter."""
     kind = writer.choice("compute", "compute", "compute", "scan", "scatter")
     if kind == "scan" and len(axes) > 1:

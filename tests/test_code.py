@@ -224,10 +224,11 @@ def test_select_takes_one_side(type: ElementType) -> None:
     _check([a, b], [lambda x, y: select(x < y, x, y), lambda x, y: select(x.differs(y), y, constant(1, type))])
 
 
-def test_fused_multiply_add_rounds_once() -> None:
+def test_fused_multiply_add_is_one_instruction() -> None:
     builder = Builder()
     x = Value("%x", F32)
-    assert "llvm.fma.f32" in builder.lines[-1] if builder.fused_multiply_add(x, x, x).lanes == 1 else False
+    builder.fused_multiply_add(x, builder.spread(x, 4), x)
+    assert "@llvm.fma.v4f32" in builder.lines[-1]
 
 
 # Constants -----------------------------------------------------------------------------------------------------------

@@ -5,22 +5,34 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
-from execution import random_array, run_operator, seeds
+from execution import (
+    assert_same_values,
+    compile_in_parallel,
+    random_array,
+    random_values,
+    run_operator,
+    seeds,
+)
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_descriptors import descriptors, is_drawn
 
+from opendml import operators as op
+from opendml.descriptors import Operator, operator_class
 from opendml.device import compile_operator
 from opendml.enums import OperatorType
 from opendml.operators import implemented
 from opendml.program import generate
 from opendml.rules import validate
 from opendml.runtime.host import host_target
+from opendml.tensor import TensorDesc
 
 EXAMPLES = int(os.environ.get("OPENDML_FUZZ_EXAMPLES", "4"))
 
@@ -55,17 +67,97 @@ def test_compiled_is_interpreted(operator_type: OperatorType, data: st.DataObjec
     run_operator(desc, arrays)
 
 
+IN_PLACE = [operator_type for operator_type in DRAWN if operator_class(operator_type).in_place]
+
+
+@pytest.mark.parametrize("operator_type", IN_PLACE, ids=lambda operator_type: operator_type.name)
+@settings(fuzz, max_examples=-(-EXAMPLES // 2))
+@given(data=st.data(), seed=seeds)
+def test_an_output_may_be_an_input(operator_type: OperatorType, data: st.DataObject, seed: int) -> None:
+    desc = data.draw(descriptors(operator_type))
+    ((_, output),) = desc.outputs()
+    alike = [
+        name for name, tensor in _inputs(desc) if (tensor.data_type, tensor.sizes) == (output.data_type, output.sizes)
+    ]
+    desc = desc.replace(**dict.fromkeys(alike, output))
+    program = compile_in_parallel(desc)
+    arrays = [None if t is None else _buffer(t, seed + number) for number, (_, t) in enumerate(desc.inputs())]
+    apart = np.zeros(output.element_span, output.data_type.dtype)
+    program.bind(arrays, [apart])()
+    for threads, (number, (_, tensor)) in itertools.product((1, 3), enumerate(desc.inputs())):
+        if tensor == output:
+            copies = [None if array is None else array.copy() for array in arrays]
+            program.with_thread_count(threads).bind(copies, [copies[number]])()
+            assert_same_values(_elements(copies[number], output), _elements(apart, output))
+
+
+def _inputs(desc: Operator) -> list[tuple[str, TensorDesc]]:
+    """The fields of a descriptor that are inputs which it has."""
+    fields = [name for name, field in desc.fields.items() if getattr(field, "direction", "") == "input"]
+    return [(name, value) for name in fields if isinstance(value := getattr(desc, name), TensorDesc)]
+
+
+def _buffer(tensor: TensorDesc, seed: int) -> np.ndarray:
+    return random_values(tensor.data_type, tensor.element_span, np.random.default_rng(seed))
+
+
+def _elements(buffer: np.ndarray, tensor: TensorDesc) -> np.ndarray:
+    strides = tuple(stride * buffer.itemsize for stride in tensor.effective_strides)
+    return np.lib.stride_tricks.as_strided(buffer, tensor.sizes, strides).copy()
 
 
 @pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)
-@fuzz
+@settings(fuzz, max_examples=-(-EXAMPLES // 2))
 @given(data=st.data())
 def test_the_largest_compile_as_quickly(operator_type: OperatorType, data: st.DataObject) -> None:
     """Whatever is valid compiles; how much code it is does not depend on sizes and strides."""
     desc = data.draw(descriptors(operator_type, huge=True))
     assume(not validate(desc))
+    _compile_quickly(desc)
+
+
+def _compile_quickly(desc: Operator) -> None:
     start = time.thread_time()
     code = generate(desc.define(), host_target(), in_place=desc.in_place)
     compile_operator(desc, thread_count=2)
     assert time.thread_time() - start < 10
     assert len(code.text) < 2_000_000
+
+
+def test_guarded_loads_are_not_transposed() -> None:
+    """The input of a constant padding, contiguous along the other dimension: rows outside of it are not read."""
+    source = TensorDesc("float32", [20, 40], [1, 20])
+    padding = op.Padding(
+        input_tensor=source,
+        output_tensor=TensorDesc("float32", [52, 72]),
+        padding_mode="CONSTANT",
+        padding_value=3,
+        start_padding=[16, 16],
+        end_padding=[16, 16],
+    )
+    run_operator(padding, [random_array(source, 1)])
+
+
+def test_64_bit_integers_wrap() -> None:
+    target = TensorDesc("int64", [70])
+    fields = {"value_data_type": "INT64", "value_start": -(2**63), "value_delta": 5 - 2**63}
+    run_operator(op.FillValueSequence(output_tensor=target, **fields), [])
+
+
+def _large() -> Iterator[Operator]:
+    """What once took minutes, gigabytes or both to compile."""
+    image, pooled = TensorDesc("float32", [2, 3, 64, 64]), TensorDesc("float32", [2, 3, 71, 71])
+    window = {"strides": [1, 1], "window_size": [8, 8], "start_padding": [7, 7], "end_padding": [7, 7]}
+    yield op.LpPooling(input_tensor=image, output_tensor=pooled, p=2**32 - 1, **window)
+    piece = TensorDesc("float32", [1, 16, 7, 7])
+    yield op.Join(input_tensors=[piece] * 200, output_tensor=TensorDesc("float32", [1, 3200, 7, 7]), axis=1)
+    yield op.Split(input_tensor=TensorDesc("int8", [4, 300]), output_tensors=[TensorDesc("int8", [4, 1])] * 300, axis=1)
+    cube, cubes = TensorDesc("float16", [1, 1, 64, 64, 64]), TensorDesc("float16", [1, 1, 65, 65, 65])
+    window = {"strides": [1] * 3, "window_size": [64] * 3, "start_padding": [32] * 3, "end_padding": [32] * 3}
+    indices = TensorDesc("uint64", cubes.sizes)
+    yield op.MaxPooling1(input_tensor=cube, output_tensor=cubes, output_indices_tensor=indices, **window)
+
+
+@pytest.mark.parametrize("desc", _large(), ids=lambda desc: desc.type.name)
+def test_large_descriptors_compile_quickly(desc: Operator) -> None:
+    _compile_quickly(desc)

@@ -81,7 +81,8 @@ class Maker:
         Floats never become other types as bits: which NaN an operation gives is nobody's business.
         """
         x = self.tensor()
-        if x.desc.is_owned_by_dml or not x.desc.is_packed:
+        is_whole = x.desc.is_packed and x.desc.total_size_in_bytes == x.desc.minimum_size_in_bytes
+        if x.desc.is_owned_by_dml or not is_whole:
             x = x.packed()
         if x.data_type != desc.data_type:
             x = dml.cast(x, desc.data_type)
@@ -178,6 +179,14 @@ class Maker:
             matrix = x.reshape([rows, x.sizes[-1]])
             self.add(dml.gemm(matrix, matrix, trans_b="TRANSPOSE") + 0.5)
 
+    def positions(self) -> None:
+        """Two outputs of one node, of different types."""
+        x = self.float_tensor()
+        rows = x.desc.element_count // x.sizes[-1]
+        window = [self.number(1, min(rows, 2)), self.number(1, min(x.sizes[-1], 2))]
+        pooled = dml.max_pooling(x.reshape([1, 1, rows, x.sizes[-1]]), window, window, output_indices=True)
+        self.add(*pooled)
+
     def finish(self) -> GraphAssembly:
         """What nobody has read is given out, and something that may be read as well."""
         read = {tensor.source for node in self.graph._nodes for tensor in node.inputs if tensor is not None}
@@ -189,7 +198,7 @@ class Maker:
 STEPS = (
     [Maker.operator] * 6
     + [Maker.unary, Maker.binary, Maker.view, Maker.bits, Maker.pieces, Maker.window, Maker.normalisation]
-    + [Maker.binary, Maker.product, Maker.source]
+    + [Maker.binary, Maker.product, Maker.source, Maker.positions]
 )
 
 
@@ -281,3 +290,33 @@ def test_the_reference_is_what_the_interpreter_says() -> None:
             assert_same_values(seen_as(a, desc), seen_as(b, desc))
 
     check()
+
+
+def on_arrays_and_in_a_graph(network: Callable[[Any], Any], x: Array) -> None:
+    """The functions give the same at once and compiled together."""
+    graph = dml.Graph()
+    for actual, expected in zip(graph.compile(network(graph.input(x.dtype, x.shape)))(x), network(x), strict=True):
+        assert_same_values(actual, np.asarray(expected))
+
+
+@pytest.mark.parametrize("strides", [[1, 2], [1, -2], [2, 1], [-1, -2], [1, 1]])
+@pytest.mark.parametrize("normalise", [dml.activation_softmax, dml.mean_variance_normalization])
+def test_part_of_a_normalisation(normalise: Callable[..., Any], strides: list[int]) -> None:
+    """What reads several results of one reduction does not become part of it."""
+    options = {"axes": [1]} if normalise is dml.activation_softmax else {"scale": None, "bias": None, "axes": [1]}
+    for columns in (2, 33):
+        x = np.random.default_rng(0).normal(size=(12, columns)).astype("float32")
+        window = [12, columns]
+        on_arrays_and_in_a_graph(
+            lambda x, window=window: [dml.slice(normalise(x, **options), [0, 0], window, strides)], x
+        )
+
+
+def test_bytes_of_one_of_two_outputs() -> None:
+    """A reader of another view of a result stays behind what writes it."""
+
+    def network(x: Any) -> list[Any]:
+        pooled = dml.max_pooling(x, [2, 2], [2, 2], output_indices=True)
+        return [dml.activation_tanh(pooled.values.reshape([6, 3])), dml.cast(pooled.indices, "float32")]
+
+    on_arrays_and_in_a_graph(network, np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype("float32"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,32 @@ from random_definitions import definitions
 from opendml.enums import TensorDataType
 from opendml.errors import ConfigurationError
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
-from opendml.expression.ir import Definition, Tensor
+from opendml.expression.ir import (
+    F32,
+    I8,
+    I32,
+    I64,
+    U8,
+    Axis,
+    Compute,
+    Definition,
+    Expression,
+    Store,
+    Tensor,
+    Variable,
+    binary,
+    cast,
+    constant,
+    index,
+    indices,
+    load,
+    select,
+    temporary,
+)
+from opendml.expression.rewriting import substitute, walk
 from opendml.kernels import schedule
+from opendml.kernels.affine import EXACT, affine, decide, interval, threshold_form
+from opendml.kernels.rewriting import simplify
 from opendml.program import Binding, compile_definition
 from opendml.runtime.host import host_target
 from opendml.tensor import TensorDesc
@@ -75,6 +99,133 @@ def test_random_definitions(definition: Definition, level: str, in_place: bool, 
         program.with_thread_count(threads).bind(buffers[:count], buffers[count:])()
         for tensor, buffer in zip(tensors, buffers, strict=True):
             assert_same_values(buffer, expected[tensor])
+
+
+# Index expressions ---------------------------------------------------------------------------------------------------
+
+AXES = (Axis("i", 5), Axis("j", 4), Axis("k", 3))
+LARGE = st.sampled_from((0, 1, -1, 2, 3, -7, 10**9, 2**40, -(2**61), 2**62 - 1, -(2**63), 2**63 - 1))
+
+
+@st.composite
+def index_expressions(draw: st.DrawFn, depth: int = 3) -> Expression:
+    """Sums, multiples, remainders, limits and choices of three axes, with constants that may overflow."""
+    if depth == 0 or draw(st.integers(0, 3)) == 0:
+        return index(draw(st.sampled_from(AXES))) if draw(st.booleans()) else constant(draw(LARGE), I64)
+    left, right = draw(index_expressions(depth - 1)), draw(index_expressions(depth - 1))
+    kind = draw(st.sampled_from(("add", "sub", "mul", "mul", "min", "max", "div", "rem", "select", "narrow")))
+    if kind == "select":
+        return select(draw(conditions(depth - 1)), left, right)
+    if kind == "narrow":
+        return cast(cast(left, draw(st.sampled_from((I8, I32, U8)))), I64)
+    return binary(kind, left, right)
+
+
+@st.composite
+def conditions(draw: st.DrawFn, depth: int = 2) -> Expression:
+    comparison = draw(st.sampled_from(("lt", "le", "gt", "ge", "eq", "ne")))
+    return binary(comparison, draw(index_expressions(depth)), draw(index_expressions(depth)))
+
+
+def _values(e: Expression) -> Array:
+    """The value at every point of ``AXES``."""
+    result = temporary("t", e.type, [axis.size for axis in AXES])
+    buffer = np.zeros(result.extent, NUMPY_TYPES[e.type.name])
+    interpret(Definition((), (result,), (Compute(AXES, (Store(result, indices(AXES), e),)),)), {result: buffer})
+    return buffer.reshape(result.sizes)
+
+
+@settings(max_examples=150, deadline=None)
+@given(index_expressions())
+def test_affine_forms_have_the_value_and_keep_to_their_range(e: Expression) -> None:
+    form, values = affine(e), _values(e)
+    np.testing.assert_array_equal(_values(form.as_expression()), values)
+    low, high = form.range({}) or (-(2**63), 2**63 - 1)
+    assert low <= int(values.min()) and int(values.max()) <= high
+    bounds = interval(e, {}) or (-(2**63), 2**63 - 1)
+    assert bounds[0] <= int(values.min()) and int(values.max()) <= bounds[1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(conditions(3), st.integers(0, 4), st.integers(0, 4))
+def test_decided_conditions_are_right(condition: Expression, first: int, last: int) -> None:
+    first, last = sorted((first, last))
+    values = _values(condition)
+    everywhere, part = decide(condition, {}), decide(condition, {AXES[0]: (first, last)})
+    assert everywhere is None or (values == everywhere).all()
+    assert part is None or (values[first : last + 1] == part).all()
+    form = threshold_form(condition)
+    if form is not None and form.magnitude <= EXACT:
+        np.testing.assert_array_equal(_values(form.as_expression() >= 0), values)
+    np.testing.assert_array_equal(_values(simplify({})(condition)), values)
+
+
+def test_forms_add_up() -> None:
+    i, j, _ = indices(AXES)
+    form = affine((i + 2 * j) * 3 - (i - 5))
+    assert (form.coefficient(AXES[0]), form.coefficient(AXES[1]), form.constant) == (2, 6, 5)
+    assert form.is_pure and form.axes == AXES[:2]
+    assert form.range({}) == (5, 31)
+    assert form.range({AXES[0]: (4, 4)}) == (13, 31)
+    assert affine(i - i).terms == ()
+    assert not affine(i * j).is_pure
+
+
+def test_what_may_overflow_is_no_sum() -> None:
+    i, *_ = indices(AXES)
+    wrapping = i * 2**62 + i * 2**62
+    assert affine(wrapping).terms == ((wrapping, 1),)
+    data = load(Tensor("x", I64, (5,), (1,), "input"), (i,))
+    assert not affine(data + 1).is_pure and affine(data + 1).constant == 0
+    assert decide(data + 1 > data, {}) is None
+
+
+def test_shared_parts_are_compared_once() -> None:
+    """Two equal expressions along which there are 2**200 paths."""
+
+    def power() -> Expression:
+        x: Expression = X
+        for _ in range(200):
+            x = x * x
+        return x
+
+    first, second = power(), power()
+    assert first == second and second == first
+    assert first != power() + 1
+    assert len(list(walk(first))) == 201
+    assert substitute({first: X})(second) is X
+
+
+X = Variable("x", F32)
+
+# Schedules -----------------------------------------------------------------------------------------------------------
+
+MACHINE = schedule.Machine(64, 32)
+
+
+def _copy(sizes: Sequence[int], strides: Sequence[int], target: Sequence[int], in_place: bool = False) -> Any:
+    source = Tensor("x", F32, tuple(sizes), tuple(strides), "input")
+    result = Tensor("y", F32, tuple(sizes), tuple(target), "output")
+    axes = tuple(Axis("ijkl"[d], n) for d, n in enumerate(sizes))
+    copy = Compute(axes, (Store(result, indices(axes), load(source, indices(axes))),))
+    return schedule.schedule_compute(copy, MACHINE, in_place=in_place)
+
+
+def test_axes_that_continue_one_another_are_one() -> None:
+    kernel = _copy([3, 4, 5], [20, 5, 1], [20, 5, 1])
+    assert kernel.outer == () and kernel.vector.size == 60
+    kernel = _copy([3, 4, 5], [1, 15, 3], [1, 15, 3])
+    assert kernel.outer == () and kernel.vector.size == 60
+    kernel = _copy([3, 4, 5], [40, 10, 1], [20, 5, 1])
+    assert [axis.size for axis in kernel.outer] == [12] and kernel.vector.size == 5
+
+
+def test_small_kernels_are_for_one_thread() -> None:
+    assert _copy([100], [1], [1]).serial
+    large = _copy([1000, 1000], [2000, 1], [1000, 1])
+    assert not large.serial and large.item_count >= schedule.ITEMS
+    line = _copy([10**6], [1], [1])
+    assert line.item_count >= schedule.ITEMS and line.vector_block * line.item_count >= 10**6
 
 
 def _binding(tensor: Tensor) -> Binding:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from opendml import operators as op
 from opendml.device import Device, compile_operator
-from opendml.errors import BindingError
+from opendml.errors import BindingError, ConfigurationError
 from opendml.kernels import schedule
 from opendml.program import ALIGNMENT, Program, aligned_empty, empty
 from opendml.tensor import TensorDesc
@@ -220,7 +220,7 @@ class _Refuser(_Exporter):
 def test_anything_with_dlpack() -> None:
     x = _numbers(6)
     np.testing.assert_array_equal(_add(VECTOR)(_Exporter(x), x), 2 * x)
-    with pytest.raises(BindingError, match="ATensor: the tensor is not accessible .*: on another planet"):
+    with pytest.raises(BindingError, match=r"ATensor: the tensor is not accessible .*: on another planet"):
         _add(VECTOR)(_Refuser(x), x)
 
 
@@ -243,7 +243,7 @@ def test_in_place_on_exactly_the_same_elements() -> None:
     _add(VECTOR)(x, _numbers(6), out=[x])
     np.testing.assert_array_equal(x, 2 * _numbers(6))
     memory = _numbers(7)
-    with pytest.raises(BindingError, match="OutputTensor overlaps the memory of ATensor.*exactly the same elements"):
+    with pytest.raises(BindingError, match=r"OutputTensor overlaps the memory of ATensor.*exactly the same elements"):
         _add(VECTOR)(memory[:6], _numbers(6), out=[memory[1:]])
     np.testing.assert_array_equal(memory, _numbers(7))
 
@@ -442,6 +442,12 @@ call()
 print(os.waitstatus_to_exitcode(status), bool((y == 2).all()))
 """
     assert _run(script).split() == ["0", "True"]
+
+
+@pytest.mark.parametrize("thread_count", [0, -1, 1025, 2.0, True])
+def test_thread_counts_are_checked(thread_count: Any) -> None:
+    with pytest.raises(ConfigurationError, match="thread_count="):
+        _add(VECTOR).with_thread_count(thread_count)
 
 
 # The same bits every time --------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from opendml.errors import ModelFormatError as ModelFormatError
     from opendml.errors import OpendmlError as OpendmlError
     from opendml.errors import UnknownOperatorError as UnknownOperatorError
+    from opendml.explanation import explain as explain
     from opendml.fields import ScalarUnion as ScalarUnion
     from opendml.fields import ScaleBias as ScaleBias
     from opendml.fields import Size2D as Size2D
@@ -183,6 +184,9 @@ if TYPE_CHECKING:
     from opendml.functions.slicing import slice_grad as slice_grad
     from opendml.graph_program import BoundGraph as BoundGraph
     from opendml.graph_program import GraphProgram as GraphProgram
+    from opendml.profiling import KernelProfile as KernelProfile
+    from opendml.profiling import Profile as Profile
+    from opendml.profiling import profile as profile
     from opendml.program import BoundCall as BoundCall
     from opendml.program import Program as Program
 
@@ -202,6 +206,7 @@ _EXPORTS = {
         BindingError ConfigurationError DescriptorArgumentError DescriptorFormatError InvalidDescriptorError
         ModelFormatError OpendmlError UnknownOperatorError
     """,
+    "explanation": "explain",
     "fields": "ScalarUnion ScaleBias Size2D",
     "functions.activation": """
         activation_celu activation_elu activation_gelu activation_hard_sigmoid activation_hard_swish activation_hardmax
@@ -246,6 +251,7 @@ _EXPORTS = {
     "graph_program": "BoundGraph GraphProgram",
     "models.serialized_graph": "load save",
     "operator_catalogue": "catalogue",
+    "profiling": "KernelProfile Profile profile",
     "program": "BoundCall Program",
     "rules": "Violation validate",
     "tensor": "TensorDesc",

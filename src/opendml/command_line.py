@@ -1,4 +1,4 @@
-"""The command line: ``opendml run``, ``check``, ``ops`` and ``explain``.
+"""The command line: ``opendml run``, ``check``, ``ops``, ``explain`` and ``profile``.
 
 Exit status: 0 success; 1 the model was read and is invalid (``check``); 2 the input cannot be used. Results go to
 standard output, errors and progress to standard error.
@@ -258,6 +258,56 @@ def explain(
                 typer.echo(printable(explain_graph(desc, llvm=llvm, assembly=assembly)))
             else:
                 typer.echo(explain_operator(desc, llvm=llvm, assembly=assembly))
+
+
+@app.command()
+def profile(
+    model: ModelPath,
+    page: Annotated[
+        Path | None, _option("--html", metavar="FILE", help="Write a page with the fused graph drawn.")
+    ] = None,
+    trace: Annotated[Path | None, _option("--trace", metavar="FILE", help="Write a trace in Chrome's format.")] = None,
+    threads: Annotated[
+        int | None,
+        _option("--threads", metavar="N", minimum=1, help="Threads; by default OPENDML_NUM_THREADS, else all."),
+    ] = None,
+    milliseconds_to_run: Annotated[
+        int, _option("--milliseconds_to_run", "-t", metavar="MS", minimum=0, help="How long each dispatch repeats.")
+    ] = 500,
+    input_path: InputPath = None,
+    memory_limit: MemoryLimit = 8192,
+) -> None:
+    """Show where the time of a model or of a serialised graph goes.
+
+    Every dispatch is repeated. For each kernel there are its time, the bytes that it moves and its floating-point
+    operations, beside what this machine can do: copies of as many bytes, and fused multiply-adds.
+
+    \b
+    Example:
+      opendml profile model.json --html profile.html --trace trace.json
+    """
+    with _readable_errors(model):
+        from opendml.device import Device
+        from opendml.models import Executor, read_model
+        from opendml.models.files import write_bytes
+        from opendml.profile_page import page as page_of
+        from opendml.profile_table import clean, profile_table, summary
+        from opendml.profiling import profile_bound, trace_of
+
+        parsed = read_model(model, input_path=input_path, memory_limit=memory_limit << 20)
+        profiles = [
+            profile_bound(program, bind, seconds=milliseconds_to_run / 1000, title=name)
+            for name, program, bind in Executor(parsed, Device(thread_count=threads)).dispatches()
+        ]
+        if not profiles:
+            _fail(f"{model}: there is no dispatch command, so there is nothing to profile")
+        for found in profiles:
+            typer.echo("\n".join([f"# {clean(found.title)}", *summary(found)]))
+            _print_table(profile_table(found))
+        if page is not None:
+            write_bytes(page, page_of(profiles).encode())
+        if trace is not None:
+            write_bytes(trace, trace_of(profiles).encode())
 
 
 def _read(path: Path, input_path: Path | None) -> Model:

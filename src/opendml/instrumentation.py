@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from opendml.code.program_code import RECORD, ProgramCode
+from opendml.code.program_code import CLOCK, RECORD, ProgramCode
 from opendml.expression.ir import Definition
 from opendml.program import Program, generate, load_program
 from opendml.runtime.host import HostTarget, host_target
@@ -23,11 +24,9 @@ CALIBRATION_SECONDS: Final = 0.02
 
 
 class KernelTimes(NamedTuple):
-    """One run of a program, one kernel, in seconds: when it first began, counted from the beginning of the first
-    kernel; how long it took, all its repetitions together; and how long each thread worked, the others' time being
-    spent on waiting."""
+    """A kernel in one run of a program, in seconds, all its repetitions together: how long it took, and how long each
+    thread worked, the rest being spent on waiting for the others."""
 
-    start: float
     duration: float
     work: tuple[float, ...]
 
@@ -51,20 +50,10 @@ class InstrumentedProgram:
     def times(self) -> list[KernelTimes]:
         """The times of the kernels, in their order, since the last reset."""
         assert self.program.records is not None
-        records = self.program.records[1:].reshape(len(self.code.kernels), -1, len(RECORD))
-        if not records.size:
-            return []
-        fields = {name: records[..., number] for number, name in enumerate(RECORD)}
         second = tick_seconds(host_target())
-        origin = int(fields["first_start"][0, 0])
-        return [
-            KernelTimes(
-                float(fields["first_start"][kernel, 0] - origin) * second,
-                float(fields["time"][kernel, 0]) * second,
-                tuple(float(ticks) * second for ticks in fields["work"][kernel]),
-            )
-            for kernel in range(len(records))
-        ]
+        records = self.program.records[1:].reshape(len(self.code.kernels), self.program.thread_count, len(RECORD))
+        work, time = (records[..., RECORD.index(name)] * second for name in ("work", "time"))
+        return [KernelTimes(float(time[kernel, 0]), tuple(work[kernel].tolist())) for kernel in range(len(records))]
 
 
 def instrumented(definition: Definition, original: Program) -> InstrumentedProgram:
@@ -93,10 +82,10 @@ def _records(size: int, thread_count: int) -> npt.NDArray[Any]:
 @functools.cache
 def tick_seconds(host: HostTarget) -> float:
     """The seconds from one tick of the processor's counter to the next, measured once."""
-    text = f"declare i64 @{host.clock}()\ndefine i64 @ticks() {{\n  %now = call i64 @{host.clock}()\n  ret i64 %now\n}}\n"
+    text = f"declare i64 @{CLOCK}()\ndefine i64 @ticks() {{\n  %now = call i64 @{CLOCK}()\n  ret i64 %now\n}}\n"
     data, _ = get_or_compile(text, host)
     loaded = load_object(data, ["ticks"], host)
-    ticks = ctypes.CFUNCTYPE(ctypes.c_int64)(loaded["ticks"])
+    ticks: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int64)(loaded["ticks"])
     first_time, first = time.perf_counter_ns(), ticks()
     now = first_time
     while now < first_time + CALIBRATION_SECONDS * 1e9:

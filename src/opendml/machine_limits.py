@@ -1,4 +1,4 @@
-"""What this machine can do at best: the bandwidth of copies and the peak of fused multiply-adds, measured by programs."""
+"""What this machine can do at best: bandwidth of copies and peak of fused multiply-adds, measured by programs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def copy_bandwidth(size: int, thread_count: int, seconds: float = COPY_SECONDS) 
     copy = instrumented(operator.define(), Device(thread_count=thread_count).compile(operator))
     source, target = empty(desc), empty(desc)
     source[...] = 1
-    call, durations = copy.program.bind([source], [target]), []
+    call = copy.program.bind([source], [target])
+    durations: list[float] = []
     call()  # the first run maps the memory
     end = time.perf_counter() + seconds
     while len(durations) < 3 or time.perf_counter() < end:

@@ -23,11 +23,25 @@ def profile_table(profile: Profile) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right")
     table.add_column("Kernel", overflow="fold")
+    has_nodes = any(kernel.nodes for kernel in profile.kernels)
+    if has_nodes:
+        table.add_column("Node", overflow="ellipsis", no_wrap=True)
     for column in ("Time", "Share", "Bytes", "of copy", "FLOPs", "of peak", "Limit"):
         table.add_column(column, justify="right", no_wrap=True)
     for kernel in profile.kernels:
-        table.add_row(str(kernel.number), Text(kernel.title), *_cells(profile, kernel))
+        node = [Text(clean(first_node(kernel)))] if has_nodes else []
+        table.add_row(str(kernel.number), Text(kernel.title), *node, *_cells(profile, kernel))
     return table
+
+
+def first_node(kernel: KernelProfile) -> str:
+    """The name of the first node that a kernel computes, without the place where it was made."""
+    return kernel.nodes[0].partition(" (")[0] if kernel.nodes else ""
+
+
+def clean(text: str) -> str:
+    """Text from anywhere without what could steer a terminal or a browser; line breaks stay."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _cells(profile: Profile, kernel: KernelProfile) -> list[str]:
@@ -68,7 +82,7 @@ def profile_text(profile: Profile) -> str:
 
     text = io.StringIO()
     Console(file=text, highlight=False, markup=False, width=TEXT_WIDTH).print(profile_table(profile))
-    return "\n".join([profile.title, *summary(profile), text.getvalue()])
+    return "\n".join([clean(profile.title), *summary(profile), text.getvalue()])
 
 
 def format_seconds(seconds: float) -> str:

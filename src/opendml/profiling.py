@@ -1,9 +1,9 @@
-"""Where the time of a program goes: every kernel beside what it has to move and to compute, and what the machine can do.
+"""Where the time of a program goes: its kernels, what they move and compute, and how fast the machine could do that.
 
-    profile = dml.profile(program, image)
-    print(profile)                                  # a table
-    profile.save_page("profile.html")               # the same with the fused graph drawn
-    profile.save_trace("trace.json")                # for chrome://tracing or ui.perfetto.dev
+profile = dml.profile(program, image)
+print(profile)                                  # a table
+profile.save_page("profile.html")               # the same with the fused graph drawn
+profile.save_trace("trace.json")                # for chrome://tracing or ui.perfetto.dev
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.program import CompiledGraph
 from opendml.graph.provenance import Provenance
-from opendml.graph_desc import OperatorNode
+from opendml.graph_desc import GraphDesc, OperatorNode
 from opendml.graph_program import GraphProgram
 from opendml.instrumentation import InstrumentedProgram, KernelTimes, instrumented
 from opendml.kernels.costs import cost_of
@@ -48,7 +48,7 @@ class TensorUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelProfile:
-    """One kernel in one run of a program. Times are in seconds, ``start`` counts from the start of the first kernel.
+    """One kernel in the run of a program in which it was fastest. Times are in seconds.
 
     ``operators`` are the operators that it computes (in whole or in part), ``nodes`` the names of their nodes in a
     graph. It runs ``repetitions`` times, together for ``seconds``; ``work`` is how long each thread worked in that
@@ -61,7 +61,6 @@ class KernelProfile:
     reads: tuple[TensorUse, ...]
     writes: tuple[TensorUse, ...]
     repetitions: int
-    start: float
     seconds: float
     work: tuple[float, ...]
     operations: int
@@ -118,10 +117,11 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One run of a program: the fastest of several, since what disturbs a run makes it slower.
+    """The kernels of a program in the order in which they run.
 
-    ``seconds`` is the time of the program as it is, ``instrumented_seconds`` that of the run with records, during which
-    all threads wait for each other behind every kernel; the kernels belong to this run.
+    All times are the least of several runs, since what disturbs a run makes it slower. ``seconds`` is the time of the
+    program as it is, ``instrumented_seconds`` that with records, when all threads wait for each other behind every
+    kernel; the sum of the kernels' times is less.
     """
 
     title: str
@@ -156,11 +156,13 @@ class Profile:
         Path(path).write_text(page([self]), encoding="utf-8")
 
     def save_trace(self, path: str | Path) -> None:
-        """Write a trace in Chrome's format (JSON), with a track for each thread."""
-        Path(path).write_text(trace([self]), encoding="utf-8")
+        """Write a trace in Chrome's format (JSON), with a track for each thread and the kernels one after another."""
+        Path(path).write_text(trace_of([self]), encoding="utf-8")
 
 
-def profile(program: Program | CompiledGraph | GraphProgram, *arrays: Any, seconds: float = 0.5, **named: Any) -> Profile:
+def profile(
+    program: Program | CompiledGraph | GraphProgram, *arrays: Any, seconds: float = 0.5, **named: Any
+) -> Profile:
     """Run a program again and again for about ``seconds``, and tell where its time goes.
 
     The arrays are those of a call of the program, by position or, for programs of graphs that were built by expression,
@@ -196,9 +198,8 @@ def profile_bound(
     best, best_plain, times, runs = math.inf, math.inf, subject.program.times(), 0
     while runs < LEAST_RUNS or (time.perf_counter() < deadline and runs < MOST_RUNS):
         subject.program.reset()
-        taken = _timed(recorded)
-        if taken < best:
-            best, times = taken, subject.program.times()
+        best = min(best, _timed(recorded))
+        times = list(map(min, times, subject.program.times()))
         best_plain = min(best_plain, _timed(plain))
         runs += 1
     return Profile(
@@ -215,7 +216,7 @@ def profile_bound(
     )
 
 
-def trace(profiles: Sequence[Profile]) -> str:
+def trace_of(profiles: Sequence[Profile]) -> str:
     """Chrome's trace format (JSON): a process for each profile, a thread for each of the program's."""
     events: list[dict[str, Any]] = []
     for process, one in enumerate(profiles):
@@ -223,14 +224,10 @@ def trace(profiles: Sequence[Profile]) -> str:
         for thread in range(one.limits.thread_count):
             name = {"name": f"thread {thread}"}
             events.append({"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": name})
-        end = 0.0
+        start = 0.0
         for kernel in one.kernels:
-            # Kernels that repeat take turns. Their times are sums, so they are shown one after another.
-            start = max(kernel.start, end)
-            end = start + kernel.seconds
-            events += [
-                _event(process, thread, kernel, start, work) for thread, work in enumerate(kernel.work) if work > 0
-            ]
+            events += [_event(process, thread, kernel, start, work) for thread, work in enumerate(kernel.work) if work]
+            start += kernel.seconds
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1)
 
 
@@ -305,7 +302,12 @@ def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
     variant = copy.copy(program)
     variant.execution = made.program
     names = _names(program.inputs), _names(program.outputs)
-    return variant, _Subject("graph", made, parts.execution, *names, operators)
+    return variant, _Subject(_graph_title(graph), made, parts.execution, *names, operators)
+
+
+def _graph_title(graph: GraphDesc) -> str:
+    count = sum(isinstance(node, OperatorNode) for node in graph.nodes)
+    return f"graph of {count} operator{'s' * (count != 1)}"
 
 
 def _names(bindings: Iterable[Any]) -> tuple[str, ...]:
@@ -324,7 +326,6 @@ def _kernels(subject: _Subject, times: Sequence[KernelTimes]) -> Iterator[Kernel
             reads=_uses(cost.bytes_read, repetitions),
             writes=_uses(cost.bytes_written, repetitions),
             repetitions=repetitions,
-            start=taken.start,
             seconds=taken.duration,
             work=taken.work,
             operations=cost.operations * repetitions,
@@ -356,4 +357,4 @@ def _flows(subject: _Subject) -> Iterator[Flow]:
             yield from (Flow(source, End("output", number), output.name) for source in sources.get(output, ()))
 
 
-__all__ = ["End", "Flow", "KernelProfile", "Profile", "TensorUse", "profile", "profile_bound", "trace"]
+__all__ = ["End", "Flow", "KernelProfile", "Profile", "TensorUse", "profile", "profile_bound", "trace_of"]

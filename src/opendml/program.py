@@ -45,7 +45,7 @@ class Program:
     into given arrays. Inputs and outputs are in DirectML's order, None for optional tensors that the descriptor does
     not have. An array whose type, sizes and strides are those of the descriptor is used in place; so is a flat one
     that holds the descriptor's buffer. Other inputs of the right sizes are copied first. Anything with DLPack or the
-    buffer protocol will do for an array. A program may be called from several threads at once. ``desc`` is its operator,
+    buffer protocol will do for an array. A program may be called from several threads at once. ``desc``: its operator,
     None for a part of a graph.
 
     Raises BindingError where the number, type, sizes or memory of arrays do not fit.
@@ -366,9 +366,7 @@ def compile_definition(
 ) -> Program:
     """Generate, compile (or fetch from the cache) and load the code of a definition."""
     code = generate(definition, host, in_place=in_place)
-    return load_program(
-        code, inputs=inputs, outputs=outputs, in_place=in_place, host=host, thread_count=thread_count
-    )
+    return load_program(code, inputs=inputs, outputs=outputs, in_place=in_place, host=host, thread_count=thread_count)
 
 
 def load_program(
@@ -408,5 +406,5 @@ def generate(definition: Definition, host: HostTarget, *, in_place: bool, profil
 
     registers = 32 if host.vector_bytes == 64 or host.architecture == "aarch64" else 16
     support = barrier_ir(host) if host.has_f16c else barrier_ir(host) + CONVERSIONS
-    machine, clock = Machine(host.vector_bytes, registers), host.clock if profiled else ""
-    return program_code(definition, machine, support, in_place=in_place, clock=clock)
+    machine = Machine(host.vector_bytes, registers)
+    return program_code(definition, machine, support, in_place=in_place, profiled=profiled)

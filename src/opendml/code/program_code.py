@@ -22,14 +22,16 @@ from opendml.kernels.schedule import (
 )
 
 ENTRY: Final = "opendml_entry"
+CLOCK: Final = "llvm.readcyclecounter"
+"""The counter of constant rate that programs may read: x86's time stamp counter, AArch64's virtual counter."""
+
 Kernel = ComputeKernel | ScanKernel | ScatterKernel
 Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
 """The statement of a kernel, and the axes of the Repeats that it is in."""
 
-RECORD: Final = ("first_start", "last_end", "work", "time")
-"""What a profiled program records for each kernel and thread, 64-bit ticks of the machine's clock: when it began for
-the first and when it ended for the last time, and the sums of the time that the thread worked and of the time until
-all threads were done."""
+RECORD: Final = ("work", "time")
+"""What a profiled program adds up for each kernel and thread, 64-bit ticks of the CLOCK: how long the thread
+worked, and how long it took until all threads were done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +53,16 @@ class ProgramCode:
 
 
 def program_code(
-    definition: Definition, machine: Machine, support: str, *, in_place: bool = False, clock: str = ""
+    definition: Definition, machine: Machine, support: str, *, in_place: bool = False, profiled: bool = False
 ) -> ProgramCode:
     """The module of a definition. ``support`` is text that defines ``barrier_wait`` and what else the machine lacks.
 
-    ``in_place`` says that outputs may be bound to the same memory as inputs. ``clock`` is the intrinsic that gives the
-    time, for a program that is profiled: all threads wait for each other behind every kernel.
+    ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
+    records of time, for which all threads wait for each other behind every kernel.
     """
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
-    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place, clock)
+    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place, profiled)
     writer.statements(definition.statements, [])
     kernels, origins = tuple(writer.kernels), tuple(writer.origins)
     return ProgramCode(writer.text(support), slots, plan.size, writer.parallel, kernels, origins)
@@ -112,7 +114,7 @@ class _ProgramWriter:
         views: Mapping[Tensor, Tensor],
         machine: Machine,
         in_place: bool,
-        clock: str,
+        profiled: bool,
     ) -> None:
         self.kernels: list[Kernel] = []
         self.origins: list[Origin] = []
@@ -121,7 +123,7 @@ class _ProgramWriter:
         self._views = views
         self._machine = machine
         self._in_place = in_place
-        self._clock = clock
+        self._profiled = profiled
         self._builder = Builder()
         self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
         self._declarations: set[str] = set()
@@ -133,7 +135,7 @@ class _ProgramWriter:
         for view, root in views.items():
             self._pointers[view] = self._pointers[root]
         self._numbers = {tensor: number for number, tensor in enumerate(self._pointers)}
-        self._records = self._argument(len(slots) + bool(plan.size)) if clock else ""
+        self._records = self._argument(len(slots) + bool(plan.size)) if profiled else ""
 
     def _argument(self, number: int) -> str:
         address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
@@ -175,14 +177,14 @@ class _ProgramWriter:
         arguments = [f"ptr {self._pointers[t]}" for t in used] + [f"i64 {position}" for _, position in repeats]
         arguments += ["i64 %thread", "i64 %threads"]
         call = f"call void @{name}({', '.join(arguments)})"
-        if self._clock:
+        if self._profiled:
             self._timed(call)
         else:
             self._builder.line(call)
         self.origins.append((statement, tuple(axis for axis, _ in repeats)))
 
     def _timed(self, call: str) -> None:
-        now = f"call i64 @{self._clock}()"
+        now = f"call i64 @{CLOCK}()"
         start = self._builder.assign(now)
         self._builder.line(call)
         times = [start, self._builder.assign(now)]
@@ -207,29 +209,22 @@ class _ProgramWriter:
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
         entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
         functions = [f"define internal void @{name}{text}" for text, name in self._functions.items()]
-        timing = [f"declare i64 @{self._clock}()", _RECORD_FUNCTION] if self._clock else []
+        timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
         parts = [*sorted(self._declarations), *timing, *functions, entry, attributes]
         needs_support = any("@barrier_wait" in entry or "half" in part for part in parts)
         return "\n\n".join([support, *parts] if needs_support else parts) + "\n\n!0 = !{i32 1}\n"
 
 
 _RECORD_FUNCTION: Final = """
-%record = type { i64, i64, i64, i64 }
+%record = type { i64, i64 }
 
 define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start, i64 %end, i64 %together) {
   %threads = load i64, ptr %records
   %row = mul i64 %kernel, %threads
   %number = add i64 %row, %thread
   %header_end = getelementptr i64, ptr %records, i64 1
-  %place = getelementptr %record, ptr %header_end, i64 %number
-  %last_place = getelementptr %record, ptr %place, i64 0, i32 1
-  %work_place = getelementptr %record, ptr %place, i64 0, i32 2
-  %time_place = getelementptr %record, ptr %place, i64 0, i32 3
-  %old_first = load i64, ptr %place
-  %is_first = icmp eq i64 %old_first, 0
-  %first = select i1 %is_first, i64 %start, i64 %old_first
-  store i64 %first, ptr %place
-  store i64 %together, ptr %last_place
+  %work_place = getelementptr %record, ptr %header_end, i64 %number
+  %time_place = getelementptr %record, ptr %work_place, i64 0, i32 1
   %old_work = load i64, ptr %work_place
   %worked = sub i64 %end, %start
   %work = add i64 %old_work, %worked

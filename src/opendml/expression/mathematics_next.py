@@ -75,7 +75,12 @@ def expm1(x: Expression) -> Expression:
 def log(x: Expression) -> Expression:
     """The natural logarithm; minus infinity for 0, NaN below. Error: {log}."""
     exponent, mantissa = _exponent_and_mantissa(x)
-    return select(is_unusual(x), _log_special(_log_parts(mantissa - 1, exponent, _FORMS[x.type].log), x, pole=0.0), _log_normal(x), rare=True)
+    return select(
+        is_unusual(x),
+        _log_special(_log_parts(mantissa - 1, exponent, _FORMS[x.type].log), x, pole=0.0),
+        _log_normal(x),
+        rare=True,
+    )
 
 
 def log1p(x: Expression) -> Expression:
@@ -155,7 +160,7 @@ def asinh(x: Expression) -> Expression:
     square = magnitude * magnitude
     rest = square / (unary("sqrt", fused_multiply_add(magnitude, magnitude, 1.0)) + 1)
     large = ~(magnitude < _FORMS[x.type].square_is_all)
-    return with_sign_of(x, select(large, log(magnitude) + _LOG_2, _log1p_finite(magnitude + rest), rare=True))
+    return with_sign_of(x, select(large, _log_of_double(magnitude), _log1p_finite(magnitude + rest), rare=True))
 
 
 def acosh(x: Expression) -> Expression:
@@ -163,7 +168,7 @@ def acosh(x: Expression) -> Expression:
     t = x - 1
     usual = _log1p_finite(t + unary("sqrt", fused_multiply_add(t, t, t + t)))
     unusual = ~((x >= 1) & (x < _FORMS[x.type].square_is_all))
-    return select(unusual, select(x < 1, NAN, log(x) + _LOG_2), usual, rare=True)
+    return select(unusual, select(x < 1, NAN, _log_of_double(x)), usual, rare=True)
 
 
 def atanh(x: Expression) -> Expression:
@@ -365,6 +370,15 @@ def _log_normal(x: Expression, coefficients: Sequence[float] | None = None) -> E
     return _log_parts(mantissa - 1, exponent, coefficients or _FORMS[x.type].log)
 
 
+def _log_of_double(x: Expression) -> Expression:
+    """The logarithm of ``2 x`` for a positive ``x`` that is no subnormal number."""
+    form = FORMATS[x.type]
+    exponent = _exponent(x)
+    mantissa = Bitcast(Bitcast(x, form.integer) - exponent, x.type)
+    result = _log_parts(mantissa - 1, exponent + (1 << form.mantissa_bits), _FORMS[x.type].log)
+    return select(x < INFINITY, result, x)
+
+
 def _exponent_and_mantissa(x: Expression) -> tuple[Expression, Expression]:
     """``n`` (at the place of an exponent) and the mantissa of a positive, finite ``x``, subnormal ones included."""
     form = FORMATS[x.type]
@@ -507,7 +521,6 @@ class _Form:
 
 
 _LOG2_E: Final = 1.4426950408889634
-_LOG_2: Final = 0.6931471805599453
 
 _FORMS: Final = {
     F32: _Form(
@@ -526,9 +539,7 @@ _FORMS: Final = {
         erf_power=4,
         exp=(0.49999994, 0.16666517, 0.041668106, 0.008369137, 0.0013836616),
         expm1=(0.5, 0.16666666, 0.041666467, 0.008333644, 0.0013935092, 0.00019664179),
-        tanh=(
-            -0.33333322, 0.13331142, -0.05271529,
-        ),
+        tanh=(-0.3333337, 0.13331711, -0.05271699),
         log=(0.3333333, -0.25000826, 0.20001265, -0.16623212, 0.14200686, -0.13160509, 0.12769683, -0.07644062),
         erf=(
             1.1283792, -7.492105e-08, 0.47746608, -0.061863862, -0.07444123, 0.004761696, 0.007897367,

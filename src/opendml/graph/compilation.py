@@ -92,7 +92,7 @@ def _definition(
     joined: JoinedGraph,
     fusion: bool,
 ) -> Definition:
-    fused = fuse(statements, kept) if fusion else list(statements)
+    fused = fuse(statements, kept, joined.views) if fusion else list(statements)
     used = {t for s in fused for t in reads_of(s) | writes_of(s)}
     roots = used | {_root(t, joined.views) for t in used}
     bound = {t for t in (*inputs, *outputs) if t is not None}
@@ -107,4 +107,3 @@ def _root(tensor: Tensor, views: Mapping[Tensor, Tensor]) -> Tensor:
 
 def _bytes(tensors: set[Tensor]) -> int:
     return sum(t.extent * t.type.bits // 8 for t in tensors)
-

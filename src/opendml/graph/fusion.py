@@ -12,7 +12,7 @@ Neither changes an operation or the order of a fold, so a fused graph gives the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opendml.expression.ir import (
@@ -32,9 +32,14 @@ from opendml.expression.rewriting import Rewriter, walk
 from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, writes_of
 
 
-def fuse(statements: Sequence[Statement], kept: frozenset[Tensor]) -> list[Statement]:
-    """Statements that compute the ``kept`` tensors (and whatever they need) with fewer tensors in between."""
-    state = _State(list(statements), kept)
+def fuse(
+    statements: Sequence[Statement], kept: frozenset[Tensor], views: Mapping[Tensor, Tensor] | None = None
+) -> list[Statement]:
+    """Statements that compute the ``kept`` tensors (and whatever they need) with fewer tensors in between.
+
+    ``views`` are tensors that are the bytes of another one, which is kept.
+    """
+    state = _State(list(statements), kept, views or {})
     changed = True
     while changed:
         changed = False
@@ -46,7 +51,7 @@ def fuse(statements: Sequence[Statement], kept: frozenset[Tensor]) -> list[State
 
 @dataclass(slots=True)
 class _Facts:
-    """What is known about one statement."""
+    """What is known about one statement. What it reads through a view counts as read."""
 
     reads: set[Tensor]
     writes: set[Tensor]
@@ -56,12 +61,15 @@ class _Facts:
 class _State:
     statements: list[Statement]
     kept: frozenset[Tensor]
+    views: Mapping[Tensor, Tensor]
     _facts: dict[int, tuple[Statement, _Facts]] = field(default_factory=dict)
 
     def facts(self, statement: Statement) -> _Facts:
         known = self._facts.get(id(statement))
         if known is None:
-            known = self._facts[id(statement)] = (statement, _Facts(reads_of(statement), writes_of(statement)))
+            reads = reads_of(statement)
+            reads |= {self.views[t] for t in reads if t in self.views}
+            known = self._facts[id(statement)] = (statement, _Facts(reads, writes_of(statement)))
         return known[1]
 
     def candidates(self) -> list[Tensor]:
@@ -88,7 +96,10 @@ class _State:
         if not isinstance(reader, Compute) or not _reads_own_point(reader, tensor):
             return False
         pairs = zip(writers, producers, strict=True)
-        if not all(isinstance(p, Compute) and self._may_move(i, readers[0]) for i, p in pairs):
+        if not all(isinstance(p, Compute) and self._may_move(i, readers[0], writers) for i, p in pairs):
+            return False
+        # What else a producer writes is not there yet where it becomes one statement with the reader.
+        if any((self.facts(p).writes - {tensor}) & self.facts(reader).reads for p in producers):
             return False
         # Two reductions in one loop nest would get in each other's way: each wants loops of its own.
         if _has_fold(reader) and (len(producers) > 1 or _has_fold(producers[0])):
@@ -100,10 +111,15 @@ class _State:
             del self.statements[i]
         return True
 
-    def _may_move(self, position: int, to: int) -> bool:
-        """Whether nothing in between reads what the statement writes."""
-        writes = self.facts(self.statements[position]).writes
-        return not any(self.facts(s).reads & writes for s in self.statements[position + 1 : to])
+    def _may_move(self, position: int, to: int, along: Collection[int]) -> bool:
+        """Whether a statement may become part of a later one: nothing in between, but what moves ``along``, reads or
+        writes what it writes, and nothing, the later one included, writes what it reads."""
+        facts = self.facts(self.statements[position])
+        between = [self.facts(self.statements[i]) for i in range(position + 1, to) if i not in along]
+        later = self.facts(self.statements[to])
+        return not any(
+            other.reads & facts.writes or other.writes & (facts.reads | facts.writes) for other in between
+        ) and not (later.writes & facts.reads)
 
     # Pull ------------------------------------------------------------------------------------------------------------
 
@@ -124,12 +140,19 @@ class _State:
         consumers = [self.statements[i] for i in readers]
         if not all(isinstance(c, Compute) for c in consumers):
             return False
+        if not self._stays_the_same(writers[0], readers[-1]):
+            return False
         if any(_reads_in_folds(c, tensor) for c in consumers) and not (is_view and _keeps_rows(producer)):
             return False
         for i, consumer in zip(readers, consumers, strict=True):
             self.statements[i] = rewritten(consumer, replaced_loads({tensor: _inlined(producer)}), {})
         del self.statements[writers[0]]
         return True
+
+    def _stays_the_same(self, position: int, to: int) -> bool:
+        """Whether what a statement reads is not written before and by a later one."""
+        reads = self.facts(self.statements[position]).reads
+        return not any(self.facts(s).writes & reads for s in self.statements[position + 1 : to + 1])
 
 
 def _has_fold(statement: Statement) -> bool:

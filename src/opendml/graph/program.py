@@ -176,4 +176,3 @@ def _constant(tensor: Tensor, data: bytes) -> Array:
     buffer = _buffer(tensor)
     buffer[...] = np.frombuffer(data, buffer.dtype, tensor.extent)
     return buffer
-

@@ -150,5 +150,3 @@ def _covered(ranges: Iterable[Interval]) -> int:
         total += max(0, int(high - max(low - 1, end)))
         end = max(end, high)
     return total
-
-

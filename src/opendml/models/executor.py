@@ -125,6 +125,14 @@ class Executor:
             if self.options.print_commands:
                 self._line(f"[EndCmd][{index:04}]\t: hr=0x00000000 \n")
 
+    def dispatches(self) -> Iterator[tuple[str, Any, Callable[..., Callable[[], None]]]]:
+        """For every dispatch command the name of the dispatchable, its program, and what binds the command's arrays to
+        the program or to a variant of it."""
+        for command in self.model.commands:
+            if isinstance(command, DispatchCommand):
+                name = command.dispatchable
+                yield name, self._programs[name], self._binders[command.path]
+
     def contents(self, resource: str) -> NDArray[Any]:
         """The elements of a resource up to its last initial value, in its data type (UINT8 for mixed types)."""
         described = self.model.resources[resource]
@@ -139,7 +147,7 @@ class Executor:
         if self.options.timing_verbosity >= 1:
             self._line(f"Initialize '{printable(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
 
-    def _binder(self, command: DispatchCommand, bindings: DispatchBindings) -> Callable[[], Callable[[], object]]:
+    def _binder(self, command: DispatchCommand, bindings: DispatchBindings) -> Callable[..., Callable[[], None]]:
         """What binds the arrays of a command to its program; tried once."""
         program, owned = self._programs[command.dispatchable], self._owned[command.dispatchable]
         names = [name for name, _ in tensors_to_bind(self.model.dispatchables[command.dispatchable].desc)[0]]
@@ -152,14 +160,14 @@ class Executor:
             program.bind(inputs, outputs)
         except BindingError as error:
             raise ModelFormatError(f"{command.path}.bindings", str(error)) from error
-        return lambda: program.bind(inputs, outputs)
+        return lambda variant=program: variant.bind(inputs, outputs)
 
     def _dispatch(self, index: int, command: DispatchCommand) -> None:
         samples = array("d", self._samples(command.dispatchable, self._binders[command.path]))
         for line in _timing_lines(command.dispatchable, samples, self.options):
             self._line(line)
 
-    def _samples(self, name: str, bind: Callable[[], Callable[[], object]]) -> Iterator[float]:
+    def _samples(self, name: str, bind: Callable[..., Callable[[], None]]) -> Iterator[float]:
         """The time in milliseconds of one dispatch, for every iteration."""
         options, clock = self.options, time.perf_counter
         started = reported = clock()

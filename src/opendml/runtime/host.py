@@ -38,11 +38,6 @@ class HostTarget:
         architecture = self.triple.split("-")[0]
         return "aarch64" if architecture.startswith("arm64") else architecture
 
-    @property
-    def clock(self) -> str:
-        """LLVM's intrinsic for the counter of constant rate that programs may read (the other one would trap)."""
-        return "llvm.readcyclecounter" if self.architecture == "x86_64" else "llvm.readsteadycounter"
-
 
 def host_target(level: str | None = None) -> HostTarget:
     """The target of this process.

@@ -50,8 +50,7 @@ class ThreadTeam:
     """
 
     def __init__(self, thread_count: int, *, spin_microseconds: float | None = None) -> None:
-        if not 1 <= thread_count <= MAXIMUM_THREADS:
-            raise ConfigurationError(f"thread_count={thread_count}: expected a number from 1 to {MAXIMUM_THREADS}")
+        _check_thread_count(thread_count)
         native = _native_team(host_target())
         spin_microseconds = _default_spin_microseconds() if spin_microseconds is None else spin_microseconds
         self.thread_count = thread_count
@@ -86,8 +85,15 @@ def default_team(thread_count: int) -> ThreadTeam:
     """The team that this process shares, with room for `thread_count` threads or more: pass the count to its `run`.
 
     A caller that keeps the team's handle must keep the team, since a larger one may take its place here.
+    Raises ConfigurationError for a thread count outside 1 to MAXIMUM_THREADS.
     """
+    _check_thread_count(thread_count)
     return _shared_team.get(thread_count)
+
+
+def _check_thread_count(thread_count: int) -> None:
+    if type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS:
+        raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to {MAXIMUM_THREADS}")
 
 
 class _SharedTeam:

@@ -1,0 +1,441 @@
+"""Profiles: what kernels cost, how long they take, and the table, page and trace that show it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import struct
+import subprocess
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_descriptors import samples
+from typer.testing import CliRunner
+
+import opendml as dml
+from opendml.command_line import app
+from opendml.errors import BindingError
+from opendml.expression.ir import F32, Axis, Compute, Scan, Scatter, Store, Tensor, constant, index, indices, load
+from opendml.instrumentation import tick_seconds
+from opendml.kernels.costs import cost_of
+from opendml.layered_drawing import draw
+from opendml.machine_limits import MachineLimits, machine_limits
+from opendml.profile_page import page
+from opendml.profiling import End, Profile, trace_of
+from opendml.runtime.host import host_target
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+HOSTILE = "<script>alert('&quot;\"')</script>\x1b[31m\x00\u202e]]>-->"
+LIMITS = MachineLimits(2, ((1 << 12, 1e11), (1 << 20, 1e10)), 1e11)
+
+
+def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
+    return dml.TensorDesc(data_type, sizes)
+
+
+def network(name: str = "net") -> tuple[dml.GraphProgram, list[np.ndarray[Any, Any]]]:
+    """Two chains of operators that meet, with weights."""
+    random = np.random.default_rng(0)
+    graph = dml.Graph(dml.Device(thread_count=2))
+    x = graph.input("float32", [1, 4, 24, 24], name="x")
+    filter = random.normal(size=[8, 4, 3, 3]).astype(np.float32)
+    with graph.scope(name):
+        y = dml.convolution(x, filter, start_padding=[1, 1], end_padding=[1, 1])
+        y = dml.activation_relu(y)
+        pooled = dml.max_pooling(y, [2, 2], [2, 2]).values
+        mean = dml.reduce(y, "AVERAGE", [2, 3])
+    program = graph.compile({"pooled": pooled * mean.broadcast_to(pooled.sizes), "mean": mean})
+    return program, [random.normal(size=[1, 4, 24, 24]).astype(np.float32)]
+
+
+@pytest.fixture(scope="module")
+def profiled() -> Profile:
+    program, arrays = network()
+    return dml.profile(program, *arrays, seconds=0.05)
+
+
+# ---- costs
+
+
+def cost(operator: Any) -> tuple[dict[str, int], dict[str, int], int]:
+    """Of a definition of one statement, by the names of tensors."""
+    (statement,) = operator.define().statements
+    found = cost_of(statement)
+    return (
+        {t.name: n for t, n in found.bytes_read.items()},
+        {t.name: n for t, n in found.bytes_written.items()},
+        found.operations,
+    )
+
+
+def test_costs_by_hand() -> None:
+    t = tensor(4, 5)
+    add = dml.operators.ElementWiseAdd(a_tensor=t, b_tensor=t, output_tensor=t)
+    assert cost(add) == ({"ATensor": 80, "BTensor": 80}, {"OutputTensor": 80}, 20)
+    broadcast = dml.TensorDesc("FLOAT32", [4, 5], [0, 1])
+    add = dml.operators.ElementWiseAdd(a_tensor=t, b_tensor=broadcast, output_tensor=t)
+    assert cost(add)[0] == {"ATensor": 80, "BTensor": 20}
+    product = dml.operators.Gemm(
+        a_tensor=tensor(1, 1, 8, 16),
+        b_tensor=tensor(1, 1, 16, 32),
+        output_tensor=tensor(1, 1, 8, 32),
+        trans_a="NONE",
+        trans_b="NONE",
+        alpha=1.0,
+        beta=1.0,
+    )
+    assert cost(product) == ({"ATensor": 512, "BTensor": 2048}, {"OutputTensor": 1024}, 2 * 8 * 16 * 32)
+
+
+def test_windows_that_overlap_read_each_element_once() -> None:
+    pooling = dml.operators.AveragePooling(
+        input_tensor=tensor(1, 1, 8, 8),
+        output_tensor=tensor(1, 1, 6, 6),
+        strides=[1, 1],
+        window_size=[3, 3],
+        start_padding=[0, 0],
+        end_padding=[0, 0],
+        include_padding=False,
+    )
+    reads, writes, operations = cost(pooling)
+    assert reads == {"InputTensor": 8 * 8 * 4}
+    assert writes == {"OutputTensor": 6 * 6 * 4}
+    assert 9 * 36 <= operations <= 11 * 36
+
+
+def test_a_state_is_counted_at_every_step() -> None:
+    sums = dml.operators.CumulativeSummation(
+        input_tensor=tensor(8, 100),
+        output_tensor=tensor(8, 100),
+        axis=1,
+        axis_direction="INCREASING",
+        has_exclusive_sum=False,
+    )
+    assert cost(sums) == ({"InputTensor": 3200}, {"OutputTensor": 3200}, 800)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    reads=st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=3),
+)
+def test_costs_bound_what_is_touched(sizes: list[int], reads: list[tuple[int, ...]]) -> None:
+    """Beside all addresses of an expression, one by one: never less, and exact for a single read without gaps."""
+    axes = tuple(Axis("ijk"[d], n) for d, n in enumerate(sizes))
+    source = Tensor("source", F32, (64,), (1,), "input")
+    target = Tensor("target", F32, tuple(sizes), dml.tensor.packed_strides(sizes), "output")
+    places = [sum((index(a) * f for a, f in zip(axes, factors[1:], strict=False)), constant_of(factors[0]))
+              for factors in reads]  # fmt: skip
+    value = load(source, [places[0]])
+    for place in places[1:]:
+        value = value + load(source, [place])
+    found = cost_of(Compute(axes, (Store(target, indices(axes), value),)))
+    points = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij")).reshape(len(sizes), -1)
+    touched = [f[0] + np.tensordot(f[1 : len(sizes) + 1], points, 1) for f in reads]
+    exact = 4 * len(np.unique(np.concatenate(touched)))
+    assert found.bytes_written == {target: 4 * math.prod(sizes)}
+    assert exact <= found.bytes_read[source] <= 4 * points.shape[1] * len(reads)
+    if len(sizes) == 1 and len(reads) == 1:
+        assert found.bytes_read[source] == exact
+
+
+def constant_of(number: int) -> Any:
+    from opendml.expression.ir import I64
+
+    return constant(number, I64)
+
+
+def test_every_operator_has_costs() -> None:
+    for sample in samples():
+        for statement in sample.define().statements:
+            if isinstance(statement, (Compute, Scan, Scatter)):
+                found = cost_of(statement)
+                assert found.bytes_written
+                for t, size in (found.bytes_read | found.bytes_written).items():
+                    assert 0 < size <= math.prod(t.sizes) * max(t.type.bits, 8) // 8
+
+
+# ---- limits and clocks
+
+
+def test_limits() -> None:
+    found = machine_limits(1)
+    assert found is machine_limits(1)
+    assert 1e9 < found.fma_peak < 1e13
+    assert all(1e8 < rate < 1e13 for _, rate in found.copies)
+    assert LIMITS.bandwidth(1) == 1e11
+    assert LIMITS.bandwidth(1 << 30) == 1e10
+    assert LIMITS.bandwidth(1 << 16) == pytest.approx(math.sqrt(1e11 * 1e10))
+    assert LIMITS.least_seconds(1 << 20, 1e11) == pytest.approx(1)
+    assert LIMITS.least_seconds(1 << 40, 1e11) == pytest.approx((1 << 40) / 1e10)
+
+
+def test_the_clock_ticks_from_once_to_ten_times_a_nanosecond_or_less_often() -> None:
+    assert 1e-10 < tick_seconds(host_target()) < 1e-6
+
+
+# ---- profiles
+
+
+def test_a_profile_of_a_graph(profiled: Profile) -> None:
+    assert profiled.title == "graph of 5 operators"
+    assert profiled.inputs[0] == "x"
+    assert profiled.outputs == ("pooled", "mean")
+    assert profiled.runs >= 3
+    assert 0 < profiled.kernel_seconds <= profiled.instrumented_seconds
+    assert sum(map(profiled.share, profiled.kernels)) == pytest.approx(1)
+    computed = {operator for kernel in profiled.kernels for operator in kernel.operators}
+    assert {"CONVOLUTION", "ACTIVATION_RELU", "REDUCE"} <= computed
+    assert any(name.startswith("MAX_POOLING") for name in computed)
+    for number, kernel in enumerate(profiled.kernels):
+        assert kernel.number == number
+        assert kernel.seconds > 0
+        assert len(kernel.work) == profiled.limits.thread_count
+        assert all(0 <= work <= kernel.seconds * 1.01 + 1e-6 for work in kernel.work)
+        assert kernel.writes
+        assert kernel.efficiency(profiled.limits) > 0
+        assert all("net (test_profiling.py:" in node or "element_wise" in node for node in kernel.nodes)
+    convolution = next(kernel for kernel in profiled.kernels if "ACTIVATION_RELU" in kernel.operators)
+    assert convolution.title == "CONVOLUTION + ACTIVATION_RELU"
+    assert convolution.operations >= 2 * 8 * 24 * 24 * 4 * 9
+
+
+def test_the_flow_of_tensors(profiled: Profile) -> None:
+    sources = {flow.source for flow in profiled.flows}
+    targets = {flow.target for flow in profiled.flows}
+    assert End("input", 0) in sources
+    assert {End("output", 0), End("output", 1)} <= targets
+    for kernel in profiled.kernels:
+        end = End("kernel", kernel.number)
+        assert end in sources
+        assert end in targets
+    for flow in profiled.flows:
+        if flow.source.kind == flow.target.kind == "kernel":
+            assert flow.source.number < flow.target.number
+
+
+def test_a_program_with_records_gives_the_same_results() -> None:
+    program, arrays = network()
+    before = program(*arrays)
+    dml.profile(program, *arrays, seconds=0)
+    after = program(*arrays)
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    out = {name: np.zeros_like(array) for name, array in before.items()}
+    dml.profile(program, x=arrays[0], out=out, seconds=0)
+    assert all(np.array_equal(before[name], out[name]) for name in before)
+
+
+def test_an_operator_that_repeats() -> None:
+    desc = next(sample for sample in samples() if sample.type.name == "RNN")
+    program = dml.Device().compile(desc)
+    arrays = [None if b.desc is None else np.zeros(b.desc.sizes, b.desc.data_type.dtype) for b in program.inputs]
+    found = dml.profile(program, *arrays, seconds=0)
+    assert found.title == "RNN"
+    assert {kernel.title for kernel in found.kernels} == {"RNN"}
+    assert found.kernel_seconds <= found.instrumented_seconds
+    repeated = [kernel for kernel in found.kernels if kernel.repetitions > 1]
+    for kernel in repeated:
+        assert kernel.bytes % kernel.repetitions == 0
+
+
+def test_programs_of_descriptors_by_themselves() -> None:
+    t = tensor(3)
+    add = dml.operators.ElementWiseAdd(a_tensor=t, b_tensor=t, output_tensor=t)
+    node = dml.OperatorNode(add, "sum")
+    edges = {"input_edges": [dml.InputEdge(0, 0, 0), dml.InputEdge(0, 0, 1)], "output_edges": [dml.OutputEdge(0, 0, 0)]}
+    compiled = dml.Device().compile_graph(dml.GraphDesc(1, 1, [node], **edges))
+    found = dml.profile(compiled, np.ones(3, np.float32), seconds=0)
+    assert [kernel.nodes for kernel in found.kernels] == [("sum",)]
+    with pytest.raises(BindingError, match="no inputs by name"):
+        dml.profile(compiled, x=np.ones(3, np.float32))
+    with pytest.raises(BindingError):
+        dml.profile(compiled, np.ones(4, np.float32))
+    with pytest.raises(BindingError, match="part of a graph"):
+        dml.profile(compiled.execution, np.ones(3, np.float32))
+
+
+def test_the_table(profiled: Profile) -> None:
+    text = str(profiled)
+    assert text.startswith("graph of 5 operators\n")
+    assert f"{len(profiled.kernels)} kernels, 2 threads" in text
+    assert "CONVOLUTION + ACTIVATION_RELU" in text
+
+
+# ---- trace and page
+
+
+def test_the_trace(profiled: Profile, tmp_path: Path) -> None:
+    profiled.save_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    kernels = [event for event in events if event["ph"] == "X"]
+    assert {event["args"]["kernel"] for event in kernels} == set(range(len(profiled.kernels)))
+    assert len({event["tid"] for event in kernels}) <= 2
+    ends: dict[int, float] = Counter()
+    for event in kernels:
+        assert event["ts"] >= ends[event["tid"]] - 1e-6
+        ends[event["tid"]] = event["ts"] + event["dur"]
+    assert max(ends.values()) <= profiled.instrumented_seconds * 1e6 * 1.01
+    assert {event["pid"] for event in json.loads(trace_of([profiled] * 2))["traceEvents"]} == {0, 1}
+
+
+VOID = {"meta", "path", "rect", "br", "link", "img"}
+
+
+class Page(HTMLParser):
+    """What a page consists of; fails where elements are not closed in the order in which they were opened."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        values = dict(attributes)
+        assert not any(name.startswith("on") or name == "src" for name in values)
+        self.ids += [values["id"] or ""] if "id" in values else []
+        self.links += [values["href"] or ""] if "href" in values else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+        elif tag == "path":
+            assert tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page(profiled: Profile, tmp_path: Path) -> None:
+    profiled.save_page(tmp_path / "profile.html")
+    text = (tmp_path / "profile.html").read_text(encoding="utf-8")
+    found = Page(text)
+    assert not {"script", "link", "img", "iframe"} & found.tags.keys()
+    assert not re.search(r"https?:|url\((?!#)|@import", text)
+    assert len(found.ids) == len(set(found.ids))
+    assert all(link.startswith("#") and link[1:] in found.ids for link in found.links)
+    for kernel in profiled.kernels:
+        assert f"p0-kernel{kernel.number}" in found.ids
+        assert kernel.title in found.text
+        assert kernel.description.splitlines()[-1].strip() in found.text
+    assert "default-src 'none'" in text
+    ends = {end for flow in profiled.flows for end in (flow.source, flow.target)}
+    assert text.count('<g class="kernel"') == len(profiled.kernels)
+    assert text.count('<g class="tensor"') == len([end for end in ends if end.kind != "kernel"])
+    twice = Page(page([profiled, profiled]))
+    assert len(twice.ids) - twice.ids.count("arrow") == len(set(twice.ids) - {"arrow"})
+
+
+def test_names_from_files_are_text() -> None:
+    program, arrays = network(HOSTILE)
+    found = dml.profile(program, *arrays, seconds=0)
+    text = page([found])
+    assert "<script" not in text
+    assert not set("\x1b\x00\u202e") & set(text)
+    assert "<script>alert('&quot;\"')</script>" in Page(text).text
+    assert not set("\x1b\x00\u202e") & set(str(found))
+    json.loads(trace_of([found]))
+
+
+@pytest.mark.skipif(not (shutil.which("chromium") or shutil.which("google-chrome")), reason="there is no Chromium")
+def test_the_page_in_a_browser(profiled: Profile, tmp_path: Path) -> None:
+    profiled.save_page(tmp_path / "profile.html")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    picture = tmp_path / "profile.png"
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'browser'}"]
+    address = (tmp_path / "profile.html").as_uri()
+    shot = [*command, "--window-size=1200,800", f"--screenshot={picture}", address]
+    subprocess.run(shot, check=True, capture_output=True, timeout=120)
+    header = picture.read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", header[16:24]) == (1200, 800)
+    assert picture.stat().st_size > 20_000
+    output = subprocess.run([*command, "--dump-dom", address], check=True, capture_output=True, timeout=120, text=True)
+    assert Page(output.stdout).tags["tr"] == 1 + len(profiled.kernels)
+
+
+# ---- the drawing
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_drawings(data: st.DataObject) -> None:
+    boxes = data.draw(st.lists(st.tuples(st.integers(10, 200), st.integers(10, 60)), min_size=1, max_size=12))
+    pairs = [(a, b) for b in range(len(boxes)) for a in range(b)]
+    edges = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    drawing = draw(boxes, edges)
+    places = [(corner, size) for corner, size in zip(drawing.corners, boxes, strict=True)]
+    for number, (corner, (width, height)) in enumerate(places):
+        assert -0.01 <= corner.x <= drawing.width - width + 0.01
+        assert -0.01 <= corner.y <= drawing.height - height + 0.01
+        for other, (w, h) in places[:number]:
+            apart_x = corner.x + width <= other.x or other.x + w <= corner.x
+            assert apart_x or corner.y + height <= other.y or other.y + h <= corner.y
+    for (source, target), path in zip(edges, drawing.paths, strict=True):
+        (start, (width, height)), (end, (other_width, _)) = places[source], places[target]
+        assert path[0] == pytest.approx((start.x + width / 2, start.y + height))
+        assert path[-1] == pytest.approx((end.x + other_width / 2, end.y))
+        assert all(a.y <= b.y for a, b in zip(path, path[1:], strict=False))
+
+
+# ---- explain and the command line
+
+
+def test_explain() -> None:
+    program, _ = network()
+    text = dml.explain(program)
+    titles = ["Graph", "Expressions", "Kernels", "Memory"]
+    assert [title for title in titles if f"{title}\n{'-' * len(title)}\n" in text] == titles
+    assert "CONVOLUTION of Nodes" in text
+    assert "fused multiply-add" in text
+    assert dml.explain(program.desc) == text
+    assert "LLVM IR" in dml.explain(program.program, llvm=True)
+    t = tensor(3)
+    add = dml.operators.ElementWiseAdd(a_tensor=t, b_tensor=t, output_tensor=t)
+    assert dml.explain(add) == dml.explain(dml.Device().compile(add))
+    with pytest.raises(dml.InvalidDescriptorError):
+        dml.explain(add.replace(output_tensor=tensor(4)))
+    with pytest.raises(dml.ConfigurationError):
+        dml.explain(program.program.execution)
+
+
+def test_what_occurs_often_is_written_once() -> None:
+    graph = dml.Graph()
+    y = graph.input("float32", [1000], name="x")
+    for _ in range(6):
+        y = dml.activation_softplus(dml.activation_gelu(y))
+    assert len(dml.explain(graph.compile(y))) < 200_000
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    files = ["--html", tmp_path / "page.html", "--trace", tmp_path / "trace.json"]
+    result = CliRunner().invoke(app, ["profile", str(EXAMPLES / "split.json"), "-t", "1", *map(str, files)])
+    assert result.exit_code == 0, result.output
+    assert "# split_rows\n3 kernels, 1 thread: " in result.stdout
+    assert "# split_columns\n2 kernels" in result.stdout
+    ids = Page((tmp_path / "page.html").read_text(encoding="utf-8")).ids
+    assert {"p0-kernel2", "p1-kernel1"} <= set(ids)
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    missing = CliRunner().invoke(app, ["profile", str(tmp_path / "none.json")])
+    assert missing.exit_code == 2
