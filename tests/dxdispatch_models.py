@@ -79,10 +79,11 @@ def mutated_models(draw: st.DrawFn) -> Any:
             parent = parent[key]
         action = draw(st.sampled_from(["replace", "replace", "remove", "move"]))
         if action == "replace" or len(place) == 1:
-            parent[place[-1]] = draw(hostile_values)
+            # A copy: what was drawn may be changed below, and must not come to contain itself.
+            parent[place[-1]] = copy.deepcopy(draw(hostile_values))
         elif action == "remove":
             del parent[place[-1]]
         else:
             value = parent[place[-1]]
-            parent[place[-1]] = [value, value] if isinstance(parent, list) else {draw(st.text(max_size=3)): value}
+            parent[place[-1]] = [value, copy.deepcopy(value)] if isinstance(parent, list) else {draw(st.text(max_size=3)): value}
     return root["root"]

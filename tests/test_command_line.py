@@ -52,7 +52,7 @@ def save(path: Path, model: Any) -> Path:
 def test_help() -> None:
     result = invoke("--help")
     assert result.exit_code == 0
-    for command in ("run", "check", "ops", "explain"):
+    for command in ("run", "check", "ops", "explain", "profile"):
         assert f"\n  {command} " in result.stdout
         text = invoke(command, "--help").stdout
         assert "Example" in text

@@ -158,6 +158,6 @@ def _large() -> Iterator[Operator]:
     yield op.MaxPooling1(input_tensor=cube, output_tensor=cubes, output_indices_tensor=indices, **window)
 
 
-@pytest.mark.parametrize("desc", _large(), ids=lambda desc: desc.type.name)
+@pytest.mark.parametrize("desc", list(_large()), ids=lambda desc: desc.type.name)
 def test_large_descriptors_compile_quickly(desc: Operator) -> None:
     _compile_quickly(desc)

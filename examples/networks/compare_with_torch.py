@@ -72,8 +72,9 @@ def _layer_error(layer: str, ours: Array, theirs: Array) -> LayerError:
 def main() -> None:
     """Print a table for each network named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", metavar="network", choices=[*MODELS, []], default=list(MODELS))
-    for name in parser.parse_args().networks:
+    parser.add_argument("network", nargs="?", choices=[*MODELS, "all"], default="all")
+    chosen = parser.parse_args().network
+    for name in MODELS if chosen == "all" else [chosen]:
         errors = compare(name)
         for error in errors:
             print(f"{name:20} {error.layer:28} {error.sizes!s:22} {error.relative_error:.1e}")

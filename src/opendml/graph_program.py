@@ -14,7 +14,7 @@ from opendml.program import Binding, BoundCall, aligned_empty, as_array, empty
 from opendml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from opendml.graph.program import CompiledGraph
+    from opendml.graph.program import BindingProperties, CompiledGraph
 
 __all__ = ["BoundGraph", "GraphProgram"]
 
@@ -47,6 +47,11 @@ class GraphProgram:
     def __repr__(self) -> str:
         names = ", ".join(binding.name for binding in self.inputs)
         return f"<GraphProgram ({names}) -> ({', '.join(binding.name for binding in self.outputs)})>"
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        """The memory that the graph needs beside its inputs and outputs, as DirectML reports it."""
+        return self.program.binding_properties
 
     def initialize(self, **arrays: Any) -> None:
         """Bind the inputs that are OWNED_BY_DML; their values are copied. Done by ``compile`` where there are none."""
@@ -189,7 +194,7 @@ def _same_layout(a: TensorDesc, b: TensorDesc) -> bool:
 
 
 def _reinterpreted(declared: Binding, wanted: TensorDesc, array: Any) -> tuple[Array, Callable[[], None] | None]:
-    """The bytes of an array, laid out as declared, seen as another tensor; what copies them anew, if they are copied."""
+    """The bytes of an array, laid out as declared, seen as another tensor; what copies them anew, if need be."""
     desc = declared.desc
     assert desc is not None
     dtype, source = desc.data_type.dtype, as_array(array, declared.name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from opendml.expression.ir import (
+    F16,
     F32,
     F64,
     I32,
@@ -14,6 +15,7 @@ from opendml.expression.ir import (
     U32,
     U64,
     Bitcast,
+    Cast,
     ElementType,
     Expression,
     Number,
@@ -106,6 +108,20 @@ def is_unusual(x: Expression, beyond: float = INFINITY) -> Expression:
     form = FORMATS[x.type]
     least = float_bits(form.smallest_normal, x.type)
     return (Bitcast(x, form.unsigned) - least) >= float_bits(beyond, x.type) - least
+
+
+def right_for_float16(
+    x: Expression, key: Expression, result: Expression, exceptions: Sequence[tuple[float, float]]
+) -> Expression:
+    """``result``, or the second of an exception whose first is ``key``, if ``x`` is a float16 number, widened.
+
+    Float16 results are rounded from float32 ones. For a few arguments that is not enough to tell on which side of the
+    middle between two float16 numbers the exact result lies.
+    """
+    if isinstance(x, Cast) and x.operand.type is F16:
+        for argument, value in exceptions:
+            result = select(key.equals(argument), value, result)
+    return result
 
 
 def two_product(a: Expression, b: Expression) -> tuple[Expression, Expression]:

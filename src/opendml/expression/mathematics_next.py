@@ -32,6 +32,7 @@ from opendml.expression.floating_point import (
     magnitude_of,
     polynomial,
     power_of_two,
+    right_for_float16,
     two_product,
     with_sign_of,
 )
@@ -54,9 +55,8 @@ from opendml.expression.ir import (
 def exp(x: Expression) -> Expression:
     """The natural exponential, subnormal results included. Error: {exp}."""
     form = _FORMS[x.type]
-    value, power = _exp_parts(x, form.anchor)
-    usual = value * power
-    return select(~(magnitude_of(x) < form.exp_normal), _exp_of_sum(x), usual, rare=True)
+    result = select(~(magnitude_of(x) < form.exp_normal), _exp_of_sum(x), _exp_normal(x), rare=True)
+    return right_for_float16(x, x, result, _FLOAT16_EXP)
 
 
 def expm1(x: Expression) -> Expression:
@@ -69,45 +69,37 @@ def expm1(x: Expression) -> Expression:
     fraction, half = _expm1_parts(at_most(at_least(x, form.expm1_lowest), form.exp_highest), form.anchor - 1)
     extreme = fused_multiply_add(half, fraction, half - 0.5)
     unusual = ~(magnitude_of(x) < form.exp_normal)
-    return with_sign_of(x, select(unusual, extreme + extreme, _expm1_normal(x), rare=True))
+    result = select(unusual, extreme + extreme, _expm1_normal(x), rare=True)
+    return right_for_float16(x, x, with_sign_of(x, result), _FLOAT16_EXPM1)
 
 
 def log(x: Expression) -> Expression:
     """The natural logarithm; minus infinity for 0, NaN below. Error: {log}."""
-    exponent, mantissa = _exponent_and_mantissa(x)
-    return select(
-        is_unusual(x),
-        _log_special(_log_parts(mantissa - 1, exponent, _FORMS[x.type].log), x, pole=0.0),
-        _log_normal(x),
-        rare=True,
-    )
+    any_positive = _log_parts(mantissa - 1, exponent, _FORMS[x.type].log)
+    result = select(is_unusual(x), _log_special(any_positive, x, pole=0.0), _log_normal(x), rare=True)
+    return right_for_float16(x, x, result, _FLOAT16_LOG)
 
 
 def log1p(x: Expression) -> Expression:
     """``log(1 + x)`` without cancellation; minus infinity for -1, NaN below. Error: {log1p}."""
     usual = _log1p_finite(x)
     unusual = ~((x > -1) & (x < INFINITY))
-    return with_sign_of(x, select(unusual, _log_special(usual, x, pole=-1.0), usual, rare=True))
+    result = with_sign_of(x, select(unusual, _log_special(usual, x, pole=-1.0), usual, rare=True))
+    return right_for_float16(x, x, result, _FLOAT16_LOG1P)
 
 
 def tanh(x: Expression) -> Expression:
-    """The hyperbolic tangent, by its addition theorem, of ``|x| = n log(2) / 2 + r``.
+    """The hyperbolic tangent.
 
-    With ``s = 2**n`` and ``w = tanh(r)``, an odd polynomial, it is ``a / (a - 2 w + 2)``, ``a = s - 1 + (s + 1) w``.
-    All of this is multiplied by 5/4: that keeps numerators and denominators away from the lower ends of binades, where
-    roundings weigh most. Error: {tanh}.
+    F64: ``t / (t + 1)`` with ``t = expm1(2 |x|) / 2``; with ``b`` the smaller of ``t`` and 1 this is, more exactly,
+    ``b - b * (b / (t + 1))``. F32, faster: by the addition theorem. Error: {tanh}.
     """
-    form = _FORMS[x.type]
-    bounded = at_most(magnitude_of(x), form.tanh_is_one)
-    anchored = fused_multiply_add(bounded, 2 * _LOG2_E, form.anchor)
-    # Of log(2) / 2 the lower digits are missing: they matter only where the result is nearly 1.
-    r = fused_multiply_add(anchored - form.anchor, form.log_2_high * -0.5, bounded)
-    square = r * r
-    w = fused_multiply_add(r, square * polynomial(square, form.tanh), r)
-    power = power_of_two(anchored)
-    less, more = fused_multiply_add(power, 1.25, -1.25), fused_multiply_add(power, 1.25, 1.25)
-    numerator = fused_multiply_add(w, more, less)
-    return with_sign_of(x, numerator / (fused_multiply_add(w, -2.5, numerator) + 2.5))
+    bounded = at_most(magnitude_of(x), _FORMS[x.type].tanh_is_one)
+    if x.type is F32:
+        return with_sign_of(x, _tanh_by_addition(bounded))
+    t = _expm1_normal(bounded + bounded) * 0.5
+    base = at_most(t, 1.0)
+    return with_sign_of(x, fused_multiply_add(-base, base / (t + 1), base))
 
 
 def sigmoid(x: Expression) -> Expression:
@@ -126,32 +118,40 @@ def sigmoid(x: Expression) -> Expression:
     r = fused_multiply_add(n, form.log_2_low, r)
     fraction = r * polynomial(r, _scaled((1.0, *form.exp), -1.0, -1.0))
     power = power_of_two(anchored)
-    return 2.0**-shift / fused_multiply_add(power, fraction, power + 2.0**-shift)
+    result = 2.0**-shift / fused_multiply_add(power, fraction, power + 2.0**-shift)
+    return right_for_float16(x, x, result, _FLOAT16_SIGMOID)
 
 
 def softplus(x: Expression) -> Expression:
     """``log(1 + exp(x))``, computed as ``max(x, 0) + log1p(exp(-|x|))``. Error: {softplus}."""
-    return select(x < 0, 0.0, x) + _log1p_finite(_exp_of_negative(-magnitude_of(x)))
+    result = select(x < 0, 0.0, x) + _log1p_finite(_exp_of_negative(-magnitude_of(x)))
+    return right_for_float16(x, x, result, _FLOAT16_SOFTPLUS)
 
 
 def sinh(x: Expression) -> Expression:
-    """The hyperbolic sine: ``(t + t / (t + 1)) / 2`` with ``t = expm1(|x|)``. Error: {sinh}."""
+    """The hyperbolic sine: an odd polynomial up to 1, beyond it ``(e - 1 / e) / 2`` with ``e = exp(|x|)``.
+
+    Error: {sinh}.
+    """
     form = _FORMS[x.type]
     magnitude = magnitude_of(x)
-    t = _expm1_normal(magnitude)
-    usual = (t + t / (t + 1)) * 0.5
+    square = magnitude * magnitude
+    near = fused_multiply_add(magnitude * square, polynomial(square, form.sinh), magnitude)
+    e = _exp_normal(magnitude)
+    usual = select(magnitude < 1, near, fused_multiply_add(e, 0.5, -0.5 / e))
     unusual = ~(magnitude < form.exp_normal)
-    return with_sign_of(x, select(unusual, _half_exp(magnitude), usual, rare=True))
+    result = select(unusual, _half_exp(magnitude), usual, rare=True)
+    return with_sign_of(x, right_for_float16(x, magnitude, result, _FLOAT16_SINH))
 
 
 def cosh(x: Expression) -> Expression:
     """The hyperbolic cosine: ``(e + 1 / e) / 2`` with ``e = exp(|x|)``. Error: {cosh}."""
     form = _FORMS[x.type]
     magnitude = magnitude_of(x)
-    value, power = _exp_parts(magnitude, form.anchor)
-    e = value * power
+    e = _exp_normal(magnitude)
     usual = fused_multiply_add(e, 0.5, 0.5 / e)
-    return select(~(magnitude < form.exp_normal), _half_exp(magnitude), usual, rare=True)
+    result = select(~(magnitude < form.exp_normal), _half_exp(magnitude), usual, rare=True)
+    return right_for_float16(x, magnitude, result, _FLOAT16_COSH)
 
 
 def asinh(x: Expression) -> Expression:
@@ -160,7 +160,8 @@ def asinh(x: Expression) -> Expression:
     square = magnitude * magnitude
     rest = square / (unary("sqrt", fused_multiply_add(magnitude, magnitude, 1.0)) + 1)
     large = ~(magnitude < _FORMS[x.type].square_is_all)
-    return with_sign_of(x, select(large, _log_of_double(magnitude), _log1p_finite(magnitude + rest), rare=True))
+    result = select(large, _log_of_double(magnitude), _log1p_finite(magnitude + rest), rare=True)
+    return with_sign_of(x, right_for_float16(x, magnitude, result, _FLOAT16_ASINH))
 
 
 def acosh(x: Expression) -> Expression:
@@ -168,7 +169,8 @@ def acosh(x: Expression) -> Expression:
     t = x - 1
     usual = _log1p_finite(t + unary("sqrt", fused_multiply_add(t, t, t + t)))
     unusual = ~((x >= 1) & (x < _FORMS[x.type].square_is_all))
-    return select(unusual, select(x < 1, NAN, _log_of_double(x)), usual, rare=True)
+    result = select(unusual, select(x < 1, NAN, _log_of_double(x)), usual, rare=True)
+    return right_for_float16(x, x, result, _FLOAT16_ACOSH)
 
 
 def atanh(x: Expression) -> Expression:
@@ -196,7 +198,7 @@ def erf(x: Expression) -> Expression:
         rest = fused_multiply_add(y * (-0.5 / k), y, rest)
         k //= 2
     y = fused_multiply_add(bounded, linear, rest)
-    return with_sign_of(x, fused_multiply_add(y * -0.25, y, y))
+    return with_sign_of(x, right_for_float16(x, bounded, fused_multiply_add(y * -0.25, y, y), _FLOAT16_ERF))
 
 
 def gelu(x: Expression) -> Expression:
@@ -219,7 +221,7 @@ def gelu(x: Expression) -> Expression:
     tail = fused_multiply_add(square, polynomial(t, _NORMAL_TAIL[1:]), t * _NORMAL_TAIL[0])
     numerator = fused_multiply_add(tail, fraction, tail) * power_of_two(anchored)
     below = numerator / polynomial(t, _scaled(_NORMAL_TAIL_DIVISOR, 2.0**shift))
-    return select(x < -0.0, -0.0, x) - below
+    return right_for_float16(x, x, select(x < 0, x * 0.0, x) - below, _FLOAT16_GELU)
 
 
 def pow(x: Expression, y: Expression) -> Expression:
@@ -299,6 +301,12 @@ def _exp_parts(
     return polynomial(r, (1.0, 1.0, *_FORMS[x.type].exp)), power_of_two(anchored)
 
 
+def _exp_normal(x: Expression) -> Expression:
+    """``exp(x)`` where the power of two is a normal number."""
+    value, power = _exp_parts(x, _FORMS[x.type].anchor)
+    return value * power
+
+
 def _expm1_parts(x: Expression, anchor: float) -> tuple[Expression, Expression]:
     """``exp(r) - 1`` and the power of two."""
     r, anchored = _reduced(x, anchor)
@@ -336,6 +344,25 @@ def _half_exp(x: Expression) -> Expression:
     value, power = _exp_parts(at_most(x, form.half_exp_highest), form.anchor - 2)
     quarter = value * power
     return quarter + quarter
+
+
+def _tanh_by_addition(x: Expression) -> Expression:
+    """The hyperbolic tangent (F32) of ``x = n log(2) / 2 + r >= 0``, by its addition theorem.
+
+    With ``s = 2**n`` and ``w = tanh(r)``, an odd polynomial, it is ``a / (a - 2 w + 2)``, ``a = s - 1 + (s + 1) w``.
+    All of this is multiplied by 5/4: that keeps numerators and denominators away from the lower ends of binades, where
+    roundings weigh most.
+    """
+    form = _FORMS[F32]
+    anchored = fused_multiply_add(x, 2 * _LOG2_E, form.anchor)
+    # Of log(2) / 2 the lower digits are missing: they matter only where the result is nearly 1.
+    r = fused_multiply_add(anchored - form.anchor, form.log_2_high * -0.5, x)
+    square = r * r
+    w = fused_multiply_add(r, square * polynomial(square, _TANH), r)
+    power = power_of_two(anchored)
+    less, more = fused_multiply_add(power, 1.25, -1.25), fused_multiply_add(power, 1.25, 1.25)
+    numerator = fused_multiply_add(w, more, less)
+    return numerator / (fused_multiply_add(w, -2.5, numerator) + 2.5)
 
 
 def _scaled(coefficients: Sequence[float], factor: float, base: float = 1.0) -> list[float]:
@@ -512,8 +539,8 @@ class _Form:
     """(exp(r) - 1 - r) / r**2 for |r| <= log(2) / 2, relative to exp(r)."""
     expm1: tuple[float, ...]
     """The same, relative to exp(r) - 1."""
-    tanh: tuple[float, ...]
-    """(tanh(r) - r) / r**3 in r**2, for |r| <= log(2) / 4, relative to tanh(r)."""
+    sinh: tuple[float, ...]
+    """(sinh(x) - x) / x**3 in x**2, for |x| <= 1, relative to sinh(x)."""
     log: tuple[float, ...]
     """(log(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f <= sqrt(2)."""
     erf: tuple[float, ...]
@@ -539,7 +566,9 @@ _FORMS: Final = {
         erf_power=4,
         exp=(0.49999994, 0.16666517, 0.041668106, 0.008369137, 0.0013836616),
         expm1=(0.5, 0.16666666, 0.041666467, 0.008333644, 0.0013935092, 0.00019664179),
-        tanh=(-0.3333337, 0.13331711, -0.05271699),
+        sinh=(
+            0.16666667, 0.0083333105, 0.00019842896, 2.7822132e-06,
+        ),
         log=(0.3333333, -0.25000826, 0.20001265, -0.16623212, 0.14200686, -0.13160509, 0.12769683, -0.07644062),
         erf=(
             1.1283792, -7.492105e-08, 0.47746608, -0.061863862, -0.07444123, 0.004761696, 0.007897367,
@@ -570,9 +599,9 @@ _FORMS: Final = {
             0.00019841269836572053, 2.4801587368847813e-05, 2.755732729328583e-06, 2.755723451669346e-07,
             2.5045701840572368e-08, 2.0927114522015246e-09, 1.799436245335979e-10,
         ),
-        tanh=(
-            -0.3333333333333333, 0.13333333333331765, -0.05396825396375506, 0.021869487923725003,
-            -0.008863190865425506, 0.0035903316433051435, -0.0014180624097570895, 0.0002572378322414684,
+        sinh=(
+            0.16666666666666666, 0.008333333333333573, 0.0001984126984106116, 2.7557319310090387e-06,
+            2.5052089409618367e-08, 1.6061340433372656e-10, 7.503100621634474e-13, 6.482335356875267e-15,
         ),
         log=(
             0.33333333333333454, -0.24999999999998912, 0.19999999999945614, -0.16666666666915983, 0.1428571429391053,
@@ -592,6 +621,9 @@ _FORMS: Final = {
         ),
     ),
 }  # fmt: skip
+
+_TANH: Final = (-0.3333337, 0.13331711, -0.05271699)
+"""(tanh(r) - r) / r**3 in r**2, for |r| <= log(2) / 4, relative to tanh(r), in F32."""
 
 _NARROW_EXP: Final = (
     0.5000000068831713, 0.16666663799707598, 0.041666282227946286, 0.008334013767507724, 0.0013945832139852028,
@@ -621,3 +653,17 @@ _NORMAL_TAIL_DIVISOR: Final = (
     1.0, 1.6742765, 1.202198, 0.4692767, 0.101796806, 0.010308722,
 )  # fmt: skip
 """The normal tail times exp(t**2 / 2) is the first polynomial divided by the second."""
+
+# Arguments of float16, and their results, that float32 would not round to the right side.
+_FLOAT16_EXP: Final = ()
+_FLOAT16_EXPM1: Final = ()
+_FLOAT16_LOG: Final = ()
+_FLOAT16_LOG1P: Final = ()
+_FLOAT16_SIGMOID: Final = ()
+_FLOAT16_SOFTPLUS: Final = ()
+_FLOAT16_SINH: Final = ()
+_FLOAT16_COSH: Final = ()
+_FLOAT16_ASINH: Final = ()
+_FLOAT16_ACOSH: Final = ()
+_FLOAT16_ERF: Final = ()
+_FLOAT16_GELU: Final = ()

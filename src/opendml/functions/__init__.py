@@ -10,6 +10,9 @@ Every function has two more parameters. ``device``: a ``Device``, by default the
 lower level gives an older version of the operator where that says the same. ``out``: an array to write the output to,
 of its type and sizes and with any strides, or a sequence with one for each output.
 
+Where an operand is a graph tensor (``dml.Graph``), nothing runs: the operator becomes a node of the graph, and what the
+function returns are graph tensors. Functions without operands take the graph in place of a device.
+
 Every function raises InvalidDescriptorError, whose ``violations`` are all that is wrong with types, sizes and
 parameters, and BindingError for an operand that is no array and an ``out`` that does not fit. Enumerations may be given
 as members, names or DirectML's numbers; data types also as NumPy's. The examples assume ``import numpy as np`` and

@@ -10,6 +10,7 @@ from opendml.device import Device
 from opendml.enums import TensorDataType
 from opendml.fields import ScalarUnion
 from opendml.functions.core import Array, evaluate_single, integers
+from opendml.graph_building import Graph
 from opendml.operators.generation import FillValueConstant, FillValueSequence
 from opendml.tensor import TensorDesc
 
@@ -19,7 +20,7 @@ def fill_value_constant(
     value_data_type: TensorDataType | str | Any,
     value: float | ScalarUnion,
     *,
-    device: Device | None = None,
+    device: Device | Graph | None = None,
     out: Any = None,
 ) -> Array:
     """An array with the same value everywhere (FILL_VALUE_CONSTANT).
@@ -44,7 +45,7 @@ def fill_value_sequence(
     value_start: float | ScalarUnion,
     value_delta: float | ScalarUnion,
     *,
-    device: Device | None = None,
+    device: Device | Graph | None = None,
     out: Any = None,
 ) -> Array:
     """``value_start + i * value_delta`` for every element, i counted row-major (FILL_VALUE_SEQUENCE).
