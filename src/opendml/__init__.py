@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from opendml.errors import InvalidDescriptorError as InvalidDescriptorError
     from opendml.errors import ModelFormatError as ModelFormatError
     from opendml.errors import OpendmlError as OpendmlError
+    from opendml.errors import OutOfMemoryError as OutOfMemoryError
     from opendml.errors import UnknownOperatorError as UnknownOperatorError
     from opendml.explanation import explain as explain
     from opendml.fields import ScalarUnion as ScalarUnion
@@ -204,7 +205,7 @@ _EXPORTS = {
     """,
     "errors": """
         BindingError ConfigurationError DescriptorArgumentError DescriptorFormatError InvalidDescriptorError
-        ModelFormatError OpendmlError UnknownOperatorError
+        ModelFormatError OpendmlError OutOfMemoryError UnknownOperatorError
     """,
     "explanation": "explain",
     "fields": "ScalarUnion ScaleBias Size2D",

@@ -75,6 +75,7 @@ def expm1(x: Expression) -> Expression:
 
 def log(x: Expression) -> Expression:
     """The natural logarithm; minus infinity for 0, NaN below. Error: {log}."""
+    exponent, mantissa = _exponent_and_mantissa(x)
     any_positive = _log_parts(mantissa - 1, exponent, _FORMS[x.type].log)
     result = select(is_unusual(x), _log_special(any_positive, x, pole=0.0), _log_normal(x), rare=True)
     return right_for_float16(x, x, result, _FLOAT16_LOG)
@@ -655,15 +656,30 @@ _NORMAL_TAIL_DIVISOR: Final = (
 """The normal tail times exp(t**2 / 2) is the first polynomial divided by the second."""
 
 # Arguments of float16, and their results, that float32 would not round to the right side.
-_FLOAT16_EXP: Final = ()
-_FLOAT16_EXPM1: Final = ()
-_FLOAT16_LOG: Final = ()
-_FLOAT16_LOG1P: Final = ()
-_FLOAT16_SIGMOID: Final = ()
-_FLOAT16_SOFTPLUS: Final = ()
-_FLOAT16_SINH: Final = ()
-_FLOAT16_COSH: Final = ()
-_FLOAT16_ASINH: Final = ()
-_FLOAT16_ACOSH: Final = ()
-_FLOAT16_ERF: Final = ()
-_FLOAT16_GELU: Final = ()
+_FLOAT16_EXP: Final = ((0.007297515869140625, 1.0068359375), (0.0226898193359375, 1.0224609375))
+_FLOAT16_EXPM1: Final = ((0.000690460205078125, 0.0006909370422363281),)
+_FLOAT16_LOG: Final = ((0.005340576171875, -5.23046875),)
+_FLOAT16_LOG1P: Final = ((-0.005847930908203125, -0.005863189697265625), (0.005870819091796875, 0.005855560302734375))
+_FLOAT16_SIGMOID: Final = (
+    (-0.00732421875, 0.498291015625),
+    (-0.00537109375, 0.498779296875),
+    (-0.00439453125, 0.4990234375),
+    (-0.00341796875, 0.499267578125),
+    (-0.00244140625, 0.49951171875),
+    (-0.00146484375, 0.499755859375),
+    (0.0029296875, 0.50048828125),
+    (0.0068359375, 0.50146484375),
+    (0.0107421875, 0.50244140625),
+)  # fmt: skip
+_FLOAT16_SOFTPLUS: Final = ((-6.389617919921875e-05, 0.69287109375), (0.001888275146484375, 0.69384765625))
+_FLOAT16_SINH: Final = ((2.47265625, 5.88671875),)
+_FLOAT16_COSH: Final = ((0.03125, 1.0009765625),)
+_FLOAT16_ASINH: Final = ((0.2105712890625, 0.2091064453125), (14.2421875, 3.349609375), (258.5, 6.24609375))
+_FLOAT16_ACOSH: Final = ((1.22265625, 0.65576171875),)
+_FLOAT16_ERF: Final = ((0.0014820098876953125, 0.0016717910766601562),)
+_FLOAT16_GELU: Final = (
+    (-0.001338958740234375, -0.0006690025329589844),
+    (-0.0003864765167236328, -0.0001932382583618164),
+    (0.0003864765167236328, 0.0001932382583618164),
+    (0.001338958740234375, 0.0006699562072753906),
+)  # fmt: skip

@@ -20,6 +20,7 @@ from opendml.expression.floating_point import (
     magnitude_of,
     negated_by,
     polynomial,
+    right_for_float16,
     sign_bit,
     two_product,
     two_sum,
@@ -41,17 +42,23 @@ from opendml.expression.ir import (
 
 def sin(x: Expression) -> Expression:
     """The sine. Error: {sin}."""
-    return negated_by(sign_bit(x), _of_angle(magnitude_of(x), lambda angle: _sine(angle)))
+    magnitude = magnitude_of(x)
+    result = right_for_float16(x, magnitude, _of_angle(magnitude, _sine), _FLOAT16_SIN)
+    return negated_by(sign_bit(x), result)
 
 
 def cos(x: Expression) -> Expression:
     """The cosine. Error: {cos}."""
-    return _of_angle(magnitude_of(x), lambda angle: _sine(angle.turned()))
+    magnitude = magnitude_of(x)
+    result = _of_angle(magnitude, lambda angle: _sine(angle.turned()))
+    return right_for_float16(x, magnitude, result, _FLOAT16_COS)
 
 
 def tan(x: Expression) -> Expression:
     """The tangent. Error: {tan}."""
-    return negated_by(sign_bit(x), _of_angle(magnitude_of(x), _tangent))
+    magnitude = magnitude_of(x)
+    result = right_for_float16(x, magnitude, _of_angle(magnitude, _tangent), _FLOAT16_TAN)
+    return negated_by(sign_bit(x), result)
 
 
 def asin(x: Expression) -> Expression:
@@ -80,7 +87,7 @@ def acos(x: Expression) -> Expression:
     middle = form.quarter_turn[0] - (negated_by(sign_bit(x), value) - form.quarter_turn_low)
     double = value + value
     large = select(x < 0, 2 * form.quarter_turn[0] - (double - 2 * form.quarter_turn_low), double)
-    return select(small, middle, large)
+    return right_for_float16(x, x, select(small, middle, large), _FLOAT16_ACOS)
 
 
 def atan(x: Expression) -> Expression:
@@ -91,7 +98,8 @@ def atan(x: Expression) -> Expression:
     ratio = select(large, -1.0, magnitude) / select(large, magnitude, 1.0)
     base = select(large, form.quarter_turn[0], 0.0, x.type)
     rest = select(large, form.quarter_turn_low, 0.0, x.type)
-    return with_sign_of(x, base + _atan_of_ratio(ratio, rest))
+    result = base + _atan_of_ratio(ratio, rest)
+    return with_sign_of(x, right_for_float16(x, magnitude, result, _FLOAT16_ATAN))
 
 
 def atan2(y: Expression, x: Expression) -> Expression:
@@ -317,3 +325,18 @@ _FORMS: Final = {
         ),
     ),
 }  # fmt: skip
+
+# Arguments of float16, and their results, that float32 would not round to the right side.
+_FLOAT16_SIN: Final = ((0.2093505859375, 0.2078857421875), (300.0, -0.99951171875))
+_FLOAT16_COS: Final = ((0.0584716796875, 0.99853515625),)
+_FLOAT16_TAN: Final = ((0.0357666015625, 0.035797119140625), (94.8125, 0.63330078125))
+_FLOAT16_ACOS: Final = (
+    (-0.556640625, 2.162109375),
+    (-0.07318115234375, 1.6435546875),
+    (-4.470348358154297e-06, 1.5712890625),
+)  # fmt: skip
+_FLOAT16_ATAN: Final = (
+    (0.0283966064453125, 0.0283966064453125),
+    (0.2095947265625, 0.2066650390625),
+    (6.4296875, 1.4169921875),
+)  # fmt: skip

@@ -29,7 +29,7 @@ from opendml.expression.ir import (
     Tensor,
 )
 from opendml.expression.rewriting import Rewriter, walk
-from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, writes_of
+from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, stores_of, writes_of
 
 
 def fuse(
@@ -75,7 +75,7 @@ class _State:
     def candidates(self) -> list[Tensor]:
         """Tensors that are written and read here and need not exist afterwards, in the order of their writers."""
         read = {t for s in self.statements for t in self.facts(s).reads}
-        written = dict.fromkeys(t for s in self.statements for t in self.facts(s).writes)
+        written = dict.fromkeys(store.tensor for s in self.statements for store in stores_of(s))
         return [t for t in written if t in read and t not in self.kept]
 
     def writers(self, tensor: Tensor) -> list[int]:
