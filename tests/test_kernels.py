@@ -83,7 +83,8 @@ def test_random_definitions(definition: Definition, level: str, in_place: bool, 
     interpret(definition, expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schedule, "SERIAL_WORK", 0)
-        patch.setattr(schedule, "STREAMED_BYTES", 0 if streamed else 1 << 40)
+        for limit in ("STREAMED_BYTES", "STREAMED_ROW", "STREAMED_LONE_ROW"):
+            patch.setattr(schedule, limit, 0 if streamed else 1 << 40)
         bindings = [_binding(t) for t in tensors]
         count = len(definition.inputs)
         program = compile_definition(

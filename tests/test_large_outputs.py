@@ -15,7 +15,8 @@ from opendml.tensor import TensorDesc
 @pytest.fixture
 def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every output counts as too large for the caches."""
-    monkeypatch.setattr(schedule, "STREAMED_BYTES", 0)
+    for limit in ("STREAMED_BYTES", "STREAMED_ROW", "STREAMED_LONE_ROW"):
+        monkeypatch.setattr(schedule, limit, 0)
 
 
 @pytest.mark.usefixtures("streamed")

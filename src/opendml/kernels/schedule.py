@@ -38,14 +38,19 @@ ITEMS: Final = 64
 INTERLEAVED: Final = (2, 3, 4, 8)
 """Sizes of a last axis that is interleaved in registers."""
 
-TRANSPOSED: Final = 16
-"""Rows and columns of the squares that are transposed in registers."""
+TRANSPOSED_BYTES: Final = 64
+TRANSPOSED: Final = 32
+"""Bytes of a row of the squares that are transposed in registers, and rows and columns of a square at most."""
 
 SHUFFLED_STRIDE: Final = 4
 """Largest step between neighbouring lanes that is loaded as whole vectors and picked apart by shuffles."""
 
 STREAMED_BYTES: Final = 48 << 20
 """Size of an output from which on it is written past the caches: few machines keep so much for one core."""
+
+STREAMED_ROW: Final = 384
+STREAMED_LONE_ROW: Final = 4096
+"""Bytes of a row from which on it is written past the caches, where rows follow one another and where they do not."""
 
 UNROLL_STEPS: Final = 64
 """Steps of a fold that are written out one after the other at most."""
@@ -366,8 +371,9 @@ def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
         return kernel
     addresses = [e.address for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
     across = [a for a in addresses if abs(a.coefficient(vector)) > SHUFFLED_STRIDE]
+    most = min(TRANSPOSED, TRANSPOSED_BYTES * 8 // kernel.stores[0].tensor.type.bits)
     for axis in kernel.shared:
-        size = _power_below(min(axis.size, vector.size, TRANSPOSED))
+        size = _power_below(min(axis.size, vector.size, most))
         if kernel.in_place and axis.size % size:
             continue  # the last tile would be moved back, and some points computed twice
         if across and size >= 4 and all(a.coefficient(axis) == 1 for a in across):
@@ -378,11 +384,20 @@ def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
 
 
 def _is_streamed(kernel: ComputeKernel) -> bool:
+    """Whether the output is written past the caches: it is large, and its rows fill whole cache lines.
+
+    Rows with gaps between them, which other statements fill, must be long: half a line written past the caches is
+    slower than one that waits in a cache for its other half.
+    """
     (store, *others) = kernel.stores
-    size = math.prod(store.tensor.sizes) * store.tensor.type.bits // 8
     if others or kernel.vector is None or kernel.tile is not None or _all_folds(kernel):
         return False
-    return store.address.coefficient(kernel.vector) == 1 and size >= STREAMED_BYTES
+    width = store.tensor.type.bits // 8
+    row = kernel.vector.size * width
+    dense = not kernel.shared or store.address.coefficient(kernel.shared[-1]) == kernel.vector.size
+    size = math.prod(store.tensor.sizes) * width
+    contiguous = store.address.coefficient(kernel.vector) == 1
+    return contiguous and size >= STREAMED_BYTES and row >= (STREAMED_ROW if dense else STREAMED_LONE_ROW)
 
 
 def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
