@@ -85,5 +85,7 @@ def mutated_models(draw: st.DrawFn) -> Any:
             del parent[place[-1]]
         else:
             value = parent[place[-1]]
-            parent[place[-1]] = [value, copy.deepcopy(value)] if isinstance(parent, list) else {draw(st.text(max_size=3)): value}
+            parent[place[-1]] = (
+                [value, copy.deepcopy(value)] if isinstance(parent, list) else {draw(st.text(max_size=3)): value}
+            )
     return root["root"]

@@ -1,4 +1,4 @@
-"""What the mathematical functions are built of: polynomials, signs, exact sums and products, properties of F32 and F64."""
+"""The parts of mathematical functions: polynomials, signs, exact sums and products, properties of F32 and F64."""
 
 from __future__ import annotations
 
