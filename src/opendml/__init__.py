@@ -125,6 +125,23 @@ if TYPE_CHECKING:
     from opendml.functions.element_wise_arithmetic import sign as sign
     from opendml.functions.element_wise_arithmetic import sqrt as sqrt
     from opendml.functions.element_wise_arithmetic import subtract as subtract
+    from opendml.functions.element_wise_functions import acos as acos
+    from opendml.functions.element_wise_functions import acosh as acosh
+    from opendml.functions.element_wise_functions import asin as asin
+    from opendml.functions.element_wise_functions import asinh as asinh
+    from opendml.functions.element_wise_functions import atan as atan
+    from opendml.functions.element_wise_functions import atan_yx as atan_yx
+    from opendml.functions.element_wise_functions import atanh as atanh
+    from opendml.functions.element_wise_functions import cos as cos
+    from opendml.functions.element_wise_functions import cosh as cosh
+    from opendml.functions.element_wise_functions import erf as erf
+    from opendml.functions.element_wise_functions import exp as exp
+    from opendml.functions.element_wise_functions import log as log
+    from opendml.functions.element_wise_functions import pow as pow
+    from opendml.functions.element_wise_functions import sin as sin
+    from opendml.functions.element_wise_functions import sinh as sinh
+    from opendml.functions.element_wise_functions import tan as tan
+    from opendml.functions.element_wise_functions import tanh as tanh
     from opendml.functions.element_wise_limits import clip_grad as clip_grad
     from opendml.functions.element_wise_limits import threshold as threshold
     from opendml.functions.element_wise_logic import bit_and as bit_and
@@ -223,6 +240,9 @@ _EXPORTS = {
     "functions.element_wise_arithmetic": """
         abs ceil difference_square divide floor max mean min modulus_floor modulus_truncate multiply negate
         recip round sign sqrt subtract
+    """,
+    "functions.element_wise_functions": """
+        acos acosh asin asinh atan atan_yx atanh cos cosh erf exp log pow sin sinh tan tanh
     """,
     "functions.element_wise_limits": "clip_grad threshold",
     "functions.element_wise_logic": """

@@ -152,12 +152,6 @@ def _shrink(x: Expression, bias: float, threshold: float) -> Expression:
     return select(x > converted(threshold, x.type), x - amount, below)
 
 
-def _gelu(x: Expression) -> Expression:
-    """``x`` times the normal distribution function, to full relative accuracy on the negative side too."""
-    tail = mathematics.normal_tail(unary("abs", x))
-    return x * select(x < 0, tail, 1 - tail)
-
-
 def _clip(x: Expression, scale_bias: _ScaleBias | None, low: float, high: float) -> Expression:
     scaled = x if scale_bias is None else x * scale_bias.scale + scale_bias.bias
     return clip(scaled, converted(low, x.type), converted(high, x.type))
@@ -182,7 +176,7 @@ class _Activation(NamedTuple):
 ACTIVATIONS: Final[Mapping[OperatorType, _Activation]] = {
     OperatorType.ACTIVATION_CELU: _Activation(_celu, ("alpha",)),
     OperatorType.ACTIVATION_ELU: _Activation(_elu, ("alpha",)),
-    OperatorType.ACTIVATION_GELU: _Activation(_gelu),
+    OperatorType.ACTIVATION_GELU: _Activation(mathematics.gelu),
     OperatorType.ACTIVATION_HARD_SIGMOID: _Activation(_hard_sigmoid, ("alpha", "beta")),
     OperatorType.ACTIVATION_HARD_SWISH: _Activation(_hard_swish, ("alpha", "beta")),
     OperatorType.ACTIVATION_IDENTITY: _Activation(lambda x: x),

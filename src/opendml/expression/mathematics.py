@@ -1,10 +1,12 @@
 """Mathematical functions written in the grammar: polynomials and bits, no library, the same bits on every target.
 
 Every function maps expressions of type ``F32`` or ``F64`` to one of the same type (float16 values are widened to F32 by
-the caller). They are straight-line: a few selects for special values, no loops, no tables, no fused multiply-adds, so
-they vectorise anywhere and the compiled code equals the interpreter bit for bit. Infinities, NaN, -0, overflow and
-gradual underflow come out as C's library functions give them. The errors stated are the largest ones found: among all
-arguments in F32, in dense samples in F64 and for two arguments.
+the caller; the coefficients are chosen so that every result for a float16 argument then rounds correctly). They are
+straight-line, with selects for special values, no loops and no tables, so they vectorise anywhere, and the compiled
+code equals the interpreter bit for bit. What only huge, tiny or special arguments need is behind a ``rare`` select.
+Infinities, NaN, -0, overflow and gradual underflow come out as C's library functions give them. The errors stated are
+the largest ones found by ``tools/measure_errors.py``: among all arguments in F32, in samples in F64 and for two
+arguments.
 
 Sources: argument reductions as in W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), and
 J.-M. Muller, "Elementary Functions" (3rd edition, 2016); exact products and sums as in T. J. Dekker, "A floating-point
@@ -19,132 +21,226 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from opendml.expression.floating_point import (
+    FORMATS,
+    INFINITY,
+    NAN,
+    at_least,
+    at_most,
+    fast_two_sum,
+    is_unusual,
+    magnitude_of,
+    polynomial,
+    power_of_two,
+    right_for_float16,
+    two_product,
+    with_sign_of,
+)
 from opendml.expression.ir import (
     F16,
     F32,
     F64,
-    I32,
     I64,
     Bitcast,
-    ElementType,
     Expression,
     cast,
     constant,
     float_bits,
+    fused_multiply_add,
     select,
     unary,
 )
 
-_NAN: Final = float("nan")
-_INFINITY: Final = float("inf")
-
 
 def exp(x: Expression) -> Expression:
-    """The natural exponential, subnormal results included. Error: 0.90 ULP in F32, 1.2 in F64."""
-    return _exp_of_sum(x)
+    """The natural exponential, subnormal results included. Error: {exp}."""
+    form = _FORMS[x.type]
+    result = select(~(magnitude_of(x) < form.exp_normal), _exp_of_sum(x), _exp_normal(x), rare=True)
+    return right_for_float16(x, x, result, _FLOAT16_EXP)
 
 
 def expm1(x: Expression) -> Expression:
     """``exp(x) - 1`` without cancellation: ``2**n * expm1(r) + (2**n - 1)`` with ``x = n log 2 + r``.
 
-    Error: 1.53 ULP in F32, 1.5 in F64.
+    Error: {expm1}.
     """
     form = _FORMS[x.type]
-    clamped = _at_most(_at_least(x, form.expm1_lowest), form.exp_highest)
-    fraction, exponent = _exp_parts(clamped, form.expm1)
     # Half the power of two, doubled at the end, is still finite wherever the result is.
-    half = _power_of_two(exponent, 0.5, x.type)
-    result = half * fraction + (half - 0.5)
-    return select(unary("abs", x) < form.epsilon, x, result + result)
+    fraction, half = _expm1_parts(at_most(at_least(x, form.expm1_lowest), form.exp_highest), form.anchor - 1)
+    extreme = fused_multiply_add(half, fraction, half - 0.5)
+    unusual = ~(magnitude_of(x) < form.exp_normal)
+    result = select(unusual, extreme + extreme, _expm1_normal(x), rare=True)
+    return right_for_float16(x, x, with_sign_of(x, result), _FLOAT16_EXPM1)
 
 
 def log(x: Expression) -> Expression:
-    """The natural logarithm; minus infinity for 0, NaN below. Error: 0.91 ULP in F32, 0.9 in F64."""
-    form = _FORMS[x.type]
+    """The natural logarithm; minus infinity for 0, NaN below. Error: {log}."""
     exponent, mantissa = _exponent_and_mantissa(x)
-    return _log_special(_log_parts(mantissa - 1, exponent, form.log), x, pole=0.0)
+    any_positive = _log_parts(mantissa - 1, exponent, _FORMS[x.type].log)
+    result = select(is_unusual(x), _log_special(any_positive, x, pole=0.0), _log_normal(x), rare=True)
+    return right_for_float16(x, x, result, _FLOAT16_LOG)
 
 
 def log1p(x: Expression) -> Expression:
-    """``log(1 + x)`` without cancellation; minus infinity for -1, NaN below. Error: 1.46 ULP in F32, 1.4 in F64."""
-    return _log_special(_log1p_finite(x), x, pole=-1.0)
+    """``log(1 + x)`` without cancellation; minus infinity for -1, NaN below. Error: {log1p}."""
+    usual = _log1p_finite(x)
+    unusual = ~((x > -1) & (x < INFINITY))
+    result = with_sign_of(x, select(unusual, _log_special(usual, x, pole=-1.0), usual, rare=True))
+    return right_for_float16(x, x, result, _FLOAT16_LOG1P)
 
 
 def tanh(x: Expression) -> Expression:
-    """The hyperbolic tangent: an odd polynomial near 0, elsewhere ``1 - 2 / (exp(2 |x|) + 1)``.
+    """The hyperbolic tangent.
 
-    Error: 1.34 ULP in F32, 1.4 in F64.
+    F64: ``t / (t + 1)`` with ``t = expm1(2 |x|) / 2``; with ``b`` the smaller of ``t`` and 1 this is, more exactly,
+    ``b - b * (b / (t + 1))``. F32, faster: by the addition theorem. Error: {tanh}.
     """
-    form = _FORMS[x.type]
-    magnitude = _at_most(unary("abs", x), form.tanh_is_one)
-    square = magnitude * magnitude
-    near = magnitude + magnitude * (square * _polynomial(square, form.tanh_near))
-    fraction, exponent = _exp_parts(magnitude + magnitude, form.exp)
-    far = 1 - 2 / ((fraction + 1) * _power_of_two(exponent, 1.0, x.type) + 1)
-    return _with_sign_of(x, select(magnitude < _TANH_SPLIT, near, far))
+    bounded = at_most(magnitude_of(x), _FORMS[x.type].tanh_is_one)
+    if x.type is F32:
+        return with_sign_of(x, _tanh_by_addition(bounded))
+    t = _expm1_normal(bounded + bounded) * 0.5
+    base = at_most(t, 1.0)
+    return with_sign_of(x, fused_multiply_add(-base, base / (t + 1), base))
 
 
 def sigmoid(x: Expression) -> Expression:
     """The logistic function ``1 / (1 + exp(-x))``.
 
-    With ``q`` its value at ``-|x|`` it is ``1 - q`` or, more exactly than ``q`` itself, ``exp(x) - exp(x) * q``.
-    Error: 1.81 ULP in F32, 2.0 in F64.
+    Numerator and denominator are multiplied by a small power of two, so that the exponential does not overflow where
+    the result is still a number. Error: {sigmoid}.
     """
-    decay = _exp_of_negative(-unary("abs", x))
-    quotient = decay / (decay + 1)
-    base = select(x < 0, decay, 1.0)
-    return base - base * quotient
+    form = _FORMS[x.type]
+    shift = FORMATS[x.type].shift_exponent
+    bounded = at_most(at_least(x, form.exp_lowest), form.sigmoid_is_one)
+    anchor = form.anchor - shift
+    anchored = fused_multiply_add(bounded, -_LOG2_E, anchor)
+    n = anchored - anchor
+    r = fused_multiply_add(n, form.log_2_high, bounded)
+    r = fused_multiply_add(n, form.log_2_low, r)
+    fraction = r * polynomial(r, _scaled((1.0, *form.exp), -1.0, -1.0))
+    power = power_of_two(anchored)
+    result = 2.0**-shift / (power + fused_multiply_add(power, fraction, 2.0**-shift))
+    return right_for_float16(x, x, result, _FLOAT16_SIGMOID)
 
 
 def softplus(x: Expression) -> Expression:
-    """``log(1 + exp(x))``, computed as ``max(x, 0) + log1p(exp(-|x|))``. Error: 1.8 ULP in F32 and F64."""
-    return select(x < 0, 0.0, x) + _log1p_finite(_exp_of_negative(-unary("abs", x)))
+    """``log(1 + exp(x))``, computed as ``max(x, 0) + log1p(exp(-|x|))``. Error: {softplus}."""
+    result = select(x < 0, 0.0, x) + _log1p_finite(_exp_of_negative(-magnitude_of(x)))
+    return right_for_float16(x, x, result, _FLOAT16_SOFTPLUS)
+
+
+def sinh(x: Expression) -> Expression:
+    """The hyperbolic sine: an odd polynomial up to 1, beyond it ``(e - 1 / e) / 2`` with ``e = exp(|x|)``.
+
+    Error: {sinh}.
+    """
+    form = _FORMS[x.type]
+    magnitude = magnitude_of(x)
+    square = magnitude * magnitude
+    near = fused_multiply_add(magnitude * square, polynomial(square, form.sinh), magnitude)
+    e = _exp_normal(magnitude)
+    usual = select(magnitude < 1, near, fused_multiply_add(e, 0.5, -0.5 / e))
+    unusual = ~(magnitude < form.exp_normal)
+    result = select(unusual, _half_exp(magnitude), usual, rare=True)
+    return with_sign_of(x, right_for_float16(x, magnitude, result, _FLOAT16_SINH))
+
+
+def cosh(x: Expression) -> Expression:
+    """The hyperbolic cosine: ``(e + 1 / e) / 2`` with ``e = exp(|x|)``. Error: {cosh}."""
+    form = _FORMS[x.type]
+    magnitude = magnitude_of(x)
+    e = _exp_normal(magnitude)
+    usual = fused_multiply_add(e, 0.5, 0.5 / e)
+    result = select(~(magnitude < form.exp_normal), _half_exp(magnitude), usual, rare=True)
+    return right_for_float16(x, magnitude, result, _FLOAT16_COSH)
+
+
+def asinh(x: Expression) -> Expression:
+    """The inverse hyperbolic sine: ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` with ``a = |x|``. Error: {asinh}."""
+    magnitude = magnitude_of(x)
+    square = magnitude * magnitude
+    rest = square / (unary("sqrt", fused_multiply_add(magnitude, magnitude, 1.0)) + 1)
+    large = ~(magnitude < _FORMS[x.type].square_is_all)
+    result = select(large, _log_of_double(magnitude), _log1p_finite(magnitude + rest), rare=True)
+    return with_sign_of(x, right_for_float16(x, magnitude, result, _FLOAT16_ASINH))
+
+
+def acosh(x: Expression) -> Expression:
+    """The inverse hyperbolic cosine: ``log1p(t + sqrt(t**2 + 2 t))`` with ``t = x - 1``; NaN below 1.
+
+    Error: {acosh}.
+    """
+    t = x - 1
+    usual = _log1p_finite(t + unary("sqrt", fused_multiply_add(t, t, t + t)))
+    unusual = ~((x >= 1) & (x < _FORMS[x.type].square_is_all))
+    result = select(unusual, select(x < 1, NAN, _log_of_double(x)), usual, rare=True)
+    return right_for_float16(x, x, result, _FLOAT16_ACOSH)
+
+
+def atanh(x: Expression) -> Expression:
+    """The inverse hyperbolic tangent: ``log1p(2 a / (1 - a)) / 2`` with ``a = |x|``; NaN beyond 1. Error: {atanh}."""
+    magnitude = magnitude_of(x)
+    usual = _log1p_finite((magnitude + magnitude) / (1 - magnitude)) * 0.5
+    pole = select(magnitude.equals(1), INFINITY, NAN, x.type)
+    return with_sign_of(x, select(~(magnitude < 1), pole, usual, rare=True))
 
 
 def erf(x: Expression) -> Expression:
-    """The error function: an odd polynomial near 0, elsewhere ``1 - exp(p(|x|))``, ``p`` fitted to ``log(erfc)``.
+    """The error function: ``1 - (1 - y / k)**k`` with ``y = |x| * polynomial(|x|)``, ``k`` 4 in F32 and 8 in F64.
 
-    Error: 1.3 ULP in F32 and F64.
+    The polynomial is fitted to what makes this the error function. The power is made of squares, without cancellation:
+    ``y - y**2 / (2 k)`` is the same for ``k / 2``. Only what is added to the linear term is rounded on the way.
+    Error: {erf}.
     """
     form = _FORMS[x.type]
-    magnitude = _at_most(unary("abs", x), form.erf_is_one)
-    square = magnitude * magnitude
-    near = magnitude + magnitude * _polynomial(square, form.erf_near)
-    fraction, exponent = _exp_parts(_polynomial(magnitude, form.erf_far), form.exp)
-    far = 1 - (fraction + 1) * _power_of_two(exponent, 1.0, x.type)
-    return _with_sign_of(x, select(magnitude < form.erf_split, near, far))
+    bounded = at_most(magnitude_of(x), form.erf_is_one)
+    linear, *others = form.erf
+    rest = bounded * polynomial(bounded, others)
+    k = form.erf_power
+    while k > 2:
+        y = fused_multiply_add(bounded, linear, rest)
+        rest = fused_multiply_add(y * (-0.5 / k), y, rest)
+        k //= 2
+    y = fused_multiply_add(bounded, linear, rest)
+    return with_sign_of(x, right_for_float16(x, bounded, fused_multiply_add(y * -0.25, y, y), _FLOAT16_ERF))
 
 
-def normal_tail(t: Expression) -> Expression:
-    """The probability that a standard normal variable exceeds ``t >= 0``, to full relative accuracy; F32 only.
+def gelu(x: Expression) -> Expression:
+    """``x`` times the probability that a standard normal variable is below it, to full relative accuracy; F32 only.
 
-    ``exp(-t*t / 2)`` times a polynomial in ``(t - 2) / (t + 2)``, the variable of M. M. Shepherd and J. G. Laframboise
-    (1981). The square is taken in two parts, since the exponential would magnify its rounding error.
-    Error: 5.2 ULP where the result is a normal number.
+    ``max(x, 0) - |x| tail(|x|)``; the tail is ``exp(-x**2 / 2)`` times a rational function. The square is taken in two
+    parts, since the exponential would magnify its rounding error. Numerator and denominator are multiplied by a large
+    power of two, so that only the result underflows. Error: {gelu}.
     """
-    bounded = _at_most(t, _NORMAL_TAIL_IS_ZERO)
-    high = _leading_half(bounded)
-    rest = (bounded - high) * (bounded + high) * -0.5
-    weight = 4 / (bounded + 2)
-    return _exp_of_negative(high * high * -0.5, rest) * (weight * _polynomial(1 - weight, _NORMAL_TAIL))
+    form = _FORMS[x.type]
+    shift = FORMATS[x.type].shift_exponent
+    t = at_most(magnitude_of(x), _NORMAL_TAIL_IS_ZERO)
+    square, square_low = two_product(t, t)
+    anchor = form.anchor + shift
+    anchored = fused_multiply_add(square, _LOG2_E * -0.5, anchor)
+    n = anchored - anchor
+    r = fused_multiply_add(n, form.log_2_high * 2, square)
+    r = r + fused_multiply_add(n, form.log_2_low * 2, square_low)
+    fraction = r * polynomial(r, _scaled((1.0, *form.exp), -0.5, -0.5))
+    # Even and odd powers apart: fewer roundings follow one another.
+    even, odd = _NORMAL_TAIL[::2], _NORMAL_TAIL[1::2]
+    tail = fused_multiply_add(t, polynomial(square, even), square * polynomial(square, odd))
+    numerator = fused_multiply_add(tail, fraction, tail) * power_of_two(anchored)
+    scaled_divisor = _scaled(_NORMAL_TAIL_DIVISOR, 2.0**shift)
+    even_part, odd_part = polynomial(square, scaled_divisor[::2]), polynomial(square, scaled_divisor[1::2])
+    below = numerator / fused_multiply_add(t, odd_part, even_part)
+    return right_for_float16(x, x, select(x < 0, x * 0.0, x) - below, _FLOAT16_GELU)
 
 
 def pow(x: Expression, y: Expression) -> Expression:
     """``x`` to the power ``y`` with all special cases of C's ``pow``.
 
     F32 is computed in F64: the logarithm must be eight bits more precise than the result, and arithmetic in two parts
-    costs more operations than half of the lanes. F64 has its logarithm in two parts. Error: 0.52 ULP in
-    F32, 1.2 in F64.
+    costs more operations than half of the lanes. F64 has its logarithm in two parts. Error: {pow}.
     """
-    magnitude = unary("abs", x)
-    power = _narrow_power(magnitude, cast(y, F64)) if x.type is F32 else _two_part_power(magnitude, y)
-    half = y * 0.5
-    integral = unary("trunc", y).equals(y)
-    odd = integral & unary("trunc", half).differs(half)
-    signed = select(odd, _with_sign_of(x, power), power)
-    invalid = (x < 0) & ~integral & x.differs(-_INFINITY)
-    one = y.equals(0) | x.equals(1) | (x.equals(-1) & unary("abs", y).equals(_INFINITY))
-    return select(one, 1.0, select(invalid, _NAN, signed))
+    usual = _narrow_power(x, cast(y, F64)) if x.type is F32 else _two_part_power(x, y)
+    unusual = is_unusual(x) | ~(magnitude_of(y) < INFINITY)
+    return select(unusual, _special_power(x, y), usual, rare=True)
 
 
 def power_integer(x: Expression, n: int) -> Expression:
@@ -170,7 +266,17 @@ def root(x: Expression, p: int) -> Expression:
     low = float((1 - Fraction(high) * p) / p)
     y = constant(high, F64)
     power = _narrow_power(x, y) if x.type is F32 else _two_part_power(x, y, low)
-    return select(x < 0, _NAN, power)
+    special = select(x < 0, NAN, x)
+    return select(x > 0, select(x.equals(INFINITY), x, power), special)
+
+
+def without_last_bits(x: Expression) -> Expression:
+    """An F64 value rounded to 46 bits: one that misses a shorter number only by the error of a function becomes it.
+
+    For results that are rounded further, to float16 or to an integer.
+    """
+    scaled = x * (2.0**7 + 1)
+    return select(magnitude_of(x) < 2.0**1000, scaled - (scaled - x), x)
 
 
 def narrow_to_f16(x: Expression) -> Expression:
@@ -189,61 +295,137 @@ def narrow_to_f16(x: Expression) -> Expression:
 # The exponential: exp(x) = 2**n * exp(r), x = n * log(2) + r, |r| <= log(2) / 2.
 
 
-def _exp_of_sum(x: Expression, low: Expression | None = None) -> Expression:
-    """``exp(x + low)`` for any ``x`` and a ``low`` that is small beside 1."""
-    form = _FORMS[x.type]
-    x = _at_most(_at_least(x, form.exp_lowest), form.exp_highest)
-    negative = x < 0
-    # The power of two need not be a normal number: it is made of two factors, of which the sign of x tells the second.
-    shift = form.shift_exponent
-    anchor = select(negative, form.anchor + shift, form.anchor - shift, x.type)
-    fraction, exponent = _exp_parts(x, form.exp, low, anchor)
-    outer = select(negative, 2.0**-shift, 2.0**shift, x.type)
-    return (fraction + 1) * _power_of_two(exponent, 1.0, x.type) * outer
+def _reduced(x: Expression, anchor: float | Expression, low: Expression | None = None) -> tuple[Expression, Expression]:
+    """``r``, and a number with ``n`` in its lowest bits, as much greater as the anchor is greater than the format's.
 
-
-def _exp_of_negative(x: Expression, low: Expression | None = None) -> Expression:
-    """``exp(x + low)`` for ``x <= 0`` and a ``low`` that is small beside 1."""
+    Adding the anchor, 1.5 * 2**m with m bits of mantissa, rounds to an integer and leaves it there. ``low`` is added
+    to ``x``. The first step is exact.
+    """
     form = _FORMS[x.type]
-    shift = form.shift_exponent
-    anchor = constant(form.anchor + shift, x.type)
-    fraction, exponent = _exp_parts(_at_least(x, form.exp_lowest), form.exp, low, anchor)
-    return (fraction + 1) * _power_of_two(exponent, 1.0, x.type) * 2.0**-shift
+    anchored = fused_multiply_add(x, _LOG2_E, anchor)
+    n = anchored - anchor
+    r = fused_multiply_add(n, -form.log_2_high, x)
+    if low is not None:
+        return r + fused_multiply_add(n, -form.log_2_low, low), anchored
+    return fused_multiply_add(n, -form.log_2_low, r), anchored
 
 
 def _exp_parts(
-    x: Expression, coefficients: Sequence[float], low: Expression | None = None, anchor: Expression | None = None
+    x: Expression, anchor: float | Expression, low: Expression | None = None
 ) -> tuple[Expression, Expression]:
-    """``exp(r) - 1`` and ``n`` (shifted to the place of an exponent) with ``x + low = n log(2) + r``.
+    """``exp(r)`` and a power of two: their product is ``exp(x + low)``, if the power is a normal number."""
+    r, anchored = _reduced(x, anchor, low)
+    return polynomial(r, (1.0, 1.0, *_FORMS[x.type].exp)), power_of_two(anchored)
 
-    Adding the anchor, 1.5 * 2**m with m bits of mantissa, rounds to an integer and leaves it in the lowest bits; an
-    anchor that is greater or smaller by k adds k to the exponent.
-    """
+
+def _exp_normal(x: Expression) -> Expression:
+    """``exp(x)`` where the power of two is a normal number."""
+    value, power = _exp_parts(x, _FORMS[x.type].anchor)
+    return value * power
+
+
+def _expm1_parts(x: Expression, anchor: float) -> tuple[Expression, Expression]:
+    """``exp(r) - 1`` and the power of two."""
+    r, anchored = _reduced(x, anchor)
+    return fused_multiply_add(r * r, polynomial(r, _FORMS[x.type].expm1), r), power_of_two(anchored)
+
+
+def _expm1_normal(x: Expression) -> Expression:
+    """``exp(x) - 1`` where the power of two is a normal number."""
+    fraction, power = _expm1_parts(x, _FORMS[x.type].anchor)
+    return fused_multiply_add(power, fraction, power - 1)
+
+
+def _exp_of_sum(x: Expression, low: Expression | None = None) -> Expression:
+    """``exp(x + low)`` for any ``x`` and a ``low`` that is small beside 1."""
     form = _FORMS[x.type]
-    if anchor is None:
-        anchor = constant(form.anchor, x.type)
-    anchored = x * _LOG2_E + anchor
-    n = anchored - anchor
-    high = x - n * form.log_2_high
-    subtrahend = n * form.log_2_low if low is None else n * form.log_2_low - low
-    r = high - subtrahend
-    rounded_off = (high - r) - subtrahend
-    fraction = r + (r * r * _polynomial(r, coefficients) + rounded_off)
-    return fraction, Bitcast(anchored, form.integer) << form.mantissa_bits
+    x = at_most(at_least(x, form.exp_lowest), form.exp_highest)
+    negative = x < 0
+    # The power of two need not be a normal number: it is made of two factors, of which the sign of x tells the second.
+    shift = FORMATS[x.type].shift_exponent
+    value, power = _exp_parts(x, select(negative, form.anchor + shift, form.anchor - shift, x.type), low)
+    return value * power * select(negative, 2.0**-shift, 2.0**shift, x.type)
 
 
-def _power_of_two(exponent: Expression, factor: float, type: ElementType) -> Expression:
-    """``factor * 2**n`` for an ``n`` from ``_exp_parts``; garbage, not NaN, if that was NaN."""
-    return Bitcast(exponent + float_bits(factor, type), type)
+def _exp_of_negative(x: Expression) -> Expression:
+    """``exp(x)`` for ``x <= 0``."""
+    form = _FORMS[x.type]
+    shift = FORMATS[x.type].shift_exponent
+    value, power = _exp_parts(at_least(x, form.exp_lowest), form.anchor + shift)
+    return value * power * 2.0**-shift
+
+
+def _half_exp(x: Expression) -> Expression:
+    """``exp(x) / 2`` for a large ``x``, finite wherever it can be."""
+    form = _FORMS[x.type]
+    value, power = _exp_parts(at_most(x, form.half_exp_highest), form.anchor - 2)
+    quarter = value * power
+    return quarter + quarter
+
+
+def _tanh_by_addition(x: Expression) -> Expression:
+    """The hyperbolic tangent (F32) of ``x = n log(2) / 2 + r >= 0``, by its addition theorem.
+
+    With ``s = 2**n`` and ``w = tanh(r)``, an odd polynomial, it is ``a / (a - 2 w + 2)``, ``a = s - 1 + (s + 1) w``.
+    All of this is multiplied by 5/4: that keeps numerators and denominators away from the lower ends of binades, where
+    roundings weigh most.
+    """
+    form = _FORMS[F32]
+    anchored = fused_multiply_add(x, 2 * _LOG2_E, form.anchor)
+    # Of log(2) / 2 the lower digits are missing: they matter only where the result is nearly 1.
+    r = fused_multiply_add(anchored - form.anchor, form.log_2_high * -0.5, x)
+    square = r * r
+    w = fused_multiply_add(r, square * polynomial(square, _TANH), r)
+    power = power_of_two(anchored)
+    less, more = fused_multiply_add(power, 1.25, -1.25), fused_multiply_add(power, 1.25, 1.25)
+    numerator = fused_multiply_add(w, more, less)
+    return numerator / (fused_multiply_add(w, -2.5, numerator) + 2.5)
+
+
+def _scaled(coefficients: Sequence[float], factor: float, base: float = 1.0) -> list[float]:
+    """The coefficients of ``factor * polynomial(base * x)``; exact for powers of two."""
+    return [coefficient * factor * base**power for power, coefficient in enumerate(coefficients)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The logarithm: log(2**n * (1 + f)) = n log(2) + f - f**2 / 2 + f**3 * polynomial, sqrt(1/2) <= 1 + f < sqrt(2).
 
 
+def _exponent(x: Expression) -> Expression:
+    """``n`` of a positive normal number, at the place of an exponent: ``x * 2**-n`` is in [sqrt(1/2), sqrt(2))."""
+    form = FORMATS[x.type]
+    return (Bitcast(x, form.integer) - float_bits(0.5**0.5, x.type)) & -(1 << form.mantissa_bits)
+
+
+def _log_parts(f: Expression, exponent: Expression, coefficients: Sequence[float]) -> Expression:
+    """``log((1 + f) * 2**n)``."""
+    form = _FORMS[f.type]
+    unit = 0.5 ** FORMATS[f.type].mantissa_bits
+    n = cast(exponent, f.type)
+    curve = fused_multiply_add(f, polynomial(f, coefficients), -0.5)
+    rest = fused_multiply_add(f * f, curve, n * (form.log_2_low * unit))
+    return fused_multiply_add(n, form.log_2_high * unit, f + rest)
+
+
+def _log_normal(x: Expression, coefficients: Sequence[float] | None = None) -> Expression:
+    """The logarithm of a positive normal number."""
+    exponent = _exponent(x)
+    mantissa = Bitcast(Bitcast(x, FORMATS[x.type].integer) - exponent, x.type)
+    return _log_parts(mantissa - 1, exponent, coefficients or _FORMS[x.type].log)
+
+
+def _log_of_double(x: Expression) -> Expression:
+    """The logarithm of ``2 x`` for a positive ``x`` that is no subnormal number."""
+    form = FORMATS[x.type]
+    exponent = _exponent(x)
+    mantissa = Bitcast(Bitcast(x, form.integer) - exponent, x.type)
+    result = _log_parts(mantissa - 1, exponent + (1 << form.mantissa_bits), _FORMS[x.type].log)
+    return select(x < INFINITY, result, x)
+
+
 def _exponent_and_mantissa(x: Expression) -> tuple[Expression, Expression]:
     """``n`` (at the place of an exponent) and the mantissa of a positive, finite ``x``, subnormal ones included."""
-    form = _FORMS[x.type]
+    form = FORMATS[x.type]
     subnormal = x < form.smallest_normal
     scaled = select(subnormal, x * 2.0**form.mantissa_bits, x)
     correction = select(subnormal, form.mantissa_bits << form.mantissa_bits, 0, form.integer)
@@ -251,67 +433,64 @@ def _exponent_and_mantissa(x: Expression) -> tuple[Expression, Expression]:
     return exponent - correction, Bitcast(Bitcast(scaled, form.integer) - exponent, x.type)
 
 
-def _exponent(x: Expression) -> Expression:
-    """``n`` of a positive normal number, at the place of an exponent: ``x * 2**-n`` is in [sqrt(1/2), sqrt(2))."""
-    form = _FORMS[x.type]
-    return (Bitcast(x, form.integer) - float_bits(0.5**0.5, x.type)) & -(1 << form.mantissa_bits)
-
-
-def _log_parts(f: Expression, exponent: Expression, coefficients: Sequence[float]) -> Expression:
-    """``log((1 + f) * 2**n)``; the sign of a zero ``f`` survives."""
-    form = _FORMS[f.type]
-    unit = 0.5**form.mantissa_bits
-    negated = cast(constant(0, form.integer) - exponent, f.type)
-    square = f * f
-    curve = square * 0.5 - square * f * _polynomial(f, coefficients)
-    return (f - (curve + negated * (form.log_2_low * unit))) - negated * (form.log_2_high * unit)
-
-
 def _log1p_finite(x: Expression) -> Expression:
     """``log(1 + x)`` for a finite ``x > -1``: ``1 + x = 2**n * (1 + f)``, ``f`` computed without the rounding of 1 + x.
 
     ``n`` is taken from the rounded sum; ``x * 2**-n`` and ``2**-n - 1`` are exact.
     """
-    form = _FORMS[x.type]
+    form = FORMATS[x.type]
     exponent = _exponent(x + 1)
-    scaled = Bitcast(Bitcast(x, form.integer) - exponent, x.type)
     # Four times the power of two is a normal number even for the largest x.
     quadruple = Bitcast(constant(float_bits(4.0, x.type), form.integer) - exponent, x.type)
-    return _log_parts(scaled - (1 - quadruple * 0.25), exponent, form.log)
+    f = fused_multiply_add(x * quadruple, 0.25, fused_multiply_add(quadruple, 0.25, -1.0))
+    return _log_parts(f, exponent, _FORMS[x.type].log)
 
 
 def _log_special(result: Expression, x: Expression, pole: float) -> Expression:
     """``result`` where ``x`` is finite and beyond the pole; the right infinity or NaN elsewhere."""
-    below = select(x.equals(pole), -_INFINITY, _NAN, x.type)
-    return select(x > pole, select(x.equals(_INFINITY), x, result), below)
+    below = select(x.equals(pole), -INFINITY, NAN, x.type)
+    return select(x > pole, select(x.equals(INFINITY), x, result), below)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Powers of non-negative numbers: exp(y * log(x)).
+# Powers of positive numbers: exp(y * log(x)).
+
+
+def _special_power(x: Expression, y: Expression) -> Expression:
+    """``x`` to the power ``y`` for any arguments, special ones included."""
+    magnitude = magnitude_of(x)
+    if x.type is F32:
+        power = _narrow_power(magnitude, cast(y, F64))
+    else:
+        power = _two_part_power(magnitude, y)
+    extreme = select(x.equals(0).differs(y < 0), 0.0, INFINITY, x.type)
+    power = select(x.equals(0) | magnitude.equals(INFINITY), extreme, power)
+    half = y * 0.5
+    integral = unary("trunc", y).equals(y)
+    odd = integral & unary("trunc", half).differs(half)
+    signed = select(odd, with_sign_of(x, power), power)
+    undefined = (x < 0) & ~integral & x.differs(-INFINITY)
+    real = select(x.differs(x) | y.differs(y), x + y, select(undefined, NAN, signed))
+    one = y.equals(0) | x.equals(1) | (x.equals(-1) & magnitude_of(y).equals(INFINITY))
+    return select(one, 1.0, real)
 
 
 def _narrow_power(x: Expression, y: Expression) -> Expression:
-    """``x`` (F32) to the power ``y`` (F64) as F32, with polynomials just good enough for that."""
-    wide = cast(x, F64)
-    exponent = _exponent(wide)
-    mantissa = Bitcast(Bitcast(wide, I64) - exponent, F64)
-    logarithm = _log_special(_log_parts(mantissa - 1, exponent, _NARROW_LOG), wide, pole=0.0)
-    product = _at_most(_at_least(y * logarithm, -110.0), 100.0)
-    fraction, power = _exp_parts(product, _NARROW_EXP)
-    return cast((fraction + 1) * _power_of_two(power, 1.0, F64), F32)
+    """``x`` (F32, positive and finite) to the power ``y`` (F64) as F32, with polynomials just good enough for that."""
+    logarithm = _log_normal(cast(x, F64), _NARROW_LOG)
+    product = at_most(at_least(y * logarithm, -110.0), 100.0)
+    r, anchored = _reduced(product, _FORMS[F64].anchor)
+    return cast(polynomial(r, (1.0, 1.0, *_NARROW_EXP)) * power_of_two(anchored), F32)
 
 
 def _two_part_power(x: Expression, y: Expression, y_low: float = 0.0) -> Expression:
-    """``x`` to the power ``y + y_low``, all F64."""
+    """``x`` (positive and finite) to the power ``y + y_low``, all F64."""
     log_high, log_low = _two_part_log(x)
     # Beyond 2**64 every power but that of 1 overflows or vanishes; below, no product does.
-    bounded = _at_most(_at_least(y, -(2.0**64)), 2.0**64)
-    high, low = _two_product(bounded, log_high)
-    low = low + (bounded * log_low + log_high * y_low)
-    small = select(unary("abs", high) < 800.0, low, 0.0)
-    extreme = select(x.equals(0).differs(y < 0), 0.0, _INFINITY, F64)
-    result = select(x.equals(0) | x.equals(_INFINITY), extreme, _exp_of_sum(high, small))
-    return select(x.differs(x) | y.differs(y), x + y, result)
+    bounded = at_most(at_least(y, -(2.0**64)), 2.0**64)
+    high, low = two_product(bounded, log_high)
+    low = low + fused_multiply_add(bounded, log_low, log_high * y_low)
+    return _exp_of_sum(high, select(magnitude_of(high) < 800.0, low, 0.0))
 
 
 def _two_part_log(x: Expression) -> tuple[Expression, Expression]:
@@ -322,155 +501,111 @@ def _two_part_log(x: Expression) -> tuple[Expression, Expression]:
     """
     form = _FORMS[F64]
     exponent, mantissa = _exponent_and_mantissa(x)
-    n = cast(exponent, F64) * 0.5**form.mantissa_bits
+    n = cast(exponent, F64) * 0.5 ** FORMATS[F64].mantissa_bits
     f = mantissa - 1
     divisor = f + 2
     s = f / divisor
-    product, product_low = _two_product(s, divisor)
-    s_low = (f - product - product_low - s * (f - (divisor - 2))) / divisor
-    z, z_low = _two_product(s, s)
-    z_low = z_low + s * s_low * 2
-    bracket, bracket_low = _fast_two_sum(constant(2 / 3, F64), z * _polynomial(z, _ATANH) + _TWO_THIRDS_LOW)
-    cube, cube_low = _two_product(z, s)
-    cube_low = cube_low + (z * s_low + z_low * s)
-    tail, tail_low = _two_product(cube, bracket)
-    tail_low = tail_low + (cube * bracket_low + cube_low * bracket)
-    log_f, log_f_low = _fast_two_sum(s * 2, tail)
-    log_f_low = log_f_low + (s_low * 2 + tail_low)
-    total, total_low = _fast_two_sum(n * form.log_2_high, log_f)
-    return _fast_two_sum(total, total_low + (log_f_low + n * form.log_2_low))
-
-
-def _two_product(a: Expression, b: Expression) -> tuple[Expression, Expression]:
-    """The rounded product and, all but exactly, its rounding error."""
-    product = a * b
-    a_high, b_high = _leading_half(a), _leading_half(b)
-    a_low, b_low = a - a_high, b - b_high
-    return product, ((a_high * b_high - product) + (a_high * b_low + a_low * b_high)) + a_low * b_low
-
-
-def _fast_two_sum(a: Expression, b: Expression) -> tuple[Expression, Expression]:
-    """The rounded sum and its error, for ``|a| >= |b|`` or ``a = 0``."""
-    total = a + b
-    return total, b - (total - a)
+    divisor_low = f - (divisor - 2)
+    s_low = (fused_multiply_add(-s, divisor, f) - s * divisor_low) / divisor
+    z, z_low = two_product(s, s)
+    z_low = fused_multiply_add(s * 2, s_low, z_low)
+    bracket, bracket_low = fast_two_sum(
+        constant(2 / 3, F64), fused_multiply_add(z, polynomial(z, _ATANH), _TWO_THIRDS_LOW)
+    )
+    cube, cube_low = two_product(z, s)
+    cube_low = cube_low + fused_multiply_add(z, s_low, z_low * s)
+    tail, tail_low = two_product(cube, bracket)
+    tail_low = tail_low + fused_multiply_add(cube, bracket_low, cube_low * bracket)
+    log_f, log_f_low = fast_two_sum(s * 2, tail)
+    log_f_low = log_f_low + fused_multiply_add(s_low, 2.0, tail_low)
+    product, product_low = two_product(n, constant(form.log_2_high, F64))
+    total, total_low = fast_two_sum(product, log_f)
+    rest = product_low + fused_multiply_add(n, form.log_2_low, log_f_low)
+    return fast_two_sum(total, total_low + rest)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
-    """Horner's scheme, lowest coefficient first."""
-    result: Expression = constant(coefficients[-1], x.type)
-    for coefficient in reversed(coefficients[:-1]):
-        result = result * x + coefficient
-    return result
-
-
-def _at_most(x: Expression, bound: float) -> Expression:
-    """The smaller of ``x`` and ``bound``; NaN stays."""
-    return select(x > bound, bound, x)
-
-
-def _at_least(x: Expression, bound: float) -> Expression:
-    """The larger of ``x`` and ``bound``; NaN stays."""
-    return select(x < bound, bound, x)
-
-
-def _with_sign_of(x: Expression, magnitude: Expression) -> Expression:
-    """The non-negative ``magnitude`` with the sign of ``x``, -0 included."""
-    integer = _FORMS[x.type].integer
-    sign = Bitcast(x, integer) & (1 << (x.type.bits - 1))
-    return Bitcast(Bitcast(magnitude, integer) | sign, x.type)
-
-
-def _leading_half(x: Expression) -> Expression:
-    """``x`` without the lower half of its mantissa: products of such numbers are exact."""
-    form = _FORMS[x.type]
-    return Bitcast(Bitcast(x, form.integer) & -(1 << (form.mantissa_bits // 2 + 1)), x.type)
-
-
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the functions need to know about a floating-point type; polynomials have their lowest coefficient first."""
+    """Limits and coefficients for a type; polynomials have their lowest coefficient first."""
 
-    integer: ElementType
-    mantissa_bits: int
     anchor: float
-    """1.5 * 2**mantissa_bits: see ``_exp_parts``."""
-    shift_exponent: int
-    """A power of two that brings every result of ``exp``, too large or too small, into the range of normal numbers."""
-    smallest_normal: float
-    epsilon: float
-    """Below it, ``expm1(x)`` is ``x``."""
+    """Adding it to ``x / log(2)`` leaves the biased exponent of ``exp(x)`` in the lowest bits."""
     log_2_high: float
-    """log(2) with so few bits that its product with any exponent is exact."""
+    """log(2)"""
     log_2_low: float
+    exp_normal: float
+    """Below it, ``exp(x)`` and ``exp(-x)`` are a normal power of two times a number near 1."""
     exp_lowest: float
     """Here and below, ``exp`` is 0."""
     exp_highest: float
     """Here and above, ``exp`` is infinite."""
+    half_exp_highest: float
+    """Here and above, ``exp / 2`` is infinite."""
     expm1_lowest: float
     """Here and below, ``expm1`` is -1."""
     tanh_is_one: float
-    erf_split: float
+    sigmoid_is_one: float
+    square_is_all: float
+    """Here and above, ``sqrt(x**2 + 1)`` is ``x``."""
     erf_is_one: float
+    erf_power: int
     exp: tuple[float, ...]
     """(exp(r) - 1 - r) / r**2 for |r| <= log(2) / 2, relative to exp(r)."""
     expm1: tuple[float, ...]
     """The same, relative to exp(r) - 1."""
+    sinh: tuple[float, ...]
+    """(sinh(x) - x) / x**3 in x**2, for |x| <= 1, relative to sinh(x)."""
     log: tuple[float, ...]
     """(log(1 + f) - f + f**2 / 2) / f**3 for sqrt(1/2) <= 1 + f <= sqrt(2)."""
-    tanh_near: tuple[float, ...]
-    """(tanh(x) / x - 1) / x**2 in x**2, up to 0.6."""
-    erf_near: tuple[float, ...]
-    """erf(x) / x - 1 in x**2, up to erf_split."""
-    erf_far: tuple[float, ...]
-    """log(1 - erf(x)) from erf_split to erf_is_one, relative to 1 / (1 - erf(x))."""
+    erf: tuple[float, ...]
+    """k * (1 - erfc(x)**(1 / k)) / x up to erf_is_one, k = erf_power, relative to erf(x); the first in two parts."""
 
 
-_TANH_SPLIT: Final = 0.6
 _LOG2_E: Final = 1.4426950408889634
 
 _FORMS: Final = {
     F32: _Form(
-        integer=I32,
-        mantissa_bits=23,
-        anchor=12582912.0,
-        shift_exponent=64,
-        smallest_normal=2.0**-126,
-        epsilon=2.0**-25,
-        log_2_high=0.693145751953125,
-        log_2_low=1.4286068e-06,
+        anchor=FORMATS[F32].anchor + FORMATS[F32].bias,
+        log_2_high=0.693147182464599609375,
+        log_2_low=-1.904654323148236e-09,
+        exp_normal=87.5,
         exp_lowest=-104.5,
         exp_highest=89.0,
+        half_exp_highest=89.5,
         expm1_lowest=-18.0,
         tanh_is_one=9.25,
-        erf_split=0.9,
-        erf_is_one=3.95,
-        exp=(0.49999994, 0.16666514, 0.04166806, 0.008369549, 0.0013843873),
-        expm1=(0.5, 0.16666666, 0.041666467, 0.008333639, 0.0013934951, 0.00019672094),
+        sigmoid_is_one=40.0,
+        square_is_all=4097.0,
+        erf_is_one=3.97,
+        erf_power=4,
+        exp=(0.49999994, 0.16666517, 0.041668106, 0.008369137, 0.0013836616),
+        expm1=(0.5, 0.16666666, 0.041666467, 0.008333644, 0.0013935092, 0.00019664179),
+        sinh=(
+            0.16666667, 0.0083333105, 0.00019842896, 2.7822132e-06,
+        ),
         log=(0.3333333, -0.25000826, 0.20001265, -0.16623212, 0.14200686, -0.13160509, 0.12769683, -0.07644062),
-        tanh_near=(-0.333333, 0.13331936, -0.053784717, 0.020798625, -0.0058979667),
-        erf_near=(0.12837917, -0.3761263, 0.11283624, -0.02685556, 0.005191753, -0.0008039753, 7.9431e-05),
-        erf_far=(
-            -0.00016645102, -1.1277972, -0.63697606, -0.10411368, 0.022315187, -0.0030654683, 0.00019821458,
+        erf=(
+            1.1283792, -5.2943218e-08, 0.47746423, -0.061838806, -0.07457028, 0.0050922027, 0.007421257,
+            -0.00048059179, -0.00073460763, 0.00021073049, -2.2146502e-05, 7.7070945e-07,
         ),
     ),
     F64: _Form(
-        integer=I64,
-        mantissa_bits=52,
-        anchor=6755399441055744.0,
-        shift_exponent=512,
-        smallest_normal=2.0**-1022,
-        epsilon=2.0**-54,
-        log_2_high=0.6931471805598903,
-        log_2_low=5.497923018708371e-14,
+        anchor=FORMATS[F64].anchor + FORMATS[F64].bias,
+        log_2_high=0.6931471805599453,
+        log_2_low=2.3190468138462996e-17,
+        exp_normal=708.5,
         exp_lowest=-746.0,
         exp_highest=710.0,
+        half_exp_highest=710.5,
         expm1_lowest=-38.0,
         tanh_is_one=19.25,
-        erf_split=1.0,
-        erf_is_one=5.95,
+        sigmoid_is_one=40.0,
+        square_is_all=2.0**27,
+        erf_is_one=5.93,
+        erf_power=8,
         exp=(
             0.5000000000000011, 0.16666666666666263, 0.04166666666652363, 0.008333333333455642,
             0.0013888888946853488, 0.00019841270005106868, 2.4801487260662264e-05, 2.7556683125686356e-06,
@@ -481,6 +616,10 @@ _FORMS: Final = {
             0.00019841269836572053, 2.4801587368847813e-05, 2.755732729328583e-06, 2.755723451669346e-07,
             2.5045701840572368e-08, 2.0927114522015246e-09, 1.799436245335979e-10,
         ),
+        sinh=(
+            0.16666666666666666, 0.008333333333333573, 0.0001984126984106116, 2.7557319310090387e-06,
+            2.5052089409618367e-08, 1.6061340433372656e-10, 7.503100621634474e-13, 6.482335356875267e-15,
+        ),
         log=(
             0.33333333333333454, -0.24999999999998912, 0.19999999999945614, -0.16666666666915983, 0.1428571429391053,
             -0.1249999998194238, 0.11111110511615262, -0.10000000382873571, 0.09090933666078163,
@@ -488,25 +627,20 @@ _FORMS: Final = {
             -0.06269847189798351, 0.05817359065154239, -0.05326352521055436, 0.054181623909773366,
             -0.06277600443777936, 0.056916690038286144, -0.024202631376764656,
         ),
-        tanh_near=(
-            -0.33333333333333326, 0.13333333333331865, -0.05396825396725824, 0.021869488502532588,
-            -0.008863234866025619, 0.003592119686957536, -0.001455764171661783, 0.0005896223836514288,
-            -0.00023751277474245785, 9.248905492950927e-05, -3.1177931309414e-05, 6.502997259566522e-06,
-        ),
-        erf_near=(
-            0.1283791670955126, -0.376126389031841, 0.11283791670971098, -0.026866170648031113, 0.005223977652691972,
-            -0.0008548328535747636, 0.00012055386190903535, -1.4926881391099837e-05, 1.6481057515845624e-06,
-            -1.655711373439662e-07, 1.60131154537847e-08, -1.6464294529433302e-09, 1.4342800805817174e-10,
-        ),
-        erf_far=(
-            -1.796140648627209e-07, -1.128377329322531, -0.6366284886621458, -0.10274725280164779,
-            0.019078156158797332, 0.00028048834221173374, -0.0017690007117572273, 0.0006411730152011088,
-            -4.482286392335559e-05, -7.03662930597114e-05, 4.503716336130326e-05, -1.6513845069995053e-05,
-            4.327013340966415e-06, -8.505682217130382e-07, 1.2570409939258544e-07, -1.3626624311964729e-08,
-            1.0256963105822125e-09, -4.7960239605820125e-11, 1.0496199258093703e-12,
+        erf=(
+            1.1283791670955126, 1.2095746965768085e-17, 0.5570423008216349, 0.016720440616893987,
+            -0.052753905629148626, -0.0013885000570133816, 0.003933322201073659, -0.0005191807960622866,
+            -0.00011508290808738173, 8.27690479429894e-05, -2.543052454081888e-05, 4.2717614379947065e-07,
+            3.4687857484753427e-06, -1.4951111350527288e-06, 4.863439214860313e-08, 2.8644507904908176e-07,
+            -1.9805303568857445e-07, 8.335966267788219e-08, -2.586109002792644e-08, 6.2294078666438906e-09,
+            -1.1812063880346986e-09, 1.75517941521001e-10, -2.0066626498082672e-11, 1.705712900320402e-12,
+            -1.015390520903068e-13, 3.776317829858315e-15, -6.599912275367819e-17,
         ),
     ),
 }  # fmt: skip
+
+_TANH: Final = (-0.3333337, 0.13331711, -0.05271699)
+"""(tanh(r) - r) / r**3 in r**2, for |r| <= log(2) / 4, relative to tanh(r), in F32."""
 
 _NARROW_EXP: Final = (
     0.5000000068831713, 0.16666663799707598, 0.041666282227946286, 0.008334013767507724, 0.0013945832139852028,
@@ -528,9 +662,34 @@ _ATANH: Final = (
 )  # fmt: skip
 """(log((1 + s) / (1 - s)) - 2 s - 2/3 s**3) / s**5 in s**2, for s up to 3 - sqrt(8)."""
 
-_NORMAL_TAIL_IS_ZERO: Final = 14.375
-_NORMAL_TAIL: Final = (
-    0.168102, -0.08285115, 0.0071997666, 0.009180671, -0.00012296592, -0.0016900885, -0.00046291368, 0.00022935234,
-    0.00016304784, -7.1444642e-06, -7.3438664e-06, 9.958952e-06,
-)  # fmt: skip
-"""The normal tail times exp(t**2 / 2) * (t + 2) / 4, in (t - 2) / (t + 2)."""
+_NORMAL_TAIL_IS_ZERO: Final = 14.5
+_NORMAL_TAIL: Final = (0.75, 0.6572937, 0.27474248, 0.060912702, 0.0061689494)
+_NORMAL_TAIL_DIVISOR: Final = (1.5, 2.5114148, 1.8032969, 0.70391506, 0.15269521, 0.015463083)
+"""The normal tail times exp(t**2 / 2) is the first polynomial divided by the second."""
+
+# Arguments of float16, and their results, that float32 would not round to the right side.
+_FLOAT16_EXP: Final = ((0.007297515869140625, 1.0068359375), (0.0226898193359375, 1.0224609375))
+_FLOAT16_EXPM1: Final = ((0.000690460205078125, 0.0006909370422363281),)
+_FLOAT16_LOG: Final = ((0.005340576171875, -5.23046875),)
+_FLOAT16_LOG1P: Final = ((-0.005847930908203125, -0.005863189697265625), (0.005870819091796875, 0.005855560302734375))
+# That of sigmoid is 1/2 + x/4 - x**3/48, and the first two terms may be midway.
+_FLOAT16_SIGMOID: Final = (
+    (-0.1639404296875, 0.458984375),
+    (-0.01123046875, 0.497314453125),
+    (-0.01025390625, 0.49755859375),
+    (-0.00732421875, 0.498291015625),
+    (0.0029296875, 0.50048828125),
+    (0.0068359375, 0.50146484375),
+    (0.0107421875, 0.50244140625),
+)
+_FLOAT16_SOFTPLUS: Final = ((-6.389617919921875e-05, 0.69287109375), (0.001888275146484375, 0.69384765625))
+_FLOAT16_SINH: Final = ((2.47265625, 5.88671875),)
+_FLOAT16_COSH: Final = ((0.03125, 1.0009765625),)
+_FLOAT16_ASINH: Final = ((0.2105712890625, 0.2091064453125), (14.2421875, 3.349609375), (258.5, 6.24609375))
+_FLOAT16_ACOSH: Final = ((1.22265625, 0.65576171875),)
+_FLOAT16_ERF: Final = ((0.0014820098876953125, 0.0016717910766601562),)
+_FLOAT16_GELU: Final = (
+    (-0.001338958740234375, -0.0006690025329589844),
+    (5.960464477539063e-08, 5.960464477539063e-08),
+    (0.001338958740234375, 0.0006699562072753906),
+)

@@ -1,4 +1,4 @@
-"""Trigonometric functions written in the grammar, as ``opendml.expression.mathematics`` is: for F32 and F64, in radians.
+"""Trigonometric functions written in the grammar, for F32 and F64, in radians.
 
 Arguments are reduced to ``|r| <= pi / 4`` with ``pi / 2`` in three parts (W. J. Cody and W. Waite, 1980), fused
 multiply-adds making the first two steps exact. Where that is not precise enough, from ``2**13`` on in F32, the argument
@@ -162,7 +162,7 @@ def _reduced(x: Expression) -> _Angle:
 def _reduced_by_digits(x: Expression) -> _Angle:
     """The fraction of ``x * 2 / pi`` as the sum of exact products, each without its multiples of 4; computed in F64."""
     wide = cast(x, F64) * 2.0**-_DIGITS_SHIFT
-    total = [constant(0.0, F64)] * 3
+    total: list[Expression] = [constant(0.0, F64)] * 3
     for digits in _FORMS[x.type].two_over_pi:
         product, error = two_product(wide, constant(digits, F64))
         # With x from F32 the products are exact.
@@ -279,7 +279,7 @@ _FORMS: Final = {
             0.16666752, 0.074953064, 0.045469772, 0.02418077, 0.04216643,
         ),
         arc_tangent=(
-            -0.333333, 0.1999853, -0.14264014, 0.109508604, -0.08399202, 0.057878688, -0.031093264, 0.010866078,
+            -0.333333, 0.1999853, -0.14264014, 0.109508604, -0.08399202, 0.057878688, -0.03109326, 0.010866078,
             -0.0017820902,
         ),
     ),

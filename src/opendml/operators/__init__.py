@@ -80,6 +80,26 @@ if TYPE_CHECKING:
         ElementWiseSqrt as ElementWiseSqrt,
         ElementWiseSubtract as ElementWiseSubtract,
     )
+    from opendml.operators.element_wise_functions import (
+        ElementWiseAcos as ElementWiseAcos,
+        ElementWiseAcosh as ElementWiseAcosh,
+        ElementWiseAsin as ElementWiseAsin,
+        ElementWiseAsinh as ElementWiseAsinh,
+        ElementWiseAtan as ElementWiseAtan,
+        ElementWiseAtanh as ElementWiseAtanh,
+        ElementWiseAtanYx as ElementWiseAtanYx,
+        ElementWiseConstantPow as ElementWiseConstantPow,
+        ElementWiseCos as ElementWiseCos,
+        ElementWiseCosh as ElementWiseCosh,
+        ElementWiseErf as ElementWiseErf,
+        ElementWiseExp as ElementWiseExp,
+        ElementWiseLog as ElementWiseLog,
+        ElementWisePow as ElementWisePow,
+        ElementWiseSin as ElementWiseSin,
+        ElementWiseSinh as ElementWiseSinh,
+        ElementWiseTan as ElementWiseTan,
+        ElementWiseTanh as ElementWiseTanh,
+    )
     from opendml.operators.element_wise_limits import (
         ElementWiseClipGrad as ElementWiseClipGrad,
         ElementWiseClipGrad1 as ElementWiseClipGrad1,
@@ -205,6 +225,12 @@ _FAMILIES = {
         ELEMENT_WISE_MAX ELEMENT_WISE_MEAN ELEMENT_WISE_MIN ELEMENT_WISE_MODULUS_FLOOR
         ELEMENT_WISE_MODULUS_TRUNCATE ELEMENT_WISE_MULTIPLY ELEMENT_WISE_NEGATE ELEMENT_WISE_RECIP
         ELEMENT_WISE_ROUND ELEMENT_WISE_SIGN ELEMENT_WISE_SQRT ELEMENT_WISE_SUBTRACT
+    """,
+    "element_wise_functions": """
+        ELEMENT_WISE_ACOS ELEMENT_WISE_ACOSH ELEMENT_WISE_ASIN ELEMENT_WISE_ASINH ELEMENT_WISE_ATAN ELEMENT_WISE_ATANH
+        ELEMENT_WISE_ATAN_YX ELEMENT_WISE_CONSTANT_POW ELEMENT_WISE_COS ELEMENT_WISE_COSH ELEMENT_WISE_ERF
+        ELEMENT_WISE_EXP ELEMENT_WISE_LOG ELEMENT_WISE_POW ELEMENT_WISE_SIN ELEMENT_WISE_SINH ELEMENT_WISE_TAN
+        ELEMENT_WISE_TANH
     """,
     "element_wise_limits": """
         ELEMENT_WISE_CLIP_GRAD ELEMENT_WISE_CLIP_GRAD1 ELEMENT_WISE_THRESHOLD

@@ -271,15 +271,16 @@ tickets:
 sleepers:
   %k = phi i64 [ 0, %tickets ], [ %k_next, %next ]
   %worker_k = getelementptr %worker, ptr %first, i64 %k
+  ; Also a worker that still spins may have come to share the caller's processor.
+  %thread_address = getelementptr %worker, ptr %worker_k, i64 0, i32 4
+  %avoided_address = getelementptr %worker, ptr %worker_k, i64 0, i32 5
+  %thread = load ptr, ptr %thread_address, align 8
+  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
   %asleep_address = getelementptr %worker, ptr %worker_k, i64 0, i32 1
   %asleep = load atomic i64, ptr %asleep_address seq_cst, align 8
   %is_asleep = icmp ne i64 %asleep, 0
   br i1 %is_asleep, label %wake, label %next
 wake:
-  %thread_address = getelementptr %worker, ptr %worker_k, i64 0, i32 4
-  %avoided_address = getelementptr %worker, ptr %worker_k, i64 0, i32 5
-  %thread = load ptr, ptr %thread_address, align 8
-  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
   %mutex = getelementptr %worker, ptr %worker_k, i64 0, i32 7
   %condition = getelementptr %worker, ptr %worker_k, i64 0, i32 8
   call void @wake_all(ptr %mutex, ptr %condition)
@@ -636,7 +637,7 @@ define internal void @condition_wake_all(ptr %condition) nounwind {
 """
 
 # In a virtual machine Linux takes an idle processor for a preempted one, wakes the sleeper on the waker's processor and
-# leaves it there: two threads share one processor for as long as they like. So a sleeper is told, before it is woken,
+# leaves it there: two threads share one processor for as long as they like. So a worker is told, when it gets work,
 # which processor it must not take; once told, it costs nothing until the caller moves to another one.
 _LINUX_PLACEMENT = """
 declare i32 @sched_getcpu()
