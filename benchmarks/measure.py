@@ -167,11 +167,14 @@ def _repeats(call: Call) -> int:
     return max(1, min(math.ceil(SAMPLE_SECONDS / max(fastest, 1e-9)), 10_000))
 
 
-def _wait_for_quiet(limit: float = 0.1) -> None:
-    """Sleep until no thread of this process is computing: thread pools spin for up to 30 ms after a call."""
+def _wait_for_quiet(limit: float = 0.2) -> None:
+    """Sleep until no thread of this process is computing: thread pools spin for up to 30 ms after a call.
+
+    The kernel books the time of threads on other processors a tick (4 to 10 ms) late, so a shorter look sees nothing.
+    """
     end = time.perf_counter() + limit
     while time.perf_counter() < end:
         used = time.process_time()
-        time.sleep(0.002)
-        if time.process_time() - used < 0.0004:
+        time.sleep(0.02)
+        if time.process_time() - used < 0.002:
             return
