@@ -74,8 +74,8 @@ LEVELS = _levels()
 
 
 @settings(max_examples=20 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(definitions(), st.sampled_from(LEVELS), st.booleans(), st.booleans(), seeds)
-def test_random_definitions(definition: Definition, level: str, in_place: bool, streamed: bool, seed: int) -> None:
+@given(definitions(), st.sampled_from(LEVELS), st.booleans(), st.sampled_from(("cached", "streamed", "staged")), seeds)
+def test_random_definitions(definition: Definition, level: str, in_place: bool, written: str, seed: int) -> None:
     generator = np.random.default_rng(seed)
     tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
     contents = [random_values(DATA_TYPES[NUMPY_TYPES[t.type.name]], t.extent, generator) for t in tensors]
@@ -83,8 +83,9 @@ def test_random_definitions(definition: Definition, level: str, in_place: bool, 
     interpret(definition, expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schedule, "SERIAL_WORK", 0)
-        for limit in ("STREAMED_BYTES", "STREAMED_ROW", "STREAMED_LONE_ROW"):
-            patch.setattr(schedule, limit, 0 if streamed else 1 << 40)
+        patch.setattr(schedule, "STREAMED_BYTES", 1 << 40 if written == "cached" else 0)
+        patch.setattr(schedule, "STREAMED_ROW", 1 << 40 if written == "staged" else 0)
+        patch.setattr(schedule, "PREFETCHED_BYTES", 1 << 40 if written == "cached" else 0)
         bindings = [_binding(t) for t in tensors]
         count = len(definition.inputs)
         program = compile_definition(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution import random_array, run_single
+from execution import random_array, run_operator, run_single
 
 from opendml import operators
 from opendml.device import Device
@@ -12,11 +12,12 @@ from opendml.kernels import schedule
 from opendml.tensor import TensorDesc
 
 
-@pytest.fixture
-def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every output counts as too large for the caches."""
-    for limit in ("STREAMED_BYTES", "STREAMED_ROW", "STREAMED_LONE_ROW"):
+@pytest.fixture(params=["streamed", "staged"])
+def streamed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tensor counts as too large for the caches; its rows are written as they are, or gathered in a stage."""
+    for limit in ("STREAMED_BYTES", "PREFETCHED_BYTES"):
         monkeypatch.setattr(schedule, limit, 0)
+    monkeypatch.setattr(schedule, "STREAMED_ROW", 0 if request.param == "streamed" else 1 << 40)
 
 
 @pytest.mark.usefixtures("streamed")
@@ -36,6 +37,55 @@ def test_streamed_copies(data_type: str, width: int) -> None:
         end_padding=[1, 2],
     )
     np.testing.assert_array_equal(run_single(padded, x), np.pad(x, [(1, 1), (3, 2)], mode="edge"))
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("data_type", ["float32", "float16", "uint8", "int64"])
+@pytest.mark.parametrize(("rows", "width"), [(2, 1), (3, 7), (40, 33), (130, 100), (1000, 16), (3, 4000)])
+@pytest.mark.parametrize("offset", [0, 1, 3])
+def test_rows_at_any_place_of_a_line(data_type: str, rows: int, width: int, offset: int) -> None:
+    """A block begins and ends anywhere in a line, and the memory around the output stays as it is."""
+    source = TensorDesc(data_type, [2, rows, width], [rows * (width + 2), width + 2, 1])
+    target = TensorDesc(data_type, [2, rows, width])
+    desc = operators.ElementWiseIdentity(input_tensor=source, output_tensor=target)
+    program = Device().compile(desc)
+    x = random_array(source, width, special=False)
+    memory = np.full(target.element_count + 80, 7, x.dtype)
+    out = memory[40 + offset :][: target.element_count].reshape(2, rows, width)
+    program(x, out=[out])
+    np.testing.assert_array_equal(out, x)
+    assert (memory[: 40 + offset] == 7).all()
+    assert (memory[40 + offset + target.element_count :] == 7).all()
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("data_type", ["float32", "float16", "int8"])
+def test_rows_of_two_outputs(data_type: str) -> None:
+    source, target = TensorDesc(data_type, [3, 5, 42, 46]), TensorDesc(data_type, [3, 5, 21, 23])
+    x = random_array(source, 3, special=False)
+    pooled = operators.MaxPooling1(
+        input_tensor=source,
+        output_tensor=target,
+        output_indices_tensor=TensorDesc("uint32", target.sizes),
+        strides=[2, 2],
+        window_size=[2, 2],
+        start_padding=[0, 0],
+        end_padding=[0, 0],
+    )
+    values, indices = run_operator(pooled, [x])
+    np.testing.assert_array_equal(values, x.reshape(3, 5, 21, 2, 23, 2).max((3, 5)))
+    np.testing.assert_array_equal(x.reshape(-1)[indices], values)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_staged_rows_in_place() -> None:
+    tensor = TensorDesc("float32", [3, 200, 37])
+    row = TensorDesc("float32", [3, 200, 37], [0, 0, 1])
+    x, y = random_array(tensor, 1, special=False), random_array(row, 2, special=False)
+    program = Device().compile(operators.ElementWiseAdd(a_tensor=tensor, b_tensor=row, output_tensor=tensor))
+    expected = x + y
+    program(x, y, out=[x])
+    np.testing.assert_array_equal(x, expected)
 
 
 @pytest.mark.usefixtures("streamed")

@@ -8,7 +8,7 @@ depends on, in scopes that follow the control flow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,9 @@ from typing import Any, Final, NamedTuple
 from opendml.code.builder import Builder, Value, index_value, suffix, vector_type
 from opendml.expression.ir import (
     BOOL,
+    F16,
     I64,
+    U16,
     Axis,
     Binary,
     Bitcast,
@@ -34,7 +36,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import walk
 from opendml.kernels.affine import Affine, Dependencies, Element, affine
-from opendml.kernels.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS
+from opendml.kernels.schedule import CACHE_LINE, PREFETCH_DISTANCE, SHUFFLED_STRIDE, UNROLLED_OPERATIONS
 
 
 class Position(NamedTuple):
@@ -71,13 +73,19 @@ class Evaluator:
     """Writes instructions for expressions through a Builder."""
 
     def __init__(
-        self, builder: Builder, pointers: Mapping[Tensor, str], register_bytes: int, unroll_steps: int
+        self,
+        builder: Builder,
+        pointers: Mapping[Tensor, str],
+        register_bytes: int,
+        unroll_steps: int,
+        prefetched: Collection[Tensor] = (),
     ) -> None:
         self.builder = builder
         self.dependencies = Dependencies()
         self.unroll_steps = unroll_steps
         self._pointers = pointers
         self._register_bytes = register_bytes
+        self._prefetched = prefetched
         self._scopes: list[dict[object, Value]] = [{}]
         self._forms: dict[Expression, Affine] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
@@ -89,6 +97,19 @@ class Evaluator:
         self._scopes.append({})
         yield
         self._scopes.pop()
+
+    @contextmanager
+    def stored_at(self, pointers: Mapping[Tensor, str]) -> Iterator[None]:
+        """Inside, tensors begin at other places."""
+        before = self._pointers
+        self._pointers = {**before, **pointers}
+        with self.scope():
+            yield
+        self._pointers = before
+
+    def place(self, tensor: Tensor, address: Affine, point: Point) -> str:
+        """A pointer to an element."""
+        return self._pointer(tensor, *self._index_parts(address, point))
 
     # Values ----------------------------------------------------------------------------------------------------------
 
@@ -240,6 +261,8 @@ class Evaluator:
             return self.builder.gathered(scalars, point.lanes)
         if point.active is not None:
             return self._load_masked(e.tensor, base, constant, point, self.active_mask(point))
+        if e.tensor in self._prefetched and abs(step) <= SHUFFLED_STRIDE:
+            self._prefetch(e.tensor, base, constant, step, lanes)
         if step == 1:
             return self._load_run(e.tensor, base, constant, lanes)
         if step == -1:
@@ -249,6 +272,20 @@ class Evaluator:
             return self._load_picked(e.tensor, base, constant, step, lanes)
         scalars = [self._load_run(e.tensor, base, constant + lane * step, 1) for lane in range(lanes)]
         return self.builder.gathered(scalars, lanes)
+
+    def _prefetch(self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int) -> None:
+        """The lines of memory that the same load will want some rounds later."""
+        size = tensor.type.bits // 8
+        ends = sorted((constant * size, (constant + (lanes - 1) * step) * size))
+        ahead = PREFETCH_DISTANCE if step > 0 else -PREFETCH_DISTANCE
+        for line in range(ends[0] // CACHE_LINE, ends[1] // CACHE_LINE + 1):
+            key = ("prefetched", id(tensor), base.text if base is not None else "", line)
+            if self._known(key) is not None:
+                continue
+            pointer = self._pointer(tensor, base, (line * CACHE_LINE + ahead) // size)
+            self.builder.declarations.add("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
+            self.builder.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+            self._scopes[-1][key] = Value("", BOOL)
 
     def _load_run(self, tensor: Tensor, base: Value | None, constant: int, lanes: int) -> Value:
         pointer = self._pointer(tensor, base, constant)
@@ -391,11 +428,22 @@ class Evaluator:
         if step == 1:
             pointer = self._pointer(tensor, base, constant)
             how = f"align {self._register_bytes}, !nontemporal !0" if aligned else f"align {size}"
+            if aligned and value.type is F16:
+                value = self._as_integers(value)
             self.builder.line(f"store {value.typed}, ptr {pointer}, {how}")
             return
         for lane in range(point.lanes):
             pointer = self._pointer(tensor, base, constant + lane * step)
             self.builder.line(f"store {self.builder.extract(value, lane).typed}, ptr {pointer}, align {size}")
+
+    def _as_integers(self, value: Value) -> Value:
+        """Bits of float16 as LLVM stores them past the caches too. A plain bitcast it would take back.
+
+        So they are combined with a zero that it knows nothing about: there are never so many threads.
+        """
+        zero = self.builder.assign("lshr i64 %threads, 48")
+        narrow = Value(self.builder.assign(f"trunc i64 {zero} to i16"), U16)
+        return self.builder.binary("xor", self.builder.bitcast(value, U16), self.builder.spread(narrow, value.lanes))
 
     def store_run(self, tensor: Tensor, address: Affine, value: Value, point: Point) -> None:
         """All lanes of ``value`` next to one another, from ``address`` on."""
@@ -405,8 +453,7 @@ class Evaluator:
 
     def misaligned_elements(self, tensor: Tensor, address: Affine, point: Point) -> str:
         """How many elements there are from an address to the next register boundary in memory."""
-        base, constant = self._index_parts(address, point)
-        place = self.builder.assign(f"ptrtoint ptr {self._pointer(tensor, base, constant)} to i64")
+        place = self.builder.assign(f"ptrtoint ptr {self.place(tensor, address, point)} to i64")
         beyond = self.builder.assign(f"sub i64 0, {place}")
         gap = self.builder.assign(f"and i64 {beyond}, {self._register_bytes - 1}")
         return self.builder.assign(f"udiv i64 {gap}, {tensor.type.bits // 8}")

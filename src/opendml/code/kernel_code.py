@@ -18,6 +18,7 @@ from typing import Final
 
 from opendml.code.builder import Builder, Value
 from opendml.code.evaluation import Evaluator, Point, Position, parts_outside_selects
+from opendml.code.staging import Stage
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -67,8 +68,8 @@ def kernel_code(
     """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on."""
     builder = Builder()
     pointers = {tensor: f"%p{number}" for number, tensor in enumerate(tensors)}
-    unroll = UNROLL_STEPS
-    evaluator = Evaluator(builder, pointers, machine.vector_bytes, unroll)
+    prefetched = kernel.prefetched if isinstance(kernel, ComputeKernel) else ()
+    evaluator = Evaluator(builder, pointers, machine.vector_bytes, UNROLL_STEPS, prefetched)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
     if isinstance(kernel, ComputeKernel):
         _ComputeWriter(kernel, builder, evaluator, machine.vector_bytes).write(origin)
@@ -131,10 +132,13 @@ class _ComputeWriter:
     def write(self, origin: Point) -> None:
         kernel, builder = self.kernel, self.builder
         blocks: list[tuple[Axis, int]] = []
+        if kernel.stage is not None:
+            blocks.append((kernel.stage, kernel.stage_block))
         if kernel.tile is not None:
             blocks.append((kernel.tile, kernel.tile_block))
         if kernel.vector is not None and kernel.vector_block is not None:
             blocks.append((kernel.vector, kernel.vector_block))
+        stage = None if kernel.stage is None else Stage(builder, self.evaluator, kernel)
         sizes = [axis.size for axis in kernel.shared] + [-(-axis.size // block) for axis, block in blocks]
 
         def item(position: str) -> None:
@@ -143,16 +147,18 @@ class _ComputeWriter:
                 point = origin
                 for axis, name in zip(kernel.shared, coordinates, strict=False):
                     point = point.at(axis, name)
+                bounds: dict[Axis, tuple[str, str]] = {}
                 for (axis, block), name in zip(blocks, coordinates[len(kernel.shared) :], strict=True):
-                    bounds = self._block_bounds(name, block, axis.size)
-                    if axis is kernel.tile:
-                        self.tile_bounds = bounds
-                    else:
-                        self.bounds = bounds
-                self._inner(kernel.inner, point)
+                    bounds[axis] = self._block_bounds(name, block, axis.size)
+                self.tile_bounds = None if kernel.tile is None else bounds.get(kernel.tile)
+                self.bounds = None if kernel.vector is None else bounds.get(kernel.vector)
+                if stage is None or kernel.stage is None:
+                    self._inner(kernel.inner, point)
+                else:
+                    stage.write(point, *bounds[kernel.stage], lambda here: self._inner(kernel.inner, here))
 
         _write_items(builder, kernel.item_count, kernel.serial, item)
-        if kernel.streamed:
+        if kernel.streamed or stage is not None:
             builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
 
     def _inner(self, axes: Sequence[Axis], point: Point) -> None:

@@ -31,6 +31,8 @@ def _compute_loops(kernel: ComputeKernel) -> list[str]:
     lines = [_items(kernel.item_count, kernel.serial)]
     lines += [f"{_loop(axis)} (shared out)" for axis in kernel.shared]
     lines += [_loop(axis) for axis in kernel.inner]
+    if kernel.stage is not None:
+        lines.append(f"{_loop(kernel.stage)} in blocks of {kernel.stage_block} (shared out), each stored as one run")
     if kernel.vector is not None:
         block = f" in blocks of {kernel.vector_block} (shared out)" if kernel.vector_block else ""
         lines.append(f"{_loop(kernel.vector)}{block}, {kernel.lanes} at a time")

@@ -38,6 +38,8 @@ ITEMS: Final = 64
 INTERLEAVED: Final = (2, 3, 4, 8)
 """Sizes of a last axis that is interleaved in registers."""
 
+CACHE_LINE: Final = 64
+
 TRANSPOSED_BYTES: Final = 64
 TRANSPOSED: Final = 32
 """Bytes of a row of the squares that are transposed in registers, and rows and columns of a square at most."""
@@ -45,12 +47,26 @@ TRANSPOSED: Final = 32
 SHUFFLED_STRIDE: Final = 4
 """Largest step between neighbouring lanes that is loaded as whole vectors and picked apart by shuffles."""
 
-STREAMED_BYTES: Final = 48 << 20
-"""Size of an output from which on it is written past the caches: few machines keep so much for one core."""
+STREAMED_BYTES: Final = 8 << 20
+"""Bytes of outputs from which on they are written past the caches: larger than the second-level caches of one core."""
 
-STREAMED_ROW: Final = 384
-STREAMED_LONE_ROW: Final = 4096
-"""Bytes of a row from which on it is written past the caches, where rows follow one another and where they do not."""
+STREAMED_ROW: Final = 4096
+"""Bytes of a row from which on it is written past the caches as it is; shorter ones are gathered in a stage."""
+
+STAGED_STEPS: Final = 4
+"""Steps of folds up to which a stage pays: with more, the arithmetic hides how long ordinary stores take."""
+
+STAGE_BYTES: Final = 16384
+"""Bytes of neighbouring rows of all outputs that are computed in a stage, which stays in the first-level cache."""
+
+PREFETCHED_BYTES: Final = 4 << 20
+"""Size of a tensor from which on the lines that will be read are asked for ahead: smaller ones stay in a cache."""
+
+PREFETCH_DISTANCE: Final = 2048
+"""How many bytes ahead."""
+
+WINDOW_BYTES: Final = 1 << 17
+"""How far the steps of a fold may spread at most for that: further ones would read the lines too late."""
 
 UNROLL_STEPS: Final = 64
 """Steps of a fold that are written out one after the other at most."""
@@ -89,7 +105,8 @@ class ComputeKernel:
     ``interleaved`` says that points of the tile lie next to each other in the output: their vectors are stored as one;
     ``transposed`` that they lie next to each other in an input whose rows run along the vector axis: squares of points
     are loaded along the tile and transposed in registers. ``streamed`` says that the output is too large to stay in a
-    cache, and is better written past it.
+    cache, and is better written past it. Where its rows are short, ``stage`` is the axis along which they follow one
+    another: ``stage_block`` of them are computed in memory that stays in a cache and written past it as one run.
     ``vector_block`` cuts the vector axis into work items.
     """
 
@@ -104,15 +121,18 @@ class ComputeKernel:
     interleaved: bool = False
     transposed: bool = False
     streamed: bool = False
+    stage: Axis | None = None
+    stage_block: int = 1
     vector_block: int | None = None
     serial: bool = False
     in_place: bool = False
     reads: frozenset[Tensor] = frozenset()
+    prefetched: frozenset[Tensor] = frozenset()
 
     @property
     def outer(self) -> tuple[Axis, ...]:
         """All axes but the vector and the tile, slowest first."""
-        return (*self.shared, *self.inner)
+        return (*self.shared, *self.inner) if self.stage is None else (*self.shared, *self.inner, self.stage)
 
     @property
     def item_count(self) -> int:
@@ -122,6 +142,8 @@ class ComputeKernel:
             blocks *= -(-self.tile.size // self.tile_block)
         if self.vector is not None and self.vector_block is not None:
             blocks *= -(-self.vector.size // self.vector_block)
+        if self.stage is not None:
+            blocks *= -(-self.stage.size // self.stage_block)
         return math.prod(axis.size for axis in self.shared) * blocks
 
 
@@ -163,7 +185,7 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     kernel = _with_tile(_with_transposition(_with_interleaving(kernel)), machine)
     lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, machine)
     kernel = replace(kernel, lanes=lanes, serial=_work(kernel) < SERIAL_WORK, streamed=_is_streamed(kernel))
-    return _with_items(kernel)
+    return replace(_with_items(_with_stage(kernel)), prefetched=_prefetched(kernel))
 
 
 def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
@@ -384,20 +406,72 @@ def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
 
 
 def _is_streamed(kernel: ComputeKernel) -> bool:
-    """Whether the output is written past the caches: it is large, and its rows fill whole cache lines.
+    """Whether the output is written past the caches as it is computed: it is large, and so are its rows.
 
-    Rows with gaps between them, which other statements fill, must be long: half a line written past the caches is
-    slower than one that waits in a cache for its other half.
+    Half a line written past the caches is slower than one that waits in a cache for its other half.
     """
     (store, *others) = kernel.stores
     if others or kernel.vector is None or kernel.tile is not None or _all_folds(kernel):
         return False
-    width = store.tensor.type.bits // 8
-    row = kernel.vector.size * width
-    dense = not kernel.shared or store.address.coefficient(kernel.shared[-1]) == kernel.vector.size
-    size = math.prod(store.tensor.sizes) * width
     contiguous = store.address.coefficient(kernel.vector) == 1
-    return contiguous and size >= STREAMED_BYTES and row >= (STREAMED_ROW if dense else STREAMED_LONE_ROW)
+    return contiguous and _output_bytes(kernel) >= STREAMED_BYTES and _bytes(kernel.vector.size, store) >= STREAMED_ROW
+
+
+def _prefetched(kernel: ComputeKernel) -> frozenset[Tensor]:
+    """The large tensors that are read from one end to the other, as far as the steps of folds leave them in order."""
+    if any(fold.contract for fold in _all_folds(kernel)):
+        return frozenset()
+    scattered = {
+        e.tensor
+        for fold in _all_folds(kernel)
+        for e in walk(fold)
+        if isinstance(e, Element) and _spread(e, fold) * e.type.bits // 8 > WINDOW_BYTES
+    }
+    large = {t for t in kernel.reads if t.extent * t.type.bits // 8 >= PREFETCHED_BYTES}
+    return frozenset(large - scattered)
+
+
+def _spread(e: Element, fold: Fold) -> int:
+    """How many elements lie between those of the first and the last step of a fold, but for a fold along lanes."""
+    axes = fold.axes[:-1] if fold.lanes > 1 else fold.axes
+    return sum(abs(e.address.coefficient(axis)) * (axis.size - 1) for axis in axes)
+
+
+def _with_stage(kernel: ComputeKernel) -> ComputeKernel:
+    """Gather short rows that follow one another in a stage, where the outputs are large."""
+    row = _row(kernel)
+    if row is None or kernel.streamed or not kernel.shared or _output_bytes(kernel) < STREAMED_BYTES:
+        return kernel
+    if sum(map(_fold_steps, _all_folds(kernel))) > STAGED_STEPS:
+        return kernel
+    *shared, stage = kernel.shared
+    if any(store.address.coefficient(stage) != row for store in kernel.stores):
+        return kernel
+    whole = sum(_bytes(row, store) for store in kernel.stores)
+    block = min(STAGE_BYTES // whole, stage.size)
+    if block < 2:
+        return kernel
+    lines = CACHE_LINE // math.gcd(CACHE_LINE, _bytes(row, kernel.stores[0]))
+    block = block // lines * lines or block  # whole lines, if the output begins with one
+    return replace(kernel, shared=tuple(shared), stage=stage, stage_block=block)
+
+
+def _row(kernel: ComputeKernel) -> int | None:
+    """Elements that the vector axis, with a tile that is stored in between, fills without a gap in every output."""
+    if kernel.vector is None or (kernel.tile is not None and not kernel.interleaved):
+        return None
+    step = kernel.tile_size if kernel.interleaved else 1
+    stores = kernel.stores
+    fills = all(s.address.is_pure and s.address.coefficient(kernel.vector) == step for s in stores)
+    return kernel.vector.size * step if fills and len({s.tensor for s in stores}) == len(stores) else None
+
+
+def _output_bytes(kernel: ComputeKernel) -> int:
+    return sum(_bytes(math.prod(store.tensor.sizes), store) for store in kernel.stores)
+
+
+def _bytes(elements: int, store: ElementStore) -> int:
+    return elements * store.tensor.type.bits // 8
 
 
 def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
@@ -442,6 +516,8 @@ def _with_shared_runs(kernel: ComputeKernel) -> ComputeKernel:
 
 def _with_items(kernel: ComputeKernel) -> ComputeKernel:
     """Share out only as many axes as make enough work items; cut the vector axis where all of them make too few."""
+    if kernel.stage is not None:
+        return kernel
     axes, count = kernel.shared, 0
     kernel = replace(kernel, shared=())
     while kernel.item_count < ITEMS and count < len(axes):
