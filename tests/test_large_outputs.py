@@ -12,12 +12,23 @@ from opendml.kernels import schedule
 from opendml.tensor import TensorDesc
 
 
+@pytest.fixture(params=["cached", "streamed", "staged"])
+def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs that stay in the caches, or leave as ``streamed`` says."""
+    if request.param != "cached":
+        _stream(request.param, monkeypatch)
+
+
 @pytest.fixture(params=["streamed", "staged"])
 def streamed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every tensor counts as too large for the caches; its rows are written as they are, or gathered in a stage."""
+    _stream(request.param, monkeypatch)
+
+
+def _stream(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("STREAMED_BYTES", "PREFETCHED_BYTES"):
         monkeypatch.setattr(schedule, limit, 0)
-    monkeypatch.setattr(schedule, "STREAMED_ROW", 0 if request.param == "streamed" else 1 << 40)
+    monkeypatch.setattr(schedule, "STREAMED_ROW", 0 if how == "streamed" else 1 << 40)
 
 
 @pytest.mark.usefixtures("streamed")
@@ -78,6 +89,33 @@ def test_rows_of_two_outputs(data_type: str) -> None:
 
 
 @pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"])
+@pytest.mark.parametrize("block", [2, 3])
+def test_blocks(order: str, block: int) -> None:
+    """Rows of several planes, and rows between which others lie."""
+    deep, wide = [2, 5 * block * block, 9, 21], [2, 5, 9 * block, 21 * block]
+    x = random_array(TensorDesc("float32", wide), block)
+    there = operators.SpaceToDepth1(
+        input_tensor=TensorDesc("float32", wide),
+        output_tensor=TensorDesc("float32", deep),
+        block_size=block,
+        order=order,
+    )
+    back = operators.DepthToSpace1(
+        input_tensor=TensorDesc("float32", deep),
+        output_tensor=TensorDesc("float32", wide),
+        block_size=block,
+        order=order,
+    )
+    y = run_single(there, x)
+    n, c, h, w = wide
+    parts = x.reshape(n, c, h // block, block, w // block, block)
+    axes = (0, 3, 5, 1, 2, 4) if order == "DEPTH_COLUMN_ROW" else (0, 1, 3, 5, 2, 4)
+    np.testing.assert_array_equal(y, parts.transpose(axes).reshape(deep))
+    np.testing.assert_array_equal(run_single(back, y), x)
+
+
+@pytest.mark.usefixtures("streamed")
 def test_staged_rows_in_place() -> None:
     tensor = TensorDesc("float32", [3, 200, 37])
     row = TensorDesc("float32", [3, 200, 37], [0, 0, 1])
@@ -96,8 +134,9 @@ def test_streamed_in_place_operator() -> None:
     np.testing.assert_array_equal(run_single(add, x, x), x + x)
 
 
+@pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "int8", "int64"])
-@pytest.mark.parametrize(("channels", "width"), [(5, 8), (16, 16), (17, 33), (64, 40), (100, 5), (8, 129)])
+@pytest.mark.parametrize(("channels", "width"), [(5, 8), (16, 16), (17, 33), (64, 40), (100, 5), (8, 129), (530, 777)])
 def test_transpositions(data_type: str, channels: int, width: int) -> None:
     packed = TensorDesc(data_type, [2, channels, width])
     last = TensorDesc(data_type, [2, channels, width], [channels * width, 1, channels])
@@ -110,6 +149,7 @@ def test_transpositions(data_type: str, channels: int, width: int) -> None:
         np.testing.assert_array_equal(run_single(added, x, x), x + x)
 
 
+@pytest.mark.usefixtures("written")
 @pytest.mark.parametrize(("channels", "width"), [(17, 33), (16, 18), (9, 9)])
 def test_transposed_operand_in_place(channels: int, width: int) -> None:
     packed = TensorDesc("float32", [2, channels, width])

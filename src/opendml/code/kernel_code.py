@@ -132,7 +132,7 @@ class _ComputeWriter:
     def write(self, origin: Point) -> None:
         kernel, builder = self.kernel, self.builder
         blocks: list[tuple[Axis, int]] = []
-        if kernel.stage is not None:
+        if kernel.stage is not None and kernel.stage is not kernel.tile:
             blocks.append((kernel.stage, kernel.stage_block))
         if kernel.tile is not None:
             blocks.append((kernel.tile, kernel.tile_block))
@@ -152,23 +152,23 @@ class _ComputeWriter:
                     bounds[axis] = self._block_bounds(name, block, axis.size)
                 self.tile_bounds = None if kernel.tile is None else bounds.get(kernel.tile)
                 self.bounds = None if kernel.vector is None else bounds.get(kernel.vector)
-                if stage is None or kernel.stage is None:
-                    self._inner(kernel.inner, point)
+                if stage is None:
+                    self._inner(kernel.inner, kernel.stores, point)
                 else:
-                    stage.write(point, *bounds[kernel.stage], lambda here: self._inner(kernel.inner, here))
+                    stage.write(point, bounds, lambda stores, here: self._inner(kernel.inner, stores, here))
 
         _write_items(builder, kernel.item_count, kernel.serial, item)
         if kernel.streamed or stage is not None:
             builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
 
-    def _inner(self, axes: Sequence[Axis], point: Point) -> None:
+    def _inner(self, axes: Sequence[Axis], stores: Stores, point: Point) -> None:
         if not axes:
-            self._interior(self.kernel.stores, point)
+            self._interior(stores, point)
             return
 
         def body(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
-                self._inner(axes[1:], point.at(axes[0], position))
+                self._inner(axes[1:], stores, point.at(axes[0], position))
             return []
 
         self.builder.loop("0", str(axes[0].size), 1, [], body)

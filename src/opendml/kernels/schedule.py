@@ -59,6 +59,9 @@ STAGED_STEPS: Final = 4
 STAGE_BYTES: Final = 16384
 """Bytes of neighbouring rows of all outputs that are computed in a stage, which stays in the first-level cache."""
 
+TRANSPOSED_STAGE_BYTES: Final = 131072
+"""Bytes of a stage that takes squares: in the second-level cache, so that runs are long in the input and the output."""
+
 PREFETCHED_BYTES: Final = 4 << 20
 """Size of a tensor from which on the lines that will be read are asked for ahead: smaller ones stay in a cache."""
 
@@ -106,7 +109,8 @@ class ComputeKernel:
     ``transposed`` that they lie next to each other in an input whose rows run along the vector axis: squares of points
     are loaded along the tile and transposed in registers. ``streamed`` says that the output is too large to stay in a
     cache, and is better written past it. Where its rows are short, ``stage`` is the axis along which they follow one
-    another: ``stage_block`` of them are computed in memory that stays in a cache and written past it as one run.
+    another: ``stage_block`` of them are computed in memory that stays in a cache and written past it as one run, or one
+    for every point of the tile. If it is the tile, the rows are those of a block of squares.
     ``vector_block`` cuts the vector axis into work items.
     """
 
@@ -132,7 +136,8 @@ class ComputeKernel:
     @property
     def outer(self) -> tuple[Axis, ...]:
         """All axes but the vector and the tile, slowest first."""
-        return (*self.shared, *self.inner) if self.stage is None else (*self.shared, *self.inner, self.stage)
+        rows = () if self.stage is None or self.stage is self.tile else (self.stage,)
+        return (*self.shared, *self.inner, *rows)
 
     @property
     def item_count(self) -> int:
@@ -142,7 +147,7 @@ class ComputeKernel:
             blocks *= -(-self.tile.size // self.tile_block)
         if self.vector is not None and self.vector_block is not None:
             blocks *= -(-self.vector.size // self.vector_block)
-        if self.stage is not None:
+        if self.stage is not None and self.stage is not self.tile:
             blocks *= -(-self.stage.size // self.stage_block)
         return math.prod(axis.size for axis in self.shared) * blocks
 
@@ -439,15 +444,20 @@ def _spread(e: Element, fold: Fold) -> int:
 
 def _with_stage(kernel: ComputeKernel) -> ComputeKernel:
     """Gather short rows that follow one another in a stage, where the outputs are large."""
+    if kernel.streamed or _output_bytes(kernel) < STREAMED_BYTES or not _is_stageable(kernel):
+        return kernel
+    if kernel.transposed:
+        return _with_transposed_stage(kernel)
     row = _row(kernel)
-    if row is None or kernel.streamed or not kernel.shared or _output_bytes(kernel) < STREAMED_BYTES:
+    if row is None or not kernel.shared:
         return kernel
     if sum(map(_fold_steps, _all_folds(kernel))) > STAGED_STEPS:
         return kernel
     *shared, stage = kernel.shared
     if any(store.address.coefficient(stage) != row for store in kernel.stores):
         return kernel
-    whole = sum(_bytes(row, store) for store in kernel.stores)
+    planes = kernel.tile_size if kernel.tile is not None and not kernel.interleaved else 1
+    whole = planes * sum(_bytes(row, store) for store in kernel.stores)
     block = min(STAGE_BYTES // whole, stage.size)
     if block < 2:
         return kernel
@@ -456,14 +466,40 @@ def _with_stage(kernel: ComputeKernel) -> ComputeKernel:
     return replace(kernel, shared=tuple(shared), stage=stage, stage_block=block)
 
 
+def _with_transposed_stage(kernel: ComputeKernel) -> ComputeKernel:
+    """Squares gathered in a stage whose sides are as long as they can be."""
+    vector, tile = kernel.vector, kernel.tile
+    assert vector is not None and tile is not None
+    if any(store.address.coefficient(vector) != 1 for store in kernel.stores):
+        return kernel
+    elements = TRANSPOSED_STAGE_BYTES // sum(_bytes(1, store) for store in kernel.stores)
+    side = max(_power_below(math.isqrt(elements)), kernel.tile_size)
+    columns = max(side, _power_below(elements // tile.size)) if tile.size < side else side
+    columns = min(columns, vector.size)
+    rows = max(elements // columns // kernel.tile_size, 1) * kernel.tile_size
+    return replace(
+        kernel,
+        stage=tile,
+        tile_block=min(rows, -(-tile.size // kernel.tile_size) * kernel.tile_size),
+        vector_block=None if columns == vector.size else columns,
+    )
+
+
+def _is_stageable(kernel: ComputeKernel) -> bool:
+    """Whether every output has a simple address, and memory of its own that nothing else here reads."""
+    tensors = {store.tensor for store in kernel.stores}
+    simple = all(store.address.is_pure for store in kernel.stores)
+    return kernel.vector is not None and simple and len(tensors) == len(kernel.stores) and not tensors & kernel.reads
+
+
 def _row(kernel: ComputeKernel) -> int | None:
     """Elements that the vector axis, with a tile that is stored in between, fills without a gap in every output."""
-    if kernel.vector is None or (kernel.tile is not None and not kernel.interleaved):
+    assert kernel.vector is not None
+    if kernel.tile is not None and kernel.tile_size < kernel.tile.size:
         return None
     step = kernel.tile_size if kernel.interleaved else 1
-    stores = kernel.stores
-    fills = all(s.address.is_pure and s.address.coefficient(kernel.vector) == step for s in stores)
-    return kernel.vector.size * step if fills and len({s.tensor for s in stores}) == len(stores) else None
+    fills = all(store.address.coefficient(kernel.vector) == step for store in kernel.stores)
+    return kernel.vector.size * step if fills else None
 
 
 def _output_bytes(kernel: ComputeKernel) -> int:
