@@ -8,7 +8,7 @@ depends on, in scopes that follow the control flow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -36,7 +36,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import walk
 from opendml.kernels.affine import Affine, Dependencies, Element, affine
-from opendml.kernels.schedule import CACHE_LINE, PREFETCH_DISTANCE, SHUFFLED_STRIDE, UNROLLED_OPERATIONS
+from opendml.kernels.schedule import CACHE_LINE, SHUFFLED_STRIDE, UNROLLED_OPERATIONS
 
 
 class Position(NamedTuple):
@@ -78,7 +78,7 @@ class Evaluator:
         pointers: Mapping[Tensor, str],
         register_bytes: int,
         unroll_steps: int,
-        prefetched: Collection[Tensor] = (),
+        prefetched: Mapping[Tensor, int],
     ) -> None:
         self.builder = builder
         self.dependencies = Dependencies()
@@ -277,7 +277,7 @@ class Evaluator:
         """The lines of memory that the same load will want some rounds later."""
         size = tensor.type.bits // 8
         ends = sorted((constant * size, (constant + (lanes - 1) * step) * size))
-        ahead = PREFETCH_DISTANCE if step > 0 else -PREFETCH_DISTANCE
+        ahead = self._prefetched[tensor] if step > 0 else -self._prefetched[tensor]
         for line in range(ends[0] // CACHE_LINE, ends[1] // CACHE_LINE + 1):
             key = ("prefetched", id(tensor), base.text if base is not None else "", line)
             if self._known(key) is not None:

@@ -68,7 +68,7 @@ def kernel_code(
     """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on."""
     builder = Builder()
     pointers = {tensor: f"%p{number}" for number, tensor in enumerate(tensors)}
-    prefetched = kernel.prefetched if isinstance(kernel, ComputeKernel) else ()
+    prefetched = kernel.prefetched if isinstance(kernel, ComputeKernel) else {}
     evaluator = Evaluator(builder, pointers, machine.vector_bytes, UNROLL_STEPS, prefetched)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
     if isinstance(kernel, ComputeKernel):

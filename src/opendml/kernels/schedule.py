@@ -7,8 +7,8 @@ its definition. So everything here is free to follow the machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from opendml.expression.ir import (
@@ -67,6 +67,9 @@ PREFETCHED_BYTES: Final = 4 << 20
 
 PREFETCH_DISTANCE: Final = 2048
 """How many bytes ahead."""
+
+PREFETCH_STEPS: Final = 8
+"""How many steps of a fold ahead, if each of them reads another place: the last ones find nothing of use there."""
 
 WINDOW_BYTES: Final = 1 << 17
 """How far the steps of a fold may spread at most for that: further ones would read the lines too late."""
@@ -131,7 +134,7 @@ class ComputeKernel:
     serial: bool = False
     in_place: bool = False
     reads: frozenset[Tensor] = frozenset()
-    prefetched: frozenset[Tensor] = frozenset()
+    prefetched: Mapping[Tensor, int] = field(default_factory=dict)
 
     @property
     def outer(self) -> tuple[Axis, ...]:
@@ -337,7 +340,7 @@ def _lanes(kernel: ComputeKernel, machine: Machine) -> int:
         lanes = min(4 * register // smallest, 8 * register // largest) // (1 if kernel.tile is None else 2)
     elif kernel.tile is not None:
         lanes = 2 * register // largest
-    elif all(_fold_steps(fold) <= UNROLL_STEPS for fold in folds):
+    elif all(_fold_steps(fold) <= UNROLL_STEPS and not _scattered(fold) for fold in folds):
         lanes = min(2 * register // smallest, 4 * register // largest)
     else:
         lanes = 8 * register // largest
@@ -422,18 +425,29 @@ def _is_streamed(kernel: ComputeKernel) -> bool:
     return contiguous and _output_bytes(kernel) >= STREAMED_BYTES and _bytes(kernel.vector.size, store) >= STREAMED_ROW
 
 
-def _prefetched(kernel: ComputeKernel) -> frozenset[Tensor]:
-    """The large tensors that are read from one end to the other, as far as the steps of folds leave them in order."""
-    if any(fold.contract for fold in _all_folds(kernel)):
-        return frozenset()
-    scattered = {
-        e.tensor
-        for fold in _all_folds(kernel)
-        for e in walk(fold)
-        if isinstance(e, Element) and _spread(e, fold) * e.type.bits // 8 > WINDOW_BYTES
-    }
-    large = {t for t in kernel.reads if t.extent * t.type.bits // 8 >= PREFETCHED_BYTES}
-    return frozenset(large - scattered)
+def _prefetched(kernel: ComputeKernel) -> dict[Tensor, int]:
+    """The large tensors of which lines are asked for ahead of their use, and how many bytes further these lie.
+
+    That is along the rows, unless the steps of a fold read a little of many rows: then it is the next steps' rows.
+    """
+    folds = _all_folds(kernel)
+    if any(fold.contract for fold in folds):
+        return {}
+    ahead = {t: PREFETCH_DISTANCE for t in kernel.reads if t.extent * t.type.bits // 8 >= PREFETCHED_BYTES}
+    for fold in folds:
+        for tensor in _scattered(fold) & ahead.keys():
+            moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
+            del ahead[tensor]
+            steps = min(PREFETCH_STEPS, fold.axes[-1].size // PREFETCH_STEPS)
+            if len(fold.axes) == 1 and len(moves) == 1 and steps:
+                ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
+    return ahead
+
+
+def _scattered(fold: Fold) -> set[Tensor]:
+    """The tensors of which the steps of a fold read places far from one another."""
+    loads = (e for e in walk(fold) if isinstance(e, Element))
+    return {e.tensor for e in loads if _spread(e, fold) * e.type.bits // 8 > WINDOW_BYTES}
 
 
 def _spread(e: Element, fold: Fold) -> int:
