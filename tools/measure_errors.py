@@ -1,11 +1,11 @@
 """Measure the errors of the mathematical functions: every float16 and every float32 argument, the others in samples.
 
-    python tools/measure_errors.py [--step 1] [--samples 200000] [function ...]
+    python tools/measure_errors.py [--step 1] [--samples 200000] [--processes 1] [function ...]
 
 prints a Markdown table. For every function: how many of the 65536 float16 arguments (or of the sampled pairs) do not
 give the float16 number nearest to the exact result, and the largest error in float32 and in float64, in units in the
 last place, with the argument where it was found. All of it is the compiled code. With a step of 1 every float32
-argument is tried, of odd and even functions those without a sign; that takes some minutes a function.
+argument is tried, of odd and even functions those without a sign; that takes some minutes a function and processor.
 
 The reference is NumPy in float64 (for ``erf`` and ``gelu`` Python's ``math``) for float16 and float32, and for float64
 the C library's ``long double``, where that is wider, or mpmath, if it is installed.
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -48,27 +50,40 @@ from opendml.tensor import TensorDesc
 Array = npt.NDArray[Any]
 Reference = Callable[..., Array]
 
-CHUNK: Final = 1 << 22
+PARTS: Final = 64
+CHUNK: Final = 1 << 18
 HAS_WIDER: Final = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
 DATA_TYPES: Final = {F16: TensorDataType.FLOAT16, F32: TensorDataType.FLOAT32, F64: TensorDataType.FLOAT64}
 NUMPY_TYPES: Final = {F16: np.float16, F32: np.float32, F64: np.float64}
 
 
 def main() -> None:
-    """Print one row a function."""
+    """Print one row a function, as soon as it is measured."""
     parser = argparse.ArgumentParser(description="Measure the errors of the mathematical functions.")
     parser.add_argument("functions", nargs="*", choices=[*FUNCTIONS, []], help="by default all")
     parser.add_argument("--step", type=int, default=1, help="try every step-th float32 argument")
     parser.add_argument("--samples", type=int, default=200_000, help="how many arguments to try otherwise")
+    parser.add_argument("--processes", type=int, default=1, help="how many processes to share the work among")
     options = parser.parse_args()
+    names = options.functions or list(FUNCTIONS)
+    tasks = [task for name in names for task in tasks_of(name, options.step, options.samples)]
     print("| function | float16 not nearest | float32 | at | float64 | at |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for name in options.functions or FUNCTIONS:
-        function = FUNCTIONS[name]
-        half = float16_failures(function, options.samples)
-        single = float32_error(function, options.step, options.samples)
-        double = float64_error(function, options.samples)
-        print(f"| {name} | {half} | {single} | {double} |", flush=True)
+    with ProcessPoolExecutor(options.processes) as pool:
+        results = zip(tasks, pool.map(Task.measure, tasks), strict=True)
+        for name, group in itertools.groupby(results, lambda pair: pair[0].name):
+            worst: dict[int, Worst] = {}
+            for task, found in group:
+                worst[task.bits] = max(worst.get(task.bits, found), found)
+            print(f"| {name} | {worst[16]} | {worst[32]} | {worst[64]} |", flush=True)
+
+
+def tasks_of(name: str, step: int, samples: int) -> list[Task]:
+    """What is to be measured of a function, in parts."""
+    function = FUNCTIONS[name]
+    parts = PARTS if function.pairs is None else 1
+    single = [Task(name, 32, step, samples, part, parts) for part in range(parts)]
+    return [Task(name, 64, step, samples), *single, Task(name, 16, step, samples)]
 
 
 @dataclass(frozen=True)
@@ -98,7 +113,28 @@ class Worst(NamedTuple):
     place: str
 
     def __str__(self) -> str:
-        return f"{self.error:.3f} | {self.place}"
+        return self.place if math.isnan(self.error) else f"{self.error:.3f} | {self.place}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function to be measured in the type of so many bits, or one of several parts of its float32 arguments."""
+
+    name: str
+    bits: int
+    step: int
+    samples: int
+    part: int = 0
+    parts: int = 1
+
+    def measure(self) -> Worst:
+        """The largest error; for float16 only how many results are not the nearest."""
+        function = FUNCTIONS[self.name]
+        if self.bits == 32:
+            return float32_error(function, self)
+        if self.bits == 64:
+            return float64_error(function, self.samples)
+        return Worst(math.nan, float16_failures(function, self.samples))
 
 
 # Errors ------------------------------------------------------------------------------------------------------------
@@ -122,28 +158,31 @@ def float16_failures(function: Function, samples: int) -> str:
     return f"{int((~right).sum())} of {result.size}"
 
 
-def float32_error(function: Function, step: int, samples: int) -> Worst:
-    """The largest error among all arguments, or among sampled pairs."""
+def float32_error(function: Function, task: Task) -> Worst:
+    """The largest error among all arguments of a part, or among sampled pairs."""
     worst = Worst(0.0, "")
-    for arguments in float32_arguments(function, step, samples):
+    for arguments in float32_arguments(function, task):
         result = program(function.function, F32, arguments[0].size, function.arguments)(*arguments)
         worst = max(worst, largest_error(result, evaluate(function.reference, arguments, np.float64), arguments))
     return worst
 
 
-def float32_arguments(function: Function, step: int, samples: int) -> Iterator[tuple[Array, ...]]:
-    """All numbers from 0 to infinity and NaN, then those with a sign; or pairs."""
+def float32_arguments(function: Function, task: Task) -> Iterator[tuple[Array, ...]]:
+    """All numbers from 0 to infinity and NaN, then those with a sign, a part of them; or pairs."""
     if function.pairs is not None:
-        yield function.pairs(np.random.default_rng(2), samples, np.float32)
+        yield function.pairs(np.random.default_rng(2), task.samples, np.float32)
         return
-    for start in range(0, 1 << (31 if function.symmetric else 32), CHUNK * step):
-        yield (np.arange(start, min(start + CHUNK * step, 1 << 32), step, dtype=np.uint32).view(np.float32),)
+    size = (1 << (31 if function.symmetric else 32)) // task.parts
+    end = (task.part + 1) * size
+    for start in range(task.part * size, end, CHUNK * task.step):
+        bits = np.arange(start, min(start + CHUNK * task.step, end), task.step, dtype=np.uint32)
+        yield (bits.view(np.float32),)
 
 
 def float64_error(function: Function, samples: int) -> Worst:
     """The largest error among samples."""
     if not function.in_float64:
-        return Worst(math.nan, "not offered")
+        return Worst(math.nan, "not offered | ")
     generator = np.random.default_rng(3)
     arguments: tuple[Array, ...] = (float64_samples(generator, samples),)
     if function.pairs is not None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from opendml.definition import converted, widen
 from opendml.enums import OperatorType
 from opendml.expression import mathematics
+from opendml.expression.floating_point import right_for_float16
 from opendml.expression.folds import lowest, maximum
 from opendml.expression.ir import Expression, Tensor, select, unary
 from opendml.expression.reductions import Reduction, extreme_and_position, one_value
@@ -92,9 +93,20 @@ def _hard_sigmoid(x: Expression, alpha: float, beta: float) -> Expression:
     return clip(x * alpha + beta, 0.0, 1.0)
 
 
+def _times(x: Expression, factor: float) -> Expression:
+    """``x * factor``. ``x`` itself for 1: the functions know float16 numbers, widened, and round them rightly."""
+    return x if factor == 1 else x * factor
+
+
+def _over(x: Expression, divisor: float) -> Expression:
+    """``x / divisor``; ``x`` itself for 1."""
+    return x if divisor == 1 else x / divisor
+
+
 def _swish(x: Expression, scale: float) -> Expression:
     """NaN where the formula is an infinity times 0."""
-    return x * mathematics.sigmoid(x * scale)
+    result = x * mathematics.sigmoid(_times(x, scale))
+    return right_for_float16(x, x, result, _FLOAT16_SWISH) if scale == 1 else result
 
 
 def _hard_swish(x: Expression, alpha: float, beta: float) -> Expression:
@@ -102,7 +114,7 @@ def _hard_swish(x: Expression, alpha: float, beta: float) -> Expression:
 
 
 def _scaled_tanh(x: Expression, alpha: float, beta: float) -> Expression:
-    return mathematics.tanh(x * beta) * alpha
+    return _times(mathematics.tanh(_times(x, beta)), alpha)
 
 
 def _relu(x: Expression) -> Expression:
@@ -120,12 +132,12 @@ def _thresholded_relu(x: Expression, alpha: float) -> Expression:
 
 
 def _elu(x: Expression, alpha: float) -> Expression:
-    return select(x >= 0, x, mathematics.expm1(x) * alpha)
+    return select(x >= 0, x, _times(mathematics.expm1(x), alpha))
 
 
 def _celu(x: Expression, alpha: float) -> Expression:
     """The same as ``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` for positive and for negative ``alpha``."""
-    return select(x >= 0, x, mathematics.expm1(x / alpha) * alpha)
+    return select(x >= 0, x, _times(mathematics.expm1(_over(x, alpha)), alpha))
 
 
 def _scaled_elu(x: Expression, alpha: float, gamma: float) -> Expression:
@@ -133,11 +145,11 @@ def _scaled_elu(x: Expression, alpha: float, gamma: float) -> Expression:
 
 
 def _softplus(x: Expression, steepness: float) -> Expression:
-    return mathematics.softplus(x * steepness) / steepness
+    return _over(mathematics.softplus(_times(x, steepness)), steepness)
 
 
 def _parametric_softplus(x: Expression, alpha: float, beta: float) -> Expression:
-    return mathematics.softplus(x * beta) * alpha
+    return _times(mathematics.softplus(_times(x, beta)), alpha)
 
 
 def _softsign(x: Expression) -> Expression:
@@ -172,6 +184,9 @@ class _Activation(NamedTuple):
     function: Callable[..., Expression]
     fields: tuple[str, ...] = ()
 
+
+_FLOAT16_SWISH: Final = ((2.0**-24, 2.0**-24),)
+"""Where float32 is midway between float16 numbers, and the exact result is not."""
 
 ACTIVATIONS: Final[Mapping[OperatorType, _Activation]] = {
     OperatorType.ACTIVATION_CELU: _Activation(_celu, ("alpha",)),

@@ -116,7 +116,8 @@ def right_for_float16(
     """``result``, or the second of an exception whose first is ``key``, if ``x`` is a float16 number, widened.
 
     Float16 results are rounded from float32 ones. For a few arguments that is not enough to tell on which side of the
-    middle between two float16 numbers the exact result lies.
+    middle between two float16 numbers the exact result lies: the exception is the float32 number next to it on that
+    side, so it is right for what is computed further in float32, too.
     """
     if isinstance(x, Cast) and x.operand.type is F16:
         for argument, value in exceptions:

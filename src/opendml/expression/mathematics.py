@@ -98,16 +98,22 @@ def tanh(x: Expression) -> Expression:
     bounded = at_most(magnitude_of(x), _FORMS[x.type].tanh_is_one)
     if x.type is F32:
         return with_sign_of(x, _tanh_by_addition(bounded))
-    t = _expm1_normal(bounded + bounded) * 0.5
+    fraction, half = _expm1_parts(bounded + bounded, _FORMS[F64].anchor - 1)
+    t = fused_multiply_add(half, fraction, half - 0.5)
     base = at_most(t, 1.0)
-    return with_sign_of(x, fused_multiply_add(-base, base / (t + 1), base))
+    share = base / (t + 1)
+    # What t is rounded by matters, times the derivative, only where the result is not nearly 1.
+    rounded_off = fused_multiply_add(half, fraction, (half - 0.5) - t)
+    low = select(t < 1, rounded_off * ((1 - share) * (1 - share)), 0.0)
+    return with_sign_of(x, base + fused_multiply_add(-base, share, low))
 
 
 def sigmoid(x: Expression) -> Expression:
     """The logistic function ``1 / (1 + exp(-x))``.
 
-    Numerator and denominator are multiplied by a small power of two, so that the exponential does not overflow where
-    the result is still a number. Error: {sigmoid}.
+    Numerator and denominator are multiplied by a small number: by a power of two, so that the exponential does not
+    overflow where the result is still a number, and by a number at which the roundings of denominators weigh least
+    (those at a binade's lower end weigh most, those of results at its upper end). Error: {sigmoid}.
     """
     form = _FORMS[x.type]
     shift = FORMATS[x.type].shift_exponent
@@ -117,9 +123,10 @@ def sigmoid(x: Expression) -> Expression:
     n = anchored - anchor
     r = fused_multiply_add(n, form.log_2_high, bounded)
     r = fused_multiply_add(n, form.log_2_low, r)
-    fraction = r * polynomial(r, _scaled((1.0, *form.exp), -1.0, -1.0))
+    fraction = r * polynomial(r, _scaled((1.0, *form.exp), -_SIGMOID_SCALE, -1.0))
     power = power_of_two(anchored)
-    result = 2.0**-shift / (power + fused_multiply_add(power, fraction, 2.0**-shift))
+    one = _SIGMOID_SCALE * 2.0**-shift
+    result = one / fused_multiply_add(power, _SIGMOID_SCALE, fused_multiply_add(power, fraction, one))
     return right_for_float16(x, x, result, _FLOAT16_SIGMOID)
 
 
@@ -208,28 +215,29 @@ def erf(x: Expression) -> Expression:
 def gelu(x: Expression) -> Expression:
     """``x`` times the probability that a standard normal variable is below it, to full relative accuracy; F32 only.
 
-    ``max(x, 0) - |x| tail(|x|)``; the tail is ``exp(-x**2 / 2)`` times a rational function. The square is taken in two
-    parts, since the exponential would magnify its rounding error. Numerator and denominator are multiplied by a large
-    power of two, so that only the result underflows. Error: {gelu}.
+    ``max(x, 0) - t exp(-t**2 / 2) / d(t)`` with ``t = |x|`` and ``d(t) = 2.25 t + 2 - t * rational(t)``: what is hard
+    to compute is a small part of ``d``. The square is taken in two parts, since the exponential would magnify its
+    rounding error. The quotient by ``d`` is corrected by its remainder and by what the last addition of ``d`` rounded
+    off. Everything is a large power of two too large, so that only the result underflows. Error: {gelu}.
     """
     form = _FORMS[x.type]
     shift = FORMATS[x.type].shift_exponent
     t = at_most(magnitude_of(x), _NORMAL_TAIL_IS_ZERO)
-    square, square_low = two_product(t, t)
-    anchor = form.anchor + shift
-    anchored = fused_multiply_add(square, _LOG2_E * -0.5, anchor)
-    n = anchored - anchor
-    r = fused_multiply_add(n, form.log_2_high * 2, square)
-    r = r + fused_multiply_add(n, form.log_2_low * 2, square_low)
-    fraction = r * polynomial(r, _scaled((1.0, *form.exp), -0.5, -0.5))
-    # Even and odd powers apart: fewer roundings follow one another.
-    even, odd = _NORMAL_TAIL[::2], _NORMAL_TAIL[1::2]
-    tail = fused_multiply_add(t, polynomial(square, even), square * polynomial(square, odd))
-    numerator = fused_multiply_add(tail, fraction, tail) * power_of_two(anchored)
-    scaled_divisor = _scaled(_NORMAL_TAIL_DIVISOR, 2.0**shift)
-    even_part, odd_part = polynomial(square, scaled_divisor[::2]), polynomial(square, scaled_divisor[1::2])
-    below = numerator / fused_multiply_add(t, odd_part, even_part)
-    return right_for_float16(x, x, select(x < 0, x * 0.0, x) - below, _FLOAT16_GELU)
+    square, square_low = two_product(t, t * -0.5)
+    begun, rest, anchored = _reduced_in_parts(square, form.anchor + shift, square_low)
+    r = begun + rest
+    curved = fused_multiply_add(r * r, polynomial(r, form.exp), rest)
+    curve = fused_multiply_add(-t, polynomial(t, _NORMAL_TAIL) / polynomial(t, _NORMAL_TAIL_DIVISOR), 2.0)
+    divisor = fused_multiply_add(t, _NORMAL_TAIL_SLOPE, curve)
+    divisor_low = curve - fused_multiply_add(-t, _NORMAL_TAIL_SLOPE, divisor)
+    dividend = t * power_of_two(anchored)
+    reciprocal = 1 / divisor
+    quotient = dividend * reciprocal
+    remainder = fused_multiply_add(-quotient, divisor_low, fused_multiply_add(-quotient, divisor, dividend))
+    rest = fused_multiply_add(quotient, begun, fused_multiply_add(quotient, curved, remainder * reciprocal))
+    below = quotient + rest
+    result = fused_multiply_add(below, -(2.0**-shift), select(x < 0, x * 0.0, x))
+    return right_for_float16(x, x, result, _FLOAT16_GELU)
 
 
 def pow(x: Expression, y: Expression) -> Expression:
@@ -299,15 +307,26 @@ def _reduced(x: Expression, anchor: float | Expression, low: Expression | None =
     """``r``, and a number with ``n`` in its lowest bits, as much greater as the anchor is greater than the format's.
 
     Adding the anchor, 1.5 * 2**m with m bits of mantissa, rounds to an integer and leaves it there. ``low`` is added
-    to ``x``. The first step is exact.
+    to ``x``.
     """
+    if low is not None:
+        begun, rest, anchored = _reduced_in_parts(x, anchor, low)
+        return begun + rest, anchored
     form = _FORMS[x.type]
     anchored = fused_multiply_add(x, _LOG2_E, anchor)
     n = anchored - anchor
-    r = fused_multiply_add(n, -form.log_2_high, x)
-    if low is not None:
-        return r + fused_multiply_add(n, -form.log_2_low, low), anchored
-    return fused_multiply_add(n, -form.log_2_low, r), anchored
+    return fused_multiply_add(n, -form.log_2_low, fused_multiply_add(n, -form.log_2_high, x)), anchored
+
+
+def _reduced_in_parts(
+    x: Expression, anchor: float | Expression, low: Expression
+) -> tuple[Expression, Expression, Expression]:
+    """As ``_reduced``, with ``r`` as the sum of an exact number and a small one."""
+    form = _FORMS[x.type]
+    anchored = fused_multiply_add(x, _LOG2_E, anchor)
+    n = anchored - anchor
+    begun = fused_multiply_add(n, -form.log_2_high, x)
+    return begun, fused_multiply_add(n, -form.log_2_low, low), anchored
 
 
 def _exp_parts(
@@ -662,34 +681,32 @@ _ATANH: Final = (
 )  # fmt: skip
 """(log((1 + s) / (1 - s)) - 2 s - 2/3 s**3) / s**5 in s**2, for s up to 3 - sqrt(8)."""
 
-_NORMAL_TAIL_IS_ZERO: Final = 14.5
-_NORMAL_TAIL: Final = (0.75, 0.6572937, 0.27474248, 0.060912702, 0.0061689494)
-_NORMAL_TAIL_DIVISOR: Final = (1.5, 2.5114148, 1.8032969, 0.70391506, 0.15269521, 0.015463083)
-"""The normal tail times exp(t**2 / 2) is the first polynomial divided by the second."""
+_SIGMOID_SCALE: Final = 1.65625
 
-# Arguments of float16, and their results, that float32 would not round to the right side.
-_FLOAT16_EXP: Final = ((0.007297515869140625, 1.0068359375), (0.0226898193359375, 1.0224609375))
-_FLOAT16_EXPM1: Final = ((0.000690460205078125, 0.0006909370422363281),)
-_FLOAT16_LOG: Final = ((0.005340576171875, -5.23046875),)
-_FLOAT16_LOG1P: Final = ((-0.005847930908203125, -0.005863189697265625), (0.005870819091796875, 0.005855560302734375))
+_NORMAL_TAIL_IS_ZERO: Final = 14.5
+_NORMAL_TAIL_SLOPE: Final = 2.25
+_NORMAL_TAIL: Final = (0.6542303, 0.29983264, 0.047980525, -0.004419982, -0.0021038388)
+_NORMAL_TAIL_DIVISOR: Final = (1.0, 0.8759364, 0.3659338, 0.08107033, 0.008198932)
+"""``(2.25 t + 2 - d) / t`` is the first polynomial divided by the second, for t up to 14.5 and relative to d/t, where
+``exp(-t**2 / 2) / d`` is the probability that a standard normal variable exceeds t."""
+
+# Arguments of float16 whose results would be rounded to the wrong side, and results in float32 on the right side.
+_FLOAT16_EXP: Final = ((0.007297515869140625, 1.0073241), (0.0226898193359375, 1.0229491))
+_FLOAT16_EXPM1: Final = ((0.000690460205078125, 0.0006906987),)
+_FLOAT16_LOG: Final = ((0.005340576171875, -5.2324214),)
+_FLOAT16_LOG1P: Final = ((-0.005847930908203125, -0.0058650966), (0.005870819091796875, 0.0058536534))
 # That of sigmoid is 1/2 + x/4 - x**3/48, and the first two terms may be midway.
 _FLOAT16_SIGMOID: Final = (
-    (-0.1639404296875, 0.458984375),
-    (-0.01123046875, 0.497314453125),
-    (-0.01025390625, 0.49755859375),
-    (-0.00732421875, 0.498291015625),
-    (0.0029296875, 0.50048828125),
-    (0.0068359375, 0.50146484375),
-    (0.0107421875, 0.50244140625),
+    (-0.00927734375, 0.4976807),
+    (-0.00732421875, 0.49816898),
+    (-0.00146484375, 0.49963382),
+    (0.0029296875, 0.50073236),
+    (0.0068359375, 0.5017089),
 )
-_FLOAT16_SOFTPLUS: Final = ((-6.389617919921875e-05, 0.69287109375), (0.001888275146484375, 0.69384765625))
-_FLOAT16_SINH: Final = ((2.47265625, 5.88671875),)
-_FLOAT16_COSH: Final = ((0.03125, 1.0009765625),)
-_FLOAT16_ASINH: Final = ((0.2105712890625, 0.2091064453125), (14.2421875, 3.349609375), (258.5, 6.24609375))
-_FLOAT16_ACOSH: Final = ((1.22265625, 0.65576171875),)
-_FLOAT16_ERF: Final = ((0.0014820098876953125, 0.0016717910766601562),)
-_FLOAT16_GELU: Final = (
-    (-0.001338958740234375, -0.0006690025329589844),
-    (5.960464477539063e-08, 5.960464477539063e-08),
-    (0.001338958740234375, 0.0006699562072753906),
-)
+_FLOAT16_SOFTPLUS: Final = ((-6.389617919921875e-05, 0.6931152), (0.001888275146484375, 0.69409174))
+_FLOAT16_SINH: Final = ((2.47265625, 5.884766),)
+_FLOAT16_COSH: Final = ((0.03125, 1.0004884),)
+_FLOAT16_ASINH: Final = ((0.2105712890625, 0.20904543), (14.2421875, 3.3505857), (258.5, 6.2480464))
+_FLOAT16_ACOSH: Final = ((1.22265625, 0.65551764),)
+_FLOAT16_ERF: Final = ((0.0014820098876953125, 0.0016722678),)
+_FLOAT16_GELU: Final = ((-0.001338958740234375, -0.0006687642), (0.001338958740234375, 0.00067019457))

@@ -70,8 +70,10 @@ def asin(x: Expression) -> Expression:
     magnitude = magnitude_of(x)
     small = magnitude <= 0.5
     leading, rest = _asin_of_half(magnitude, small)
-    base = select(small, leading, fused_multiply_add(leading, -2.0, form.quarter_turn[0]))
-    return with_sign_of(x, base + select(small, rest, fused_multiply_add(rest, -2.0, form.quarter_turn_low)))
+    difference = fused_multiply_add(leading, -2.0, form.quarter_turn[0])
+    rounded_off = fused_multiply_add(leading, -2.0, form.quarter_turn[0] - difference)
+    other_rest = fused_multiply_add(rest, -2.0, rounded_off + form.quarter_turn_low)
+    return with_sign_of(x, select(small, leading, difference) + select(small, rest, other_rest))
 
 
 def acos(x: Expression) -> Expression:
@@ -326,17 +328,9 @@ _FORMS: Final = {
     ),
 }  # fmt: skip
 
-# Arguments of float16, and their results, that float32 would not round to the right side.
-_FLOAT16_SIN: Final = ((0.2093505859375, 0.2078857421875), (300.0, -0.99951171875))
-_FLOAT16_COS: Final = ((0.0584716796875, 0.99853515625),)
-_FLOAT16_TAN: Final = ((0.0357666015625, 0.035797119140625), (94.8125, 0.63330078125))
-_FLOAT16_ACOS: Final = (
-    (-0.556640625, 2.162109375),
-    (-0.07318115234375, 1.6435546875),
-    (-4.470348358154297e-06, 1.5712890625),
-)  # fmt: skip
-_FLOAT16_ATAN: Final = (
-    (0.0283966064453125, 0.0283966064453125),
-    (0.2095947265625, 0.2066650390625),
-    (6.4296875, 1.4169921875),
-)  # fmt: skip
+# Arguments of float16 whose results would be rounded to the wrong side, and results in float32 on the right side.
+_FLOAT16_SIN: Final = ((0.2093505859375, 0.20782472), (300.0, -0.9997558))
+_FLOAT16_COS: Final = ((0.0584716796875, 0.9982911),)
+_FLOAT16_TAN: Final = ((0.0357666015625, 0.035781864), (94.8125, 0.63354486))
+_FLOAT16_ACOS: Final = ((-0.556640625, 2.161133), (-0.07318115234375, 1.6440428), (-4.470348358154297e-06, 1.5708009))
+_FLOAT16_ATAN: Final = ((0.0283966064453125, 0.028388979), (0.2095947265625, 0.20660402), (6.4296875, 1.416504))
