@@ -8,20 +8,20 @@ from typing import Literal
 
 from opendml.definition import tensor
 from opendml.expression.ir import (
-    I64,
     Compute,
+    Const,
     Definition,
     Expression,
     Load,
     Statement,
     Store,
     Tensor,
-    constant,
     grid,
     indices,
     load,
 )
 from opendml.expression.statements import replaced_loads, rewritten
+from opendml.graph.layouts import coordinate_factors, moved_coordinates
 from opendml.graph_desc import (
     ConstantNode,
     GraphDesc,
@@ -36,6 +36,9 @@ from opendml.graph_desc import (
     used_bytes,
 )
 from opendml.tensor import TensorDesc
+
+Reading = Callable[[tuple[Expression, ...]], Expression]
+"""What an operator gets for the element of one of its inputs at some coordinates."""
 
 
 @dataclass(slots=True)
@@ -89,11 +92,11 @@ class _Joiner:
     def operator(self, index: int, node: OperatorNode) -> None:
         """The statements of a node, reading and writing the graph's tensors."""
         definition = node.operator.define()
-        loads: dict[Tensor, Callable[[tuple[Expression, ...]], Expression]] = {}
+        loads: dict[Tensor, Reading] = {}
         for number, (own, (_, desc)) in enumerate(zip(definition.inputs, node.operator.inputs(), strict=True)):
             if own is not None and desc is not None:
-                source = self._source_tensor(NodeInput(index, number))
-                loads[own] = self._reading(own, source)
+                target = NodeInput(index, number)
+                loads[own] = self._number(own, target) or self._reading(own, self._source_tensor(target))
         renamed = self._written_tensors(index, node, definition)
         for own, shared in renamed.items():
             loads[own] = _same_place(shared)
@@ -124,6 +127,15 @@ class _Joiner:
         self.joined.nodes |= dict.fromkeys(renamed.values(), index)
         return renamed
 
+    def _number(self, own: Tensor, target: NodeInput) -> Reading | None:
+        """How an operator reads a constant of one element, however often it is repeated: not at all."""
+        source = self.sources[target]
+        node = None if isinstance(source, GraphInput) else self.graph.nodes[source.node]
+        if not isinstance(node, ConstantNode) or own.extent != 1:
+            return None
+        value = Const(int.from_bytes(node.data[: own.type.bits // 8], "little"), own.type)
+        return lambda _: value
+
     def _source_tensor(self, target: NodeInput) -> Tensor:
         source = self.sources[target]
         found = self.tensors.get(source)
@@ -135,19 +147,14 @@ class _Joiner:
             self.joined.constants[found] = node.data
         return found
 
-    def _reading(self, own: Tensor, source: Tensor) -> Callable[[tuple[Expression, ...]], Expression]:
+    def _reading(self, own: Tensor, source: Tensor) -> Reading:
         """How an operator's loads from its input become loads from the tensor that it is connected to."""
-        places = _matching_dimensions(own, source)
-        if places is None:
+        factors = coordinate_factors(own, source)
+        if factors is None:
             view = replace(own, name=f"{source.name} as {own.name}", role="temporary")
             self.joined.views[view] = self.joined.views.get(source, source)
             return _same_place(view)
-
-        def read(coordinates: tuple[Expression, ...]) -> Expression:
-            zero = constant(0, I64)
-            return Load(source, tuple(zero if p is None else coordinates[p] for p in places))
-
-        return read
+        return lambda coordinates: Load(source, moved_coordinates(coordinates, factors))
 
     def finish(self) -> JoinedGraph:
         """The whole, with a copy for every further output that the same tensor goes to."""
@@ -179,18 +186,5 @@ def _furthest_readers(graph: GraphDesc, connected: dict[NodeInput, Source]) -> d
     return furthest
 
 
-def _same_place(tensor_there: Tensor) -> Callable[[tuple[Expression, ...]], Expression]:
+def _same_place(tensor_there: Tensor) -> Reading:
     return lambda coordinates: Load(tensor_there, coordinates)
-
-
-def _matching_dimensions(own: Tensor, source: Tensor) -> list[int | None] | None:
-    """For every dimension of ``source`` the dimension of ``own`` that is the same one, None for those of size 1.
-
-    None as a whole if the two do not see the same elements at the same places: other types, sizes or strides.
-    """
-    mine = [(n, s, d) for d, (n, s) in enumerate(zip(own.sizes, own.strides, strict=True)) if n > 1]
-    theirs = [(n, s) for n, s in zip(source.sizes, source.strides, strict=True) if n > 1]
-    if own.type is not source.type or [(n, s) for n, s, _ in mine] != theirs or own.offset != source.offset:
-        return None
-    places = iter(d for _, _, d in mine)
-    return [next(places) if n > 1 else None for n in source.sizes]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from opendml.errors import CodeGenerationError
 from opendml.expression.ir import (
     Axis,
     Binary,
@@ -178,6 +179,8 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     axes = [axis for axis in compute.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
     axes, stores = _coalesce(axes, stores)
+    if not all(store.address.is_pure for store in stores):
+        raise CodeGenerationError("a statement stores at addresses that are no sums of its axes")
     vector = axes.pop() if axes else None
     reads = reads_of(stores)
     in_place = in_place and any(_same_layout(read, store.tensor) for read in reads for store in stores)
