@@ -179,7 +179,8 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     axes = [axis for axis in compute.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
     axes, stores = _coalesce(axes, stores)
-    if not all(store.address.is_pure for store in stores):
+    dependencies = Dependencies()
+    if any(not dependencies.of(term).isdisjoint(axes) for store in stores for term in store.address.opaque):
         raise CodeGenerationError("a statement stores at addresses that are no sums of its axes")
     vector = axes.pop() if axes else None
     reads = reads_of(stores)
