@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from opendml.definition import tensor
 from opendml.expression.ir import (
@@ -37,6 +37,9 @@ from opendml.graph_desc import (
 )
 from opendml.tensor import TensorDesc
 
+SEEN_BYTES: Final = 8
+"""Bytes of a constant node at most that make a difference to the definitions: those of a single number."""
+
 Reading = Callable[[tuple[Expression, ...]], Expression]
 """What an operator gets for the element of one of its inputs at some coordinates."""
 
@@ -45,7 +48,8 @@ Reading = Callable[[tuple[Expression, ...]], Expression]
 class JoinedGraph:
     """Statements of all nodes in an order in which they can run.
 
-    ``inputs`` are the graph's, None for those that nobody reads; ``owned`` says which of them are OWNED_BY_DML.
+    ``inputs`` are the graph's, None for those that nobody reads; ``owned`` says which of them are OWNED_BY_DML;
+    ``constants`` are constant nodes with their positions in the graph.
     ``views`` tells of tensors that are the bytes of another tensor, read with another layout or type. ``tensors`` are
     those of graph inputs and of the outputs of nodes, as far as they are used; ``nodes`` says which node of the graph
     writes a tensor.
@@ -54,7 +58,7 @@ class JoinedGraph:
     inputs: list[Tensor | None]
     owned: list[bool]
     outputs: list[Tensor] = field(default_factory=list)
-    constants: dict[Tensor, bytes] = field(default_factory=dict)
+    constants: dict[Tensor, int] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
     views: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -144,7 +148,7 @@ class _Joiner:
             node = self.graph.nodes[source.node]
             assert isinstance(node, ConstantNode)
             found = self.tensors[source] = tensor(node.name or f"constant{source.node}", self.furthest[source], "input")
-            self.joined.constants[found] = node.data
+            self.joined.constants[found] = source.node
         return found
 
     def _reading(self, own: Tensor, source: Tensor) -> Reading:

@@ -79,6 +79,11 @@ TILE_BLOCK: Final = 96
 """Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
 
 
+def limits() -> tuple[tuple[str, int], ...]:
+    """What the choices of this module depend on beside a statement and the machine."""
+    return tuple((name, value) for name, value in sorted(globals().items()) if name.isupper() and type(value) is int)
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What a schedule needs to know of the processor."""
