@@ -134,7 +134,7 @@ def _separate_pages(definition: Definition) -> memory_plan.MemoryPlan:
         end += -(-sizes[tensor] // page) * page
         offsets[tensor] = end - sizes[tensor]
         end += page
-    return memory_plan.MemoryPlan(offsets, sizes, end)
+    return memory_plan.MemoryPlan(offsets, sizes, end, end)
 
 
 def _guarded_temporaries(program: Program) -> Array:

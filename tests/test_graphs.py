@@ -129,13 +129,38 @@ class Maker:
 
     def view(self) -> None:
         x = self.tensor()
-        match self.number(0, 2):
+        match self.number(0, 4):
             case 0:
                 self.add(x.transpose(self.draw(st.permutations(range(x.rank)))))
             case 1:
                 self.add(x.reshape([x.desc.element_count]))
             case 2:
                 self.add(x if x.rank == 8 else x.reshape([1, *x.sizes]).broadcast_to([2, *x.sizes]))
+            case 3:
+                self.add(self.parted(x))
+            case 4:
+                self.add(self.repeated(x))
+
+    def parted(self, x: dml.GraphTensor) -> dml.GraphTensor:
+        """A dimension as several ones, or two as one, and all in another order; computed with, or not."""
+        axis = self.number(0, x.rank - 1)
+        size = x.sizes[axis]
+        factor = self.any([n for n in range(1, size + 1) if size % n == 0])
+        sizes = [*x.sizes[:axis], factor, size // factor, *x.sizes[axis + 1 :]]
+        if self.number(0, 1) and axis + 1 < x.rank:
+            sizes = [*x.sizes[:axis], size * x.sizes[axis + 1], *x.sizes[axis + 2 :]]
+        y = x.reshape(sizes) if len(sizes) <= 8 else x
+        if self.number(0, 1):
+            y = y + y if y.data_type is not TensorDataType.FLOAT64 else dml.activation_relu(y)
+        return y.transpose(self.draw(st.permutations(range(y.rank))))
+
+    def repeated(self, x: dml.GraphTensor) -> dml.GraphTensor:
+        """One of the elements along a dimension for all of them, combined with the others or not."""
+        axis = self.number(0, x.rank - 1)
+        one = dml.slice(x, [0] * x.rank, [1 if d == axis else n for d, n in enumerate(x.sizes)], [1] * x.rank)
+        if self.number(0, 1) and x.data_type is TensorDataType.FLOAT32:
+            one = self.any([dml.activation_tanh, dml.activation_relu])(one)
+        return one.broadcast_to(x.sizes) if x.data_type is TensorDataType.FLOAT64 or self.number(0, 1) else x + one
 
     def bits(self) -> None:
         """Integers as other numbers of the same bits."""
@@ -197,7 +222,7 @@ class Maker:
 
 STEPS = (
     [Maker.operator] * 6
-    + [Maker.unary, Maker.binary, Maker.view, Maker.bits, Maker.pieces, Maker.window, Maker.normalisation]
+    + [Maker.unary, Maker.binary, Maker.view, Maker.view, Maker.bits, Maker.pieces, Maker.window, Maker.normalisation]
     + [Maker.binary, Maker.product, Maker.source, Maker.positions]
 )
 

@@ -81,7 +81,9 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
         f"{', '.join(_node_text(graph, node) for node in provenance.nodes(statement))}\n{describe_kernel(kernel)}\n"
         for kernel, (statement, _) in zip(code.kernels, code.origins, strict=True)
     )
-    sections["Memory"] = f"{code.temporary_size} bytes for temporary tensors"
+    needs = code.requirements
+    alive = f"{needs.least_temporary_size} bytes of them are alive at one time, at most"
+    sections["Memory"] = f"{needs.temporary_size} bytes for temporary tensors: {alive}"
     return _text(sections | _code(code, llvm, assembly))
 
 

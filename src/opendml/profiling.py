@@ -121,7 +121,8 @@ class Profile:
 
     All times are the least of several runs, since what disturbs a run makes it slower. ``seconds`` is the time of the
     program as it is, ``instrumented_seconds`` that with records, when all threads wait for each other behind every
-    kernel; the sum of the kernels' times is less.
+    kernel; the sum of the kernels' times is less. ``temporary_bytes`` is the memory for temporary tensors,
+    ``alive_bytes`` what those of them have that are alive at one time, at most.
     """
 
     title: str
@@ -133,6 +134,7 @@ class Profile:
     instrumented_seconds: float
     runs: int
     temporary_bytes: int
+    alive_bytes: int
     limits: MachineLimits
 
     @property
@@ -211,7 +213,8 @@ def profile_bound(
         seconds=best_plain,
         instrumented_seconds=best,
         runs=runs,
-        temporary_bytes=subject.program.code.temporary_size,
+        temporary_bytes=subject.program.code.requirements.temporary_size,
+        alive_bytes=subject.program.code.requirements.least_temporary_size,
         limits=machine_limits(subject.program.program.thread_count),
     )
 

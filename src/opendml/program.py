@@ -16,6 +16,7 @@ from opendml.expression.ir import Definition
 from opendml.tensor import TensorDesc
 
 if TYPE_CHECKING:
+    from opendml.code.interface import Requirements
     from opendml.code.program_code import ProgramCode
     from opendml.descriptors import Operator
     from opendml.runtime.host import HostTarget
@@ -53,7 +54,7 @@ class Program:
 
     def __init__(
         self,
-        code: ProgramCode,
+        requirements: Requirements,
         loaded: LoadedObject,
         entry: int,
         *,
@@ -66,11 +67,12 @@ class Program:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.in_place = in_place
-        self.thread_count = thread_count if code.parallel else 1
+        self.thread_count = thread_count if requirements.parallel else 1
         self.from_cache = from_cache
         self._loaded = loaded
         self._entry = entry
-        self.temporary_size = code.temporary_size
+        self.temporary_size = requirements.temporary_size
+        self.least_temporary_size = requirements.least_temporary_size
         self.desc: Operator | None = None
         self.records: Array | None = None
         self._run = _runner(entry, self.thread_count)
@@ -379,14 +381,39 @@ def load_program(
     thread_count: int,
 ) -> Program:
     """Compile (or fetch from the cache) and load code."""
-    from opendml.code.program_code import ENTRY
-    from opendml.runtime.native import load_object
     from opendml.runtime.object_cache import get_or_compile
 
     data, from_cache = get_or_compile(code.text, host)
+    return program_of(
+        data,
+        code.requirements,
+        inputs=inputs,
+        outputs=outputs,
+        in_place=in_place,
+        host=host,
+        thread_count=thread_count,
+        from_cache=from_cache,
+    )
+
+
+def program_of(
+    data: bytes,
+    requirements: Requirements,
+    *,
+    inputs: Sequence[Binding],
+    outputs: Sequence[Binding],
+    in_place: bool,
+    host: HostTarget,
+    thread_count: int,
+    from_cache: bool,
+) -> Program:
+    """The program of an object file, which must be of this host's own making."""
+    from opendml.code.interface import ENTRY
+    from opendml.runtime.native import load_object
+
     loaded = load_object(data, [ENTRY], host)
     return Program(
-        code,
+        requirements,
         loaded,
         loaded[ENTRY],
         inputs=inputs,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from opendml.code.builder import Builder, Value
+from opendml.code.interface import ENTRY, Requirements
 from opendml.code.kernel_code import kernel_code
 from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
 from opendml.kernels.affine import Interval, affine
@@ -21,7 +22,6 @@ from opendml.kernels.schedule import (
     schedule_scatter,
 )
 
-ENTRY: Final = "opendml_entry"
 CLOCK: Final = "llvm.readcyclecounter"
 """The counter of constant rate that programs may read: x86's time stamp counter, AArch64's virtual counter."""
 
@@ -39,15 +39,14 @@ class ProgramCode:
     """A module's text, and what a program needs to know to run it.
 
     ``slots`` are the tensors whose buffers the entry expects, in order; after them comes one buffer of
-    ``temporary_size`` bytes, aligned to 64, if that is not 0; then, if the program is profiled, one for records: the
-    number of threads that it has room for, then as many RECORDs for each kernel. ``parallel`` says whether several
-    threads can help; ``kernels`` and their ``origins`` are there for people who want to see them.
+    ``requirements.temporary_size`` bytes, aligned to 64, if that is not 0; then, if the program is profiled, one for
+    records: the number of threads that it has room for, then as many RECORDs for each kernel. ``kernels`` and their
+    ``origins`` are there for people who want to see them.
     """
 
     text: str
     slots: tuple[Tensor, ...]
-    temporary_size: int
-    parallel: bool
+    requirements: Requirements
     kernels: tuple[Kernel, ...]
     origins: tuple[Origin, ...]
 
@@ -65,7 +64,8 @@ def program_code(
     writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place, profiled)
     writer.statements(definition.statements, [])
     kernels, origins = tuple(writer.kernels), tuple(writer.origins)
-    return ProgramCode(writer.text(support), slots, plan.size, writer.parallel, kernels, origins)
+    requirements = Requirements(plan.size, plan.least_size, writer.parallel)
+    return ProgramCode(writer.text(support), slots, requirements, kernels, origins)
 
 
 _Region = tuple[Interval | None, ...]

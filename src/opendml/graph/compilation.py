@@ -39,15 +39,13 @@ def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True) -> GraphDefinit
     order = (*owned, *joined.constants, *joined.temporaries)  # names need not be unique
     persistent = tuple(t for t in order if t in read and t in fixed | made)
     inputs = [None if is_owned else t for t, is_owned in zip(joined.inputs, joined.owned, strict=True)]
-    viewed = set(joined.views.values())
-    kept = frozenset((*joined.outputs, *viewed))
-    execution = _definition(always, kept, (*inputs, *persistent), joined.outputs, joined, fusion)
+    execution = _definition(always, frozenset(joined.outputs), (*inputs, *persistent), joined.outputs, joined, fusion)
     computed = [t for t in persistent if t in made]
     needed = {_root(t, joined.views) for s in once for t in reads_of(s)}
     sources = tuple(t for t in (*owned, *joined.constants) if t in needed)
     initialisation = None
     if computed:
-        initialisation = _definition(once, frozenset((*computed, *viewed)), sources, computed, joined, fusion)
+        initialisation = _definition(once, frozenset(computed), sources, computed, joined, fusion)
     return GraphDefinitions(execution, persistent, initialisation, sources)
 
 

@@ -3,19 +3,23 @@
 Two moves, repeated until neither applies:
 
 * *push*: a statement that reads a tensor only at its own point moves into the statements that write the tensor
-  (element-wise operators and residual sums become the epilogue of a convolution, a reduction, a join ...);
+  (element-wise operators and residual sums become the epilogue of a convolution, a reduction, a join ...), also where
+  its dimensions are in another order or merged;
 * *pull*: a tensor whose elements are cheap to compute where they are needed is computed there (views, and element-wise
-  operators before a copy, a padding, a gather).
+  operators before a copy, a padding, a gather, a reduction).
 
 Neither changes an operation or the order of a fold, so a fused graph gives the same bits as its operators one by one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from opendml.expression.ir import (
+    I64,
     Axis,
     Compute,
     Const,
@@ -27,9 +31,17 @@ from opendml.expression.ir import (
     Statement,
     Store,
     Tensor,
+    constant,
 )
 from opendml.expression.rewriting import Rewriter, walk
 from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, stores_of, writes_of
+from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates, steps
+
+MEMORY_WORK: Final = 4
+"""Operations that writing an element of a tensor and reading it again is worth."""
+
+SLOW: Final = {"div": 8, "rem": 8, "sqrt": 8}
+"""Operations that take as long as several others."""
 
 
 def fuse(
@@ -37,7 +49,7 @@ def fuse(
 ) -> list[Statement]:
     """Statements that compute the ``kept`` tensors (and whatever they need) with fewer tensors in between.
 
-    ``views`` are tensors that are the bytes of another one, which is kept.
+    ``views`` are tensors that are the bytes of another one.
     """
     state = _State(list(statements), kept, views or {})
     changed = True
@@ -51,10 +63,11 @@ def fuse(
 
 @dataclass(slots=True)
 class _Facts:
-    """What is known about one statement. What it reads through a view counts as read."""
+    """What is known about one statement. What it reads through a view counts as read, and is in ``viewed``."""
 
     reads: set[Tensor]
     writes: set[Tensor]
+    viewed: set[Tensor]
 
 
 @dataclass(slots=True)
@@ -68,8 +81,8 @@ class _State:
         known = self._facts.get(id(statement))
         if known is None:
             reads = reads_of(statement)
-            reads |= {self.views[t] for t in reads if t in self.views}
-            known = self._facts[id(statement)] = (statement, _Facts(reads, writes_of(statement)))
+            viewed = {self.views[t] for t in reads if t in self.views}
+            known = self._facts[id(statement)] = (statement, _Facts(reads | viewed, writes_of(statement), viewed))
         return known[1]
 
     def candidates(self) -> list[Tensor]:
@@ -93,7 +106,8 @@ class _State:
             return False
         reader = self.statements[readers[0]]
         producers = [self.statements[i] for i in writers]
-        if not isinstance(reader, Compute) or not _reads_own_point(reader, tensor):
+        place = self._own_place(reader, tensor) if isinstance(reader, Compute) else None
+        if not isinstance(reader, Compute) or place is None:
             return False
         pairs = zip(writers, producers, strict=True)
         if not all(isinstance(p, Compute) and self._may_move(i, readers[0], writers) for i, p in pairs):
@@ -104,12 +118,34 @@ class _State:
         # Two reductions in one loop nest would get in each other's way: each wants loops of its own.
         if _has_fold(reader) and (len(producers) > 1 or _has_fold(producers[0])):
             return False
-        joined = [_joined(p, reader, tensor) for p in producers if isinstance(p, Compute)]
+        if any(map(_has_fold, producers)) and not _keeps_neighbours(reader, place, tensor):
+            return False
+        joined = [_joined(p, reader, tensor, place) for p in producers if isinstance(p, Compute)]
         self.statements[readers[0]] = joined[-1]
         self.statements[readers[0] : readers[0]] = joined[:-1]
         for i in reversed(writers):
             del self.statements[i]
         return True
+
+    def _own_place(self, reader: Compute, tensor: Tensor) -> _OwnPlace | None:
+        """Where ``reader`` reads ``tensor``, if it reads it, or one view of it, only at its own points."""
+        names = {t for t in reads_of(reader) if t is tensor or self.views.get(t) is tensor}
+        if len(names) != 1:
+            return None
+        (name,) = names
+        digits = _own_point(reader, name)
+        if digits is None:
+            return None
+        if name is tensor:
+            factors = tuple(tuple(int(d == e) for e in range(len(tensor.sizes))) for d in range(len(tensor.sizes)))
+        elif math.prod(name.sizes) == math.prod(tensor.sizes):
+            found = coordinate_factors(tensor, name)
+            if found is None:
+                return None
+            factors = found
+        else:
+            return None
+        return _OwnPlace(name, factors, digits)
 
     def _may_move(self, position: int, to: int, along: Collection[int]) -> bool:
         """Whether a statement may become part of a later one: nothing in between, but what moves ``along``, reads or
@@ -132,17 +168,14 @@ class _State:
         if not isinstance(producer, Compute) or len(producer.stores) != 1 or not _covers(producer, tensor):
             return False
         value = producer.stores[0].value
-        if any(isinstance(x, Fold) for x in walk(value)):
+        if any(isinstance(x, Fold) for x in walk(value)) or any(
+            tensor in self.facts(self.statements[i]).viewed for i in readers
+        ):
             return False
-        is_view = isinstance(value, Load)
-        if len(readers) > 1 and not is_view:
+        consumers = [s for s in (self.statements[i] for i in readers) if isinstance(s, Compute)]
+        if len(consumers) != len(readers) or not self._stays_the_same(writers[0], readers[-1]):
             return False
-        consumers = [self.statements[i] for i in readers]
-        if not all(isinstance(c, Compute) for c in consumers):
-            return False
-        if not self._stays_the_same(writers[0], readers[-1]):
-            return False
-        if any(_reads_in_folds(c, tensor) for c in consumers) and not (is_view and _keeps_rows(producer)):
+        if not _is_worth_pulling(producer, consumers, tensor):
             return False
         for i, consumer in zip(readers, consumers, strict=True):
             self.statements[i] = rewritten(consumer, replaced_loads({tensor: _inlined(producer)}), {})
@@ -163,39 +196,168 @@ def _is_index(e: Expression, axis: Axis) -> bool:
     return (isinstance(e, Index) and e.axis is axis) or (axis.size == 1 and isinstance(e, Const) and e.bits == 0)
 
 
-def _reads_own_point(reader: Compute, tensor: Tensor) -> bool:
-    """Whether ``reader`` has one point for every element of ``tensor`` and reads only that element of it."""
-    if tuple(axis.size for axis in reader.axes) != tensor.sizes:
-        return False
-    for e in expressions_of(reader):
-        for x in walk(e):
-            if isinstance(x, Fold) and any(_loads_from(part, tensor) for part in x.children):
+class _Digit(NamedTuple):
+    """One digit of the coordinate along a dimension: what is left when it is divided by ``below``, the sizes of lower
+    digits, lowest first, modulo ``size`` (None for the highest digit)."""
+
+    dimension: int
+    below: tuple[int, ...]
+    size: int | None
+
+    def of(self, coordinates: Sequence[Expression]) -> Expression:
+        value = coordinates[self.dimension]
+        for size in self.below:
+            value = value // size
+        return value if self.size is None else value % self.size
+
+
+class _OwnPlace(NamedTuple):
+    """How a statement reads a tensor at its own points: by which name (a view's perhaps), how coordinates by that name
+    follow from those in the tensor, and which part of them is the coordinate of each axis (None: 0)."""
+
+    name: Tensor
+    factors: Factors
+    digits: tuple[_Digit | None, ...]
+
+    def of(self, coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
+        """The coordinates of the statement's axes at an element of the tensor."""
+        there = moved_coordinates(coordinates, self.factors)
+        return tuple(constant(0, I64) if digit is None else digit.of(there) for digit in self.digits)
+
+
+def _own_point(reader: Compute, tensor: Tensor) -> tuple[_Digit | None, ...] | None:
+    """The coordinate of each axis of ``reader`` at a point of ``tensor``, if it has one point for every element of
+    ``tensor`` and reads only that element of it."""
+    loads = {x for e in expressions_of(reader) for x in walk(e) if isinstance(x, Load) and x.tensor is tensor}
+    if len(loads) != 1 or _folds_with(reader, tensor):
+        return None
+    (found,) = loads
+    digits: dict[Axis, _Digit] = {}
+    for d, (coordinate, size) in enumerate(zip(found.coordinates, tensor.sizes, strict=True)):
+        axes = _digits(coordinate, size)
+        if axes is None or any(axis in digits or axis not in reader.axes for axis in axes):
+            return None
+        if len(axes) > 1 and not _run_on(reader, axes):
+            return None
+        for number, axis in enumerate(axes):
+            below = tuple(inner.size for inner in reversed(axes[number + 1 :]))
+            digits[axis] = _Digit(d, below, None if number == 0 else axis.size)
+    if any(axis.size > 1 and axis not in digits for axis in reader.axes):
+        return None
+    return tuple(digits.get(axis) for axis in reader.axes)
+
+
+def _digits(coordinate: Expression, size: int) -> list[Axis] | None:
+    """The axes whose coordinates are the digits of ``coordinate``, the highest first, if these make up all of
+    ``range(size)``: ``i * 3 + j`` for axes of sizes 2 and 3 makes up ``range(6)``."""
+    found = steps((coordinate,), (1,))
+    if found is None or found.pop(None):
+        return None
+    axes = sorted((axis for axis in found if axis is not None), key=lambda axis: -found[axis])
+    expected = 1
+    for axis in reversed(axes):
+        if found[axis] != expected:
+            return None
+        expected *= axis.size
+    return axes if expected == size and (axes or isinstance(coordinate, Const)) else None
+
+
+def _run_on(reader: Compute, axes: Sequence[Axis]) -> bool:
+    """Whether ``reader`` moves through memory along several axes as along one wherever it uses them."""
+    places = [(store.tensor, store.coordinates) for store in reader.stores]
+    for store in reader.stores:
+        for x in walk(store.value, lambda part: isinstance(part, Load)):
+            if isinstance(x, Load):
+                places.append((x.tensor, x.coordinates))
+            elif isinstance(x, Index) and x.axis in axes:
                 return False
-            if isinstance(x, Load) and x.tensor is tensor:
-                pairs = zip(x.coordinates, reader.axes, strict=True)
-                if not all(_is_index(coordinate, axis) for coordinate, axis in pairs):
-                    return False
+    for tensor, coordinates in places:
+        found = steps(coordinates, tensor.strides)
+        if found is None:
+            return False
+        moves = [found.get(axis, 0) for axis in axes]
+        if any(moves[i] != moves[i + 1] * axes[i + 1].size for i in range(len(axes) - 1)):
+            return False
     return True
+
+
+def _keeps_neighbours(reader: Compute, place: _OwnPlace, tensor: Tensor) -> bool:
+    """Whether neighbours in ``tensor`` stay neighbours in what ``reader`` stores, so that loops which suit the one suit
+    the other."""
+    last = _innermost(tensor)
+    if last is None:
+        return True
+    moving = {
+        axis
+        for axis, digit in zip(reader.axes, place.digits, strict=True)
+        if digit is not None and not digit.below and place.factors[digit.dimension][last] == 1
+    }
+    for store in reader.stores:
+        innermost = _innermost(store.tensor)
+        if innermost is None or not any(_is_index(store.coordinates[innermost], axis) for axis in moving):
+            return False
+    return True
+
+
+def _innermost(tensor: Tensor) -> int | None:
+    """The dimension with the smallest step; None if there is only one element."""
+    dimensions = [d for d, size in enumerate(tensor.sizes) if size > 1]
+    return min(dimensions, key=lambda d: tensor.strides[d], default=None)
 
 
 def _loads_from(e: Expression, tensor: Tensor) -> bool:
     return any(isinstance(x, Load) and x.tensor is tensor for x in walk(e))
 
 
-def _reads_in_folds(statement: Statement, tensor: Tensor) -> bool:
+def _folds_with(statement: Statement, tensor: Tensor) -> list[Fold]:
+    """The folds of a statement that load from ``tensor``."""
     folds = (x for e in expressions_of(statement) for x in walk(e) if isinstance(x, Fold))
-    return any(_loads_from(part, tensor) for fold in folds for part in fold.children)
+    return [fold for fold in folds if any(_loads_from(part, tensor) for part in fold.children)]
 
 
-def _joined(producer: Compute, reader: Compute, tensor: Tensor) -> Compute:
+def _is_worth_pulling(producer: Compute, consumers: Sequence[Compute], tensor: Tensor) -> bool:
+    """Whether computing elements where they are read costs less than writing and reading them."""
+    value = producer.stores[0].value
+    folds = [fold for consumer in consumers for fold in _folds_with(consumer, tensor)]
+    if isinstance(value, Load):
+        return not folds or _keeps_rows(producer)
+    if any(fold.contract for fold in folds):
+        return False  # Their factors are loads, which come in tiles.
+    elements = math.prod(tensor.sizes)
+    uses = sum(_evaluations(consumer, tensor) for consumer in consumers)
+    return uses <= elements or (uses - elements) * _work(value) <= elements * MEMORY_WORK
+
+
+def _evaluations(consumer: Compute, tensor: Tensor) -> int:
+    """How often a statement evaluates loads from ``tensor`` at most."""
+    found: dict[Expression, int] = {}
+    pending = [(e, math.prod(axis.size for axis in consumer.axes)) for e in expressions_of(consumer)]
+    while pending:
+        e, times = pending.pop()
+        if found.get(e, 0) < times:
+            found[e] = times
+            inside = times * math.prod(axis.size for axis in e.axes) if isinstance(e, Fold) else times
+            pending += [(child, inside) for child in e.children]
+    return sum(times for e, times in found.items() if isinstance(e, Load) and e.tensor is tensor)
+
+
+def _work(value: Expression) -> int:
+    """Operations of an expression, the first load left aside: there is one of the tensor itself otherwise."""
+    parts = list(walk(value, lambda x: isinstance(x, Load)))
+    loads = sum(isinstance(x, Load) for x in parts)
+    operations = (SLOW.get(getattr(x, "operation", ""), 1) for x in parts if not isinstance(x, (Const, Index, Load)))
+    return sum(operations) + max(loads - 1, 0)
+
+
+def _joined(producer: Compute, reader: Compute, tensor: Tensor, own: _OwnPlace) -> Compute:
     """``producer`` with the stores of ``reader`` in place of its store to ``tensor``."""
     stores: list[Store] = []
     for store in producer.stores:
         if store.tensor is not tensor:
             stores.append(store)
             continue
-        place = dict(zip(reader.axes, store.coordinates, strict=True))
-        stores += [_moved(s, place, tensor, store.value) for s in reader.stores]
+        place = dict(zip(reader.axes, own.of(store.coordinates), strict=True))
+        stores += [_moved(s, place, own.name, store.value) for s in reader.stores]
     return Compute(producer.axes, tuple(stores))
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from opendml.definition import tensor
 from opendml.expression.ir import (
-    I64,
     Compute,
+    Const,
     Definition,
     Expression,
     Load,
     Statement,
     Store,
     Tensor,
-    constant,
     grid,
     indices,
     load,
 )
 from opendml.expression.statements import replaced_loads, rewritten
+from opendml.graph.layouts import coordinate_factors, moved_coordinates
 from opendml.graph_desc import (
     ConstantNode,
     GraphDesc,
@@ -37,12 +37,19 @@ from opendml.graph_desc import (
 )
 from opendml.tensor import TensorDesc
 
+SEEN_BYTES: Final = 8
+"""Bytes of a constant node at most that make a difference to the definitions: those of a single number."""
+
+Reading = Callable[[tuple[Expression, ...]], Expression]
+"""What an operator gets for the element of one of its inputs at some coordinates."""
+
 
 @dataclass(slots=True)
 class JoinedGraph:
     """Statements of all nodes in an order in which they can run.
 
-    ``inputs`` are the graph's, None for those that nobody reads; ``owned`` says which of them are OWNED_BY_DML.
+    ``inputs`` are the graph's, None for those that nobody reads; ``owned`` says which of them are OWNED_BY_DML;
+    ``constants`` are constant nodes with their positions in the graph.
     ``views`` tells of tensors that are the bytes of another tensor, read with another layout or type. ``tensors`` are
     those of graph inputs and of the outputs of nodes, as far as they are used; ``nodes`` says which node of the graph
     writes a tensor.
@@ -51,7 +58,7 @@ class JoinedGraph:
     inputs: list[Tensor | None]
     owned: list[bool]
     outputs: list[Tensor] = field(default_factory=list)
-    constants: dict[Tensor, bytes] = field(default_factory=dict)
+    constants: dict[Tensor, int] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
     views: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -89,11 +96,11 @@ class _Joiner:
     def operator(self, index: int, node: OperatorNode) -> None:
         """The statements of a node, reading and writing the graph's tensors."""
         definition = node.operator.define()
-        loads: dict[Tensor, Callable[[tuple[Expression, ...]], Expression]] = {}
+        loads: dict[Tensor, Reading] = {}
         for number, (own, (_, desc)) in enumerate(zip(definition.inputs, node.operator.inputs(), strict=True)):
             if own is not None and desc is not None:
-                source = self._source_tensor(NodeInput(index, number))
-                loads[own] = self._reading(own, source)
+                target = NodeInput(index, number)
+                loads[own] = self._number(own, target) or self._reading(own, self._source_tensor(target))
         renamed = self._written_tensors(index, node, definition)
         for own, shared in renamed.items():
             loads[own] = _same_place(shared)
@@ -124,6 +131,15 @@ class _Joiner:
         self.joined.nodes |= dict.fromkeys(renamed.values(), index)
         return renamed
 
+    def _number(self, own: Tensor, target: NodeInput) -> Reading | None:
+        """How an operator reads a constant of one element, however often it is repeated: not at all."""
+        source = self.sources[target]
+        node = None if isinstance(source, GraphInput) else self.graph.nodes[source.node]
+        if not isinstance(node, ConstantNode) or own.extent != 1:
+            return None
+        value = Const(int.from_bytes(node.data[: own.type.bits // 8], "little"), own.type)
+        return lambda _: value
+
     def _source_tensor(self, target: NodeInput) -> Tensor:
         source = self.sources[target]
         found = self.tensors.get(source)
@@ -132,22 +148,17 @@ class _Joiner:
             node = self.graph.nodes[source.node]
             assert isinstance(node, ConstantNode)
             found = self.tensors[source] = tensor(node.name or f"constant{source.node}", self.furthest[source], "input")
-            self.joined.constants[found] = node.data
+            self.joined.constants[found] = source.node
         return found
 
-    def _reading(self, own: Tensor, source: Tensor) -> Callable[[tuple[Expression, ...]], Expression]:
+    def _reading(self, own: Tensor, source: Tensor) -> Reading:
         """How an operator's loads from its input become loads from the tensor that it is connected to."""
-        places = _matching_dimensions(own, source)
-        if places is None:
+        factors = coordinate_factors(own, source)
+        if factors is None:
             view = replace(own, name=f"{source.name} as {own.name}", role="temporary")
             self.joined.views[view] = self.joined.views.get(source, source)
             return _same_place(view)
-
-        def read(coordinates: tuple[Expression, ...]) -> Expression:
-            zero = constant(0, I64)
-            return Load(source, tuple(zero if p is None else coordinates[p] for p in places))
-
-        return read
+        return lambda coordinates: Load(source, moved_coordinates(coordinates, factors))
 
     def finish(self) -> JoinedGraph:
         """The whole, with a copy for every further output that the same tensor goes to."""
@@ -179,18 +190,5 @@ def _furthest_readers(graph: GraphDesc, connected: dict[NodeInput, Source]) -> d
     return furthest
 
 
-def _same_place(tensor_there: Tensor) -> Callable[[tuple[Expression, ...]], Expression]:
+def _same_place(tensor_there: Tensor) -> Reading:
     return lambda coordinates: Load(tensor_there, coordinates)
-
-
-def _matching_dimensions(own: Tensor, source: Tensor) -> list[int | None] | None:
-    """For every dimension of ``source`` the dimension of ``own`` that is the same one, None for those of size 1.
-
-    None as a whole if the two do not see the same elements at the same places: other types, sizes or strides.
-    """
-    mine = [(n, s, d) for d, (n, s) in enumerate(zip(own.sizes, own.strides, strict=True)) if n > 1]
-    theirs = [(n, s) for n, s in zip(source.sizes, source.strides, strict=True) if n > 1]
-    if own.type is not source.type or [(n, s) for n, s, _ in mine] != theirs or own.offset != source.offset:
-        return None
-    places = iter(d for _, _, d in mine)
-    return [next(places) if n > 1 else None for n in source.sizes]

@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from opendml.definition import DATA_TYPE_OF
 from opendml.errors import BindingError
-from opendml.expression.ir import Tensor
+from opendml.expression.ir import Definition
 from opendml.graph.compilation import divide_and_fuse
-from opendml.graph.joining import JoinedGraph, join
-from opendml.graph_desc import GraphDesc, graph_input_tensors, graph_output_tensors
-from opendml.program import Binding, BoundCall, Program, aligned_empty, compile_definition, copied
+from opendml.graph.joining import join
+from opendml.graph.plan import GraphPlan, KeptTensor, StoredProgram, graph_key, plan_of, store_plan, stored_plan
+from opendml.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors
+from opendml.program import Binding, BoundCall, Program, aligned_empty, copied, generate, program_of
+from opendml.runtime.object_cache import default_cache, get_or_compile, object_key
 from opendml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -42,14 +44,7 @@ class CompiledGraph:
     """
 
     def __init__(
-        self,
-        graph: GraphDesc,
-        joined: JoinedGraph,
-        execution: Program,
-        initialisation: Program | None,
-        persistent: Sequence[Tensor],
-        sources: Sequence[Tensor],
-        fusion: bool,
+        self, graph: GraphDesc, plan: GraphPlan, execution: Program, initialisation: Program | None, fusion: bool
     ) -> None:
         inputs = graph_input_tensors(graph)
         self.inputs = tuple(Binding(graph.input_name(i), desc) for i, desc in enumerate(inputs))
@@ -57,16 +52,10 @@ class CompiledGraph:
         self.outputs = tuple(Binding(graph.output_name(i), desc) for i, desc in enumerate(outputs))
         self.desc = graph
         self.fusion = fusion
-        self.owned = tuple(joined.owned)
+        self.owned = tuple(desc is not None and desc.is_owned_by_dml for desc in inputs)
         self.execution = execution
         self._initialisation = initialisation
-        self._persistent = tuple(persistent)
-        self._sources = tuple(sources)
-        self._constants = joined.constants
-        self._reach: dict[Tensor, int] = {}
-        for view, root in joined.views.items():
-            self._reach[root] = max(self._reach.get(root, 0), view.extent * view.type.bits // 8)
-        self._owned_tensors = {t: i for i, t in enumerate(joined.inputs) if t is not None and joined.owned[i]}
+        self._plan = plan
         self._kept: list[Array] | None = None
         if not any(self.owned):
             self.initialize([None] * len(self.inputs))
@@ -83,32 +72,45 @@ class CompiledGraph:
 
     @property
     def binding_properties(self) -> BindingProperties:
-        """The memory that the graph needs: for one run, and kept as long as the graph is."""
-        persistent = sum(-(-t.extent * t.type.bits // 8 // 4) * 4 for t in self._persistent)
+        """The memory that the graph needs: for one run, and kept as long as the graph is.
+
+        Temporary tensors share one piece of memory. It is hardly ever larger than what is alive at one time, which no
+        plan for the same kernels in the same order can do without: ``least_temporary_size``.
+        """
+        persistent = sum(-(-self._plan.kept[n].size // 4) * 4 for n in self._plan.persistent)
         count = len(self.inputs) + len(self.outputs)
         return BindingProperties(count, self.execution.temporary_size, persistent)
+
+    @property
+    def least_temporary_size(self) -> int:
+        """Bytes of the temporary tensors that are alive at one time, at most."""
+        return self.execution.least_temporary_size
 
     def initialize(self, arrays: Sequence[Any]) -> None:
         """Take the inputs OWNED_BY_DML (None for all others), copy them, and compute what depends on them only."""
         if len(arrays) != len(self.inputs):
             raise BindingError(f"expected {len(self.inputs)} inputs to initialize with, got {len(arrays)}")
-        known: dict[Tensor, Array] = {}
-        for tensor, i in self._owned_tensors.items():
-            name, desc = self.inputs[i].name, self.inputs[i].desc
-            if arrays[i] is None or desc is None:
-                raise BindingError(f"{name}: is OWNED_BY_DML, so an array is needed to initialize with")
-            known[tensor] = copied(self.inputs[i], arrays[i])
-        for i, (array, is_owned) in enumerate(zip(arrays, self.owned, strict=True)):
+        for binding, array, is_owned in zip(self.inputs, arrays, self.owned, strict=True):
+            if is_owned and array is None:
+                raise BindingError(f"{binding.name}: is OWNED_BY_DML, so an array is needed to initialize with")
             if array is not None and not is_owned:
-                raise BindingError(f"{self.inputs[i].name}: is not OWNED_BY_DML, so it is bound when the graph runs")
-        for tensor, data in self._constants.items():
-            known[tensor] = _constant(tensor, data)
-        computed = [t for t in self._persistent if t not in known]
-        for tensor in computed:
-            known[tensor] = _buffer(tensor, self._reach.get(tensor, 0))
+                raise BindingError(f"{binding.name}: is not OWNED_BY_DML, so it is bound when the graph runs")
+        plan = self._plan
+        kept = [self._kept_array(tensor, arrays) for tensor in plan.kept]
         if self._initialisation is not None:
-            self._initialisation.bind([known[t] for t in self._sources], [known[t] for t in computed])()
-        self._kept = [known[t] for t in self._persistent]
+            self._initialisation.bind([kept[n] for n in plan.sources], [kept[n] for n in plan.computed])()
+        self._kept = [kept[n] for n in plan.persistent]
+
+    def _kept_array(self, tensor: KeptTensor, arrays: Sequence[Any]) -> Array:
+        """A copy of what an input or a constant holds; memory for what is computed."""
+        if tensor.origin == "input":
+            return copied(self.inputs[tensor.number], arrays[tensor.number])
+        buffer = _buffer(tensor)
+        if tensor.origin == "constant":
+            node = self.desc.nodes[tensor.number]
+            assert isinstance(node, ConstantNode)
+            buffer[...] = np.frombuffer(node.data, buffer.dtype, tensor.extent)
+        return buffer
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundCall:
         """Check arrays and fix their addresses; the result is called without arguments, again and again."""
@@ -130,49 +132,80 @@ class CompiledGraph:
 
 
 def compile_graph(graph: GraphDesc, *, host: HostTarget, thread_count: int, fusion: bool = True) -> CompiledGraph:
-    """Native code for a valid graph. Without ``fusion`` every node's statements stay as they are."""
-    joined = join(graph)
-    parts = divide_and_fuse(joined, fusion=fusion)
-    inputs = [
-        Binding(graph.input_name(i), None if is_owned else desc)
-        for i, (is_owned, desc) in enumerate(zip(joined.owned, graph_input_tensors(graph), strict=True))
-    ]
-    outputs = [Binding(graph.output_name(i), desc) for i, desc in enumerate(graph_output_tensors(graph))]
-    execution = compile_definition(
-        parts.execution,
-        inputs=[*inputs, *map(_binding, parts.persistent)],
-        outputs=outputs,
-        in_place=False,
-        host=host,
-        thread_count=thread_count,
-    )
-    initialisation = None
-    if parts.initialisation is not None:
-        computed = [t for t in parts.initialisation.outputs if t is not None]
-        initialisation = compile_definition(
-            parts.initialisation,
-            inputs=list(map(_binding, parts.sources)),
-            outputs=list(map(_binding, computed)),
+    """Native code for a valid graph. Without ``fusion`` every node's statements stay as they are.
+
+    A graph that differs in nothing but names from one that was compiled before comes from the disk cache.
+    """
+    key = graph_key(graph, host, fusion)
+    plan = stored_plan(key)
+    objects = None if plan is None else _stored_objects(plan)
+    from_cache = objects is not None
+    if plan is None or objects is None:
+        plan, objects, from_cache = _compiled(graph, host, fusion)
+        store_plan(key, plan)
+
+    def program(part: StoredProgram, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
+        return program_of(
+            objects[part.key],
+            part.requirements,
+            inputs=inputs,
+            outputs=outputs,
             in_place=False,
             host=host,
             thread_count=thread_count,
+            from_cache=from_cache,
         )
-    return CompiledGraph(graph, joined, execution, initialisation, parts.persistent, parts.sources, fusion)
+
+    kept = [_binding(number, tensor) for number, tensor in enumerate(plan.kept)]
+    inputs = [
+        Binding(graph.input_name(i), None if desc is not None and desc.is_owned_by_dml else desc)
+        for i, desc in enumerate(graph_input_tensors(graph))
+    ]
+    outputs = [Binding(graph.output_name(i), desc) for i, desc in enumerate(graph_output_tensors(graph))]
+    execution = program(plan.execution, [*inputs, *(kept[n] for n in plan.persistent)], outputs)
+    initialisation = None
+    if plan.initialisation is not None:
+        sources, computed = [kept[n] for n in plan.sources], [kept[n] for n in plan.computed]
+        initialisation = program(plan.initialisation, sources, computed)
+    return CompiledGraph(graph, plan, execution, initialisation, fusion)
 
 
-def _binding(tensor: Tensor) -> Binding:
+def _stored_objects(plan: GraphPlan) -> dict[bytes, bytes] | None:
+    """The object files of a plan by their keys; None if one of them is no longer in the cache."""
+    cache = default_cache()
+    found = {part.key: cache.read(part.key) for part in (plan.execution, plan.initialisation) if cache and part}
+    objects = {key: data for key, data in found.items() if data is not None}
+    return objects if objects and len(objects) == len(found) else None
+
+
+def _compiled(graph: GraphDesc, host: HostTarget, fusion: bool) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
+    """A plan, its object files by their keys, and whether all of these came from the cache."""
+    joined = join(graph)
+    parts = divide_and_fuse(joined, fusion=fusion)
+    objects: dict[bytes, bytes] = {}
+    were_there: list[bool] = []
+
+    def stored(definition: Definition) -> StoredProgram:
+        code = generate(definition, host, in_place=False)
+        key = object_key(code.text, host)
+        objects[key], was_there = get_or_compile(code.text, host)
+        were_there.append(was_there)
+        return StoredProgram(code.requirements, key)
+
+    execution = stored(parts.execution)
+    initialisation = None if parts.initialisation is None else stored(parts.initialisation)
+    return plan_of(joined, parts, execution, initialisation), objects, all(were_there)
+
+
+def _binding(number: int, tensor: KeptTensor) -> Binding:
     """A tensor of the program's own, bound as the flat buffer that it is."""
-    return Binding(tensor.name, TensorDesc(DATA_TYPE_OF[tensor.type.name], [tensor.extent]))
+    return Binding(f"kept tensor {number}", TensorDesc(DATA_TYPE_OF[tensor.type], [tensor.extent]))
 
 
-def _buffer(tensor: Tensor, reach: int = 0) -> Array:
-    """Memory for a tensor, and for views of it that reach so many bytes."""
-    dtype = DATA_TYPE_OF[tensor.type.name].dtype
-    count = max(tensor.extent, -(-reach // dtype.itemsize))
+def _buffer(tensor: KeptTensor) -> Array:
+    """Memory for a tensor, and for views of it that reach further."""
+    dtype = DATA_TYPE_OF[tensor.type].dtype
+    count = tensor.extent
+    if tensor.origin == "computed":
+        count = max(count, -(-tensor.reach // dtype.itemsize))
     return aligned_empty(count * dtype.itemsize).view(dtype)
-
-
-def _constant(tensor: Tensor, data: bytes) -> Array:
-    buffer = _buffer(tensor)
-    buffer[...] = np.frombuffer(data, buffer.dtype, tensor.extent)
-    return buffer

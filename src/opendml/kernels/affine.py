@@ -114,7 +114,22 @@ def total(parts: Iterable[tuple[Affine, int]], constant: int = 0) -> Affine:
         constant += factor * form.constant
         for term, coefficient in form.terms:
             terms[term] = terms.get(term, 0) + factor * coefficient
-    return Affine(tuple((t, c) for t, c in terms.items() if c != 0), constant)
+    found = Affine(tuple((t, c) for t, c in terms.items() if c != 0), constant)
+    return _recombined(found)
+
+
+def _recombined(form: Affine) -> Affine:
+    """The form with every ``x / n * n + x % n`` as ``x``: a coordinate that was taken apart and put together again."""
+    for term, coefficient in form.terms:
+        if not (isinstance(term, Binary) and term.operation == "div" and isinstance(term.right, Const)):
+            continue
+        divisor = int(term.right.value)
+        if divisor > 0 and coefficient % divisor == 0:
+            rest: Expression = Binary("rem", term.left, term.right)
+            if (rest, coefficient // divisor) in form.terms:
+                left = tuple((t, c) for t, c in form.terms if t is not term and t != rest)
+                return total(((Affine(left, form.constant), 1), (affine(term.left), coefficient // divisor)))
+    return form
 
 
 def affine(expression: Expression) -> Affine:

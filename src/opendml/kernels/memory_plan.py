@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from opendml.expression.ir import Definition, Tensor
 from opendml.expression.statements import reads_of, writes_of
@@ -14,11 +16,15 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Offsets of temporaries in bytes, their sizes, and the size of the whole."""
+    """Offsets of temporaries in bytes, their sizes, and the size of the whole.
+
+    ``least_size`` is the most that is alive during one statement: these statements in this order need no less.
+    """
 
     offsets: dict[Tensor, int]
     sizes: dict[Tensor, int]
     size: int
+    least_size: int
 
     def conflict(self, some: Iterable[Tensor], others: Iterable[Tensor]) -> bool:
         """Whether any of some temporaries has bytes in common with another one of others."""
@@ -36,19 +42,57 @@ class MemoryPlan:
 
 
 def plan_memory(definition: Definition) -> MemoryPlan:
-    """Offsets for all temporaries: the largest first, each at the lowest place that is free all through its life."""
+    """Offsets for all temporaries: each at the lowest place that is free all through its life, in the one of several
+    orders that takes the least memory."""
     roots = dict(definition.views)
     sizes = {t: _bytes(t) for t in definition.temporaries}
     for view, root in definition.views:
         if root in sizes:
             sizes[root] = max(sizes[root], _bytes(view))
-    lives = _lives(definition, roots)
+    found = _lives(definition, roots)
+    lives = {t: found[t] for t in definition.temporaries if t in found}
+    least_size = _most_alive(lives, sizes)
+    best: dict[Tensor, int] = {}
+    best_size = -1
+    for order in ORDERS:
+        offsets = _placed(sorted(lives, key=lambda t: order(sizes[t], *lives[t])), lives, sizes)
+        size = max((offsets[t] + sizes[t] for t in offsets), default=0)
+        if best_size < 0 or size < best_size:
+            best, best_size = offsets, size
+        if size == least_size:
+            break
+    return MemoryPlan(best, sizes, best_size, least_size)
+
+
+ORDERS: Final[tuple[Callable[[int, int, int], tuple[int, ...]], ...]] = (
+    lambda size, first, last: (-size, first, last),
+    lambda size, first, last: (first - last, -size, first),
+    lambda size, first, last: (size * (first - last - 1), first),
+    lambda size, first, last: (first, -size, last),
+    lambda size, first, last: (-last, -size, first),
+)
+"""Which tensors get their place first, by size and the first and the last statement that needs them: large ones, those
+with a long life, both, and in the order of their beginnings or ends."""
+
+
+def _placed(
+    order: Iterable[Tensor], lives: Mapping[Tensor, tuple[int, int]], sizes: Mapping[Tensor, int]
+) -> dict[Tensor, int]:
+    """Offsets of tensors that are placed one after another."""
     offsets: dict[Tensor, int] = {}
-    for tensor in sorted(definition.temporaries, key=lambda t: (-sizes[t], lives.get(t, (0, 0)))):
-        if tensor in lives:
-            taken = sorted((offsets[o], offsets[o] + sizes[o]) for o in offsets if _overlap(lives[o], lives[tensor]))
-            offsets[tensor] = _first_gap(taken, sizes[tensor])
-    return MemoryPlan(offsets, sizes, max((offsets[t] + sizes[t] for t in offsets), default=0))
+    for tensor in order:
+        taken = sorted((offsets[o], offsets[o] + sizes[o]) for o in offsets if _overlap(lives[o], lives[tensor]))
+        offsets[tensor] = _first_gap(taken, sizes[tensor])
+    return offsets
+
+
+def _most_alive(lives: dict[Tensor, tuple[int, int]], sizes: dict[Tensor, int]) -> int:
+    """The largest sum of the sizes of tensors that are needed at the same time."""
+    changes: dict[int, int] = {}
+    for tensor, (first, last) in lives.items():
+        changes[first] = changes.get(first, 0) + sizes[tensor]
+        changes[last + 1] = changes.get(last + 1, 0) - sizes[tensor]
+    return max(itertools.accumulate(changes[time] for time in sorted(changes)), default=0)
 
 
 def _bytes(tensor: Tensor) -> int:

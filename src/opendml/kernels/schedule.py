@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from opendml.errors import CodeGenerationError
 from opendml.expression.ir import (
     Axis,
     Binary,
@@ -82,6 +83,11 @@ UNROLLED_OPERATIONS: Final = 1024
 
 TILE_BLOCK: Final = 96
 """Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
+
+
+def limits() -> tuple[tuple[str, int], ...]:
+    """What the choices of this module depend on beside a statement and the machine."""
+    return tuple((name, value) for name, value in sorted(globals().items()) if name.isupper() and type(value) is int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +192,9 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     axes = [axis for axis in compute.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
     axes, stores = _coalesce(axes, stores)
+    dependencies = Dependencies()
+    if any(not dependencies.of(term).isdisjoint(axes) for store in stores for term in store.address.opaque):
+        raise CodeGenerationError("a statement stores at addresses that are no sums of its axes")
     vector = axes.pop() if axes else None
     reads = reads_of(stores)
     in_place = in_place and any(_same_layout(read, store.tensor) for read in reads for store in stores)

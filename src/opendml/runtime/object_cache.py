@@ -73,7 +73,7 @@ def get_or_compile(llvm_ir: str, host: HostTarget, options: CompileOptions = DEF
     return compiled, False
 
 
-def object_key(llvm_ir: str, host: HostTarget, options: CompileOptions) -> bytes:
+def object_key(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
     """The 32 bytes that name an entry: a hash over all that the object file depends on."""
     facts = (compiler_version(), FORMAT_VERSION, host.triple, host.cpu_name, host.features, options)
     return hashlib.sha256(f"{facts!r}\n{llvm_ir}".encode()).digest()

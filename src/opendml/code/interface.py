@@ -1,0 +1,20 @@
+"""What code and the programs made of it agree on."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+ENTRY: Final = "opendml_entry"
+"""The function that all threads run together."""
+
+
+class Requirements(NamedTuple):
+    """What a program must have to run its code.
+
+    ``temporary_size``: bytes of memory for temporary tensors; ``least_temporary_size``: what those have that are alive
+    at one time, which no plan can do without. ``parallel``: whether several threads can help.
+    """
+
+    temporary_size: int
+    least_temporary_size: int
+    parallel: bool

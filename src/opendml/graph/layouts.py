@@ -1,0 +1,82 @@
+"""The same bytes with other dimensions: coordinates in one tensor as sums of coordinates in another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opendml.expression.ir import I64, Axis, Binary, Const, Expression, Index, Tensor, constant
+
+Factors = tuple[tuple[int, ...], ...]
+"""For each dimension of one tensor, how far a step along each dimension of another one moves along it."""
+
+
+def coordinate_factors(own: Tensor, source: Tensor) -> Factors | None:
+    """How the coordinates in ``source`` of the elements of ``own``, the same bytes, follow from those in ``own``.
+
+    Dimensions may be repeated (a stride of 0), exchanged, left out where they have one element, or split: elements
+    ``h, d`` of [H, D] are ``h * D + d`` of [H * D]. None where that is not enough: the types differ, dimensions are
+    merged (which takes a division), or ``own`` has elements that are none of ``source``.
+
+        >>> coordinate_factors([B, H, S, D] with strides [S * H * D, D, H * D, 1], [B, S, H * D])
+        ((1, 0, 0, 0), (0, 0, 1, 0), (0, D, 0, 1))
+    """
+    if own.type is not source.type or own.offset != source.offset:
+        return None
+    dimensions = [e for e, n in enumerate(source.sizes) if n > 1 and source.strides[e] > 0]
+    dimensions.sort(key=lambda e: -source.strides[e])
+    factors = [[0] * len(own.sizes) for _ in source.sizes]
+    for d, (size, rest) in enumerate(zip(own.sizes, own.strides, strict=True)):
+        if size > 1:
+            for e in dimensions:
+                factors[e][d], rest = divmod(rest, source.strides[e])
+            if rest:
+                return None
+    # The address is right by construction, so it is the same element if each coordinate is inside of its dimension.
+    for row, size in zip(factors, source.sizes, strict=True):
+        if sum((n - 1) * factor for n, factor in zip(own.sizes, row, strict=True)) >= size:
+            return None
+    return tuple(map(tuple, factors))
+
+
+def moved_coordinates(coordinates: Sequence[Expression], factors: Factors) -> tuple[Expression, ...]:
+    """The coordinates in the other tensor."""
+    return tuple(_sum(coordinates, row) for row in factors)
+
+
+def steps(coordinates: Sequence[Expression], strides: Sequence[int]) -> dict[Axis | None, int] | None:
+    """How many elements further each axis leads at every step, and under None where that starts; None for coordinates
+    that are no sums of axes."""
+    found: dict[Axis | None, int] = {None: 0}
+    for coordinate, stride in zip(coordinates, strides, strict=True):
+        terms = _terms(coordinate)
+        if terms is None:
+            return None
+        for axis, factor in terms.items():
+            found[axis] = found.get(axis, 0) + factor * stride
+    return found
+
+
+def _terms(e: Expression) -> dict[Axis | None, int] | None:
+    if isinstance(e, Const):
+        return {None: int(e.value)}
+    if isinstance(e, Index):
+        return {e.axis: 1}
+    if not isinstance(e, Binary) or e.operation not in ("add", "sub", "mul"):
+        return None
+    left, right = _terms(e.left), _terms(e.right)
+    if left is None or right is None:
+        return None
+    if e.operation == "mul":
+        if not isinstance(e.right, Const):
+            return None
+        return {axis: factor * int(e.right.value) for axis, factor in left.items()}
+    sign = 1 if e.operation == "add" else -1
+    return left | {axis: left.get(axis, 0) + sign * factor for axis, factor in right.items()}
+
+
+def _sum(coordinates: Sequence[Expression], row: Sequence[int]) -> Expression:
+    terms = [c * factor if factor > 1 else c for c, factor in zip(coordinates, row, strict=True) if factor]
+    result: Expression = terms[0] if terms else constant(0, I64)
+    for term in terms[1:]:
+        result = result + term
+    return result

@@ -1,0 +1,133 @@
+"""Fusion across edges on which tensors are seen with other dimensions: how few kernels are left, and that their results
+are those of the nodes one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import assert_identical
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import opendml as dml
+from opendml.expression.ir import F32, I32, Definition, Fold, Tensor, packed_strides
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import expressions_of
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
+from opendml.graph.layouts import coordinate_factors
+
+Array = np.ndarray[Any, Any]
+Network = Callable[[Any], Any]
+
+
+def fused(network: Network, sizes: list[int]) -> Definition:
+    """What is left of a network of one input; its results are checked against the same network without fusion."""
+    graph = dml.Graph()
+    desc = graph.describe(network(graph.input("float32", sizes)))
+    x = np.random.default_rng(0).normal(size=sizes).astype(np.float32)
+    device = dml.Device()
+    alone, together = (device.compile_graph(desc, fusion=fusion)(x) for fusion in (False, True))
+    assert_identical(together, alone)
+    return divide_and_fuse(join(desc)).execution
+
+
+def has_fold(definition: Definition) -> bool:
+    return any(isinstance(x, Fold) for s in definition.statements for e in expressions_of(s) for x in walk(e))
+
+
+def bias(size: int) -> Array:
+    return np.linspace(-1, 1, size, dtype=np.float32)
+
+
+def layer(x: Any) -> Any:
+    """A product with 6 columns."""
+    weights = np.random.default_rng(1).normal(size=(6, x.sizes[1])).astype(np.float32)
+    return dml.gemm(x, weights, trans_b="TRANSPOSE")
+
+
+@pytest.mark.parametrize(
+    ("network", "kernels"),
+    [
+        (lambda x: dml.activation_relu(layer(x) + bias(6)), 1),
+        (lambda x: dml.activation_relu(layer(x).reshape([2, 2, 6])), 1),
+        (lambda x: dml.activation_relu(layer(x).reshape([2, 2, 2, 3])), 1),
+        (lambda x: dml.activation_tanh(layer(x).reshape([2, 2, 2, 3]).transpose([0, 2, 1, 3])).packed(), 2),
+        (lambda x: dml.activation_relu(layer(x).reshape([2, 2, 6]).transpose([1, 0, 2])).packed(), 2),
+        (lambda x: dml.activation_relu(layer(x).transpose([1, 0])).packed(), 2),
+        (lambda x: (layer(x).reshape([2, 2, 6]) * 2.0).reshape([24]) + bias(24), 1),
+        (lambda x: (layer(x).reshape([24]) + bias(24)).reshape([2, 12]) * 3.0, 1),
+        (lambda x: (x * 2.0).transpose([1, 0]) + x.transpose([1, 0]), 1),
+        (lambda x: dml.reduce(dml.activation_tanh(x), "SUM", [1]), 1),
+        (lambda x: x - dml.reduce(x, "AVERAGE", [1]), 2),
+        (lambda x: dml.activation_relu(x + dml.activation_tanh(dml.slice(x, [0, 0], [4, 1], [1, 1]))), 2),
+        (lambda x: dml.activation_relu(x + (dml.slice(x, [0, 0], [4, 1], [1, 1]) + 1.0)), 1),
+    ],
+)
+def test_kernels_that_are_left(network: Network, kernels: int) -> None:
+    definition = fused(network, [4, 5])
+    assert len(definition.statements) == kernels, definition
+    assert not definition.views
+
+
+def test_attention() -> None:
+    """Queries, keys and values are read from one product as they are; what is put together again is stored in place."""
+
+    def network(x: Any) -> Any:
+        parts = dml.split(layer(x), 1, [2] * 3)
+        query, key, value = (part.reshape([1, 8, 2, 1]).transpose([0, 2, 1, 3]) for part in parts)
+        weights = dml.activation_softmax(dml.gemm(query, key, trans_b="TRANSPOSE"), axes=[3])
+        return dml.gemm(weights, value).transpose([0, 2, 1, 3]).reshape([8, 2])
+
+    definition = fused(network, [8, 16])
+    assert not definition.views
+    copies = [s for s in definition.statements if not has_fold(Definition((), (), (s,)))]
+    assert len(copies) == 3, copies  # of the keys, of the values perhaps, and of results with one column
+
+
+def tensor(sizes: list[int], strides: list[int] | None = None, **changes: Any) -> Tensor:
+    return Tensor("t", F32, tuple(sizes), tuple(strides or packed_strides(sizes)), "temporary", **changes)
+
+
+def test_factors_of_split_dimensions() -> None:
+    heads = tensor([2, 3, 4, 5], [60, 5, 15, 1])
+    assert coordinate_factors(heads, tensor([2, 4, 15])) == ((1, 0, 0, 0), (0, 0, 1, 0), (0, 5, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        tensor([60]),  # merged
+        tensor([2, 4, 14], [60, 15, 1], offset=1),
+        Tensor("t", I32, (2, 4, 15), (60, 15, 1), "temporary"),
+        tensor([2, 4, 16], [60, 15, 1]),  # reads on in the next row
+    ],
+)
+def test_what_has_no_factors(own: Tensor) -> None:
+    assert coordinate_factors(own, tensor([2, 4, 15])) is None
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_factors_lead_to_the_same_bytes(data: st.DataObject) -> None:
+    """Every coordinate is inside of the source and has the same address there."""
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    steps = [n + data.draw(st.integers(0, 1)) for n in sizes]
+    order = data.draw(st.permutations(range(len(sizes))))
+    strides = [packed_strides([steps[d] for d in order])[order.index(d)] for d in range(len(sizes))]
+    source = tensor(sizes, strides)
+    own_sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    step = st.sampled_from([0, *strides, *(2 * s for s in strides), 1])
+    own = tensor(own_sizes, data.draw(st.lists(step, min_size=len(own_sizes), max_size=len(own_sizes))))
+    factors = coordinate_factors(own, source)
+    places = {int(np.dot(place, strides)) for place in np.ndindex(*sizes)}
+    if factors is None:
+        return
+    for place in np.ndindex(*own_sizes):
+        there = np.array(factors) @ place
+        assert (there >= 0).all() and (there < sizes).all()
+        assert np.dot(there, strides) == np.dot(place, own.strides)
+        assert np.dot(there, strides) in places

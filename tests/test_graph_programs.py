@@ -1,0 +1,149 @@
+"""Compiled graphs in the disk cache, and the memory that they take."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import opendml as dml
+from opendml.expression.ir import F32, Compute, Definition, Store, Tensor, grid, indices, load, temporary
+from opendml.graph import program as graph_program
+from opendml.graph.plan import graph_key
+from opendml.graph_desc import ConstantNode, GraphDesc, Node
+from opendml.kernels import schedule
+from opendml.kernels.memory_plan import plan_memory
+from opendml.runtime.host import host_target
+
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENDML_CACHE", raising=False)
+
+
+def network(factor: float = 2.0, owned: bool = False) -> GraphDesc:
+    """Something with a tensor that is kept as it is, one that is computed once, and one that is temporary."""
+    graph = dml.Graph()
+    x = graph.input("float32", [2, 3])
+    weights = graph.input("float32", [3, 4], owned_by_dml=True) if owned else graph.constant(WEIGHTS)
+    scores = dml.gemm(x, weights.packed() * factor) + dml.gemm(x * factor, weights)
+    return graph.describe(dml.activation_softmax(scores, axes=[1]))
+
+
+def renamed(graph: GraphDesc) -> GraphDesc:
+    nodes = tuple(replace(node, name=f"other {number}") for number, node in enumerate(graph.nodes))
+    return replace(graph, nodes=nodes, input_names=("a", *graph.input_names[1:]), output_names=("b",))
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_graph_from_the_cache_passes_no_stage(owned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+    def results(graph: GraphDesc) -> tuple[bool, Any]:
+        program = dml.Device().compile_graph(graph)
+        arrays = [WEIGHTS if is_owned else None for is_owned in program.owned]
+        program.initialize(arrays)
+        return program.from_cache, program(*[None if is_owned else x for is_owned in program.owned])
+
+    was_there, expected = results(network(owned=owned))
+    assert not was_there
+
+    def fail(*_: Any) -> None:
+        raise AssertionError("the graph is joined again")
+
+    monkeypatch.setattr(graph_program, "join", fail)
+    for graph in (network(owned=owned), renamed(network(owned=owned))):
+        was_there, again = results(graph)
+        assert was_there
+        np.testing.assert_array_equal(again, expected)
+
+
+def test_constants_of_other_content_share_their_code() -> None:
+    """But for single numbers, which are part of it."""
+    graph = network()
+
+    def changed(node: Node) -> Node:
+        return replace(node, data=node.data[::-1]) if isinstance(node, ConstantNode) and len(node.data) == 48 else node
+
+    other = replace(graph, nodes=tuple(map(changed, graph.nodes)))
+    x = np.ones([2, 3], np.float32)
+    first, second = (dml.Device().compile_graph(g)(x) for g in (graph, other))
+    assert not np.array_equal(first, second)
+    halved = dml.Device().compile_graph(network(0.5))
+    assert not halved.from_cache
+    np.testing.assert_array_equal(halved(x), dml.Device().compile_graph(network(0.5), fusion=False)(x))
+
+
+def test_what_a_key_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, graph = host_target(), network()
+    key = graph_key(graph, host, True)
+    assert key == graph_key(renamed(graph), host, True)
+    others = [
+        graph_key(graph, host, False),
+        graph_key(network(3.0), host, True),
+        graph_key(network(owned=True), host, True),
+        graph_key(replace(graph, output_edges=()), host, True),
+        graph_key(graph, replace(host, cpu_name="other"), True),
+    ]
+    monkeypatch.setattr(schedule, "SERIAL_WORK", 0)
+    others.append(graph_key(graph, host, True))
+    assert len({key, *others}) == len(others) + 1
+
+
+def test_an_object_that_is_gone_is_compiled_anew(tmp_path: Path) -> None:
+    x = np.ones([2, 3], np.float32)
+    expected = dml.Device().compile_graph(network())(x)
+    largest = sorted((tmp_path / "cache").glob("*.object"), key=lambda path: path.stat().st_size)[-1]
+    largest.unlink()
+    program = dml.Device().compile_graph(network())
+    assert not program.from_cache
+    np.testing.assert_array_equal(program(x), expected)
+    assert dml.Device().compile_graph(network()).from_cache
+
+
+def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_CACHE", "0")
+    assert not any(dml.Device().compile_graph(network()).from_cache for _ in range(2))
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_memory_plans(data: st.DataObject) -> None:
+    """Tensors that are needed at the same time do not overlap, and none takes more than all that are ever needed."""
+    count = data.draw(st.integers(1, 12))
+    tensors = [temporary(f"t{i}", F32, [data.draw(st.integers(1, 100))]) for i in range(count)]
+    result = Tensor("result", F32, (1,), (1,), "output")
+    statements = []
+    reads: list[set[int]] = []
+    for number, target in enumerate((*tensors, result)):
+        reads.append(set(data.draw(st.lists(st.integers(0, number - 1), max_size=3))) if number else set())
+        axes = grid([1])
+        value = sum((load(tensors[r], [0]) for r in reads[-1]), start=load(tensors[0] if number else result, [0]))
+        statements.append(Compute(axes, (Store(target, indices(axes), value),)))
+    plan = plan_memory(Definition((), (result,), tuple(statements), tuple(tensors)))
+    last = [max([n for n, read in enumerate(reads) if i in read | {0}] + [i]) for i in range(count)]
+    alive = [{i for i in range(count) if i <= n <= last[i]} for n in range(count + 1)]
+    assert plan.least_size == max(sum(plan.sizes[tensors[i]] for i in some) for some in alive)
+    assert plan.least_size <= plan.size <= sum(plan.sizes.values())
+    for some in alive:
+        for a, b in itertools.combinations(sorted((plan.offsets[tensors[i]], plan.sizes[tensors[i]]) for i in some), 2):
+            assert a[0] + a[1] <= b[0]
+    assert max(plan.offsets[t] + plan.sizes[t] for t in tensors) == plan.size
+
+
+def test_memory_is_stated() -> None:
+    program = dml.Device().compile_graph(network())
+    properties = program.binding_properties
+    assert 0 < program.least_temporary_size <= properties.temporary_resource_size
+    text = dml.explain(program)
+    alive = program.least_temporary_size
+    assert f"{properties.temporary_resource_size} bytes for temporary tensors: {alive} bytes of them" in text
