@@ -10,7 +10,8 @@ import ctypes
 import mmap
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from opendml.device import compile_operator
 from opendml.enums import FeatureLevel, TensorDataType
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Definition, Tensor
+from opendml.graph import program as graph_program_module
 from opendml.kernels import memory_plan, schedule
 from opendml.program import Program
 from opendml.rules import validate
@@ -130,7 +132,8 @@ def _separate_pages(definition: Definition) -> memory_plan.MemoryPlan:
     sizes: dict[Tensor, int] = {}
     end = 0
     for tensor in definition.temporaries:
-        sizes[tensor] = tensor.extent * tensor.type.bits // 8
+        seen = [tensor, *(view for view, root in definition.views if root is tensor)]
+        sizes[tensor] = max(t.extent * t.type.bits // 8 for t in seen)
         end += -(-sizes[tensor] // page) * page
         offsets[tensor] = end - sizes[tensor]
         end += page
@@ -139,13 +142,47 @@ def _separate_pages(definition: Definition) -> memory_plan.MemoryPlan:
 
 def _guarded_temporaries(program: Program) -> Array:
     """Memory for the temporaries of a program compiled with ``_separate_pages``, the pages between them protected."""
+    return _with_protected_pages(program.temporary_size, PROTECTED.get(program, ()))
+
+
+def _with_protected_pages(size: int, protected: Iterable[int]) -> Array:
     page = mmap.PAGESIZE
-    memory = mmap.mmap(-1, max(program.temporary_size, page))
+    memory = mmap.mmap(-1, max(size, page))
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for end in PROTECTED.get(program, ()):
-        if _mprotect(base + end, page, 0) != 0:
+    for place in protected:
+        if _mprotect(base + place, page, 0) != 0:
             pytest.skip("this system does not let a page be protected")
     return np.frombuffer(memory, np.uint8)
+
+
+@contextmanager
+def guarded_memory(apart: bool) -> Iterator[None]:
+    """Inside, all memory that graphs and their programs make for themselves ends right before a protected page.
+
+    That is what ``initialize`` keeps, and temporaries: the arena that they share as a whole, or, with ``apart``, each
+    of them (of programs compiled inside) between pages of its own.
+    """
+    plans: dict[int, list[int]] = {}
+
+    def plan(definition: Definition) -> memory_plan.MemoryPlan:
+        separate = _separate_pages(definition)
+        if not separate.size:
+            return separate
+        size = separate.size + 1 + 2 * len(plans)  # like no other, so that it tells the plan
+        plans[size] = [separate.offsets[t] + separate.sizes[t] for t in definition.temporaries]
+        return memory_plan.MemoryPlan(separate.offsets, separate.sizes, size)
+
+    def memory_of(size: int) -> Array:
+        if size in plans:
+            return _with_protected_pages(size, plans[size])
+        return guarded_buffer(size, np.dtype(np.uint8), True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if apart:
+            patch.setattr(program_code, "plan_memory", plan)
+        patch.setattr(program_module, "aligned_empty", memory_of)
+        patch.setattr(graph_program_module, "aligned_empty", memory_of)
+        yield
 
 
 def _guarded(desc: TensorDesc, content: Array | None, at_end: bool) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import assert_same_values, guarded_buffer, random_values
+from execution import assert_same_values, guarded_buffer, guarded_memory, random_values
 from graph_reference import evaluate_graph, memory_of, seen_as
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -253,8 +253,16 @@ def input_buffers(assembly: GraphAssembly, seed: int) -> list[Array | None]:
     return buffers
 
 
-def run_compiled(assembly: GraphAssembly, device: dml.Device, buffers: Sequence[Array | None]) -> list[Array]:
-    """The outputs of a compiled graph, which is run twice between guard pages."""
+def run_compiled(
+    assembly: GraphAssembly, device: dml.Device, buffers: Sequence[Array | None], apart: bool
+) -> list[Array]:
+    """The outputs of a compiled graph, which is run twice, all its memory between guard pages; temporaries side by side
+    or, with ``apart``, each between pages of its own."""
+    with guarded_memory(apart):
+        return _run_compiled(assembly, device, buffers)
+
+
+def _run_compiled(assembly: GraphAssembly, device: dml.Device, buffers: Sequence[Array | None]) -> list[Array]:
     program = device.compile_graph(assembly.desc)
     arrays = [
         None
@@ -291,11 +299,11 @@ def test_random_graphs(thread_count: int, monkeypatch: pytest.MonkeyPatch) -> No
     device = dml.Device(thread_count=thread_count)
 
     @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(assembly=assemblies(device), seed=st.integers(0, 99))
-    def check(assembly: GraphAssembly, seed: int) -> None:
+    @given(assembly=assemblies(device), seed=st.integers(0, 99), apart=st.booleans())
+    def check(assembly: GraphAssembly, seed: int, apart: bool) -> None:
         buffers = input_buffers(assembly, seed)
         expected = evaluate_graph(assembly.desc, buffers)
-        actual = run_compiled(assembly, device, buffers)
+        actual = run_compiled(assembly, device, buffers, apart)
         for desc, memory, result in zip(graph_output_tensors(assembly.desc), expected, actual, strict=True):
             assert_same_values(result, seen_as(memory, desc))
 

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_definitions import definitions
 
+import opendml as dml
+from opendml import operators as op
 from opendml.enums import TensorDataType
 from opendml.errors import ConfigurationError
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
@@ -26,6 +28,7 @@ from opendml.expression.ir import (
     Compute,
     Definition,
     Expression,
+    Scatter,
     Store,
     Tensor,
     Variable,
@@ -41,8 +44,9 @@ from opendml.expression.ir import (
 from opendml.expression.rewriting import substitute, walk
 from opendml.kernels import schedule
 from opendml.kernels.affine import EXACT, affine, decide, interval, threshold_form
+from opendml.kernels.description import describe_kernel
 from opendml.kernels.rewriting import simplify
-from opendml.program import Binding, compile_definition
+from opendml.program import Binding, compile_definition, generate
 from opendml.runtime.host import host_target
 from opendml.tensor import TensorDesc
 
@@ -238,3 +242,78 @@ def _guarded(content: Array, at_end: bool) -> Array:
     buffer = guarded_buffer(content.size, content.dtype, at_end)
     buffer[...] = content
     return buffer
+
+
+# Scatters and equal pieces -------------------------------------------------------------------------------------------
+
+
+def _scatter(cls: type[op.ScatterElements], sizes: list[int], axis: int) -> schedule.ScatterKernel:
+    data, chosen = TensorDesc("float32", sizes), TensorDesc("uint32", sizes)
+    desc = cls(input_tensor=data, indices_tensor=chosen, updates_tensor=data, output_tensor=data, axis=axis)
+    (scatter,) = (s for s in desc.define().statements if isinstance(s, Scatter))
+    return schedule.schedule_scatter(scatter)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis", "cut", "items"),
+    [
+        ([512, 1000], 1, {0: 8}, 64),
+        ([512, 1000], 0, {1: 64}, 16),
+        ([6, 10000, 4], 1, {0: 1}, 6),
+        ([6, 40, 1000], 1, {0: 1, 2: 90}, 72),
+        ([4, 200000], 0, {1: 3125}, 64),
+        ([200000], 0, {}, 1),
+    ],
+)
+def test_scatters_are_cut_along_axes_that_no_index_moves(
+    sizes: list[int], axis: int, cut: dict[int, int], items: int
+) -> None:
+    """The first such axis point by point or in blocks, others behind it in runs of several cache lines."""
+    kernel = _scatter(op.ScatterElements, sizes, axis)
+    assert {kernel.axes.index(a): block for a, block in kernel.blocks} == cut
+    assert kernel.item_count == items
+    assert not kernel.serial
+    assert ("its own part" in describe_kernel(kernel)) == (not cut)
+
+
+def test_small_scatters_wake_nobody() -> None:
+    assert _scatter(op.ScatterElements, [10, 10], 0).serial
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, 64])
+def test_scatters_without_such_an_axis_write_part_by_part(threads: int) -> None:
+    """Many updates of the same elements: the last one stays, whoever writes it."""
+    count, size = 40000, 97
+    data, many = TensorDesc("float32", [size]), TensorDesc("float32", [count])
+    desc = op.ScatterElements(
+        input_tensor=data,
+        indices_tensor=TensorDesc("int32", [count]),
+        updates_tensor=many,
+        output_tensor=data,
+        axis=0,
+    )
+    generator = np.random.default_rng(0)
+    chosen = generator.integers(-size - 3, size + 3, count).astype(np.int32)
+    updates = generator.random(count, np.float32)
+    expected = np.zeros(size, np.float32)
+    for place, update in zip(chosen, updates, strict=True):
+        if -size <= place < size:
+            expected[place] = update
+    result = dml.Device(thread_count=threads).compile(desc)(np.zeros(size, np.float32), chosen, updates)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_equal_pieces_share_their_code(axis: int) -> None:
+    """Pieces that lie at other places only are one function."""
+    piece = TensorDesc("float32", [3, 4, 5])
+    whole = TensorDesc("float32", [3 * (30 if axis == 0 else 1), 4 * (30 if axis == 1 else 1), 5])
+    split = op.Split(input_tensor=whole, output_tensors=[piece] * 30, axis=axis)
+    join = op.Join(input_tensors=[piece] * 30, output_tensor=whole, axis=axis)
+    for desc in (split, join):
+        text = generate(desc.define(), host_target(), in_place=False).text
+        assert text.count("define internal void @kernel") == 1
+    x = np.arange(whole.element_count, dtype=np.float32).reshape(whole.sizes)
+    parts = dml.Device().compile(split)(x)
+    np.testing.assert_array_equal(np.stack(parts), np.stack(np.split(x, 30, axis)))
+    np.testing.assert_array_equal(dml.Device().compile(join)(*parts), x)

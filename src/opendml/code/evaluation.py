@@ -46,6 +46,13 @@ class Position(NamedTuple):
     constant: int = 0
 
 
+class Pointer(NamedTuple):
+    """Where a tensor is: the value ``name`` is the address of its element ``origin``."""
+
+    name: str
+    origin: int
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A point, or ``lanes`` neighbouring points along ``vector``.
@@ -75,7 +82,7 @@ class Evaluator:
     def __init__(
         self,
         builder: Builder,
-        pointers: Mapping[Tensor, str],
+        pointers: Mapping[Tensor, Pointer],
         register_bytes: int,
         unroll_steps: int,
         prefetched: Mapping[Tensor, int],
@@ -102,7 +109,7 @@ class Evaluator:
     def stored_at(self, pointers: Mapping[Tensor, str]) -> Iterator[None]:
         """Inside, tensors begin at other places."""
         before = self._pointers
-        self._pointers = {**before, **pointers}
+        self._pointers = {**before, **{tensor: Pointer(name, 0) for tensor, name in pointers.items()}}
         with self.scope():
             yield
         self._pointers = before
@@ -233,7 +240,8 @@ class Evaluator:
 
     def _pointer(self, tensor: Tensor, base: Value | None, constant: int) -> str:
         element = vector_type(tensor.type, 1)
-        pointer = self._pointers[tensor]
+        pointer, origin = self._pointers[tensor]
+        constant -= origin
         if base is not None:
             key = ("pointer", id(tensor), base.text)
             found = next((s[key] for s in reversed(self._scopes) if key in s), None)

@@ -12,12 +12,12 @@ Bounds tests never sit in an inner loop where they can be decided outside of it:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.code.builder import Builder, Value
-from opendml.code.evaluation import Evaluator, Point, Position, parts_outside_selects
+from opendml.code.evaluation import Evaluator, Point, Pointer, Position, parts_outside_selects
 from opendml.code.staging import Stage
 from opendml.expression.ir import (
     BOOL,
@@ -46,17 +46,21 @@ MAX_CASES: Final = 6
 """How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
 
 Stores = tuple[ElementStore, ...]
+Bounds = tuple[str, str]
+"""The first position, and the one behind the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCode:
     """The text of a kernel's function from its parameters on, and the intrinsics that it declares.
 
-    Kernels that do the same to other tensors have the same text.
+    ``origins`` are the elements of the tensors that the function wants pointers to. Kernels that do the same to other
+    tensors, or at other places of them, have the same text.
     """
 
     text: str
     declarations: frozenset[str]
+    origins: tuple[int, ...]
 
 
 def kernel_code(
@@ -67,7 +71,8 @@ def kernel_code(
 ) -> KernelCode:
     """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on."""
     builder = Builder()
-    pointers = {tensor: f"%p{number}" for number, tensor in enumerate(tensors)}
+    origins = _origins(kernel)
+    pointers = {tensor: Pointer(f"%p{number}", origins[tensor]) for number, tensor in enumerate(tensors)}
     prefetched = kernel.prefetched if isinstance(kernel, ComputeKernel) else {}
     evaluator = Evaluator(builder, pointers, machine.vector_bytes, UNROLL_STEPS, prefetched)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
@@ -81,12 +86,27 @@ def kernel_code(
         _write_scatter(kernel, builder, evaluator, origin)
         alias = True
     qualifier = "" if alias else " noalias"
-    parameters = [f"ptr{qualifier} nocapture {pointers[tensor]}" for tensor in tensors]
+    parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]
     head = f"({', '.join(parameters)}) noinline #0 {{"
     text = "\n".join([head, "entry:", *builder.lines, "  ret void", "}"])
-    return KernelCode(text, frozenset(builder.declarations))
+    return KernelCode(text, frozenset(builder.declarations), tuple(origins[tensor] for tensor in tensors))
+
+
+def _origins(kernel: ComputeKernel | ScanKernel | ScatterKernel) -> dict[Tensor, int]:
+    """The least constant part of the addresses in each tensor: kernels that differ in it alone are one function."""
+    stores = (kernel.store,) if isinstance(kernel, ScatterKernel) else kernel.stores
+    expressions = [e for store in stores for e in (store.value, *store.address.opaque)]
+    if isinstance(kernel, ScanKernel):
+        expressions += [*kernel.initial, *kernel.step]
+    elif isinstance(kernel, ScatterKernel):
+        expressions.append(kernel.where)
+    elements = [e for root in expressions for e in walk(root) if isinstance(e, Element)]
+    origins: dict[Tensor, int] = {}
+    for tensor, address in [(s.tensor, s.address) for s in stores] + [(e.tensor, e.address) for e in elements]:
+        origins[tensor] = min(origins.get(tensor, address.constant), address.constant)
+    return origins
 
 
 def _write_items(builder: Builder, count: int, serial: bool, body: Callable[[str], None]) -> None:
@@ -101,10 +121,14 @@ def _write_items(builder: Builder, count: int, serial: bool, body: Callable[[str
         last = builder.assign(f"select i1 {first}, i64 {count}, i64 0")
         builder.loop("0", last, 1, [], one)
         return
+    builder.loop(*_share(builder, count), 1, [], one)
+
+
+def _share(builder: Builder, count: int) -> Bounds:
+    """This thread's share of ``count`` things in a row."""
     start = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {count}')}, %threads")
     after = builder.assign("add i64 %thread, 1")
-    end = builder.assign(f"udiv i64 {builder.assign(f'mul i64 {after}, {count}')}, %threads")
-    builder.loop(start, end, 1, [], one)
+    return start, builder.assign(f"udiv i64 {builder.assign(f'mul i64 {after}, {count}')}, %threads")
 
 
 def _decoded(builder: Builder, item: str, sizes: Sequence[int]) -> list[str]:
@@ -117,6 +141,16 @@ def _decoded(builder: Builder, item: str, sizes: Sequence[int]) -> list[str]:
     return [rest, *reversed(result)] if sizes else []
 
 
+def _block_bounds(builder: Builder, number: str, block: int, size: int) -> Bounds:
+    """The first point of a block of an axis, and the one behind its last."""
+    if block >= size:
+        return "0", str(size)
+    start = builder.assign(f"mul nsw i64 {number}, {block}")
+    end = builder.assign(f"add nsw i64 {start}, {block}")
+    inside = builder.assign(f"icmp slt i64 {end}, {size}")
+    return start, builder.assign(f"select i1 {inside}, i64 {end}, i64 {size}")
+
+
 class _ComputeWriter:
     """The function of one Compute kernel."""
 
@@ -125,8 +159,8 @@ class _ComputeWriter:
         self.kernel = kernel
         self.builder = builder
         self.evaluator = evaluator
-        self.bounds: tuple[str, str] | None = None  # this item's part of the vector axis, if it is cut into blocks
-        self.tile_bounds: tuple[str, str] | None = None
+        self.bounds: Bounds | None = None  # this item's part of the vector axis, if it is cut into blocks
+        self.tile_bounds: Bounds | None = None
         self._dependencies = Dependencies()
 
     def write(self, origin: Point) -> None:
@@ -147,9 +181,9 @@ class _ComputeWriter:
                 point = origin
                 for axis, name in zip(kernel.shared, coordinates, strict=False):
                     point = point.at(axis, name)
-                bounds: dict[Axis, tuple[str, str]] = {}
+                bounds: dict[Axis, Bounds] = {}
                 for (axis, block), name in zip(blocks, coordinates[len(kernel.shared) :], strict=True):
-                    bounds[axis] = self._block_bounds(name, block, axis.size)
+                    bounds[axis] = _block_bounds(builder, name, block, axis.size)
                 self.tile_bounds = None if kernel.tile is None else bounds.get(kernel.tile)
                 self.bounds = None if kernel.vector is None else bounds.get(kernel.vector)
                 if stage is None:
@@ -172,14 +206,6 @@ class _ComputeWriter:
             return []
 
         self.builder.loop("0", str(axes[0].size), 1, [], body)
-
-    def _block_bounds(self, number: str, block: int, size: int) -> tuple[str, str]:
-        if block >= size:
-            return "0", str(size)
-        start = self.builder.assign(f"mul nsw i64 {number}, {block}")
-        end = self.builder.assign(f"add nsw i64 {start}, {block}")
-        inside = self.builder.assign(f"icmp slt i64 {end}, {size}")
-        return start, self.builder.assign(f"select i1 {inside}, i64 {end}, i64 {size}")
 
     # Cases -----------------------------------------------------------------------------------------------------------
 
@@ -529,29 +555,46 @@ def _scan_along(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, poin
 
 
 def _write_scatter(kernel: ScatterKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
-    def nest(axes: Sequence[Axis], point: Point) -> None:
+    store = kernel.store
+
+    def nest(axes: Sequence[Axis], point: Point, bounds: Mapping[Axis, Bounds], part: Bounds | None) -> None:
         if not axes:
             condition = evaluator.value(kernel.where, point)
-            builder.branch(condition, lambda: write(point), list)
+            builder.branch(condition, lambda: place(point, part), list)
             return
+        axis, *rest = axes
 
         def body(position: str, _: list[Value]) -> list[Value]:
             with evaluator.scope():
-                nest(axes[1:], point.at(axes[0], position))
+                nest(rest, point.at(axis, position), bounds, part)
             return []
 
-        builder.loop("0", str(axes[0].size), 1, [], body)
+        builder.loop(*bounds.get(axis, ("0", str(axis.size))), 1, [], body)
+
+    def place(point: Point, part: Bounds | None) -> list[Value]:
+        """Writes the element, if it is in the given part of the output."""
+        with evaluator.scope():
+            if part is None:
+                return write(point)
+            element = evaluator.index(store.address, point).text
+            above = builder.assign(f"icmp sge i64 {element}, {part[0]}")
+            below = builder.assign(f"icmp slt i64 {element}, {part[1]}")
+            mine = builder.assign(f"and i1 {above}, {below}")
+            return builder.branch(Value(mine, BOOL), lambda: write(point), list)
 
     def write(point: Point) -> list[Value]:
         with evaluator.scope():
-            value = evaluator.value(kernel.store.value, point)
-            evaluator.store(kernel.store.tensor, kernel.store.address, value, point)
+            evaluator.store(store.tensor, store.address, evaluator.value(store.value, point), point)
         return []
 
-    only_first = builder.assign("icmp eq i64 %thread, 0")
+    def item(position: str) -> None:
+        with evaluator.scope():
+            counts = [-(-axis.size // block) for axis, block in kernel.blocks]
+            numbers = zip(kernel.blocks, _decoded(builder, position, counts), strict=True)
+            bounds = {axis: _block_bounds(builder, number, block, axis.size) for (axis, block), number in numbers}
+            nest(kernel.axes, origin, bounds, None)
 
-    def whole() -> list[Value]:
-        nest(kernel.axes, origin)
-        return []
-
-    builder.branch(Value(only_first, BOOL), whole, list)
+    if kernel.blocks or kernel.serial:
+        _write_items(builder, kernel.item_count, kernel.serial, item)
+    else:
+        nest(kernel.axes, origin, {}, _share(builder, store.tensor.extent))

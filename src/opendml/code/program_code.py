@@ -168,13 +168,15 @@ class _ProgramWriter:
         if self._pending.conflict(accesses, self._plan):
             self._barrier()
         self._pending.add(accesses)
-        self.parallel |= not (isinstance(kernel, ScatterKernel) or kernel.serial)
+        self.parallel |= not kernel.serial
         used = sorted(kernel.reads | accesses.writes.keys(), key=self._numbers.__getitem__)
         code = kernel_code(kernel, used, [axis for axis, _ in repeats], self._machine)
         self.kernels.append(kernel)
         name = self._functions.setdefault(code.text, f"kernel{len(self._functions)}")
         self._declarations |= code.declarations
-        arguments = [f"ptr {self._pointers[t]}" for t in used] + [f"i64 {position}" for _, position in repeats]
+        places = zip(used, code.origins, strict=True)
+        arguments = [f"ptr {self._pointer_to(t, origin)}" for t, origin in places]
+        arguments += [f"i64 {position}" for _, position in repeats]
         arguments += ["i64 %thread", "i64 %threads"]
         call = f"call void @{name}({', '.join(arguments)})"
         if self._profiled:
@@ -182,6 +184,12 @@ class _ProgramWriter:
         else:
             self._builder.line(call)
         self.origins.append((statement, tuple(axis for axis, _ in repeats)))
+
+    def _pointer_to(self, tensor: Tensor, element: int) -> str:
+        pointer = self._pointers[tensor]
+        if element == 0:
+            return pointer
+        return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {element * tensor.type.bits // 8}")
 
     def _timed(self, call: str) -> None:
         now = f"call i64 @{CLOCK}()"

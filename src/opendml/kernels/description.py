@@ -20,7 +20,10 @@ def describe_kernel(kernel: ComputeKernel | ScanKernel | ScatterKernel) -> str:
         lines.append(f"{_loop(kernel.scan.along)}, carrying a state")
         stores = kernel.stores
     else:
-        lines = ["by one thread", *(f"{_loop(axis)}, in order" for axis in kernel.axes)]
+        lines = [_scatter_items(kernel)]
+        blocks = dict(kernel.blocks)
+        cut = {a: f" in blocks of {b} (shared out)" if b > 1 else " (shared out)" for a, b in blocks.items()}
+        lines += [f"{_loop(axis)}{'' if kernel.serial else cut.get(axis, '')}, in order" for axis in kernel.axes]
         stores = (kernel.store,)
     text = ["  " * depth + line for depth, line in enumerate(lines)]
     targets = [(f"{store.tensor.name}@({format_address(store.address)})", store.value) for store in stores]
@@ -45,6 +48,12 @@ def _compute_loops(kernel: ComputeKernel) -> list[str]:
 
 def _items(count: int, serial: bool) -> str:
     return "by one thread" if serial else f"{count} work items, shared out among the threads"
+
+
+def _scatter_items(kernel: ScatterKernel) -> str:
+    if kernel.serial or kernel.blocks:
+        return _items(kernel.item_count, kernel.serial)
+    return "by all threads, each writing its own part of the output"
 
 
 def _product(axes: tuple[Axis, ...]) -> int:

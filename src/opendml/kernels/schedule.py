@@ -27,7 +27,7 @@ from opendml.expression.ir import (
     Tensor,
 )
 from opendml.expression.rewriting import Rewriter, walk
-from opendml.kernels.affine import Affine, Dependencies, Element, address_of, total
+from opendml.kernels.affine import Affine, Dependencies, Element, address_of, affine, total
 from opendml.kernels.rewriting import lower_loads, simplify
 
 SERIAL_WORK: Final = 32768
@@ -80,6 +80,9 @@ UNROLL_STEPS: Final = 64
 
 UNROLLED_OPERATIONS: Final = 1024
 """Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
+
+SCATTERED_RUN: Final = 64
+"""Points of an axis behind others that one work item of a scatter covers at least: several cache lines a row."""
 
 TILE_BLOCK: Final = 96
 """Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
@@ -178,12 +181,23 @@ class ScanKernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScatterKernel:
-    """A Scatter, done by one thread in order."""
+    """A Scatter with its axes as they are, so that all writes of one element are made in order, by one thread.
+
+    ``blocks`` are axes and how many of their points a work item covers: different points of such an axis never write
+    the same element. Without ``blocks`` every thread goes through all points and writes its own part of the output.
+    """
 
     axes: tuple[Axis, ...]
     where: Expression
     store: ElementStore
+    blocks: tuple[tuple[Axis, int], ...]
+    serial: bool
     reads: frozenset[Tensor]
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        return math.prod(-(-axis.size // block) for axis, block in self.blocks)
 
 
 def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> ComputeKernel:
@@ -227,11 +241,30 @@ def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
 
 
 def schedule_scatter(scatter: Scatter) -> ScatterKernel:
-    """A Scatter needs no choices."""
+    """Shares a Scatter out over axes that are coordinates of the output, else over the output itself."""
     (store,) = lowered_stores((scatter.store,))
     where = lower_loads({})(scatter.where)
     reads = reads_of((store,)) | frozenset(e.tensor for e in walk(where) if isinstance(e, Element))
-    return ScatterKernel(scatter.axes, where, store, reads)
+    serial = math.prod(axis.size for axis in scatter.axes) < SERIAL_WORK or store.tensor in reads
+    return ScatterKernel(scatter.axes, where, store, _scatter_blocks(scatter), serial, reads)
+
+
+def _scatter_blocks(scatter: Scatter) -> tuple[tuple[Axis, int], ...]:
+    """Axes that a coordinate of the output follows alone, the slowest first, as many as make enough work items."""
+    forms = [affine(coordinate) for coordinate in scatter.store.coordinates]
+    apart = {form.axes[0] for form in forms if form.is_pure and len(form.axes) == 1}
+    blocks: list[tuple[Axis, int]] = []
+    wanted = ITEMS
+    for number, axis in enumerate(scatter.axes):
+        if axis not in apart or axis.size == 1:
+            continue
+        block = max(axis.size // wanted, 1 if number == 0 else min(SCATTERED_RUN, axis.size))
+        if block < axis.size:
+            blocks.append((axis, block))
+            wanted = -(-wanted // -(-axis.size // block))
+        if wanted == 1:
+            break
+    return tuple(blocks)
 
 
 def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:

@@ -7,14 +7,13 @@ and gives the addresses of its functions. LLVM is imported when the first of the
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from opendml.errors import CodeGenerationError
 from opendml.runtime.host import HostTarget, host_target
@@ -37,6 +36,9 @@ class CompileOptions:
 
 
 DEFAULT_OPTIONS = CompileOptions()
+
+LIBRARIES: Final = 64
+"""Objects that one linker loads."""
 
 
 def compile_object(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
@@ -94,7 +96,7 @@ def load_object(data: bytes, symbols: Iterable[str], host: HostTarget | None = N
         for symbol in symbols:
             library.export_symbol(symbol)
         try:
-            tracker = library.link(_linker(host or host_target()), f"object {next(_library_numbers)}")
+            tracker = library.link(*next(_linkers(host or host_target())))
         except RuntimeError as error:
             raise CodeGenerationError(f"the object file cannot be loaded: {error}") from error
         return LoadedObject(tracker, {symbol: int(tracker[symbol]) for symbol in symbols})
@@ -131,8 +133,30 @@ def _optimised(llvm_ir: str, host: HostTarget, options: CompileOptions) -> Itera
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = options.vectorization
         tuning.loop_unrolling = options.loop_unrolling
         builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        with _passes(builder) as passes:
+            passes.run(module, builder)
         yield module, machine
+
+
+@contextmanager
+def _passes(builder: Any) -> Iterator[Any]:
+    """The optimiser's passes, freed afterwards.
+
+    llvmlite 0.50 does not free them: closing a pass manager calls the empty method of ``ObjectRef``, which stands
+    before its own in the order of its bases. A manager is 70 KiB after its run.
+    """
+    from llvmlite.binding.ffi import ObjectRef
+    from llvmlite.binding.newpassmanagers import NewPassManager
+
+    passes = builder.getModulePassManager()
+    try:
+        yield passes
+    finally:
+        if type(passes)._dispose is ObjectRef._dispose:
+            NewPassManager._dispose(passes)
+            passes.detach()
+        else:
+            passes.close()
 
 
 def _target_machine(host: HostTarget, codegen_level: int) -> Any:
@@ -145,14 +169,19 @@ def _target_machine(host: HostTarget, codegen_level: int) -> Any:
     )
 
 
-# JITLink places the sections of an object in one block, within reach of the small code model, and reports what is wrong
-# with an object; the older RuntimeDyld scatters them and ends the process.
 @functools.cache
-def _linker(host: HostTarget) -> Any:
-    return _llvm().create_lljit_compiler(_target_machine(host, 0), use_jit_link=True, suppress_errors=True)
+def _linkers(host: HostTarget) -> Iterator[tuple[Any, str]]:
+    """A linker and a name for a library in it, as often as one is asked for.
 
-
-_library_numbers = itertools.count()
+    A linker keeps the names of libraries that are long gone, so every now and then a new one takes over; the old one
+    goes with the last of its libraries.
+    """
+    # JITLink places the sections of an object in one block, within reach of the small code model, and reports what is
+    # wrong with an object; the older RuntimeDyld scatters them and ends the process.
+    while True:
+        linker = _llvm().create_lljit_compiler(_target_machine(host, 0), use_jit_link=True, suppress_errors=True)
+        for number in range(LIBRARIES):
+            yield linker, f"object {number}"
 
 
 @functools.cache
