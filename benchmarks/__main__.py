@@ -46,6 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from benchmarks.cases import all_cases, growths
+    from benchmarks.function_cases import function_cases
     from benchmarks.growth import QUICK_SIZES, SIZES, measure_growth
     from benchmarks.limits import measure_limits
     from benchmarks.measure import Effort, keep_freed_memory, run_case
@@ -53,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from benchmarks.report import Report, print_report, versions
     from benchmarks.small import measure_small
 
-    cases = [case for case in all_cases() if _is_chosen(case, arguments.only)]
+    cases = [case for case in (*all_cases(), *function_cases()) if _is_chosen(case, arguments.only)]
     if arguments.list:
         print("\n".join(case.title for case in cases))
         return 0

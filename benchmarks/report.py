@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cases import Case, bytes_moved, floating_point_operations
+from benchmarks.cases import Aim, Case, bytes_moved, floating_point_operations
 from benchmarks.growth import Curve
 from benchmarks.limits import Copy, Limits
 from benchmarks.measure import Result
-from benchmarks.peers import OPENDML, Contestant
+from benchmarks.peers import EAGER, OPENDML, Contestant
 from benchmarks.small import SmallResult
 from opendml.runtime.host import host_target
 
@@ -58,6 +58,9 @@ def shortfalls(result: Result, limits: Limits) -> list[str]:
         missed.append(f"ratio {ratio:.2f} < {aim.ratio:g}")
     if aim.share is not None and share is not None and round(share, 2) < aim.share:
         missed.append(f"share {share:.0%} < {aim.share:.0%}")
+    eager = result.ratio_to(EAGER)
+    if aim.eager is not None and eager is not None and round(eager, 2) < aim.eager:
+        missed.append(f"{eager:.2f} < {aim.eager:g} times {EAGER}")
     return missed
 
 
@@ -68,14 +71,14 @@ def print_report(report: Report, console: Console) -> None:
     """The result on a terminal."""
     for line in _facts(report):
         console.print(line, highlight=False)
-    header = _header(report)
-    for group, results in groupby(report.results, key=lambda result: result.case.group):
+    for group, results in _groups(report):
+        names = _taking_part(results, report)
         table = Table(title=group, title_justify="left", title_style="bold")
-        for column in header:
+        for column in _header(names):
             table.add_column(column, justify="left" if column == "case" else "right", no_wrap=True)
         for result in results:
             losing = bool(shortfalls(result, report.limits))
-            table.add_row(*_cells(result, report), style="yellow" if losing else None)
+            table.add_row(*_cells(result, names, report.limits), style="yellow" if losing else None)
         console.print(table)
     if report.small:
         table = Table("one small operator", "median", "minimum", "aim", title_justify="left")
@@ -94,12 +97,12 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
     lines = ["# Benchmarks", "", "Made by `python -m benchmarks`; `--help` says how to run a part of it.", ""]
     lines += [f"- {fact}" for fact in _facts(report)]
     lines += ["", *_EXPLANATION, ""]
-    header = _header(report)
-    for group, results in groupby(report.results, key=lambda result: result.case.group):
+    for group, results in _groups(report):
+        names = _taking_part(results, report)
         lines += [
             f"## {group[0].upper()}{group[1:]}",
             "",
-            *_rows(header, [_cells(result, report) for result in results]),
+            *_rows(_header(names), [_cells(result, names, report.limits) for result in results]),
         ]
     if report.small:
         lines += ["## One small operator", ""]
@@ -151,13 +154,24 @@ def _processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _header(report: Report) -> list[str]:
-    return ["case", *(name for name, _ in report.contestants), "ratio", "of minima", "rate", "share", "aim"]
+def _groups(report: Report) -> Iterator[tuple[str, list[Result]]]:
+    """The results of each section of the table."""
+    for group, results in groupby(report.results, key=lambda result: result.case.group):
+        yield group, list(results)
 
 
-def _cells(result: Result, report: Report) -> list[str]:
-    times = [_time_cell(result, name) for name, _ in report.contestants]
-    ratio, minima, share = result.ratio(), result.ratio("minimum"), _share(result, report.limits)
+def _taking_part(results: Sequence[Result], report: Report) -> list[str]:
+    """The contestants that have a column: those that can do one of the cases at least."""
+    return [n for n, _ in report.contestants if any(n in result.timings or n in result.faults for result in results)]
+
+
+def _header(names: Sequence[str]) -> list[str]:
+    return ["case", *names, "ratio", "of minima", "rate", "share", "aim"]
+
+
+def _cells(result: Result, names: Sequence[str], limits: Limits) -> list[str]:
+    times = [_time_cell(result, name) for name in names]
+    ratio, minima, share = result.ratio(), result.ratio("minimum"), _share(result, limits)
     return [
         result.case.name,
         *times,
@@ -165,7 +179,7 @@ def _cells(result: Result, report: Report) -> list[str]:
         "-" if minima is None else f"{minima:.2f}",
         _rate(result),
         "-" if share is None else f"{share:.0%}",
-        _aim_cell(result, report.limits),
+        _aim_cell(result, limits),
     ]
 
 
@@ -204,7 +218,7 @@ def _aim_cell(result: Result, limits: Limits) -> str:
 
 
 def _has_aim(case: Case) -> bool:
-    return case.aim.ratio is not None or case.aim.share is not None
+    return case.aim != Aim()
 
 
 def _small_cells(row: SmallResult) -> list[str]:
@@ -225,7 +239,13 @@ def _rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 # --------------------------------------------------------------------------------------------------------------- plots
 
-_COLOURS = {OPENDML: "#c0392b", "NumPy": "#7f8c8d", "PyTorch": "#e67e22", "ONNX Runtime": "#2980b9"}
+_COLOURS = {
+    OPENDML: "#c0392b",
+    "NumPy": "#7f8c8d",
+    "PyTorch": "#e67e22",
+    "torch.compile": "#8e44ad",
+    "ONNX Runtime": "#2980b9",
+}
 
 
 def save_plots(report: Report, directory: Path) -> list[str]:
