@@ -47,11 +47,10 @@ class Timing:
     rounds: int
 
 
-@dataclass
-class Result:
-    """A measured case. ``faults`` says which contestant failed or disagreed, ``absent`` who cannot do the case."""
+@dataclass(kw_only=True)
+class Outcome:
+    """A race. ``faults`` says which contestant failed or disagreed, ``absent`` who cannot take part."""
 
-    case: Case
     timings: dict[str, Timing] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
@@ -72,6 +71,13 @@ class Result:
         return None if peer is None or self.own is None else peer.median / self.own.median
 
 
+@dataclass
+class Result(Outcome):
+    """A measured case."""
+
+    case: Case
+
+
 def run_case(case: Case, contestants: Sequence[Contestant], effort: Effort) -> Result:
     """Compare the contestants' results, then time them."""
     result = Result(case)
@@ -88,7 +94,7 @@ def run_case(case: Case, contestants: Sequence[Contestant], effort: Effort) -> R
                 elif not _agree(found, expected, tolerance(case.operator)):
                     result.faults[contestant.name] = "differs"
             if contestant.name not in result.faults:
-                racers[contestant.name] = _fastest(ways)
+                racers[contestant.name] = fastest(ways)
         except Unsupported as reason:
             result.absent[contestant.name] = str(reason)
         except Exception as error:  # The libraries raise errors of their own for types that they do not have.
@@ -126,6 +132,13 @@ def seconds_of(call: Call, repeats: int = 1) -> float:
     for _ in range(repeats):
         call()
     return (time.perf_counter() - start) / repeats
+
+
+def fastest(ways: Sequence[Prepared]) -> Prepared:
+    """The way that takes the least time in a few calls."""
+    if len(ways) == 1:
+        return ways[0]
+    return min(ways, key=lambda way: min(seconds_of(way.run) for _ in range(4)))
 
 
 @dataclass(frozen=True)
@@ -186,12 +199,6 @@ def _agree(found: Sequence[Array], expected: Sequence[Array], allowed: Tolerance
     if allowed.relative:
         return all(np.allclose(a, b, rtol=allowed.relative, atol=allowed.absolute) for a, b in pairs)
     return all(np.array_equal(a, b) for a, b in pairs)
-
-
-def _fastest(ways: Sequence[Prepared]) -> Prepared:
-    if len(ways) == 1:
-        return ways[0]
-    return min(ways, key=lambda way: min(seconds_of(way.run) for _ in range(4)))
 
 
 def _repeats(call: Call) -> int:

@@ -15,7 +15,8 @@ from rich.table import Table
 from benchmarks.cases import Aim, Case, bytes_moved, floating_point_operations
 from benchmarks.growth import Curve
 from benchmarks.limits import Copy, Limits
-from benchmarks.measure import Result
+from benchmarks.measure import Outcome, Result
+from benchmarks.networks import CONTESTANTS, NetworkResult
 from benchmarks.peers import EAGER, OPENDML, Contestant
 from benchmarks.small import SmallResult
 from opendml.runtime.host import host_target
@@ -29,13 +30,15 @@ class Report:
     threads: int
     limits: Limits
     results: list[Result] = field(default_factory=list)
+    networks: list[NetworkResult] = field(default_factory=list)
     small: list[SmallResult] = field(default_factory=list)
     growth: list[Curve] = field(default_factory=list)
 
     @property
     def faults(self) -> list[str]:
         """What failed or disagreed, a line each."""
-        return [f"{r.case.title}: {name}: {what}" for r in self.results for name, what in r.faults.items()]
+        outcomes = [(r.case.title, r) for r in self.results] + [(f"network: {r.name}", r) for r in self.networks]
+        return [f"{title}: {name}: {what}" for title, r in outcomes for name, what in r.faults.items()]
 
     @property
     def below_aim(self) -> list[str]:
@@ -80,6 +83,15 @@ def print_report(report: Report, console: Console) -> None:
             losing = bool(shortfalls(result, report.limits))
             table.add_row(*_cells(result, names, report.limits), style="yellow" if losing else None)
         console.print(table)
+    if report.networks:
+        table = Table(title="networks", title_justify="left", title_style="bold")
+        for column in _network_header():
+            table.add_column(column, justify="left" if column == "network" else "right", no_wrap=True)
+        for network in report.networks:
+            table.add_row(*_network_cells(network))
+        console.print(table)
+        for note in _network_notes(report):
+            console.print(f"  {note}", highlight=False, markup=False)
     if report.small:
         table = Table("one small operator", "median", "minimum", "aim", title_justify="left")
         for row in report.small:
@@ -104,6 +116,11 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
             "",
             *_rows(_header(names), [_cells(result, names, report.limits) for result in results]),
         ]
+    if report.networks:
+        lines += ["## Networks, float32, batch 1", "", _NETWORKS_EXPLANATION, ""]
+        lines += _rows(_network_header(), [_network_cells(network) for network in report.networks])
+        lines += [f"- {note}" for note in _network_notes(report)]
+        lines += [""] if _network_notes(report) else []
     if report.small:
         lines += ["## One small operator", ""]
         lines += _rows(["what", "median", "minimum", "aim"], [_small_cells(row) for row in report.small])
@@ -125,6 +142,13 @@ _EXPLANATION = (
     " shortest times. `rate` counts every input once and every output once (for strided slices the cache lines that"
     " hold a selected element); `share` is that of the copy that"
     " moves about as many bytes, or of the FMA peak for GEMM and convolution.",
+)
+
+
+_NETWORKS_EXPLANATION = (
+    "The networks of `examples/networks` with the same random parameters; milliseconds a run, medians. ONNX Runtime and"
+    " OpenVINO run what `torch.onnx.export` makes of PyTorch's; OpenVINO is told to compute in float32. PyTorch has its"
+    " channels first or last, whichever is faster; `torch.compile` has the parameters as constants (freezing)."
 )
 
 
@@ -183,7 +207,7 @@ def _cells(result: Result, names: Sequence[str], limits: Limits) -> list[str]:
     ]
 
 
-def _time_cell(result: Result, name: str) -> str:
+def _time_cell(result: Outcome, name: str) -> str:
     timing = result.timings.get(name)
     if timing is not None:
         return f"{timing.median * 1e3:#.3g}".rstrip(".")
@@ -221,6 +245,24 @@ def _has_aim(case: Case) -> bool:
     return case.aim != Aim()
 
 
+def _network_header() -> list[str]:
+    return ["network", *CONTESTANTS, "ratio", "of minima"]
+
+
+def _network_cells(result: NetworkResult) -> list[str]:
+    ratios = [result.ratio(), result.ratio("minimum")]
+    times = [_time_cell(result, name) for name in CONTESTANTS]
+    return [result.name, *times, *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)]
+
+
+def _network_notes(report: Report) -> list[str]:
+    """Who did not take part, and why."""
+    reasons = ((name, why, r.name) for r in report.networks for name, why in r.absent.items())
+    return list(
+        dict.fromkeys(f"{name}: {why}" if "installed" in why else f"{name}, {net}: {why}" for name, why, net in reasons)
+    )
+
+
 def _small_cells(row: SmallResult) -> list[str]:
     aim = "" if row.aim is None else f"under {_duration(row.aim)}: {'met' if row.is_met else 'missed'}"
     if row.timing is None:
@@ -245,6 +287,7 @@ _COLOURS = {
     "PyTorch": "#e67e22",
     "torch.compile": "#8e44ad",
     "ONNX Runtime": "#2980b9",
+    "OpenVINO": "#16a085",
 }
 
 
