@@ -1,1 +1,1 @@
-"""Benchmarks of opendml against NumPy, PyTorch and ONNX Runtime: ``python -m benchmarks --help``."""
+"""Benchmarks of opendml against NumPy, PyTorch, `torch.compile` and ONNX Runtime: ``python -m benchmarks --help``."""

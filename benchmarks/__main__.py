@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure opendml against its peers and write the result. It takes about ten minutes."""
+"""``python -m benchmarks``: measure opendml against its peers and write the result. It takes about twenty minutes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure opendml against NumPy, PyTorch and ONNX Runtime. The tables are printed; a full run (about"
-        " ten minutes) also writes them as Markdown, with plots.",
+        " twenty minutes) also writes them as Markdown, with plots.",
     )
     parser.add_argument("--only", metavar="PATTERN", help="only cases whose 'group: name' contains or matches this")
     parser.add_argument("--quick", action="store_true", help="few rounds and few sizes: a look, not a measurement")
@@ -46,14 +46,16 @@ def _run(arguments: argparse.Namespace) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from benchmarks.cases import all_cases, growths
+    from benchmarks.function_cases import function_cases
     from benchmarks.growth import QUICK_SIZES, SIZES, measure_growth
     from benchmarks.limits import measure_limits
     from benchmarks.measure import Effort, keep_freed_memory, run_case
+    from benchmarks.networks import NETWORKS, measure_networks, network_versions
     from benchmarks.peers import contestants
     from benchmarks.report import Report, print_report, versions
     from benchmarks.small import measure_small
 
-    cases = [case for case in all_cases() if _is_chosen(case, arguments.only)]
+    cases = [case for case in (*all_cases(), *function_cases()) if _is_chosen(case, arguments.only)]
     if arguments.list:
         print("\n".join(case.title for case in cases))
         return 0
@@ -61,11 +63,12 @@ def _run(arguments: argparse.Namespace) -> int:
     effort = Effort(0.15, 3) if arguments.quick else Effort(2.0, 9)
     sizes = QUICK_SIZES if arguments.quick else SIZES
     everything = arguments.only is None
+    with_networks = everything or _matches("networks", arguments.only)
     with_small = everything or _matches("small operator", arguments.only)
     with_growth = (everything or _matches("growth", arguments.only)) and not arguments.no_growth
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        steps = 1 + len(cases) + with_small + with_growth * len(sizes) * len(growths())
+        steps = 1 + len(cases) + with_networks * len(NETWORKS) + with_small + with_growth * len(sizes) * len(growths())
         task = progress.add_task("limits of the machine", total=steps)
 
         def advance(description: str) -> None:
@@ -76,6 +79,9 @@ def _run(arguments: argparse.Namespace) -> int:
         for case in cases:
             advance(case.title)
             report.results.append(run_case(case, racing, effort))
+        if with_networks:
+            report.contestants += network_versions()
+            report.networks = measure_networks(arguments.threads, effort, advance)
         if with_small:
             advance("small operator")
             report.small = measure_small(racing, arguments.threads, effort)

@@ -1,7 +1,7 @@
 """What is measured: a table of descriptors, with the aims that they are held to.
 
-A case is a DirectML descriptor and nothing else: opendml compiles it, and every peer translates it into calls of its
-own, so all of them do the same work on the same arrays.
+A case is a DirectML descriptor, or a chain of operators (``chains``), and nothing else: opendml compiles it, and every
+peer translates it into calls of its own, so all of them do the same work on the same arrays.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.chains import Chain
 from opendml import operators
 from opendml.descriptors import Operator
 from opendml.enums import (
@@ -34,22 +35,32 @@ IMAGE = (16, 64, 112, 112)
 """The float32 tensor of the other cases, 49 MiB; narrower types get a larger batch and the same number of bytes."""
 
 
+Work = Operator | Chain
+"""What is compiled and run: both tell their inputs and outputs."""
+
+Values = tuple[float, float]
+"""The range of random inputs, integers included."""
+
+
 @dataclass(frozen=True)
 class Aim:
-    """What a case should reach: ``ratio`` times the speed of the best peer, ``share`` of the copy bandwidth."""
+    """What a case should reach: ``ratio`` times the speed of the best peer, ``share`` of the copy bandwidth, ``eager``
+    times the speed of PyTorch's calls one by one."""
 
     ratio: float | None = None
     share: float | None = None
+    eager: float | None = None
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the result: a descriptor, the section that it stands in, and its aim."""
+    """One row of the result: a descriptor, the section that it stands in, its aim, and the range of its inputs."""
 
     group: str
     name: str
-    operator: Operator
+    operator: Work
     aim: Aim = Aim()
+    values: Values | None = None
 
     @property
     def title(self) -> str:
@@ -406,7 +417,7 @@ def _short(data_type: str) -> str:
 CACHE_LINE = 64
 
 
-def bytes_moved(operator: Operator) -> int:
+def bytes_moved(operator: Work) -> int:
     """Bytes that must cross the memory bus: every input read once and every output written once.
 
     Repeated elements (stride 0) count once. Of a strided slice those rows count that are selected, and of each row all
@@ -422,7 +433,7 @@ def bytes_moved(operator: Operator) -> int:
     return total
 
 
-def floating_point_operations(operator: Operator) -> int:
+def floating_point_operations(operator: Work) -> int:
     """Multiplications and additions of GEMM and CONVOLUTION; 0 for the operators that are bound by memory."""
     if isinstance(operator, operators.Gemm):
         return 2 * operator.output_tensor.element_count * operator.a_tensor.sizes[-1]

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.cases import Case
+from benchmarks.cases import Case, Work
+from benchmarks.chains import Chain
 from benchmarks.peers import OPENDML, Array, Buffers, Call, Contestant, Prepared, Unsupported, make_buffers
 from opendml import operators
 from opendml.descriptors import Operator
@@ -46,11 +47,10 @@ class Timing:
     rounds: int
 
 
-@dataclass
-class Result:
-    """A measured case. ``faults`` says which contestant failed or disagreed, ``absent`` who cannot do the case."""
+@dataclass(kw_only=True)
+class Outcome:
+    """A race. ``faults`` says which contestant failed or disagreed, ``absent`` who cannot take part."""
 
-    case: Case
     timings: dict[str, Timing] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
@@ -65,11 +65,23 @@ class Result:
         peers = [getattr(timing, attribute) for name, timing in self.timings.items() if name != OPENDML]
         return min(peers) / getattr(self.own, attribute) if peers and self.own is not None else None
 
+    def ratio_to(self, name: str) -> float | None:
+        """How many times faster than one peer opendml is, in the median."""
+        peer = self.timings.get(name)
+        return None if peer is None or self.own is None else peer.median / self.own.median
+
+
+@dataclass
+class Result(Outcome):
+    """A measured case."""
+
+    case: Case
+
 
 def run_case(case: Case, contestants: Sequence[Contestant], effort: Effort) -> Result:
     """Compare the contestants' results, then time them."""
     result = Result(case)
-    buffers = make_buffers(case.operator)
+    buffers = make_buffers(case.operator, case.values)
     racers: dict[str, Prepared] = {}
     expected: list[Array] | None = None
     for contestant in contestants:
@@ -79,10 +91,10 @@ def run_case(case: Case, contestants: Sequence[Contestant], effort: Effort) -> R
                 found = _results(way, buffers)
                 if expected is None:
                     expected = found
-                elif not _agree(found, expected, is_rounded(case.operator)):
+                elif not _agree(found, expected, tolerance(case.operator)):
                     result.faults[contestant.name] = "differs"
             if contestant.name not in result.faults:
-                racers[contestant.name] = _fastest(ways)
+                racers[contestant.name] = fastest(ways)
         except Unsupported as reason:
             result.absent[contestant.name] = str(reason)
         except Exception as error:  # The libraries raise errors of their own for types that they do not have.
@@ -122,11 +134,44 @@ def seconds_of(call: Call, repeats: int = 1) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def is_rounded(operator: Operator) -> bool:
-    """Whether the result depends on the order of a floating-point sum, which every library chooses for itself."""
+def fastest(ways: Sequence[Prepared]) -> Prepared:
+    """The way that takes the least time in a few calls."""
+    if len(ways) == 1:
+        return ways[0]
+    return min(ways, key=lambda way: min(seconds_of(way.run) for _ in range(4)))
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far results may differ: ``relative`` to the expected value, plus ``absolute``."""
+
+    relative: float = 0.0
+    absolute: float = 0.0
+
+
+def tolerance(operator: Work) -> Tolerance:
+    """None but where every library rounds in its own way: sums, whose order it chooses, and mathematical functions."""
     if isinstance(operator, operators.Reduce):
-        return operator.function in (ReduceFunction.SUM, ReduceFunction.AVERAGE)
-    return isinstance(operator, operators.Gemm | operators.Convolution)
+        is_sum = operator.function in (ReduceFunction.SUM, ReduceFunction.AVERAGE)
+        return Tolerance(1e-3) if is_sum else Tolerance()
+    if isinstance(operator, operators.Gemm | operators.Convolution):
+        return Tolerance(1e-3)
+    return Tolerance(1e-3, 1e-4) if isinstance(operator, (Chain, *_ROUNDED)) else Tolerance()
+
+
+_ROUNDED: tuple[type[Operator], ...] = (
+    operators.ElementWiseExp,
+    operators.ElementWiseSqrt,
+    operators.ElementWiseErf,
+    operators.ActivationSigmoid,
+    operators.ActivationTanh,
+    operators.ActivationGelu,
+    operators.ActivationSoftplus,
+    operators.ActivationSoftmax1,
+    operators.ActivationLogSoftmax1,
+    operators.MeanVarianceNormalization1,
+    operators.BatchNormalization,
+)
 
 
 def keep_freed_memory() -> None:
@@ -149,17 +194,11 @@ def _results(way: Prepared, buffers: Buffers) -> list[Array]:
     return [np.array(array) for array in way.results()]
 
 
-def _agree(found: Sequence[Array], expected: Sequence[Array], is_rounded: bool) -> bool:
+def _agree(found: Sequence[Array], expected: Sequence[Array], allowed: Tolerance) -> bool:
     pairs = [(a.reshape(b.shape), b) for a, b in zip(found, expected, strict=True)]
-    if is_rounded:
-        return all(np.allclose(a, b, rtol=1e-3, atol=0) for a, b in pairs)
+    if allowed.relative:
+        return all(np.allclose(a, b, rtol=allowed.relative, atol=allowed.absolute) for a, b in pairs)
     return all(np.array_equal(a, b) for a, b in pairs)
-
-
-def _fastest(ways: Sequence[Prepared]) -> Prepared:
-    if len(ways) == 1:
-        return ways[0]
-    return min(ways, key=lambda way: min(seconds_of(way.run) for _ in range(4)))
 
 
 def _repeats(call: Call) -> int:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import chains
+from benchmarks.cases import Work
 from benchmarks.peers import Array, Buffers, Prepared, Unsupported, in_place
 from opendml import operators
-from opendml.descriptors import Operator
 from opendml.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
 
 
@@ -20,7 +21,7 @@ class NumPy:
     name = "NumPy"
     version = np.__version__
 
-    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
+    def prepare(self, operator: Work, buffers: Buffers) -> list[Prepared]:
         """As the table below says."""
         translate = _TRANSLATIONS.get(type(operator))
         if translate is None:
@@ -174,9 +175,161 @@ def _depth_to_space(desc: Any, buffers: Buffers) -> list[Prepared]:
     return [in_place(buffers, lambda: np.copyto(target, source))]
 
 
-def _add(desc: Any, buffers: Buffers) -> list[Prepared]:
-    (a, b), (y,) = buffers.inputs, buffers.outputs
-    return [in_place(buffers, lambda: np.add(a, b, out=y))]
+def _universal(function: Any) -> Callable[[Any, Buffers], list[Prepared]]:
+    """A function of NumPy that works element by element."""
+
+    def translate(desc: Any, buffers: Buffers) -> list[Prepared]:
+        inputs, (y,) = buffers.inputs, buffers.outputs
+        return [in_place(buffers, lambda: function(*inputs, out=y))]
+
+    return translate
+
+
+def _greater(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (a, b), y = buffers.inputs, buffers.outputs[0].view(np.bool_)
+    return [in_place(buffers, lambda: np.greater(a, b, out=y))]
+
+
+def _if(desc: Any, buffers: Buffers) -> list[Prepared]:
+    condition, a, b = buffers.inputs
+    (y,), where = buffers.outputs, condition.view(np.bool_)
+
+    def run() -> None:
+        np.copyto(y, b)
+        np.copyto(y, a, where=where)
+
+    result: list[Array] = []
+    fresh = Prepared(lambda: result.__setitem__(slice(None), [np.where(where, a, b)]), lambda: result)
+    return [in_place(buffers, run), fresh]
+
+
+def _clip(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    low, high = x.dtype.type(desc.min), x.dtype.type(desc.max)
+    return [in_place(buffers, lambda: np.clip(x, low, high, out=y))]
+
+
+def _relu(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    zero = x.dtype.type(0)
+    return [in_place(buffers, lambda: np.maximum(x, zero, out=y))]
+
+
+def _leaky_relu(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """The larger one of ``x`` and ``alpha * x``, as alpha is less than 1."""
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    alpha = x.dtype.type(desc.alpha)
+
+    def run() -> None:
+        np.multiply(x, alpha, out=y)
+        np.maximum(x, y, out=y)
+
+    return [in_place(buffers, run)]
+
+
+def _sigmoid(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    return [in_place(buffers, lambda: _sigmoid_into(x, y))]
+
+
+def _sigmoid_into(x: Array, y: Array) -> None:
+    np.negative(x, out=y)
+    np.exp(y, out=y)
+    np.add(y, 1, out=y)
+    np.reciprocal(y, out=y)
+
+
+def _softplus(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """``log(1 + exp(x))``: the steepness of the cases is 1."""
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    zero = x.dtype.type(0)
+    return [in_place(buffers, lambda: np.logaddexp(zero, x, out=y))]
+
+
+def _softmax(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,), (axis,) = buffers.inputs, buffers.outputs, desc.axes
+
+    def run() -> None:
+        np.subtract(x, x.max(axis, keepdims=True), out=y)
+        np.exp(y, out=y)
+        np.divide(y, y.sum(axis, keepdims=True), out=y)
+
+    return [in_place(buffers, run)]
+
+
+def _log_softmax(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,), (axis,) = buffers.inputs, buffers.outputs, desc.axes
+
+    def run() -> None:
+        np.subtract(x, x.max(axis, keepdims=True), out=y)
+        np.subtract(y, np.log(np.exp(y).sum(axis, keepdims=True)), out=y)
+
+    return [in_place(buffers, run)]
+
+
+def _layer_normalization(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x, scale, bias), (y,) = buffers.inputs, buffers.outputs
+    return [in_place(buffers, lambda: _normalize_rows(x, scale, bias, desc.epsilon, y))]
+
+
+def _normalize_rows(x: Array, scale: Array, bias: Array, epsilon: float, y: Array) -> None:
+    np.subtract(x, x.mean(-1, keepdims=True), out=y)
+    deviation = np.sqrt(np.square(y).mean(-1, keepdims=True) + x.dtype.type(epsilon))
+    np.divide(y, deviation, out=y)
+    np.multiply(y, scale, out=y)
+    np.add(y, bias, out=y)
+
+
+def _batch_normalization(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x, *parameters), (y,) = buffers.inputs, buffers.outputs
+    return [in_place(buffers, lambda: _normalize_channels(desc.epsilon, y, x, *parameters))]
+
+
+def _normalize_channels(
+    epsilon: float, y: Array, x: Array, mean: Array, variance: Array, scale: Array, bias: Array
+) -> None:
+    """One factor and one summand for each channel."""
+    factor = scale / np.sqrt(variance + x.dtype.type(epsilon))
+    np.multiply(x, factor, out=y)
+    np.add(y, bias - mean * factor, out=y)
+
+
+def _scale_bias_relu(chain: Any, buffers: Buffers) -> list[Prepared]:
+    (x, scale, bias), (y,) = buffers.inputs, buffers.outputs
+
+    def run() -> None:
+        np.multiply(x, scale, out=y)
+        np.add(y, bias, out=y)
+        np.maximum(y, x.dtype.type(0), out=y)
+
+    return [in_place(buffers, run)]
+
+
+def _add_layer_normalization(chain: Any, buffers: Buffers) -> list[Prepared]:
+    (x, y, scale, bias), (z,) = buffers.inputs, buffers.outputs
+    return [in_place(buffers, lambda: _normalize_rows(x + y, scale, bias, 1e-5, z))]
+
+
+def _residual_relu(chain: Any, buffers: Buffers) -> list[Prepared]:
+    (x, y, *parameters), (z,) = buffers.inputs, buffers.outputs
+
+    def run() -> None:
+        _normalize_channels(1e-5, z, x, *parameters)
+        np.add(z, y, out=z)
+        np.maximum(z, x.dtype.type(0), out=z)
+
+    return [in_place(buffers, run)]
+
+
+def _gated_sigmoid(chain: Any, buffers: Buffers) -> list[Prepared]:
+    (x, y), (z,) = buffers.inputs, buffers.outputs
+
+    def run() -> None:
+        _sigmoid_into(x, z)
+        np.multiply(z, x, out=z)
+        np.multiply(z, y, out=z)
+
+    return [in_place(buffers, run)]
 
 
 def _reduce(desc: Any, buffers: Buffers) -> list[Prepared]:
@@ -204,7 +357,7 @@ def _gemm(desc: Any, buffers: Buffers) -> list[Prepared]:
     return [in_place(buffers, lambda: np.matmul(a, b, out=y))]
 
 
-_TRANSLATIONS: dict[type[Operator], Callable[[Any, Buffers], list[Prepared]]] = {
+_TRANSLATIONS: dict[type[Work], Callable[[Any, Buffers], list[Prepared]]] = {
     operators.MaxPooling: _max_pooling,
     operators.Slice1: _slice,
     operators.Split: _split,
@@ -215,7 +368,27 @@ _TRANSLATIONS: dict[type[Operator], Callable[[Any, Buffers], list[Prepared]]] = 
     operators.ElementWiseIdentity: _copy,
     operators.SpaceToDepth1: _space_to_depth,
     operators.DepthToSpace1: _depth_to_space,
-    operators.ElementWiseAdd: _add,
+    operators.ElementWiseAdd: _universal(np.add),
+    operators.ElementWiseMultiply: _universal(np.multiply),
+    operators.ElementWiseDivide: _universal(np.divide),
+    operators.ElementWiseExp: _universal(np.exp),
+    operators.ElementWiseSqrt: _universal(np.sqrt),
+    operators.ElementWiseClip: _clip,
+    operators.ElementWiseLogicalGreaterThan: _greater,
+    operators.ElementWiseIf: _if,
+    operators.ActivationRelu: _relu,
+    operators.ActivationLeakyRelu: _leaky_relu,
+    operators.ActivationSigmoid: _sigmoid,
+    operators.ActivationTanh: _universal(np.tanh),
+    operators.ActivationSoftplus: _softplus,
+    operators.ActivationSoftmax1: _softmax,
+    operators.ActivationLogSoftmax1: _log_softmax,
+    operators.MeanVarianceNormalization1: _layer_normalization,
+    operators.BatchNormalization: _batch_normalization,
+    chains.ScaleBiasRelu: _scale_bias_relu,
+    chains.AddLayerNormalization: _add_layer_normalization,
+    chains.ResidualRelu: _residual_relu,
+    chains.GatedSigmoid: _gated_sigmoid,
     operators.Reduce: _reduce,
     operators.Gemm: _gemm,
 }

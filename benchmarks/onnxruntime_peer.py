@@ -11,10 +11,11 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
+from benchmarks import chains
+from benchmarks.cases import Work
 from benchmarks.numpy_peer import block_shapes, strided_window
 from benchmarks.peers import Array, Buffers, Prepared, Unsupported
 from opendml import operators
-from opendml.descriptors import Operator
 from opendml.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
 
 OPSET = 21
@@ -35,8 +36,21 @@ class Graph:
 
     def integers(self, name: str, values: Sequence[int]) -> str:
         """The name of a constant vector of 64-bit integers."""
-        self.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return self.constant(name, np.array(values, np.int64))
+
+    def constant(self, name: str, values: Array) -> str:
+        """The name of a constant."""
+        self.constants.append(numpy_helper.from_array(values, name))
         return name
+
+    def names(self) -> list[str]:
+        """The names of all inputs."""
+        return [f"x{i}" for i in range(len(self.inputs))]
+
+    def flatten(self, *numbers: int) -> None:
+        """Make vectors of some inputs: ONNX wants parameters of channels and rows so."""
+        for number in numbers:
+            self.inputs[number] = self.inputs[number].reshape(-1)
 
     def model(self) -> bytes:
         """The model in ONNX's format."""
@@ -60,7 +74,7 @@ class OnnxRuntime:
         self._options.inter_op_num_threads = 1
         self._options.log_severity_level = 4
 
-    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
+    def prepare(self, operator: Work, buffers: Buffers) -> list[Prepared]:
         """One session."""
         build = _TRANSLATIONS.get(type(operator))
         if build is None:
@@ -186,8 +200,78 @@ def _depth_to_space(desc: Any, graph: Graph) -> None:
     graph.node("DepthToSpace", ["x0"], ["y0"], blocksize=desc.block_size, mode=mode)
 
 
-def _add(desc: Any, graph: Graph) -> None:
-    graph.node("Add", ["x0", "x1"], ["y0"])
+def _plain(kind: str, **attributes: Any) -> Callable[[Any, Graph], None]:
+    """One node of all inputs."""
+    return lambda desc, graph: graph.node(kind, graph.names(), ["y0"], **attributes)
+
+
+def _greater(desc: Any, graph: Graph) -> None:
+    graph.outputs[0] = graph.outputs[0].view(np.bool_)
+    graph.node("Greater", ["x0", "x1"], ["y0"])
+
+
+def _if(desc: Any, graph: Graph) -> None:
+    graph.inputs[0] = graph.inputs[0].view(np.bool_)
+    graph.node("Where", ["x0", "x1", "x2"], ["y0"])
+
+
+def _clip(desc: Any, graph: Graph) -> None:
+    type = graph.inputs[0].dtype
+    limits = [graph.constant(name, np.array(limit, type)) for name, limit in (("min", desc.min), ("max", desc.max))]
+    graph.node("Clip", ["x0", *limits], ["y0"])
+
+
+def _leaky_relu(desc: Any, graph: Graph) -> None:
+    graph.node("LeakyRelu", ["x0"], ["y0"], alpha=desc.alpha)
+
+
+def _softmax(desc: Any, graph: Graph) -> None:
+    graph.node("Softmax", ["x0"], ["y0"], axis=desc.axes[0])
+
+
+def _log_softmax(desc: Any, graph: Graph) -> None:
+    graph.node("LogSoftmax", ["x0"], ["y0"], axis=desc.axes[0])
+
+
+def _layer_normalization(desc: Any, graph: Graph) -> None:
+    graph.flatten(1, 2)
+    graph.node("LayerNormalization", ["x0", "x1", "x2"], ["y0"], axis=-1, epsilon=desc.epsilon)
+
+
+def _batch_normalization(desc: Any, graph: Graph) -> None:
+    graph.flatten(1, 2, 3, 4)
+    graph.node("BatchNormalization", ["x0", "x3", "x4", "x1", "x2"], ["y0"], epsilon=desc.epsilon)
+
+
+def _scale_bias_relu(chain: Any, graph: Graph) -> None:
+    graph.node("Mul", ["x0", "x1"], ["scaled"])
+    graph.node("Add", ["scaled", "x2"], ["sum"])
+    graph.node("Relu", ["sum"], ["y0"])
+
+
+def _add_layer_normalization(chain: Any, graph: Graph) -> None:
+    graph.flatten(2, 3)
+    graph.node("Add", ["x0", "x1"], ["sum"])
+    graph.node("LayerNormalization", ["sum", "x2", "x3"], ["y0"], axis=-1, epsilon=1e-5)
+
+
+def _bias_gelu(chain: Any, graph: Graph) -> None:
+    graph.flatten(1)
+    graph.node("Add", ["x0", "x1"], ["sum"])
+    graph.node("Gelu", ["sum"], ["y0"])
+
+
+def _residual_relu(chain: Any, graph: Graph) -> None:
+    graph.flatten(2, 3, 4, 5)
+    graph.node("BatchNormalization", ["x0", "x4", "x5", "x2", "x3"], ["normalized"], epsilon=1e-5)
+    graph.node("Add", ["normalized", "x1"], ["sum"])
+    graph.node("Relu", ["sum"], ["y0"])
+
+
+def _gated_sigmoid(chain: Any, graph: Graph) -> None:
+    graph.node("Sigmoid", ["x0"], ["gate"])
+    graph.node("Mul", ["gate", "x0"], ["gated"])
+    graph.node("Mul", ["gated", "x1"], ["y0"])
 
 
 def _reduce(desc: Any, graph: Graph) -> None:
@@ -214,7 +298,7 @@ def _convolution(desc: Any, graph: Graph) -> None:
     graph.node("Conv", ["x0", "x1"], ["y0"], strides=list(desc.strides), pads=pads)
 
 
-_TRANSLATIONS: dict[type[Operator], Callable[[Any, Graph], None]] = {
+_TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.MaxPooling: _max_pooling,
     operators.MaxPooling1: _max_pooling,
     operators.Slice1: _slice,
@@ -226,7 +310,30 @@ _TRANSLATIONS: dict[type[Operator], Callable[[Any, Graph], None]] = {
     operators.ElementWiseIdentity: _identity,
     operators.SpaceToDepth1: _space_to_depth,
     operators.DepthToSpace1: _depth_to_space,
-    operators.ElementWiseAdd: _add,
+    operators.ElementWiseAdd: _plain("Add"),
+    operators.ElementWiseMultiply: _plain("Mul"),
+    operators.ElementWiseDivide: _plain("Div"),
+    operators.ElementWiseExp: _plain("Exp"),
+    operators.ElementWiseSqrt: _plain("Sqrt"),
+    operators.ElementWiseErf: _plain("Erf"),
+    operators.ElementWiseClip: _clip,
+    operators.ElementWiseLogicalGreaterThan: _greater,
+    operators.ElementWiseIf: _if,
+    operators.ActivationRelu: _plain("Relu"),
+    operators.ActivationLeakyRelu: _leaky_relu,
+    operators.ActivationSigmoid: _plain("Sigmoid"),
+    operators.ActivationTanh: _plain("Tanh"),
+    operators.ActivationGelu: _plain("Gelu"),
+    operators.ActivationSoftplus: _plain("Softplus"),
+    operators.ActivationSoftmax1: _softmax,
+    operators.ActivationLogSoftmax1: _log_softmax,
+    operators.MeanVarianceNormalization1: _layer_normalization,
+    operators.BatchNormalization: _batch_normalization,
+    chains.ScaleBiasRelu: _scale_bias_relu,
+    chains.AddLayerNormalization: _add_layer_normalization,
+    chains.BiasGelu: _bias_gelu,
+    chains.ResidualRelu: _residual_relu,
+    chains.GatedSigmoid: _gated_sigmoid,
     operators.Reduce: _reduce,
     operators.Gemm: _gemm,
     operators.Convolution: _convolution,

@@ -10,8 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from opendml.descriptors import Operator
+from benchmarks.cases import Values, Work
+from benchmarks.chains import Chain
 from opendml.device import Device
+from opendml.graph_building import Graph
 from opendml.program import empty
 from opendml.tensor import TensorDesc
 
@@ -19,9 +21,11 @@ Array = npt.NDArray[Any]
 Call = Callable[[], object]
 
 OPENDML = "opendml"
+EAGER = "PyTorch"
 PEERS = {
     "NumPy": "benchmarks.numpy_peer",
-    "PyTorch": "benchmarks.torch_peer",
+    EAGER: "benchmarks.torch_peer",
+    "torch.compile": "benchmarks.torch_compile_peer",
     "ONNX Runtime": "benchmarks.onnxruntime_peer",
 }
 """The peers in the order of the table, with the module of each; its function ``peer(threads)`` gives the contestant."""
@@ -53,7 +57,7 @@ class Contestant(Protocol):
     name: str
     version: str
 
-    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
+    def prepare(self, operator: Work, buffers: Buffers) -> list[Prepared]:
         """The ways in which the library can do the operator; the fastest one takes part in the race.
 
         Raises Unsupported, or whatever the library raises, if there is none.
@@ -71,8 +75,10 @@ class Opendml:
         self.version = __version__
         self._device = Device("cpu", thread_count=threads)
 
-    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
+    def prepare(self, operator: Work, buffers: Buffers) -> list[Prepared]:
         """One bound call."""
+        if isinstance(operator, Chain):
+            return [in_place(buffers, self._chained(operator, buffers))]
         program = self._device.compile(operator)
         inputs, outputs = iter(buffers.inputs), iter(buffers.outputs)
         call = program.bind(
@@ -80,6 +86,12 @@ class Opendml:
             [None if binding.desc is None else next(outputs) for binding in program.outputs],
         )
         return [in_place(buffers, call)]
+
+    def _chained(self, chain: Chain, buffers: Buffers) -> Call:
+        graph = Graph(self._device)
+        inputs = [graph.input(desc.data_type, desc.sizes, name) for name, desc in chain.inputs()]
+        (output,) = buffers.outputs
+        return graph.compile(chain.build(*inputs)).bind(*buffers.inputs, out=output)
 
 
 def contestants(threads: int) -> list[Contestant]:
@@ -98,21 +110,25 @@ def in_place(buffers: Buffers, run: Call) -> Prepared:
     return Prepared(run, lambda: buffers.outputs)
 
 
-def make_buffers(operator: Operator, seed: int = 0) -> Buffers:
-    """Random inputs: floats from -25 to 75 (so that sums do not cancel), integers from 0 or -100 to 100."""
+def make_buffers(operator: Work, values: Values | None = None, seed: int = 0) -> Buffers:
+    """Random inputs: in the range of ``values``, or else floats from -25 to 75 (so that sums do not cancel), integers
+    from 0 or -100 to 100."""
     generator = np.random.default_rng(seed)
-    inputs = tuple(_random(desc, generator) for _, desc in operator.inputs() if desc is not None)
+    inputs = tuple(_random(desc, values, generator) for _, desc in operator.inputs() if desc is not None)
     outputs = tuple(empty(desc) for _, desc in operator.outputs() if desc is not None)
     for output in outputs:
         output[...] = 0  # No contestant pays for the first touch of a page.
     return Buffers(inputs, outputs)
 
 
-def _random(desc: TensorDesc, generator: np.random.Generator) -> Array:
+def _random(desc: TensorDesc, values: Values | None, generator: np.random.Generator) -> Array:
     array = empty(desc)
     distinct = array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
     if array.dtype.kind == "f":
-        distinct[...] = generator.random(distinct.shape, np.float32) * 100 - 25
+        low, high = values or (-25, 75)
+        distinct[...] = generator.random(distinct.shape, np.float32) * (high - low) + low
     else:
-        distinct[...] = generator.integers(0 if array.dtype.kind == "u" else -100, 101, distinct.shape, np.int16)
+        low, high = values or (-100, 100)
+        lowest = 0 if array.dtype.kind == "u" else int(low)
+        distinct[...] = generator.integers(lowest, int(high) + 1, distinct.shape, np.int16)
     return array

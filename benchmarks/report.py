@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -12,11 +12,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cases import Case, bytes_moved, floating_point_operations
+from benchmarks.cases import Aim, Case, bytes_moved, floating_point_operations
 from benchmarks.growth import Curve
 from benchmarks.limits import Copy, Limits
-from benchmarks.measure import Result
-from benchmarks.peers import OPENDML, Contestant
+from benchmarks.measure import Outcome, Result
+from benchmarks.networks import CONTESTANTS, NetworkResult
+from benchmarks.peers import EAGER, OPENDML, Contestant
 from benchmarks.small import SmallResult
 from opendml.runtime.host import host_target
 
@@ -29,13 +30,15 @@ class Report:
     threads: int
     limits: Limits
     results: list[Result] = field(default_factory=list)
+    networks: list[NetworkResult] = field(default_factory=list)
     small: list[SmallResult] = field(default_factory=list)
     growth: list[Curve] = field(default_factory=list)
 
     @property
     def faults(self) -> list[str]:
         """What failed or disagreed, a line each."""
-        return [f"{r.case.title}: {name}: {what}" for r in self.results for name, what in r.faults.items()]
+        outcomes = [(r.case.title, r) for r in self.results] + [(f"network: {r.name}", r) for r in self.networks]
+        return [f"{title}: {name}: {what}" for title, r in outcomes for name, what in r.faults.items()]
 
     @property
     def below_aim(self) -> list[str]:
@@ -58,6 +61,9 @@ def shortfalls(result: Result, limits: Limits) -> list[str]:
         missed.append(f"ratio {ratio:.2f} < {aim.ratio:g}")
     if aim.share is not None and share is not None and round(share, 2) < aim.share:
         missed.append(f"share {share:.0%} < {aim.share:.0%}")
+    eager = result.ratio_to(EAGER)
+    if aim.eager is not None and eager is not None and round(eager, 2) < aim.eager:
+        missed.append(f"{eager:.2f} < {aim.eager:g} times {EAGER}")
     return missed
 
 
@@ -68,15 +74,24 @@ def print_report(report: Report, console: Console) -> None:
     """The result on a terminal."""
     for line in _facts(report):
         console.print(line, highlight=False)
-    header = _header(report)
-    for group, results in groupby(report.results, key=lambda result: result.case.group):
+    for group, results in _groups(report):
+        names = _taking_part(results, report)
         table = Table(title=group, title_justify="left", title_style="bold")
-        for column in header:
+        for column in _header(names):
             table.add_column(column, justify="left" if column == "case" else "right", no_wrap=True)
         for result in results:
             losing = bool(shortfalls(result, report.limits))
-            table.add_row(*_cells(result, report), style="yellow" if losing else None)
+            table.add_row(*_cells(result, names, report.limits), style="yellow" if losing else None)
         console.print(table)
+    if report.networks:
+        table = Table(title="networks", title_justify="left", title_style="bold")
+        for column in _network_header():
+            table.add_column(column, justify="left" if column == "network" else "right", no_wrap=True)
+        for network in report.networks:
+            table.add_row(*_network_cells(network))
+        console.print(table)
+        for note in _network_notes(report):
+            console.print(f"  {note}", highlight=False, markup=False)
     if report.small:
         table = Table("one small operator", "median", "minimum", "aim", title_justify="left")
         for row in report.small:
@@ -94,13 +109,18 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
     lines = ["# Benchmarks", "", "Made by `python -m benchmarks`; `--help` says how to run a part of it.", ""]
     lines += [f"- {fact}" for fact in _facts(report)]
     lines += ["", *_EXPLANATION, ""]
-    header = _header(report)
-    for group, results in groupby(report.results, key=lambda result: result.case.group):
+    for group, results in _groups(report):
+        names = _taking_part(results, report)
         lines += [
             f"## {group[0].upper()}{group[1:]}",
             "",
-            *_rows(header, [_cells(result, report) for result in results]),
+            *_rows(_header(names), [_cells(result, names, report.limits) for result in results]),
         ]
+    if report.networks:
+        lines += ["## Networks, float32, batch 1", "", _NETWORKS_EXPLANATION, ""]
+        lines += _rows(_network_header(), [_network_cells(network) for network in report.networks])
+        lines += [f"- {note}" for note in _network_notes(report)]
+        lines += [""] if _network_notes(report) else []
     if report.small:
         lines += ["## One small operator", ""]
         lines += _rows(["what", "median", "minimum", "aim"], [_small_cells(row) for row in report.small])
@@ -122,6 +142,13 @@ _EXPLANATION = (
     " shortest times. `rate` counts every input once and every output once (for strided slices the cache lines that"
     " hold a selected element); `share` is that of the copy that"
     " moves about as many bytes, or of the FMA peak for GEMM and convolution.",
+)
+
+
+_NETWORKS_EXPLANATION = (
+    "The networks of `examples/networks` with the same random parameters; milliseconds a run, medians. ONNX Runtime and"
+    " OpenVINO run what `torch.onnx.export` makes of PyTorch's; OpenVINO is told to compute in float32. PyTorch has its"
+    " channels first or last, whichever is faster; `torch.compile` has the parameters as constants (freezing)."
 )
 
 
@@ -151,13 +178,24 @@ def _processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _header(report: Report) -> list[str]:
-    return ["case", *(name for name, _ in report.contestants), "ratio", "of minima", "rate", "share", "aim"]
+def _groups(report: Report) -> Iterator[tuple[str, list[Result]]]:
+    """The results of each section of the table."""
+    for group, results in groupby(report.results, key=lambda result: result.case.group):
+        yield group, list(results)
 
 
-def _cells(result: Result, report: Report) -> list[str]:
-    times = [_time_cell(result, name) for name, _ in report.contestants]
-    ratio, minima, share = result.ratio(), result.ratio("minimum"), _share(result, report.limits)
+def _taking_part(results: Sequence[Result], report: Report) -> list[str]:
+    """The contestants that have a column: those that can do one of the cases at least."""
+    return [n for n, _ in report.contestants if any(n in result.timings or n in result.faults for result in results)]
+
+
+def _header(names: Sequence[str]) -> list[str]:
+    return ["case", *names, "ratio", "of minima", "rate", "share", "aim"]
+
+
+def _cells(result: Result, names: Sequence[str], limits: Limits) -> list[str]:
+    times = [_time_cell(result, name) for name in names]
+    ratio, minima, share = result.ratio(), result.ratio("minimum"), _share(result, limits)
     return [
         result.case.name,
         *times,
@@ -165,11 +203,11 @@ def _cells(result: Result, report: Report) -> list[str]:
         "-" if minima is None else f"{minima:.2f}",
         _rate(result),
         "-" if share is None else f"{share:.0%}",
-        _aim_cell(result, report.limits),
+        _aim_cell(result, limits),
     ]
 
 
-def _time_cell(result: Result, name: str) -> str:
+def _time_cell(result: Outcome, name: str) -> str:
     timing = result.timings.get(name)
     if timing is not None:
         return f"{timing.median * 1e3:#.3g}".rstrip(".")
@@ -204,7 +242,25 @@ def _aim_cell(result: Result, limits: Limits) -> str:
 
 
 def _has_aim(case: Case) -> bool:
-    return case.aim.ratio is not None or case.aim.share is not None
+    return case.aim != Aim()
+
+
+def _network_header() -> list[str]:
+    return ["network", *CONTESTANTS, "ratio", "of minima"]
+
+
+def _network_cells(result: NetworkResult) -> list[str]:
+    ratios = [result.ratio(), result.ratio("minimum")]
+    times = [_time_cell(result, name) for name in CONTESTANTS]
+    return [result.name, *times, *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)]
+
+
+def _network_notes(report: Report) -> list[str]:
+    """Who did not take part, and why."""
+    reasons = ((name, why, r.name) for r in report.networks for name, why in r.absent.items())
+    return list(
+        dict.fromkeys(f"{name}: {why}" if "installed" in why else f"{name}, {net}: {why}" for name, why, net in reasons)
+    )
 
 
 def _small_cells(row: SmallResult) -> list[str]:
@@ -225,7 +281,14 @@ def _rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 # --------------------------------------------------------------------------------------------------------------- plots
 
-_COLOURS = {OPENDML: "#c0392b", "NumPy": "#7f8c8d", "PyTorch": "#e67e22", "ONNX Runtime": "#2980b9"}
+_COLOURS = {
+    OPENDML: "#c0392b",
+    "NumPy": "#7f8c8d",
+    "PyTorch": "#e67e22",
+    "torch.compile": "#8e44ad",
+    "ONNX Runtime": "#2980b9",
+    "OpenVINO": "#16a085",
+}
 
 
 def save_plots(report: Report, directory: Path) -> list[str]:

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
+from benchmarks.cases import Work
 from benchmarks.numpy_peer import block_shapes, interleaved_shapes, strided_window
-from benchmarks.peers import Array, Buffers, Call, Prepared, Unsupported
+from benchmarks.peers import EAGER, Array, Buffers, Call, Prepared, Unsupported
+from benchmarks.torch_functions import function_of, function_with_output
 from opendml import operators
-from opendml.descriptors import Operator
 from opendml.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
 
 Tensor = Any  # torch's own type is unknown to the type checker: torch is not needed for checking.
@@ -21,27 +22,39 @@ Tensors = Sequence[Tensor]
 class PyTorch:
     """Tensors over the arrays of the case, layouts included."""
 
-    name = "PyTorch"
+    name = EAGER
     version = str(torch.__version__)
 
-    def prepare(self, operator: Operator, buffers: Buffers) -> list[Prepared]:
-        """As the table below says."""
-        translate = _TRANSLATIONS.get(type(operator))
-        if translate is None:
-            raise Unsupported(type(operator).__name__)
-        inputs = [torch.from_numpy(array) for array in buffers.inputs]
-        outputs = [torch.from_numpy(array) for array in buffers.outputs]
+    def prepare(self, operator: Work, buffers: Buffers) -> list[Prepared]:
+        """As the table below says, or ``torch_functions``."""
+        translate = _TRANSLATIONS.get(type(operator), _function)
+        inputs, outputs = as_tensors(operator, buffers)
         return [_prepared(way, buffers) for way in translate(operator, inputs, outputs)]
 
 
 def peer(threads: int) -> PyTorch:
     """The contestant; sets the threads of the process' PyTorch."""
-    torch.set_num_threads(threads)
-    torch.set_grad_enabled(False)
+    quick_calls(threads)
     return PyTorch()
 
 
-class _Fresh:
+def quick_calls(threads: int) -> None:
+    """PyTorch with so many threads and without gradients."""
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+
+
+def as_tensors(operator: Work, buffers: Buffers) -> tuple[list[Tensor], list[Tensor]]:
+    """Inputs and outputs as PyTorch's tensors: what DirectML keeps in bytes as truth values is of type bool."""
+    inputs, outputs = ([torch.from_numpy(a) for a in arrays] for arrays in (buffers.inputs, buffers.outputs))
+    if isinstance(operator, operators.ElementWiseIf):
+        inputs[0] = inputs[0].view(torch.bool)
+    if isinstance(operator, operators.ElementWiseLogicalGreaterThan):
+        outputs[0] = outputs[0].view(torch.bool)
+    return inputs, outputs
+
+
+class Fresh:
     """A call whose results are new tensors."""
 
     def __init__(self, call: Callable[[], Tensor]) -> None:
@@ -55,16 +68,24 @@ class _Fresh:
         return [self._result.numpy()]
 
 
-Way = Call | _Fresh | Prepared
+Way = Call | Fresh | Prepared
 Ways = list[Way]
 
 
 def _prepared(way: Way, buffers: Buffers) -> Prepared:
     if isinstance(way, Prepared):
         return way
-    if isinstance(way, _Fresh):
+    if isinstance(way, Fresh):
         return Prepared(way.run, way.results)
     return Prepared(way, lambda: buffers.outputs)
+
+
+def _function(work: Any, inputs: Tensors, outputs: Tensors) -> Ways:
+    function, with_output = function_of(work), function_with_output(work)
+    if function is None:
+        raise Unsupported(type(work).__name__)
+    fresh: Ways = [Fresh(lambda: function(*inputs))]
+    return fresh if with_output is None else [lambda: with_output(*inputs, out=outputs[0]), *fresh]
 
 
 def _max_pooling(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
@@ -88,7 +109,7 @@ def _max_pooling(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     ways: Ways = [Prepared(run, results)]
     if len(outputs) == 1:
         simple = getattr(torch.nn.functional, name)
-        ways.append(_Fresh(lambda: simple(x, *arguments)))
+        ways.append(Fresh(lambda: simple(x, *arguments)))
     return ways
 
 
@@ -100,7 +121,7 @@ def _slice(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     view = x[tuple(map(_ascending, slices, desc.output_tensor.sizes))]
     if not backward:
         return [lambda: y.copy_(view)]
-    ways: Ways = [_Fresh(lambda: torch.flip(view, backward))]
+    ways: Ways = [Fresh(lambda: torch.flip(view, backward))]
     if len(backward) == 1:
         (axis,) = backward
         reversed_positions = torch.arange(view.shape[axis]).flip(0)
@@ -146,7 +167,7 @@ def _padding(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
             y.fill_(desc.padding_value)
             inside.copy_(x)
 
-        return [fill, _Fresh(lambda: torch.nn.functional.pad(x, amounts, value=desc.padding_value))]
+        return [fill, Fresh(lambda: torch.nn.functional.pad(x, amounts, value=desc.padding_value))]
     functions = {PaddingMode.EDGE: "replication_pad2d", PaddingMode.REFLECTION: "reflection_pad2d"}
     function = getattr(torch.ops.aten, functions[desc.padding_mode]).out
     return [lambda: function(x, amounts, out=y)]
@@ -156,7 +177,7 @@ def _tile(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     (x,), (y,) = inputs, outputs
     source, repeated, wide = interleaved_shapes(desc)
     view, target = x.view(source).expand(repeated), y.view(wide)
-    return [lambda: target.copy_(view), _Fresh(lambda: torch.tile(x, desc.repeats))]
+    return [lambda: target.copy_(view), Fresh(lambda: torch.tile(x, desc.repeats))]
 
 
 def _copy(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
@@ -171,7 +192,7 @@ def _space_to_depth(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     source = x.view(target.shape)
     ways: Ways = [lambda: target.copy_(source)]
     if desc.order is DepthSpaceOrder.COLUMN_ROW_DEPTH:
-        ways.append(_Fresh(lambda: torch.nn.functional.pixel_unshuffle(x, desc.block_size)))
+        ways.append(Fresh(lambda: torch.nn.functional.pixel_unshuffle(x, desc.block_size)))
     return ways
 
 
@@ -182,13 +203,8 @@ def _depth_to_space(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     target = y.view(source.shape)
     ways: Ways = [lambda: target.copy_(source)]
     if desc.order is DepthSpaceOrder.COLUMN_ROW_DEPTH:
-        ways.append(_Fresh(lambda: torch.nn.functional.pixel_shuffle(x, desc.block_size)))
+        ways.append(Fresh(lambda: torch.nn.functional.pixel_shuffle(x, desc.block_size)))
     return ways
-
-
-def _add(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
-    (a, b), (y,) = inputs, outputs
-    return [lambda: torch.add(a, b, out=y)]
 
 
 def _reduce(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
@@ -197,7 +213,7 @@ def _reduce(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     if desc.function is ReduceFunction.ARGMAX:
         if len(axes) == x.ndim:
             flat = x.view(-1)
-            return [_Fresh(lambda: torch.argmax(flat))]
+            return [Fresh(lambda: torch.argmax(flat))]
         positions = torch.empty(y.shape, dtype=torch.int64)
         run: Call = lambda: torch.argmax(x, axes[0], keepdim=True, out=positions)  # noqa: E731
         ways: Ways = [Prepared(run, lambda: [positions.numpy()])]
@@ -216,10 +232,10 @@ def _gemm(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
 
 def _convolution(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     x, weights = inputs
-    return [_Fresh(lambda: torch.nn.functional.conv2d(x, weights, None, desc.strides, desc.start_padding))]
+    return [Fresh(lambda: torch.nn.functional.conv2d(x, weights, None, desc.strides, desc.start_padding))]
 
 
-_TRANSLATIONS: dict[type[Operator], Callable[[Any, Tensors, Tensors], Ways]] = {
+_TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Ways]] = {
     operators.MaxPooling: _max_pooling,
     operators.MaxPooling1: _max_pooling,
     operators.Slice1: _slice,
@@ -231,7 +247,6 @@ _TRANSLATIONS: dict[type[Operator], Callable[[Any, Tensors, Tensors], Ways]] = {
     operators.ElementWiseIdentity: _copy,
     operators.SpaceToDepth1: _space_to_depth,
     operators.DepthToSpace1: _depth_to_space,
-    operators.ElementWiseAdd: _add,
     operators.Reduce: _reduce,
     operators.Gemm: _gemm,
     operators.Convolution: _convolution,

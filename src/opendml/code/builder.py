@@ -103,6 +103,7 @@ class Builder:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declarations: set[str] = set()
+        self.allocations: list[str] = []
         self._count = 0
         self.block = "entry"
 
@@ -122,6 +123,11 @@ class Builder:
     def line(self, text: str) -> None:
         """A line that defines nothing."""
         self.lines.append(f"  {text}")
+
+    def allocate(self, name: str, type: str, count: int) -> str:
+        """Memory on the stack for ``count`` elements, aligned to 64 bytes; its address."""
+        self.allocations.append(f"  %{name} = alloca [{count} x {type}], align 64")
+        return f"%{name}"
 
     def begin(self, label: str) -> None:
         """Start the block ``label``."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from opendml.code.builder import Builder, Value, index_value, suffix, vector_type
+from opendml.code.kept_rows import KeptRow, parts_outside_selects
 from opendml.expression.ir import (
     BOOL,
     F16,
@@ -90,13 +91,17 @@ class Evaluator:
         self.builder = builder
         self.dependencies = Dependencies()
         self.unroll_steps = unroll_steps
-        self._pointers = pointers
+        self._pointers = dict(pointers)
         self._register_bytes = register_bytes
         self._prefetched = prefetched
         self._scopes: list[dict[object, Value]] = [{}]
         self._forms: dict[Expression, Affine] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
         self._unsafe: dict[Expression, bool] = {}
+        self._scratch: dict[tuple[int, str, int], Tensor] = {}
+        self._rows: dict[KeptRow, Tensor] = {}
+        self._rows_depth = 0
+        self._kept: dict[Expression, Element] = {}
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -108,11 +113,11 @@ class Evaluator:
     @contextmanager
     def stored_at(self, pointers: Mapping[Tensor, str]) -> Iterator[None]:
         """Inside, tensors begin at other places."""
-        before = self._pointers
-        self._pointers = {**before, **{tensor: Pointer(name, 0) for tensor, name in pointers.items()}}
+        before = {tensor: self._pointers[tensor] for tensor in pointers}
+        self._pointers |= {tensor: Pointer(name, 0) for tensor, name in pointers.items()}
         with self.scope():
             yield
-        self._pointers = before
+        self._pointers |= before
 
     def place(self, tensor: Tensor, address: Affine, point: Point) -> str:
         """A pointer to an element."""
@@ -125,7 +130,8 @@ class Evaluator:
         key = self._key(e, point)
         found = self._known(key)
         if found is None:
-            found = self._compute(e, point)
+            kept = self._kept.get(e) if self._kept else None
+            found = self._compute(e, point) if kept is None else self.value(kept, point)
             self._scopes[-1][key] = found
         return found
 
@@ -235,6 +241,44 @@ class Evaluator:
         assert text is not None
         result = self._scopes[-1][key] = index_value(text)
         return result, constant
+
+    # Rows kept in memory ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def keeping(self, rows: Sequence[KeptRow]) -> Iterator[None]:
+        """Inside, folds write ``rows`` to memory, and what comes after them reads the rows."""
+        self._rows = {row: self._scratch_row(number, row) for number, row in enumerate(rows)}
+        self._rows_depth = len(self._scopes)
+        yield
+        self._rows, self._kept = {}, {}
+
+    def _scratch_row(self, number: int, row: KeptRow) -> Tensor:
+        """Memory on the stack, the same for all bodies of a kernel."""
+        type = row.value.type
+        key = (number, type.name, row.size)
+        if key not in self._scratch:
+            name = f"row{len(self._scratch)}"
+            tensor = self._scratch[key] = Tensor(name, type, (row.size,), (1,), "temporary")
+            self._pointers[tensor] = Pointer(self.builder.allocate(name, vector_type(type, 1), row.size), 0)
+        return self._scratch[key]
+
+    def _written_rows(self, fold: Fold) -> list[tuple[KeptRow, Tensor]]:
+        """The rows that ``fold`` has to write: none where it is evaluated under a condition or in a loop."""
+        if not self._rows or len(self._scopes) != self._rows_depth:
+            return []
+        return [(row, tensor) for row, tensor in self._rows.items() if row.writer == fold]
+
+    def _write_rows(self, rows: Sequence[tuple[KeptRow, Tensor]], point: Point) -> None:
+        """Lanes that do not take part are written too: there is room for them behind the row."""
+        for row, tensor in rows:
+            value = self.value(row.value, point)
+            self.store(tensor, Affine(((row.axis, 1),), 0), value, replace(point, active=None))
+
+    def _keep(self, rows: Sequence[tuple[KeptRow, Tensor]]) -> None:
+        """From here on the rows are read."""
+        for row, tensor in rows:
+            for e, axis in row.readers.items():
+                self._kept[e] = Element(tensor, Affine(((axis, 1),), 0), True)
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
@@ -683,10 +727,11 @@ class Evaluator:
         lanes = fold.lanes
         here = replace(point, vector=last, lanes=lanes)
         state = [self.builder.spread(self.value(e, point), lanes) for e in fold.initial]
+        rows = self._written_rows(fold)
 
         def nest(axes: Sequence[Axis], at: Point, values: list[Value]) -> list[Value]:
             if not axes:
-                return self._fold_last_axis(fold, at, values)
+                return self._fold_last_axis(fold, at, values, rows)
 
             def body(position: str, inner: list[Value]) -> list[Value]:
                 with self.scope():
@@ -694,21 +739,29 @@ class Evaluator:
 
             return self.builder.loop("0", str(axes[0].size), 1, values, body)
 
-        return self._merge_lanes(fold, point, nest(outer, here, state))
+        state = nest(outer, here, state)
+        self._keep(rows)
+        return self._merge_lanes(fold, point, state)
 
-    def _fold_last_axis(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:
+    def _fold_last_axis(
+        self, fold: Fold, point: Point, state: list[Value], rows: Sequence[tuple[KeptRow, Tensor]]
+    ) -> list[Value]:
         last, lanes = fold.axes[-1], fold.lanes
         whole = last.size - last.size % lanes
 
         def body(position: str, values: list[Value]) -> list[Value]:
             with self.scope():
-                return self._fold_step(fold, [point.at(last, position)], [values])[0]
+                here = point.at(last, position)
+                following = self._fold_step(fold, [here], [values])[0]
+                self._write_rows(rows, here)
+                return following
 
         state = self.builder.loop("0", str(whole), lanes, state, body)
         if whole < last.size:
             rest = replace(point.at(last, None, whole), active=last.size - whole)
             with self.scope():
                 following = self._fold_step(fold, [rest], [state])[0]
+                self._write_rows(rows, rest)
                 mask = self.active_mask(rest)
                 state = [self.builder.select(mask, n, o) for n, o in zip(following, state, strict=True)]
         return state
@@ -755,21 +808,6 @@ def _run_starts(span: int, lanes: int) -> list[int]:
     """Where runs of ``lanes`` elements begin that together cover ``span`` elements without leaving them."""
     starts = list(range(0, span - lanes + 1, lanes))
     return starts if starts[-1] + lanes == span else [*starts, span - lanes]
-
-
-def parts_outside_selects(e: Expression) -> Iterator[Part]:
-    """The values of folds in ``e`` that are needed whatever its conditions say, the outermost ones."""
-    seen: set[Expression] = set()
-    stack = [e]
-    while stack:
-        x = stack.pop()
-        if x in seen:
-            continue
-        seen.add(x)
-        if isinstance(x, Part):
-            yield x
-        else:
-            stack.extend([x.condition] if isinstance(x, Select) else reversed(x.children))
 
 
 def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.code.builder import Builder, Value
-from opendml.code.evaluation import Evaluator, Point, Pointer, Position, parts_outside_selects
+from opendml.code.evaluation import Evaluator, Point, Pointer, Position
+from opendml.code.kept_rows import in_order_of_evaluation, kept_rows, parts_outside_selects
 from opendml.code.staging import Stage
 from opendml.expression.ir import (
     BOOL,
@@ -90,7 +91,7 @@ def kernel_code(
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]
     head = f"({', '.join(parameters)}) noinline #0 {{"
-    text = "\n".join([head, "entry:", *builder.lines, "  ret void", "}"])
+    text = "\n".join([head, "entry:", *builder.allocations, *builder.lines, "  ret void", "}"])
     return KernelCode(text, frozenset(builder.declarations), tuple(origins[tensor] for tensor in tensors))
 
 
@@ -306,13 +307,15 @@ class _ComputeWriter:
             return
         # Folds that are the same all along the vector axis are computed once, before it begins.
         same = [e for s in stores for e in parts_outside_selects(s.value) if self._is_known(e, point)]
-        self.evaluator.prepare(same, [point])
+        folds = in_order_of_evaluation(same, self._dependencies)
         cuts = sorted({0, vector.size, *self._cuts(stores, vector)})
-        for first, last in itertools.pairwise(cuts):
-            with self.evaluator.scope():
-                piece = _rewritten(stores, simplify({vector: (first, last - 1)}))
-                lanes = self.kernel.lanes if self._vectorises(piece, vector) else 1
-                self._run(piece, point, vector, first, last, lanes)
+        with self.evaluator.keeping(kept_rows(folds, [s.value for s in stores], vector)):
+            self.evaluator.prepare(same, [point])
+            for first, last in itertools.pairwise(cuts):
+                with self.evaluator.scope():
+                    piece = _rewritten(stores, simplify({vector: (first, last - 1)}))
+                    lanes = self.kernel.lanes if self._vectorises(piece, vector) else 1
+                    self._run(piece, point, vector, first, last, lanes)
 
     def _is_known(self, e: Expression, point: Point) -> bool:
         """Whether ``e`` depends on nothing but the axes that stand already."""

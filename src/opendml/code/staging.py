@@ -84,7 +84,7 @@ class Stage:
                 plane_pitch = _congruent(count * pitch + kernel.lanes + line, plane_pitch, line)
             address.append((kernel.tile, plane_pitch))
         elements = slack + count * pitch + (planes - 1) * plane_pitch + line
-        area = self._builder.assign(f"alloca [{elements * size} x i8], align {CACHE_LINE}")
+        area = self._builder.allocate(self._builder.fresh("stage"), "i8", elements * size)
         moved = ElementStore(store.tensor, Affine(tuple(address), 0), store.value)
         return _Area(store, moved, row, pitch, slack * size, planes, plane_pitch, area)
 

@@ -1,0 +1,102 @@
+"""Element-wise operators, activations, softmax, normalisations and chains as functions of PyTorch's tensors.
+
+The same functions run eagerly and compiled by ``torch.compile``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import torch
+from torch.nn import functional
+
+from benchmarks import chains
+from benchmarks.cases import Work
+from opendml import operators
+
+Tensor = Any
+Function = Callable[..., Tensor]
+
+
+def function_of(work: Work) -> Function | None:
+    """The function of the inputs of a case that gives its output; None if it is not of these kinds."""
+    translate = _FUNCTIONS.get(type(work))
+    return None if translate is None else translate(work)
+
+
+def function_with_output(work: Work) -> Function | None:
+    """The function that writes into a given tensor ``out``, where PyTorch has one."""
+    if isinstance(work, operators.ElementWiseClip):
+        low, high = _limits(work)
+        return lambda x, out: torch.clamp(x, low, high, out=out)
+    if isinstance(work, operators.ActivationLeakyRelu):
+        return lambda x, out: torch.ops.aten.leaky_relu.out(x, work.alpha, out=out)
+    if isinstance(work, operators.ActivationSoftplus):
+        return lambda x, out: torch.ops.aten.softplus.out(x, work.steepness, out=out)
+    if isinstance(work, operators.ActivationSoftmax1):
+        return lambda x, out: torch.softmax(x, work.axes[0], out=out)
+    if isinstance(work, operators.ActivationLogSoftmax1):
+        return lambda x, out: torch.log_softmax(x, work.axes[0], out=out)
+    return _WITH_OUTPUT.get(type(work))
+
+
+def _limits(desc: operators.ElementWiseClip) -> tuple[float, float]:
+    """Of the tensor's type, or PyTorch would compute in float32."""
+    is_float = desc.input_tensor.data_type.dtype.kind == "f"
+    return (desc.min, desc.max) if is_float else (int(desc.min), int(desc.max))
+
+
+def _batch_normalization(epsilon: float, x: Tensor, *parameters: Tensor) -> Tensor:
+    mean, variance, scale, bias = (parameter.reshape(-1) for parameter in parameters)
+    return functional.batch_norm(x, mean, variance, scale, bias, training=False, eps=epsilon)
+
+
+def _layer_normalization(epsilon: float, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    return functional.layer_norm(x, x.shape[-1:], scale.reshape(-1), bias.reshape(-1), epsilon)
+
+
+def _residual_relu(x: Tensor, y: Tensor, *parameters: Tensor) -> Tensor:
+    return torch.relu(_batch_normalization(1e-5, x, *parameters) + y)
+
+
+_FUNCTIONS: Final[Mapping[type, Callable[[Any], Function]]] = {
+    operators.ElementWiseAdd: lambda desc: torch.add,
+    operators.ElementWiseMultiply: lambda desc: torch.mul,
+    operators.ElementWiseDivide: lambda desc: torch.div,
+    operators.ElementWiseExp: lambda desc: torch.exp,
+    operators.ElementWiseSqrt: lambda desc: torch.sqrt,
+    operators.ElementWiseErf: lambda desc: torch.erf,
+    operators.ElementWiseClip: lambda desc: lambda x: torch.clamp(x, *_limits(desc)),
+    operators.ElementWiseLogicalGreaterThan: lambda desc: torch.gt,
+    operators.ElementWiseIf: lambda desc: torch.where,
+    operators.ActivationRelu: lambda desc: torch.relu,
+    operators.ActivationLeakyRelu: lambda desc: lambda x: functional.leaky_relu(x, desc.alpha),
+    operators.ActivationSigmoid: lambda desc: torch.sigmoid,
+    operators.ActivationTanh: lambda desc: torch.tanh,
+    operators.ActivationGelu: lambda desc: functional.gelu,
+    operators.ActivationSoftplus: lambda desc: lambda x: functional.softplus(x, desc.steepness),
+    operators.ActivationSoftmax1: lambda desc: lambda x: torch.softmax(x, desc.axes[0]),
+    operators.ActivationLogSoftmax1: lambda desc: lambda x: torch.log_softmax(x, desc.axes[0]),
+    operators.MeanVarianceNormalization1: lambda desc: lambda *x: _layer_normalization(desc.epsilon, *x),
+    operators.BatchNormalization: lambda desc: lambda *x: _batch_normalization(desc.epsilon, *x),
+    chains.ScaleBiasRelu: lambda chain: lambda x, scale, bias: torch.relu(x * scale + bias),
+    chains.AddLayerNormalization: lambda chain: lambda x, y, *row: _layer_normalization(1e-5, x + y, *row),
+    chains.BiasGelu: lambda chain: lambda x, bias: functional.gelu(x + bias),
+    chains.ResidualRelu: lambda chain: _residual_relu,
+    chains.GatedSigmoid: lambda chain: lambda x, y: torch.sigmoid(x) * x * y,
+}
+
+_WITH_OUTPUT: Final[Mapping[type, Function]] = {
+    operators.ElementWiseAdd: torch.add,
+    operators.ElementWiseMultiply: torch.mul,
+    operators.ElementWiseDivide: torch.div,
+    operators.ElementWiseExp: torch.exp,
+    operators.ElementWiseSqrt: torch.sqrt,
+    operators.ElementWiseErf: torch.erf,
+    operators.ElementWiseLogicalGreaterThan: torch.gt,
+    operators.ElementWiseIf: torch.where,
+    operators.ActivationSigmoid: torch.sigmoid,
+    operators.ActivationTanh: torch.tanh,
+    operators.ActivationGelu: torch.ops.aten.gelu.out,
+}

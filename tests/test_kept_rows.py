@@ -1,0 +1,235 @@
+"""Values that a fold keeps in scratch memory for what comes after it: the interpreter's bits, for all row lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import assert_identical, random_values, run_operator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opendml import operators
+from opendml.code.kept_rows import KEPT_BYTES
+from opendml.code.program_code import program_code
+from opendml.enums import TensorDataType
+from opendml.expression.folds import fold, lanes_for, sum_of
+from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
+from opendml.expression.ir import (
+    ELEMENT_TYPES,
+    Axis,
+    Compute,
+    Definition,
+    ElementType,
+    Expression,
+    Store,
+    Tensor,
+    binary,
+    constant,
+    index,
+    load,
+    select,
+    unary,
+)
+from opendml.kernels.schedule import Machine
+from opendml.program import Binding, compile_definition
+from opendml.runtime.host import host_target
+from opendml.tensor import TensorDesc
+
+LENGTHS = (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 1000, 4095)
+TYPES = ("f16", "f32", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+DATA_TYPES = {d.dtype: d for d in TensorDataType if d.name not in ("UNKNOWN", "UINT4", "INT4")}
+
+Value = Callable[[Expression], Expression]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_cache() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENDML_CACHE", "0")
+        yield
+
+
+def worked(x: Expression) -> Expression:
+    """Something that takes a few operations, of any type."""
+    return (x * x + 3) * (x + 1) - x * 5
+
+
+class Rows:
+    """Rows of one tensor, each reduced before it is stored."""
+
+    def __init__(self, type: ElementType, rows: int, length: int, output: ElementType | None = None) -> None:
+        self.source = Tensor("x", type, (rows, length), (length, 1), "input")
+        self.output = Tensor("y", output or type, (rows, length), (length, 1), "output")
+        self.row, self.column = Axis("k", rows), Axis("v", length)
+        self.element = load(self.source, (index(self.row), index(self.column)))
+
+    def total(self, value: Value, where: Callable[[Axis], Expression] | None = None) -> Expression:
+        """The sum along a row."""
+        axis = Axis("r", self.column.size)
+        element = value(load(self.source, (index(self.row), index(axis))))
+        return sum_of((axis,), element, None if where is None else where(axis), lanes_for(axis))
+
+    def definition(self, value: Expression) -> Definition:
+        """What stores ``value`` at every point."""
+        store = Store(self.output, (index(self.row), index(self.column)), value)
+        return Definition((self.source,), (self.output,), (Compute((self.row, self.column), (store,)),))
+
+
+def kept(definition: Definition) -> list[int]:
+    """The sizes of the scratch rows in the code, in elements."""
+    text = program_code(definition, Machine(64, 32), "").text
+    lines = [line for line in text.splitlines() if " = alloca [" in line]
+    return [int(line.split("[")[1].split()[0]) for line in lines]
+
+
+def check(definition: Definition, *arrays: Any) -> None:
+    def bindings(tensors: Any) -> list[Binding]:
+        return [Binding(t.name, TensorDesc(DATA_TYPES[NUMPY_TYPES[t.type.name]], t.sizes)) for t in tensors]
+
+    expected = run_interpreted(definition, list(arrays))
+    program = compile_definition(
+        definition,
+        inputs=bindings(definition.inputs),
+        outputs=bindings(definition.outputs),
+        in_place=False,
+        host=host_target(),
+        thread_count=2,
+    )
+    results = program(*arrays)
+    results = [results] if isinstance(results, np.ndarray) else results
+    for actual, wanted in zip(results, expected, strict=True):
+        assert wanted is not None
+        assert_identical(np.nan_to_num(actual), np.nan_to_num(wanted))
+
+
+def values_of(tensor: Tensor, seed: int = 0) -> Any:
+    data_type = DATA_TYPES[NUMPY_TYPES[tensor.type.name]]
+    count = int(np.prod(tensor.sizes))
+    return random_values(data_type, count, np.random.default_rng(seed), special=False).reshape(tensor.sizes)
+
+
+@pytest.mark.parametrize("length", (17, 64, 100))
+@pytest.mark.parametrize("type", TYPES)
+def test_every_type(type: str, length: int) -> None:
+    rows = Rows(ELEMENT_TYPES[type], 3, length)
+    definition = rows.definition(worked(rows.element) - rows.total(worked))
+    assert len(kept(definition)) == 1
+    check(definition, values_of(rows.source))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_lengths(length: int) -> None:
+    rows = Rows(ELEMENT_TYPES["f32"], 2, length)
+    definition = rows.definition(worked(rows.element) * rows.total(worked))
+    lanes = lanes_for(rows.column)
+    assert kept(definition) == [-(-length // lanes) * lanes]
+    check(definition, values_of(rows.source))
+
+
+@pytest.mark.parametrize(("type", "length"), (("f32", 16384), ("f32", 16385), ("f64", 8192), ("f64", 8193)))
+def test_long_rows_are_computed_again(type: str, length: int) -> None:
+    rows = Rows(ELEMENT_TYPES[type], 2, length)
+    definition = rows.definition(worked(rows.element) * rows.total(worked))
+    width = ELEMENT_TYPES[type].bits // 8
+    assert kept(definition) == ([length] if length * width <= KEPT_BYTES else [])
+    check(definition, values_of(rows.source))
+
+
+def test_several_rows_and_readers() -> None:
+    """A second fold reads what the first one keeps, and keeps something of its own."""
+    rows = Rows(ELEMENT_TYPES["f32"], 3, 77)
+    first = rows.total(worked)
+
+    def later(x: Expression) -> Expression:
+        return unary("sqrt", unary("abs", worked(x) - first)) * 2 + 1
+
+    second = rows.total(later)
+    definition = rows.definition(worked(rows.element) + later(rows.element) * second)
+    assert len(kept(definition)) == 2
+    check(definition, values_of(rows.source))
+
+
+def test_little_work_is_done_again() -> None:
+    rows = Rows(ELEMENT_TYPES["f32"], 3, 77)
+    assert kept(rows.definition((rows.element - 1) * rows.total(lambda x: x - 1))) == []
+
+
+def test_other_values_are_not_confused() -> None:
+    """The same operations on another row, or shifted by one, are not the same values."""
+    rows = Rows(ELEMENT_TYPES["f32"], 3, 65)
+    reversed_row = load(rows.source, (2 - index(rows.row), index(rows.column)))
+    backwards = load(rows.source, (index(rows.row), 64 - index(rows.column)))
+    for element in (reversed_row, backwards):
+        definition = rows.definition(worked(element) * rows.total(worked))
+        assert kept(definition) == []
+        check(definition, values_of(rows.source))
+
+
+def test_folds_of_a_branch_keep_nothing() -> None:
+    """What is evaluated for some rows only must not be read in the others."""
+    rows = Rows(ELEMENT_TYPES["f32"], 5, 70)
+    total = rows.total(worked)
+    for condition in (index(rows.row) >= 2, rows.total(lambda x: x) > 0.0, rows.element > 0.0):
+        definition = rows.definition(worked(rows.element) * select(condition, total, 1.0))
+        check(definition, values_of(rows.source))
+
+
+def test_values_under_conditions() -> None:
+    """A value that only some points need is read where the fold has computed it for all."""
+    rows = Rows(ELEMENT_TYPES["f32"], 5, 70)
+    guarded = select(index(rows.column) >= 9, worked(rows.element), 0.0)
+    definition = rows.definition(guarded + select(rows.element > 0.0, worked(rows.element), 1.0) * rows.total(worked))
+    assert len(kept(definition)) == 1
+    check(definition, values_of(rows.source))
+
+
+def test_guarded_elements_are_not_kept() -> None:
+    """A fold that skips elements computes nothing for them."""
+    rows = Rows(ELEMENT_TYPES["f32"], 2, 70)
+    definition = rows.definition(worked(rows.element) * rows.total(worked, lambda axis: index(axis) >= 3))
+    assert kept(definition) == []
+    check(definition, values_of(rows.source))
+
+
+def test_other_combinations_than_sums() -> None:
+    rows = Rows(ELEMENT_TYPES["i32"], 2, 50)
+    axis = Axis("r", 50)
+    element = worked(load(rows.source, (index(rows.row), index(axis))))
+    largest = fold(lambda a, b: binary("max", a, b), (axis,), constant(-99, element.type), element, None, 32)
+    definition = rows.definition(largest - worked(rows.element))
+    assert len(kept(definition)) == 1
+    check(definition, values_of(rows.source))
+
+
+def test_two_outputs() -> None:
+    """Both stores read the row."""
+    rows = Rows(ELEMENT_TYPES["f32"], 3, 33)
+    other = Tensor("z", ELEMENT_TYPES["f32"], (3, 33), (33, 1), "output")
+    total = rows.total(worked)
+    place = (index(rows.row), index(rows.column))
+    values = (worked(rows.element) * total, worked(rows.element) + total)
+    stores = tuple(Store(t, place, value) for t, value in zip((rows.output, other), values, strict=True))
+    definition = Definition((rows.source,), (rows.output, other), (Compute((rows.row, rows.column), stores),))
+    assert len(kept(definition)) == 1
+    check(definition, values_of(rows.source))
+
+
+@pytest.mark.parametrize("data_type", ("FLOAT32", "FLOAT16"))
+@pytest.mark.parametrize("operator", (operators.ActivationSoftmax1, operators.ActivationLogSoftmax1))
+@given(length=st.one_of(st.sampled_from(LENGTHS), st.integers(16, 300)), seed=st.integers(0, 1 << 31), data=st.data())
+@settings(deadline=None, max_examples=12)
+def test_softmax(operator: Any, data_type: str, length: int, seed: int, data: st.DataObject) -> None:
+    """Interpreted and compiled, between guard pages, with special values; packed and with gaps between rows."""
+    gap = data.draw(st.integers(0, 3))
+    tensor = TensorDesc(data_type, (3, length), (length + gap, 1))
+    values = random_values(tensor.data_type, 3 * length, np.random.default_rng(seed)).reshape(3, length)
+    run_operator(operator(input_tensor=tensor, output_tensor=tensor, axes=(1,)), [values])
+
+
+def test_softmax_keeps_its_exponentials() -> None:
+    tensor = TensorDesc("FLOAT16", (3, 100))
+    operator = operators.ActivationSoftmax1(input_tensor=tensor, output_tensor=tensor, axes=(1,))
+    assert kept(operator.define()) == [128]
