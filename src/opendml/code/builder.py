@@ -53,6 +53,9 @@ _KIND_COLUMN: Final = {"float": 0, "int": 1, "uint": 2, "bool": 2}
 _COMPARISON: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round_even": "roundeven", "sqrt": "sqrt"}
 
+ROLLED: Final = ", !llvm.loop !1"
+"""On the jump that closes a loop: the optimiser must not unroll it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -103,6 +106,7 @@ class Builder:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declarations: set[str] = set()
+        self.rolled = False  # whether loops are to stay as they are written
         self._count = 0
         self.block = "entry"
 
@@ -157,7 +161,7 @@ class Builder:
         results = body(position, values)
         following = self.assign(f"add nsw i64 {position}, {step}")
         end = self.block
-        self.jump(header)
+        self.line(f"br label %{header}{ROLLED if self.rolled else ''}")
         self.lines[slot] = f"  {position} = phi i64 [ {first}, %{before} ], [ {following}, %{end} ]"
         for number, (value, start, result) in enumerate(zip(values, carried, results, strict=True), slot + 1):
             incoming = f"[ {start.text}, %{before} ], [ {result.text}, %{end} ]"

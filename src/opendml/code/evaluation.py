@@ -76,6 +76,7 @@ class Evaluator:
         self.builder = builder
         self.dependencies = Dependencies()
         self.unroll_steps = unroll_steps
+        self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
         self._pointers = pointers
         self._register_bytes = register_bytes
         self._scopes: list[dict[object, Value]] = [{}]
@@ -100,6 +101,10 @@ class Evaluator:
             found = self._compute(e, point)
             self._scopes[-1][key] = found
         return found
+
+    def define(self, e: Expression, point: Point, value: Value) -> None:
+        """Let ``e`` at ``point`` be ``value``, which was computed elsewhere."""
+        self._scopes[-1][self._key(e, point)] = value
 
     def _known(self, key: object) -> Value | None:
         for scope in reversed(self._scopes):
@@ -250,6 +255,13 @@ class Evaluator:
         scalars = [self._load_run(e.tensor, base, constant + lane * step, 1) for lane in range(lanes)]
         return self.builder.gathered(scalars, lanes)
 
+    def prefetch(self, e: Element, point: Point) -> None:
+        """Have the place of an element brought to the nearest cache; it need not be inside of the tensor."""
+        base, constant = self._index_parts(e.address, point)
+        self.builder.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        pointer = self._pointer(e.tensor, base, constant)
+        self.builder.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
     def _load_run(self, tensor: Tensor, base: Value | None, constant: int, lanes: int) -> Value:
         pointer = self._pointer(tensor, base, constant)
         text = self.builder.assign(
@@ -388,14 +400,34 @@ class Evaluator:
         if step == -1:
             value = self.builder.shuffle(value, None, range(point.lanes - 1, -1, -1))
             step, constant = 1, constant - point.lanes + 1
+        if step == 1 and point.active is not None:
+            self._store_active(self._pointer(tensor, base, constant), value, point)
+            return
         if step == 1:
             pointer = self._pointer(tensor, base, constant)
             how = f"align {self._register_bytes}, !nontemporal !0" if aligned else f"align {size}"
             self.builder.line(f"store {value.typed}, ptr {pointer}, {how}")
             return
-        for lane in range(point.lanes):
+        for lane in range(point.lanes if point.active is None else point.active):
             pointer = self._pointer(tensor, base, constant + lane * step)
             self.builder.line(f"store {self.builder.extract(value, lane).typed}, ptr {pointer}, align {size}")
+
+    def _store_active(self, pointer: str, value: Value, point: Point) -> None:
+        """The lanes that take part, to neighbouring places."""
+        assert point.active is not None
+        size, mask = value.type.bits // 8, self.active_mask(point)
+        if self._register_bytes == 64:
+            name = f"llvm.masked.store.{suffix(value)}.p0"
+            self.builder.declarations.add(f"declare void @{name}({value.llvm_type}, ptr, {mask.llvm_type})")
+            self.builder.line(f"call void @{name}({value.typed}, ptr align {size} {pointer}, {mask.typed})")
+            return
+        start = 0
+        while start < point.active:
+            lanes = 1 << (point.active - start).bit_length() - 1
+            part = self.builder.shuffle(value, None, range(start, start + lanes))
+            place = self.builder.assign(f"getelementptr {vector_type(value.type, 1)}, ptr {pointer}, i64 {start}")
+            self.builder.line(f"store {part.typed}, ptr {place}, align {size}")
+            start += lanes
 
     def store_run(self, tensor: Tensor, address: Affine, value: Value, point: Point) -> None:
         """All lanes of ``value`` next to one another, from ``address`` on."""
@@ -510,7 +542,7 @@ class Evaluator:
     def _unrolled_axes(self, fold: Fold, copies: int) -> set[Axis]:
         steps = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps
         operations = sum(1 for e in (*fold.elements, *fold.combine.result) for _ in walk(e))
-        budget, result = min(steps, UNROLLED_OPERATIONS // operations), set()
+        budget, result = max(1, min(steps, UNROLLED_OPERATIONS // operations)), set()
         for axis in reversed(fold.axes):
             if axis.size > budget:
                 break
@@ -565,6 +597,8 @@ class Evaluator:
 
     def _combined(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
         self.prepare(fold.elements, points)
+        if fold.contract and self.before_product is not None:
+            self.before_product(points[0])
         return [self._combined_at(fold, p, s) for p, s in zip(points, states, strict=True)]
 
     def _combined_at(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:

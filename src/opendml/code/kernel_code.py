@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.code.builder import Builder, Value
+from opendml.code.contraction_code import write_contraction
 from opendml.code.evaluation import Evaluator, Point, Position, parts_outside_selects
+from opendml.code.work_items import block_bounds, decoded, smaller, write_items
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -31,6 +33,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
 from opendml.kernels.affine import Affine, Dependencies, Element, threshold_form
+from opendml.kernels.contraction import ContractionKernel
 from opendml.kernels.rewriting import simplify
 from opendml.kernels.schedule import (
     UNROLL_STEPS,
@@ -59,7 +62,7 @@ class KernelCode:
 
 
 def kernel_code(
-    kernel: ComputeKernel | ScanKernel | ScatterKernel,
+    kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel,
     tensors: Sequence[Tensor],
     repeats: Sequence[Axis],
     machine: Machine,
@@ -73,6 +76,9 @@ def kernel_code(
     if isinstance(kernel, ComputeKernel):
         _ComputeWriter(kernel, builder, evaluator, machine.vector_bytes).write(origin)
         alias = kernel.in_place
+    elif isinstance(kernel, ContractionKernel):
+        write_contraction(kernel, builder, evaluator, origin)
+        alias = False
     elif isinstance(kernel, ScanKernel):
         _write_scan(kernel, builder, evaluator, origin)
         alias = True
@@ -86,34 +92,6 @@ def kernel_code(
     head = f"({', '.join(parameters)}) noinline #0 {{"
     text = "\n".join([head, "entry:", *builder.lines, "  ret void", "}"])
     return KernelCode(text, frozenset(builder.declarations))
-
-
-def _write_items(builder: Builder, count: int, serial: bool, body: Callable[[str], None]) -> None:
-    """``body(item)`` for this thread's share of ``count`` work items."""
-
-    def one(position: str, _: list[Value]) -> list[Value]:
-        body(position)
-        return []
-
-    if serial:
-        first = builder.assign("icmp eq i64 %thread, 0")
-        last = builder.assign(f"select i1 {first}, i64 {count}, i64 0")
-        builder.loop("0", last, 1, [], one)
-        return
-    start = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {count}')}, %threads")
-    after = builder.assign("add i64 %thread, 1")
-    end = builder.assign(f"udiv i64 {builder.assign(f'mul i64 {after}, {count}')}, %threads")
-    builder.loop(start, end, 1, [], one)
-
-
-def _decoded(builder: Builder, item: str, sizes: Sequence[int]) -> list[str]:
-    """The coordinates of a work item, slowest first."""
-    result: list[str] = []
-    rest = item
-    for size in reversed(sizes[1:]):
-        result.append(builder.assign(f"urem i64 {rest}, {size}"))
-        rest = builder.assign(f"udiv i64 {rest}, {size}")
-    return [rest, *reversed(result)] if sizes else []
 
 
 class _ComputeWriter:
@@ -139,19 +117,19 @@ class _ComputeWriter:
 
         def item(position: str) -> None:
             with self.evaluator.scope():
-                coordinates = _decoded(builder, position, sizes)
+                coordinates = decoded(builder, position, sizes)
                 point = origin
                 for axis, name in zip(kernel.shared, coordinates, strict=False):
                     point = point.at(axis, name)
                 for (axis, block), name in zip(blocks, coordinates[len(kernel.shared) :], strict=True):
-                    bounds = self._block_bounds(name, block, axis.size)
+                    bounds = block_bounds(builder, name, block, axis.size)
                     if axis is kernel.tile:
                         self.tile_bounds = bounds
                     else:
                         self.bounds = bounds
                 self._inner(kernel.inner, point)
 
-        _write_items(builder, kernel.item_count, kernel.serial, item)
+        write_items(builder, kernel.item_count, kernel.serial, item)
         if kernel.streamed:
             builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
 
@@ -166,14 +144,6 @@ class _ComputeWriter:
             return []
 
         self.builder.loop("0", str(axes[0].size), 1, [], body)
-
-    def _block_bounds(self, number: str, block: int, size: int) -> tuple[str, str]:
-        if block >= size:
-            return "0", str(size)
-        start = self.builder.assign(f"mul nsw i64 {number}, {block}")
-        end = self.builder.assign(f"add nsw i64 {start}, {block}")
-        inside = self.builder.assign(f"icmp slt i64 {end}, {size}")
-        return start, self.builder.assign(f"select i1 {inside}, i64 {end}, i64 {size}")
 
     # Cases -----------------------------------------------------------------------------------------------------------
 
@@ -329,7 +299,7 @@ class _ComputeWriter:
         low, high = str(first), str(last)
         if self.bounds is not None:
             low = self._larger(self.bounds[0], first)
-            high = self._smaller(self.bounds[1], last)
+            high = smaller(self.builder, self.bounds[1], last)
         while lanes > last - first:
             lanes //= 2
         whole = self.bounds is None and (last - first) % lanes == 0
@@ -379,10 +349,6 @@ class _ComputeWriter:
         more = self.builder.assign(f"icmp sgt i64 {name}, {bound}")
         return self.builder.assign(f"select i1 {more}, i64 {name}, i64 {bound}")
 
-    def _smaller(self, name: str, bound: int) -> str:
-        less = self.builder.assign(f"icmp slt i64 {name}, {bound}")
-        return self.builder.assign(f"select i1 {less}, i64 {name}, i64 {bound}")
-
     def _steps(
         self,
         stores: Stores,
@@ -396,7 +362,7 @@ class _ComputeWriter:
     ) -> None:
         def body(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
-                start = position if limit is None else self._smaller(position, limit)
+                start = position if limit is None else smaller(self.builder, position, limit)
                 here = replace(point.at(vector, start), vector=vector if lanes > 1 else None, lanes=lanes)
                 self._tiles(stores, here, aligned)
             return []
@@ -415,7 +381,7 @@ class _ComputeWriter:
 
         def body(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
-                start = position if tile.size % size == 0 else self._smaller(position, tile.size - size)
+                start = position if tile.size % size == 0 else smaller(self.builder, position, tile.size - size)
                 self._points(stores, [point.at(tile, start, number) for number in range(size)])
             return []
 
@@ -465,7 +431,7 @@ def _write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, orig
 
     def item(position: str) -> None:
         with evaluator.scope():
-            coordinates = _decoded(builder, position, sizes)
+            coordinates = decoded(builder, position, sizes)
             point = origin
             for axis, name in zip(kernel.outer, coordinates, strict=False):
                 point = point.at(axis, name)
@@ -503,7 +469,7 @@ def _write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, orig
             low = high
         return []
 
-    _write_items(builder, count, kernel.serial, item)
+    write_items(builder, count, kernel.serial, item)
 
 
 def _scan_along(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, point: Point) -> None:
