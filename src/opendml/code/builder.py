@@ -53,6 +53,9 @@ _KIND_COLUMN: Final = {"float": 0, "int": 1, "uint": 2, "bool": 2}
 _COMPARISON: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round_even": "roundeven", "sqrt": "sqrt"}
 
+ROLLED: Final = ", !llvm.loop !1"
+"""On the jump that closes a loop: the optimiser must not unroll it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -104,6 +107,7 @@ class Builder:
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.allocations: list[str] = []
+        self.rolled = False  # whether loops are to stay as they are written
         self._count = 0
         self.block = "entry"
 
@@ -128,6 +132,11 @@ class Builder:
         """Memory on the stack for ``count`` elements, aligned to 64 bytes; its address."""
         self.allocations.append(f"  %{name} = alloca [{count} x {type}], align 64")
         return f"%{name}"
+
+    def prefetch(self, pointer: str) -> None:
+        """Have the line of memory at an address, which need not be a valid one, brought to the nearest cache."""
+        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
     def begin(self, label: str) -> None:
         """Start the block ``label``."""
@@ -163,7 +172,7 @@ class Builder:
         results = body(position, values)
         following = self.assign(f"add nsw i64 {position}, {step}")
         end = self.block
-        self.jump(header)
+        self.line(f"br label %{header}{ROLLED if self.rolled else ''}")
         self.lines[slot] = f"  {position} = phi i64 [ {first}, %{before} ], [ {following}, %{end} ]"
         for number, (value, start, result) in enumerate(zip(values, carried, results, strict=True), slot + 1):
             incoming = f"[ {start.text}, %{before} ], [ {result.text}, %{end} ]"

@@ -91,6 +91,7 @@ class Evaluator:
         self.builder = builder
         self.dependencies = Dependencies()
         self.unroll_steps = unroll_steps
+        self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
         self._pointers = dict(pointers)
         self._register_bytes = register_bytes
         self._prefetched = prefetched
@@ -134,6 +135,10 @@ class Evaluator:
             found = self._compute(e, point) if kept is None else self.value(kept, point)
             self._scopes[-1][key] = found
         return found
+
+    def define(self, e: Expression, point: Point, value: Value) -> None:
+        """Let ``e`` at ``point`` be ``value``, which was computed elsewhere."""
+        self._scopes[-1][self._key(e, point)] = value
 
     def _known(self, key: object) -> Value | None:
         for scope in reversed(self._scopes):
@@ -334,10 +339,13 @@ class Evaluator:
             key = ("prefetched", id(tensor), base.text if base is not None else "", line)
             if self._known(key) is not None:
                 continue
-            pointer = self._pointer(tensor, base, (line * CACHE_LINE + ahead) // size)
-            self.builder.declarations.add("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
-            self.builder.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+            self.builder.prefetch(self._pointer(tensor, base, (line * CACHE_LINE + ahead) // size))
             self._scopes[-1][key] = Value("", BOOL)
+
+    def prefetch(self, e: Element, point: Point) -> None:
+        """Have the place of an element brought to the nearest cache; it need not be inside of the tensor."""
+        base, constant = self._index_parts(e.address, point)
+        self.builder.prefetch(self._pointer(e.tensor, base, constant))
 
     def _load_run(self, tensor: Tensor, base: Value | None, constant: int, lanes: int) -> Value:
         pointer = self._pointer(tensor, base, constant)
@@ -477,6 +485,9 @@ class Evaluator:
         if step == -1:
             value = self.builder.shuffle(value, None, range(point.lanes - 1, -1, -1))
             step, constant = 1, constant - point.lanes + 1
+        if step == 1 and point.active is not None:
+            self._store_active(self._pointer(tensor, base, constant), value, point)
+            return
         if step == 1:
             pointer = self._pointer(tensor, base, constant)
             how = f"align {self._register_bytes}, !nontemporal !0" if aligned else f"align {size}"
@@ -484,7 +495,7 @@ class Evaluator:
                 value = self._as_integers(value)
             self.builder.line(f"store {value.typed}, ptr {pointer}, {how}")
             return
-        for lane in range(point.lanes):
+        for lane in range(point.lanes if point.active is None else point.active):
             pointer = self._pointer(tensor, base, constant + lane * step)
             self.builder.line(f"store {self.builder.extract(value, lane).typed}, ptr {pointer}, align {size}")
 
@@ -496,6 +507,23 @@ class Evaluator:
         zero = self.builder.assign("lshr i64 %threads, 48")
         narrow = Value(self.builder.assign(f"trunc i64 {zero} to i16"), U16)
         return self.builder.binary("xor", self.builder.bitcast(value, U16), self.builder.spread(narrow, value.lanes))
+
+    def _store_active(self, pointer: str, value: Value, point: Point) -> None:
+        """The lanes that take part, to neighbouring places."""
+        assert point.active is not None
+        size, mask = value.type.bits // 8, self.active_mask(point)
+        if self._register_bytes == 64:
+            name = f"llvm.masked.store.{suffix(value)}.p0"
+            self.builder.declarations.add(f"declare void @{name}({value.llvm_type}, ptr, {mask.llvm_type})")
+            self.builder.line(f"call void @{name}({value.typed}, ptr align {size} {pointer}, {mask.typed})")
+            return
+        start = 0
+        while start < point.active:
+            lanes = 1 << (point.active - start).bit_length() - 1
+            part = self.builder.shuffle(value, None, range(start, start + lanes))
+            place = self.builder.assign(f"getelementptr {vector_type(value.type, 1)}, ptr {pointer}, i64 {start}")
+            self.builder.line(f"store {part.typed}, ptr {place}, align {size}")
+            start += lanes
 
     def store_run(self, tensor: Tensor, address: Affine, value: Value, point: Point) -> None:
         """All lanes of ``value`` next to one another, from ``address`` on."""
@@ -609,7 +637,7 @@ class Evaluator:
     def _unrolled_axes(self, fold: Fold, copies: int) -> set[Axis]:
         steps = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps
         operations = sum(1 for e in (*fold.elements, *fold.combine.result) for _ in walk(e))
-        budget, result = min(steps, UNROLLED_OPERATIONS // operations), set()
+        budget, result = max(1, min(steps, UNROLLED_OPERATIONS // operations)), set()
         for axis in reversed(fold.axes):
             if axis.size > budget:
                 break
@@ -664,6 +692,8 @@ class Evaluator:
 
     def _combined(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
         self.prepare(fold.elements, points)
+        if fold.contract and self.before_product is not None:
+            self.before_product(points[0])
         return [self._combined_at(fold, p, s) for p, s in zip(points, states, strict=True)]
 
     def _combined_at(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:

@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.code.builder import Builder, Value
+from opendml.code.contraction_code import write_contraction
 from opendml.code.evaluation import Evaluator, Point, Pointer, Position
 from opendml.code.kept_rows import in_order_of_evaluation, kept_rows, parts_outside_selects
 from opendml.code.staging import Stage
+from opendml.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -33,6 +35,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
 from opendml.kernels.affine import Affine, Dependencies, Element, threshold_form
+from opendml.kernels.contraction import ContractionKernel
 from opendml.kernels.rewriting import simplify
 from opendml.kernels.schedule import (
     UNROLL_STEPS,
@@ -47,7 +50,6 @@ MAX_CASES: Final = 6
 """How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
 
 Stores = tuple[ElementStore, ...]
-Bounds = tuple[str, str]
 """The first position, and the one behind the last."""
 
 
@@ -65,7 +67,7 @@ class KernelCode:
 
 
 def kernel_code(
-    kernel: ComputeKernel | ScanKernel | ScatterKernel,
+    kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel,
     tensors: Sequence[Tensor],
     repeats: Sequence[Axis],
     machine: Machine,
@@ -80,6 +82,9 @@ def kernel_code(
     if isinstance(kernel, ComputeKernel):
         _ComputeWriter(kernel, builder, evaluator, machine.vector_bytes).write(origin)
         alias = kernel.in_place
+    elif isinstance(kernel, ContractionKernel):
+        write_contraction(kernel, builder, evaluator, origin)
+        alias = False
     elif isinstance(kernel, ScanKernel):
         _write_scan(kernel, builder, evaluator, origin)
         alias = True
@@ -95,7 +100,7 @@ def kernel_code(
     return KernelCode(text, frozenset(builder.declarations), tuple(origins[tensor] for tensor in tensors))
 
 
-def _origins(kernel: ComputeKernel | ScanKernel | ScatterKernel) -> dict[Tensor, int]:
+def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel) -> dict[Tensor, int]:
     """The least constant part of the addresses in each tensor: kernels that differ in it alone are one function."""
     stores = (kernel.store,) if isinstance(kernel, ScatterKernel) else kernel.stores
     expressions = [e for store in stores for e in (store.value, *store.address.opaque)]
@@ -108,48 +113,6 @@ def _origins(kernel: ComputeKernel | ScanKernel | ScatterKernel) -> dict[Tensor,
     for tensor, address in [(s.tensor, s.address) for s in stores] + [(e.tensor, e.address) for e in elements]:
         origins[tensor] = min(origins.get(tensor, address.constant), address.constant)
     return origins
-
-
-def _write_items(builder: Builder, count: int, serial: bool, body: Callable[[str], None]) -> None:
-    """``body(item)`` for this thread's share of ``count`` work items."""
-
-    def one(position: str, _: list[Value]) -> list[Value]:
-        body(position)
-        return []
-
-    if serial:
-        first = builder.assign("icmp eq i64 %thread, 0")
-        last = builder.assign(f"select i1 {first}, i64 {count}, i64 0")
-        builder.loop("0", last, 1, [], one)
-        return
-    builder.loop(*_share(builder, count), 1, [], one)
-
-
-def _share(builder: Builder, count: int) -> Bounds:
-    """This thread's share of ``count`` things in a row."""
-    start = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {count}')}, %threads")
-    after = builder.assign("add i64 %thread, 1")
-    return start, builder.assign(f"udiv i64 {builder.assign(f'mul i64 {after}, {count}')}, %threads")
-
-
-def _decoded(builder: Builder, item: str, sizes: Sequence[int]) -> list[str]:
-    """The coordinates of a work item, slowest first."""
-    result: list[str] = []
-    rest = item
-    for size in reversed(sizes[1:]):
-        result.append(builder.assign(f"urem i64 {rest}, {size}"))
-        rest = builder.assign(f"udiv i64 {rest}, {size}")
-    return [rest, *reversed(result)] if sizes else []
-
-
-def _block_bounds(builder: Builder, number: str, block: int, size: int) -> Bounds:
-    """The first point of a block of an axis, and the one behind its last."""
-    if block >= size:
-        return "0", str(size)
-    start = builder.assign(f"mul nsw i64 {number}, {block}")
-    end = builder.assign(f"add nsw i64 {start}, {block}")
-    inside = builder.assign(f"icmp slt i64 {end}, {size}")
-    return start, builder.assign(f"select i1 {inside}, i64 {end}, i64 {size}")
 
 
 class _ComputeWriter:
@@ -178,13 +141,13 @@ class _ComputeWriter:
 
         def item(position: str) -> None:
             with self.evaluator.scope():
-                coordinates = _decoded(builder, position, sizes)
+                coordinates = decoded(builder, position, sizes)
                 point = origin
                 for axis, name in zip(kernel.shared, coordinates, strict=False):
                     point = point.at(axis, name)
                 bounds: dict[Axis, Bounds] = {}
                 for (axis, block), name in zip(blocks, coordinates[len(kernel.shared) :], strict=True):
-                    bounds[axis] = _block_bounds(builder, name, block, axis.size)
+                    bounds[axis] = block_bounds(builder, name, block, axis.size)
                 self.tile_bounds = None if kernel.tile is None else bounds.get(kernel.tile)
                 self.bounds = None if kernel.vector is None else bounds.get(kernel.vector)
                 if stage is None:
@@ -192,7 +155,7 @@ class _ComputeWriter:
                 else:
                     stage.write(point, bounds, lambda stores, here: self._inner(kernel.inner, stores, here))
 
-        _write_items(builder, kernel.item_count, kernel.serial, item)
+        write_items(builder, kernel.item_count, kernel.serial, item)
         if kernel.streamed or stage is not None:
             builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
 
@@ -364,7 +327,7 @@ class _ComputeWriter:
         low, high = str(first), str(last)
         if self.bounds is not None:
             low = self._larger(self.bounds[0], first)
-            high = self._smaller(self.bounds[1], last)
+            high = smaller(self.builder, self.bounds[1], last)
         while lanes > last - first:
             lanes //= 2
         whole = self.bounds is None and (last - first) % lanes == 0
@@ -414,10 +377,6 @@ class _ComputeWriter:
         more = self.builder.assign(f"icmp sgt i64 {name}, {bound}")
         return self.builder.assign(f"select i1 {more}, i64 {name}, i64 {bound}")
 
-    def _smaller(self, name: str, bound: int) -> str:
-        less = self.builder.assign(f"icmp slt i64 {name}, {bound}")
-        return self.builder.assign(f"select i1 {less}, i64 {name}, i64 {bound}")
-
     def _steps(
         self,
         stores: Stores,
@@ -431,7 +390,7 @@ class _ComputeWriter:
     ) -> None:
         def body(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
-                start = position if limit is None else self._smaller(position, limit)
+                start = position if limit is None else smaller(self.builder, position, limit)
                 here = replace(point.at(vector, start), vector=vector if lanes > 1 else None, lanes=lanes)
                 self._tiles(stores, here, aligned)
             return []
@@ -450,7 +409,7 @@ class _ComputeWriter:
 
         def body(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
-                start = position if tile.size % size == 0 else self._smaller(position, tile.size - size)
+                start = position if tile.size % size == 0 else smaller(self.builder, position, tile.size - size)
                 self._points(stores, [point.at(tile, start, number) for number in range(size)])
             return []
 
@@ -500,7 +459,7 @@ def _write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, orig
 
     def item(position: str) -> None:
         with evaluator.scope():
-            coordinates = _decoded(builder, position, sizes)
+            coordinates = decoded(builder, position, sizes)
             point = origin
             for axis, name in zip(kernel.outer, coordinates, strict=False):
                 point = point.at(axis, name)
@@ -538,7 +497,7 @@ def _write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, orig
             low = high
         return []
 
-    _write_items(builder, count, kernel.serial, item)
+    write_items(builder, count, kernel.serial, item)
 
 
 def _scan_along(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, point: Point) -> None:
@@ -593,11 +552,11 @@ def _write_scatter(kernel: ScatterKernel, builder: Builder, evaluator: Evaluator
     def item(position: str) -> None:
         with evaluator.scope():
             counts = [-(-axis.size // block) for axis, block in kernel.blocks]
-            numbers = zip(kernel.blocks, _decoded(builder, position, counts), strict=True)
-            bounds = {axis: _block_bounds(builder, number, block, axis.size) for (axis, block), number in numbers}
+            numbers = zip(kernel.blocks, decoded(builder, position, counts), strict=True)
+            bounds = {axis: block_bounds(builder, number, block, axis.size) for (axis, block), number in numbers}
             nest(kernel.axes, origin, bounds, None)
 
     if kernel.blocks or kernel.serial:
-        _write_items(builder, kernel.item_count, kernel.serial, item)
+        write_items(builder, kernel.item_count, kernel.serial, item)
     else:
-        nest(kernel.axes, origin, {}, _share(builder, store.tensor.extent))
+        nest(kernel.axes, origin, {}, share(builder, store.tensor.extent))

@@ -11,6 +11,7 @@ from opendml.code.interface import ENTRY, Requirements
 from opendml.code.kernel_code import kernel_code
 from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
 from opendml.kernels.affine import Interval, affine
+from opendml.kernels.contraction import ContractionKernel, schedule_contraction
 from opendml.kernels.memory_plan import MemoryPlan, plan_memory
 from opendml.kernels.schedule import (
     ComputeKernel,
@@ -25,7 +26,7 @@ from opendml.kernels.schedule import (
 CLOCK: Final = "llvm.readcyclecounter"
 """The counter of constant rate that programs may read: x86's time stamp counter, AArch64's virtual counter."""
 
-Kernel = ComputeKernel | ScanKernel | ScatterKernel
+Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel
 Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
 """The statement of a kernel, and the axes of the Repeats that it is in."""
 
@@ -203,7 +204,8 @@ class _ProgramWriter:
 
     def _schedule(self, statement: Compute | Scan | Scatter) -> Kernel:
         if isinstance(statement, Compute):
-            return schedule_compute(statement, self._machine, in_place=self._in_place)
+            found = None if self._in_place else schedule_contraction(statement, self._machine)
+            return found or schedule_compute(statement, self._machine, in_place=self._in_place)
         if isinstance(statement, Scan):
             return schedule_scan(statement, self._machine)
         return schedule_scatter(statement)
@@ -220,8 +222,13 @@ class _ProgramWriter:
         timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
         parts = [*sorted(self._declarations), *timing, *functions, entry, attributes]
         needs_support = any("@barrier_wait" in entry or "half" in part for part in parts)
-        return "\n\n".join([support, *parts] if needs_support else parts) + "\n\n!0 = !{i32 1}\n"
+        return "\n\n".join([*([support] if needs_support else []), *parts, _METADATA]) + "\n"
 
+
+_METADATA: Final = """\
+!0 = !{i32 1}
+!1 = distinct !{!1, !2}
+!2 = !{!"llvm.loop.unroll.disable"}"""
 
 _RECORD_FUNCTION: Final = """
 %record = type { i64, i64 }

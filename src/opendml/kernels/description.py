@@ -5,13 +5,17 @@ from __future__ import annotations
 from opendml.expression.ir import Axis
 from opendml.expression.printer import format_expression, format_values
 from opendml.kernels.affine import Affine
+from opendml.kernels.contraction import ContractionKernel
 from opendml.kernels.schedule import ComputeKernel, ScanKernel, ScatterKernel
 
 
-def describe_kernel(kernel: ComputeKernel | ScanKernel | ScatterKernel) -> str:
+def describe_kernel(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel) -> str:
     """The loops of a kernel from the outside in, and what is stored in the innermost one."""
     if isinstance(kernel, ComputeKernel):
         lines = _compute_loops(kernel)
+        stores = kernel.stores
+    elif isinstance(kernel, ContractionKernel):
+        lines = _contraction_loops(kernel)
         stores = kernel.stores
     elif isinstance(kernel, ScanKernel):
         lines = [_items(_product(kernel.outer), kernel.serial), *(_loop(axis) for axis in kernel.outer)]
@@ -43,6 +47,20 @@ def _compute_loops(kernel: ComputeKernel) -> list[str]:
         block = f" in blocks of {kernel.tile_block} (shared out)" if kernel.tile_block < kernel.tile.size else ""
         together = ", stored as one run" if kernel.interleaved else ""
         lines.append(f"{_loop(kernel.tile)}{block}, {kernel.tile_size} together{together}")
+    return lines
+
+
+def _contraction_loops(kernel: ContractionKernel) -> list[str]:
+    lines = [_items(kernel.item_count, kernel.serial)]
+    for axis in kernel.loops:
+        sizes = [str(size) for cut, size in kernel.blocks if cut is axis and size < axis.size]
+        block = f" in blocks of {' and '.join(sizes)} (shared out)" if sizes else ""
+        steps = ""
+        if axis is kernel.vector:
+            steps = f", {kernel.vectors} vectors of {kernel.lanes} at a time"
+        elif axis is kernel.tile:
+            steps = f", {kernel.tile_size} together{', stored as vectors' if kernel.turned else ''}"
+        lines.append(f"{_loop(axis)}{block}{steps}")
     return lines
 
 

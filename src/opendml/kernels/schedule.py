@@ -205,7 +205,7 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     stores = lowered_stores(compute.stores)
     axes = [axis for axis in compute.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
-    axes, stores = _coalesce(axes, stores)
+    axes, stores = coalesce(axes, stores)
     dependencies = Dependencies()
     if any(not dependencies.of(term).isdisjoint(axes) for store in stores for term in store.address.opaque):
         raise CodeGenerationError("a statement stores at addresses that are no sums of its axes")
@@ -226,7 +226,7 @@ def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
     values = [ElementStore(stores[0].tensor, stores[0].address, lower(e)) for e in (*scan.step, *scan.initial)]
     axes = [axis for axis in scan.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
-    axes, merged = _coalesce(axes, (*stores, *values))
+    axes, merged = coalesce(axes, (*stores, *values))
     stores, expressions = merged[: len(stores)], [store.value for store in merged[len(stores) :]]
     step, initial = tuple(expressions[: len(scan.step)]), tuple(expressions[len(scan.step) :])
     vector = axes[-1] if axes and abs(stores[0].address.coefficient(axes[-1])) == 1 else None
@@ -292,7 +292,7 @@ def _same_layout(a: Tensor, b: Tensor) -> bool:
 # Coalescing ----------------------------------------------------------------------------------------------------------
 
 
-def _coalesce(axes: list[Axis], stores: tuple[ElementStore, ...]) -> tuple[list[Axis], tuple[ElementStore, ...]]:
+def coalesce(axes: list[Axis], stores: tuple[ElementStore, ...]) -> tuple[list[Axis], tuple[ElementStore, ...]]:
     """Neighbouring axes merged into one wherever every address moves along both as along one."""
     addresses = [s.address for s in stores]
     used: set[Axis] = set()

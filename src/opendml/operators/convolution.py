@@ -168,6 +168,19 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
 _Place = Sequence[Expression]
 _WindowElement = Callable[[_Place, _Place, _Place], Expression]
 
+_FilterElement = Callable[[Expression, Expression, Expression, _Place], Expression]
+_Region = tuple[int, int, int]
+"""Output channels of a group: the first one, blocks, and the width of a block."""
+
+PANEL: Final = 64
+"""Output channels of a panel, the copied form of the filter: whole registers on every processor."""
+
+NARROWEST_PANEL: Final = 16
+"""Output channels of a group from which on panels pay off."""
+
+WINDOWS_WORTH_PANELS: Final = 128
+"""Windows (outputs of one channel in the whole batch) from which on they pay off if they are made every time."""
+
 MOST_PHASES: Final = 64
 """Phases of a transposed convolution (the product of its strides) up to which each has a statement of its own."""
 
@@ -261,22 +274,73 @@ class _Builder:
 
 def _forward(builder: _Builder) -> None:
     """One sum over input channels of the group and filter taps for each output, zeros in the output padding."""
-    desc, output, spatial = builder.desc, builder.output, range(builder.spatial)
-    groups, filter_sizes = desc.group_count, desc.filter_tensor.sizes
-    counted = [output.sizes[2 + i] - desc.output_padding[i] for i in spatial]
-    read = _columns(builder, counted) or _sliding(builder, counted)
-    weights = builder.widened(builder.filter)
-    group_outputs, group_inputs = filter_sizes[0] // groups, filter_sizes[1]
-    batch, group, channel, *place = axes = grid([output.sizes[0], groups, group_outputs, *counted], "ngoxyz")
-    inner, *taps = folded = grid(filter_sizes[1:], "ctuv")
-    output_channel = index(group) * group_outputs + index(channel)
-    filter_place = (output_channel, index(inner), *(builder.filter_tap(index(taps[i]), i) for i in spatial))
+    desc, output = builder.desc, builder.output
+    counted = [output.sizes[2 + i] - desc.output_padding[i] for i in range(builder.spatial)]
+    if _is_worth_panels(builder, counted):
+        read, parts = _sliding(builder, counted), _filter_panels(builder)
+    else:
+        read = _columns(builder, counted) or _sliding(builder, counted)
+        parts = [((0, 1, desc.filter_tensor.sizes[0] // desc.group_count), _plain_filter(builder))]
+    for region, weight in parts:
+        builder.statements.append(_forward_statement(builder, counted, read, region, weight))
+    builder.statements += _output_padding(output, counted)
+
+
+def _forward_statement(
+    builder: _Builder, counted: Sequence[int], read: _WindowElement, region: _Region, weight: _FilterElement
+) -> Statement:
+    """The sums of some output channels of every group."""
+    desc, output = builder.desc, builder.output
+    start, blocks, width = region
+    groups, (filters, group_inputs, *filter_taps) = desc.group_count, desc.filter_tensor.sizes
+    batch, group, block, channel, *place = axes = grid([output.sizes[0], groups, blocks, width, *counted], "ngboxyz")
+    inner, *taps = folded = grid([group_inputs, *filter_taps], "ctuv")
+    output_channel = index(group) * (filters // groups) + (index(block) * width + index(channel) + start)
     input_channel = index(group) * group_inputs + index(inner)
     left = read((index(batch), input_channel), indices(place), indices(taps))
-    total = sum_of_products(folded, left, load(weights, filter_place))
+    total = sum_of_products(folded, left, weight(index(group), index(block), index(channel), indices(folded)))
     target = (index(batch), output_channel, *indices(place))
-    builder.statements.append(Compute(axes, (Store(output, target, builder.finished(total, output_channel)),)))
-    builder.statements += _output_padding(output, counted)
+    return Compute(axes, (Store(output, target, builder.finished(total, output_channel)),))
+
+
+def _plain_filter(builder: _Builder) -> _FilterElement:
+    """The filter as it is, but in its computation type."""
+    weights = builder.widened(builder.filter)
+    group_outputs = builder.filter.sizes[0] // builder.desc.group_count
+
+    def element(group: Expression, block: Expression, channel: Expression, folded: _Place) -> Expression:
+        taps = (builder.filter_tap(tap, i) for i, tap in enumerate(folded[1:]))
+        return load(weights, (group * group_outputs + channel, folded[0], *taps))
+
+    return element
+
+
+def _filter_panels(builder: _Builder) -> Iterator[tuple[_Region, _FilterElement]]:
+    """Copies of the filter in which ``PANEL`` output channels lie next to each other, and how to read them."""
+    filters, *folded_sizes = builder.filter.sizes
+    groups = builder.desc.group_count
+    whole, rest = divmod(filters // groups, PANEL)
+    for region in ((0, whole, PANEL), (whole * PANEL, 1, rest)):
+        start, blocks, width = region
+        if not blocks * width:
+            continue
+        sizes = [groups, blocks, *folded_sizes, width]
+        panels = temporary("filter_panels", computation_type(builder.filter.type), sizes)
+        group, block, *folded, channel = axes = indices(grid_axes := grid(sizes))
+        taps = (builder.filter_tap(tap, i) for i, tap in enumerate(folded[1:]))
+        output_channel = group * (filters // groups) + (block * width + channel + start)
+        element = widen(load(builder.filter, (output_channel, folded[0], *taps)))
+        builder.copied(panels, Compute(grid_axes, (Store(panels, axes, element),)))
+        yield region, lambda g, b, c, folded, panels=panels: load(panels, (g, b, *folded, c))
+
+
+def _is_worth_panels(builder: _Builder, counted: Sequence[int]) -> bool:
+    """Whether copying the filter into panels costs less than it saves."""
+    desc = builder.desc
+    if desc.filter_tensor.sizes[0] // desc.group_count < NARROWEST_PANEL or 0 in builder.filter.strides:
+        return False
+    windows = builder.output.sizes[0] * math.prod(counted)
+    return desc.filter_tensor.is_owned_by_dml or windows >= WINDOWS_WORTH_PANELS
 
 
 def _sliding(builder: _Builder, counted: Sequence[int]) -> _WindowElement:

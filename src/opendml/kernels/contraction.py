@@ -1,0 +1,277 @@
+"""Sums of products as loops: matrix products and convolutions.
+
+One factor of the product moves along a *vector* axis, the other along a *tile* axis; both are taken in a tile of
+registers: ``vectors`` registers of neighbouring points along the one times ``tile_size`` points along the other, all of
+which add up their sums side by side. Every step of the fold loads the registers of the one factor and the scalars of
+the other one once for the whole tile. The order of every sum is the fold's own, whatever the tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor
+from opendml.expression.rewriting import walk
+from opendml.kernels import schedule
+from opendml.kernels.affine import Dependencies, Element
+from opendml.kernels.schedule import ElementStore, Machine, coalesce, lowered_stores, reads_of
+
+VECTOR_SIDE_BYTES: Final = 1 << 20
+"""Bytes of the factor along the vector axis that a work item reads again and again: half of a second-level cache."""
+
+MOST_VECTORS: Final = 4
+MOST_TILE: Final = 28
+"""Registers along the vector axis, and points along the tile axis, at most."""
+
+LATENCY: Final = 4
+"""Cycles from a fused multiply-add to the next one of the same sum; two can begin in each cycle."""
+
+NEAR_CACHE_BYTES: Final = 24
+"""Bytes a cycle that the second-level cache gives."""
+
+FAR_BYTES: Final = 1024
+"""Bytes between two steps from which on the second one is far from the first one."""
+
+TILE_OVERHEAD: Final = 40
+STEP_OVERHEAD: Final = 0.5
+"""Cycles that a tile, and a step of the fold, take beside its loads and multiply-adds."""
+
+STRIDED_LOAD: Final = 3
+"""Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContractionKernel:
+    """A Compute of one sum of products with its loops chosen.
+
+    ``loops`` are all axes from the outermost to the innermost loop of a work item; ``blocks`` says how work items are
+    cut: an axis and how many of its points an item covers, slowest first; a second block of an axis is part of the
+    first. The vector axis is walked ``vectors``
+    registers of ``lanes`` points at a time, the tile axis ``tile_size`` points at a time. ``turned`` says that the
+    outputs lie next to each other along the tile axis instead of the vector axis: tiles are transposed in registers
+    before they are stored. ``far`` are loads along the tile axis whose places are far apart from step to step of the
+    fold, so that processors do not see by themselves what comes next.
+    """
+
+    stores: tuple[ElementStore, ...]
+    fold: Fold
+    loops: tuple[Axis, ...]
+    blocks: tuple[tuple[Axis, int], ...]
+    vector: Axis
+    lanes: int
+    vectors: int
+    tile: Axis
+    tile_size: int
+    turned: bool
+    far: tuple[Element, ...]
+    serial: bool
+    reads: frozenset[Tensor]
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        return math.prod(self.block_counts)
+
+    @property
+    def block_counts(self) -> tuple[int, ...]:
+        """How many blocks there are of every axis in ``blocks``."""
+        whole: dict[Axis, int] = {}
+        counts = []
+        for axis, block in self.blocks:
+            counts.append(-(-whole.get(axis, axis.size) // block))
+            whole[axis] = block
+        return tuple(counts)
+
+    @property
+    def strip(self) -> int:
+        """Points of the vector axis that are computed together."""
+        return self.lanes * self.vectors
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A choice of axes and of the numbers of points along them that are computed together."""
+
+    vector: Axis
+    lanes: int
+    vectors: int
+    tile: Axis
+    tile_size: int
+    turned: bool
+
+
+def schedule_contraction(compute: Compute, machine: Machine) -> ContractionKernel | None:
+    """Loops for a sum of products in registers; None if the statement is something else."""
+    if not any(isinstance(e, Fold) and e.contract and e.lanes == 1 for s in compute.stores for e in walk(s.value)):
+        return None
+    stores = lowered_stores(compute.stores)
+    axes = [axis for axis in compute.axes if axis.size > 1]
+    axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    axes, stores = coalesce(axes, stores)
+    fold = _only_fold(stores)
+    if fold is None or not _is_plain(stores):
+        return None
+    problem = _Problem(stores, fold, axes, machine)
+    tile = min(problem.tiles(), key=problem.cost, default=None)
+    return None if tile is None else problem.kernel(tile)
+
+
+def _only_fold(stores: Sequence[ElementStore]) -> Fold | None:
+    """The fold of all stores, if it is one sum of products from a constant on, without conditions."""
+    folds = {e for store in stores for e in walk(store.value) if isinstance(e, Fold)}
+    if len(folds) != 1:
+        return None
+    (fold,) = folds
+    is_sum = fold.contract and fold.lanes == 1 and fold.where is None and isinstance(fold.initial[0], Const)
+    everywhere = all(any(e == fold for e in walk(store.value)) for store in stores)
+    return fold if is_sum and everywhere else None
+
+
+def _is_plain(stores: Sequence[ElementStore]) -> bool:
+    """Whether all places are sums of axes, and all loads may be done whatever the conditions."""
+    elements = [e for store in stores for e in walk(store.value) if isinstance(e, Element)]
+    return all(e.safe and e.address.is_pure for e in elements) and all(store.address.is_pure for store in stores)
+
+
+class _Problem:
+    """What the choice of a tile depends on."""
+
+    def __init__(self, stores: tuple[ElementStore, ...], fold: Fold, axes: list[Axis], machine: Machine) -> None:
+        product = fold.elements[0]
+        assert isinstance(product, Binary)
+        self.stores = stores
+        self.fold = fold
+        self.axes = axes
+        self.machine = machine
+        self.factors = (product.left, product.right)
+        dependencies = Dependencies()
+        self.sides = tuple(frozenset(a for a in axes if a in dependencies.of(f)) for f in self.factors)
+        self.steps = math.prod(axis.size for axis in fold.axes)
+        self.points = math.prod(axis.size for axis in axes)
+
+    def tiles(self) -> Iterator[_Tile]:
+        """All choices."""
+        width = self.machine.vector_bytes * 8 // self.fold.type.bits
+        for side, other in ((0, 1), (1, 0)):
+            own = [axis for axis in self.axes if axis in self.sides[side] and axis not in self.sides[other]]
+            across = [axis for axis in self.axes if axis in self.sides[other] and axis not in self.sides[side]]
+            for vector in own:
+                if vector.size < width or not self._has_vectors(self.factors[side], vector):
+                    continue
+                for tile in across:
+                    yield from self._tiles_of(vector, tile, width)
+
+    def _tiles_of(self, vector: Axis, tile: Axis, lanes: int) -> Iterator[_Tile]:
+        registers = self.machine.vector_registers
+        is_along = all(store.address.coefficient(vector) == 1 for store in self.stores)
+        turned = not is_along and all(store.address.coefficient(tile) == 1 for store in self.stores)
+        for vectors in range(1, min(MOST_VECTORS, vector.size // lanes) + 1):
+            most = min((registers - 1 - vectors) // vectors, MOST_TILE, tile.size, lanes if turned else MOST_TILE)
+            for size in range(1, most + 1):
+                yield _Tile(vector, lanes, vectors, tile, size, turned)
+
+    def _has_vectors(self, factor: Expression, vector: Axis) -> bool:
+        """Whether neighbours along an axis are close to each other in all that a factor loads."""
+        steps = {e.address.coefficient(vector) for e in walk(factor) if isinstance(e, Element)}
+        return all(0 <= step <= schedule.SHUFFLED_STRIDE for step in steps)
+
+    def cost(self, tile: _Tile) -> float:
+        """Cycles of all sums, by and large."""
+        factor = self.factors[0] if tile.vector in self.sides[0] else self.factors[1]
+        steps = {e.address.coefficient(tile.vector) for e in walk(factor) if isinstance(e, Element)}
+        loads = tile.vectors * (1 if steps <= {0, 1} else STRIDED_LOAD)
+        sums = tile.vectors * tile.tile_size
+        step = max(sums / 2, (loads + tile.tile_size) / 2, LATENCY)
+        step = max(step, loads * self.machine.vector_bytes / NEAR_CACHE_BYTES) + STEP_OVERHEAD
+        finish = self._finishing(tile) + TILE_OVERHEAD
+        tiles = -(-tile.vector.size // (tile.lanes * tile.vectors)) * -(-tile.tile.size // tile.tile_size)
+        others = self.points // (tile.vector.size * tile.tile.size)
+        return others * tiles * (self.steps * step + finish)
+
+    def _finishing(self, tile: _Tile) -> float:
+        """Cycles for storing a tile."""
+        if tile.turned:
+            return tile.vectors * tile.lanes * (math.log2(tile.lanes) + 1)
+        is_along = all(store.address.coefficient(tile.vector) == 1 for store in self.stores)
+        return tile.vectors * tile.tile_size * (1 if is_along else 2 * tile.lanes)
+
+    def kernel(self, tile: _Tile) -> ContractionKernel:
+        """The loops around a tile."""
+        own = self.sides[0] if tile.vector in self.sides[0] else self.sides[1]
+        other = self.sides[1] if own is self.sides[0] else self.sides[0]
+        along = [axis for axis in self.axes if axis in own and axis not in other and axis is not tile.vector]
+        across = [axis for axis in self.axes if axis in other and axis not in own and axis is not tile.tile]
+        batch = [axis for axis in self.axes if (axis in own) == (axis in other)]
+        along, across = [*along, tile.vector], [*across, tile.tile]
+        steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors, tile.tile: tile.tile_size}
+        near = _shrunk(along, steps, self._vector_side_bytes(own) / VECTOR_SIDE_BYTES)
+        wanted = -(-schedule.ITEMS // math.prod(axis.size for axis in batch))
+        wanted = -(-wanted // math.prod(-(-axis.size // block) for axis, block in near))
+        rows = _cut([(axis, axis.size) for axis in across], steps, wanted)
+        wanted = -(-wanted // math.prod(-(-axis.size // block) for axis, block in rows))
+        parts = [(axis, block) for axis, block in _cut(near, steps, wanted) if block < dict(near)[axis]]
+        return ContractionKernel(
+            stores=self.stores,
+            fold=self.fold,
+            loops=(*batch, *across, *along),
+            blocks=(*((axis, 1) for axis in batch), *near, *rows, *parts),
+            vector=tile.vector,
+            lanes=tile.lanes,
+            vectors=tile.vectors,
+            tile=tile.tile,
+            tile_size=tile.tile_size,
+            turned=tile.turned,
+            far=self._far(tile),
+            serial=self.points * self.steps < schedule.SERIAL_WORK,
+            reads=reads_of(self.stores),
+        )
+
+    def _far(self, tile: _Tile) -> tuple[Element, ...]:
+        elements = dict.fromkeys(e for f in self.factors for e in walk(f) if isinstance(e, Element))
+        close = (e for e in elements if 0 < abs(e.address.coefficient(tile.tile)) <= schedule.SHUFFLED_STRIDE)
+        return tuple(
+            e
+            for e in close
+            if any(abs(e.address.coefficient(a)) * e.type.bits // 8 >= FAR_BYTES and a.size > 1 for a in self.fold.axes)
+        )
+
+    def _vector_side_bytes(self, own: frozenset[Axis]) -> int:
+        """Bytes that the factor of the vector axis loads in all, at one point of the axes that both factors share."""
+        shared = self.sides[0] & self.sides[1]
+        factor = self.factors[0] if own is self.sides[0] else self.factors[1]
+        result = 0
+        for tensor in {e.tensor for e in walk(factor) if isinstance(e, Element)}:
+            size = math.prod(n for n, stride in zip(tensor.sizes, tensor.strides, strict=True) if stride)
+            result += size * tensor.type.bits // 8
+        return result // max(1, math.prod(axis.size for axis in shared))
+
+
+_Blocks = list[tuple[Axis, int]]
+
+
+def _shrunk(axes: Sequence[Axis], steps: Mapping[Axis, int], times: float) -> _Blocks:
+    """Blocks that have together so many times fewer points than the axes: the outermost axes are cut first."""
+    result = []
+    for axis in axes:
+        block = _rounded(axis.size / max(times, 1), steps[axis], axis.size)
+        times *= block / axis.size
+        result.append((axis, block))
+    return result
+
+
+def _cut(blocks: _Blocks, steps: Mapping[Axis, int], wanted: int) -> _Blocks:
+    """The blocks cut, the outermost first, into so many smaller ones or more, if that is possible."""
+    result = []
+    for axis, size in blocks:
+        block = _rounded(size / wanted, steps[axis], size)
+        wanted = -(-wanted // -(-size // block))
+        result.append((axis, block))
+    return result
+
+
+def _rounded(size: float, step: int, most: int) -> int:
+    """About ``size``, a multiple of ``step``."""
+    return min(most, max(1, round(size / step)) * step)
