@@ -67,9 +67,14 @@ def kernel_code(
     repeats: Sequence[Axis],
     machine: Machine,
 ) -> KernelCode:
-    """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on."""
+    """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on.
+
+    A kernel that needs memory for each thread takes a pointer to the thread's own one behind those.
+    """
     builder = Builder()
     pointers = {tensor: f"%p{number}" for number, tensor in enumerate(tensors)}
+    if isinstance(kernel, ContractionKernel) and kernel.panel is not None:
+        pointers[kernel.panel.tensor] = "%scratch"
     unroll = UNROLL_STEPS
     evaluator = Evaluator(builder, pointers, machine.vector_bytes, unroll)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
@@ -89,6 +94,8 @@ def kernel_code(
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor]}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]
+    if isinstance(kernel, ContractionKernel) and kernel.panel is not None:
+        parameters.append("ptr noalias nocapture %scratch")
     head = f"({', '.join(parameters)}) noinline #0 {{"
     text = "\n".join([head, "entry:", *builder.lines, "  ret void", "}"])
     return KernelCode(text, frozenset(builder.declarations))
