@@ -170,7 +170,7 @@ def guarded_memory(apart: bool) -> Iterator[None]:
             return separate
         size = separate.size + 1 + 2 * len(plans)  # like no other, so that it tells the plan
         plans[size] = [separate.offsets[t] + separate.sizes[t] for t in definition.temporaries]
-        return memory_plan.MemoryPlan(separate.offsets, separate.sizes, size)
+        return memory_plan.MemoryPlan(separate.offsets, separate.sizes, size, size)
 
     def memory_of(size: int) -> Array:
         if size in plans:

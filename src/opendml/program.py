@@ -71,12 +71,18 @@ class Program:
         self.from_cache = from_cache
         self._loaded = loaded
         self._entry = entry
-        self.temporary_size = requirements.temporary_size
         self.least_temporary_size = requirements.least_temporary_size
+        self._shared_size = requirements.temporary_size
+        self._scratch_size = requirements.scratch_size
         self.desc: Operator | None = None
         self.records: Array | None = None
         self._run = _runner(entry, self.thread_count)
         self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
+
+    @property
+    def temporary_size(self) -> int:
+        """Bytes of memory that a run needs beside its tensors: what its threads share, and what each needs alone."""
+        return self._shared_size + self._scratch_size * self.thread_count
 
     def with_thread_count(self, thread_count: int) -> Program:
         """The same program run by another number of threads; the results are the same."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from opendml.code.builder import Builder, Value
 from opendml.code.evaluation import Evaluator, Point
 from opendml.code.work_items import block_bounds, decoded, smaller, write_items
-from opendml.expression.ir import Axis, Part
-from opendml.kernels.contraction import ContractionKernel
+from opendml.expression.ir import BOOL, Axis, Part
+from opendml.expression.rewriting import walk
+from opendml.kernels.affine import Element
+from opendml.kernels.contraction import ContractionKernel, Panel
 
 CACHE_LINE: Final = 64
 """Bytes that a cache fetches together."""
@@ -21,19 +24,7 @@ def write_contraction(kernel: ContractionKernel, builder: Builder, evaluator: Ev
     writer = _Writer(kernel, builder, evaluator)
     # Steps of a sum written out one after the other would share what they load, in more registers than there are.
     builder.rolled, evaluator.unroll_steps = True, 0
-    evaluator.before_product = writer.prefetch
-
-    def item(position: str) -> None:
-        with evaluator.scope():
-            bounds: dict[Axis, tuple[str, str]] = {}
-            numbers = decoded(builder, position, kernel.block_counts)
-            whole: dict[Axis, int] = {}
-            for (axis, block), number in zip(kernel.blocks, numbers, strict=True):
-                bounds[axis] = block_bounds(builder, number, block, whole.get(axis, axis.size), bounds.get(axis))
-                whole[axis] = block
-            writer.loops(kernel.loops, bounds, origin)
-
-    write_items(builder, kernel.item_count, kernel.serial, item)
+    write_items(builder, kernel.item_count, kernel.serial, lambda number: writer.item(number, origin))
 
 
 class _Writer:
@@ -41,22 +32,135 @@ class _Writer:
         self.kernel = kernel
         self.builder = builder
         self.evaluator = evaluator
+        self.bounds: dict[Axis, tuple[str, str]] = {}
 
-    def loops(self, axes: Sequence[Axis], bounds: dict[Axis, tuple[str, str]], point: Point) -> None:
-        """The loops of an item. The last tile of an axis is moved back to end with it: some sums are done twice."""
+    def item(self, number: str, origin: Point) -> None:
+        """One work item."""
+        kernel, builder = self.kernel, self.builder
+        with self.evaluator.scope():
+            numbers = decoded(builder, number, kernel.block_counts)
+            whole: dict[Axis, int] = {}
+            self.bounds = {}
+            for (axis, block), part in zip(kernel.blocks, numbers, strict=True):
+                outer = self.bounds.get(axis)
+                self.bounds[axis] = block_bounds(builder, part, block, whole.get(axis, axis.size), outer)
+                whole[axis] = block
+            if kernel.panel is not None:
+                self._pack_if_new(number, origin)
+            self._loops(kernel.loops, origin, self._tile)
+
+    def _loops(self, axes: Sequence[Axis], point: Point, body: Callable[[Point], None]) -> None:
+        """Loops of an item. The last tile of an axis is moved back to end with it: some sums are done twice."""
         if not axes:
-            self._tile(point)
+            body(point)
             return
         axis, *rest = axes
         step = {self.kernel.vector: self.kernel.strip, self.kernel.tile: self.kernel.tile_size}.get(axis, 1)
 
-        def body(position: str, _: list[Value]) -> list[Value]:
+        def one(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
                 start = position if axis.size % step == 0 else smaller(self.builder, position, axis.size - step)
-                self.loops(rest, bounds, point.at(axis, start))
+                here = point.at(axis, start)
+                if axis is self.kernel.vector and self.kernel.panel is not None:
+                    here = self._with_base(self.kernel.panel, here, position)
+                self._loops(rest, here, body)
             return []
 
-        self.builder.loop(*bounds[axis], step, [], body)
+        self.builder.loop(*self.bounds[axis], step, [], one)
+
+    # The panel -------------------------------------------------------------------------------------------------------
+
+    def _with_base(self, panel: Panel, point: Point, unmoved: str) -> Point:
+        """The point, knowing where the strip is in the panel whose vectors begin at ``unmoved`` or are moved back."""
+        builder, kernel = self.builder, self.kernel
+        number = builder.assign(f"sub nsw i64 {unmoved}, {self.bounds[kernel.vector][0]}")
+        number = builder.assign(f"udiv i64 {number}, {kernel.strip}")
+        blocks = dict(kernel.blocks)
+        stride = -(-blocks[kernel.vector] // kernel.strip)
+        for axis in reversed(kernel.along[:-1]):
+            position, _ = point.positions[axis]
+            inside = builder.assign(f"sub nsw i64 {position}, {self.bounds[axis][0]}")
+            number = builder.assign(f"add nsw i64 {number}, {builder.assign(f'mul nsw i64 {inside}, {stride}')}")
+            stride *= blocks[axis]
+        start = builder.assign(f"mul nsw i64 {number}, {kernel.strip * kernel.steps}")
+        begin, _ = point.positions[kernel.vector]
+        return point.at(panel.base, builder.assign(f"sub nsw i64 {start}, {begin}"))
+
+    def _pack_if_new(self, number: str, origin: Point) -> None:
+        """Fill the panel, unless the item before has left the same one."""
+        kernel, builder = self.kernel, self.builder
+        followers = math.prod(
+            count for (axis, _), count in zip(kernel.blocks, kernel.block_counts, strict=True) if axis in kernel.across
+        )
+
+        def pack() -> list[Value]:
+            with self.evaluator.scope():
+                self._loops([*kernel.batch, *kernel.along], origin, self._pack)
+            return []
+
+        first = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {kernel.item_count}')}, %threads")
+        is_first = builder.assign(f"icmp eq i64 {number}, {first}")
+        place = builder.assign(f"urem i64 {number}, {followers}")
+        is_new = builder.assign(f"icmp eq i64 {place}, 0")
+        builder.branch(Value(builder.assign(f"or i1 {is_first}, {is_new}"), BOOL), pack, list)
+
+    def _pack(self, point: Point) -> None:
+        """One strip of the panel."""
+        panel = self.kernel.panel
+        assert panel is not None
+        axes = [axis for axis in self.kernel.fold.axes if axis is not panel.transposed]
+        self._steps(axes, point, self._pack_step if panel.transposed is None else self._pack_transposed)
+
+    def _steps(self, axes: Sequence[Axis], point: Point, body: Callable[[Point], None]) -> None:
+        """``body`` at every step of the fold, as far as ``axes`` go."""
+        if not axes:
+            body(point)
+            return
+        axis, *rest = axes
+
+        def one(position: str, _: list[Value]) -> list[Value]:
+            with self.evaluator.scope():
+                self._steps(rest, point.at(axis, position), body)
+            return []
+
+        self.builder.loop("0", str(axis.size), 1, [], one)
+
+    def _pack_step(self, point: Point) -> None:
+        kernel = self.kernel
+        for number in range(kernel.vectors):
+            here = self._moved(point, kernel.vector, kernel.lanes * number)
+            self._fill(replace(here, vector=kernel.vector, lanes=kernel.lanes))
+
+    def _pack_transposed(self, point: Point) -> None:
+        """Squares of as many steps as a vector has lanes; the last one is moved back to end with the steps."""
+        panel, lanes = self.kernel.panel, self.kernel.lanes
+        assert panel is not None and panel.transposed is not None
+        axis = panel.transposed
+        side = min(lanes, 1 << (axis.size.bit_length() - 1))
+
+        def square(position: str, _: list[Value]) -> list[Value]:
+            start = position if axis.size % side == 0 else smaller(self.builder, position, axis.size - side)
+            for number in range(self.kernel.vectors):
+                with self.evaluator.scope():
+                    first = self._moved(point, self.kernel.vector, lanes * number)
+                    first = replace(first, vector=self.kernel.vector, lanes=lanes)
+                    steps = [first.at(axis, start, step) for step in range(side)]
+                    if side == lanes:
+                        self.evaluator.transpose([panel.source], axis, steps)
+                    for here in steps:
+                        self._fill(here)
+            return []
+
+        self.builder.loop("0", str(axis.size), side, [], square)
+
+    def _fill(self, point: Point) -> None:
+        """A vector of the panel."""
+        panel = self.kernel.panel
+        assert panel is not None
+        element = next(e for e in walk(self.kernel.fold) if isinstance(e, Element) and e.tensor is panel.tensor)
+        self.evaluator.store(panel.tensor, element.address, self.evaluator.value(panel.source, point), point)
+
+    # Tiles -----------------------------------------------------------------------------------------------------------
 
     def _tile(self, point: Point) -> None:
         kernel = self.kernel
@@ -66,6 +170,7 @@ class _Writer:
             for row in rows
             for number in range(kernel.vectors)
         ]
+        self.evaluator.before_product = self._prefetch
         if kernel.turned:
             self._store_turned(point, points)
             return
@@ -73,7 +178,7 @@ class _Writer:
         for here in points:
             self._store(here)
 
-    def prefetch(self, point: Point) -> None:
+    def _prefetch(self, point: Point) -> None:
         """What the next tile needs at this step of the sums, where it is far from what the next step needs."""
         tile, size = self.kernel.tile, self.kernel.tile_size
         for e in self.kernel.far:

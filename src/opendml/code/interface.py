@@ -12,9 +12,11 @@ class Requirements(NamedTuple):
     """What a program must have to run its code.
 
     ``temporary_size``: bytes of memory for temporary tensors; ``least_temporary_size``: what those have that are alive
-    at one time, which no plan can do without. ``parallel``: whether several threads can help.
+    at one time, which no plan can do without. ``scratch_size``: bytes that each thread needs alone, behind those.
+    ``parallel``: whether several threads can help.
     """
 
     temporary_size: int
     least_temporary_size: int
+    scratch_size: int
     parallel: bool

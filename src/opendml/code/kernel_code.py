@@ -72,10 +72,15 @@ def kernel_code(
     repeats: Sequence[Axis],
     machine: Machine,
 ) -> KernelCode:
-    """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on."""
+    """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on.
+
+    A kernel that needs memory for each thread takes a pointer to the thread's own one behind those.
+    """
     builder = Builder()
     origins = _origins(kernel)
     pointers = {tensor: Pointer(f"%p{number}", origins[tensor]) for number, tensor in enumerate(tensors)}
+    if isinstance(kernel, ContractionKernel) and kernel.panel is not None:
+        pointers[kernel.panel.tensor] = Pointer("%scratch", 0)
     prefetched = kernel.prefetched if isinstance(kernel, ComputeKernel) else {}
     evaluator = Evaluator(builder, pointers, machine.vector_bytes, UNROLL_STEPS, prefetched)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
@@ -95,6 +100,8 @@ def kernel_code(
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]
+    if isinstance(kernel, ContractionKernel) and kernel.panel is not None:
+        parameters.append("ptr noalias nocapture %scratch")
     head = f"({', '.join(parameters)}) noinline #0 {{"
     text = "\n".join([head, "entry:", *builder.allocations, *builder.lines, "  ret void", "}"])
     return KernelCode(text, frozenset(builder.declarations), tuple(origins[tensor] for tensor in tensors))
@@ -108,6 +115,8 @@ def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKer
         expressions += [*kernel.initial, *kernel.step]
     elif isinstance(kernel, ScatterKernel):
         expressions.append(kernel.where)
+    elif isinstance(kernel, ContractionKernel) and kernel.panel is not None:
+        expressions.append(kernel.panel.source)
     elements = [e for root in expressions for e in walk(root) if isinstance(e, Element)]
     origins: dict[Tensor, int] = {}
     for tensor, address in [(s.tensor, s.address) for s in stores] + [(e.tensor, e.address) for e in elements]:

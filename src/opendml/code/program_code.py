@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,7 +12,7 @@ from opendml.code.kernel_code import kernel_code
 from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
 from opendml.kernels.affine import Interval, affine
 from opendml.kernels.contraction import ContractionKernel, schedule_contraction
-from opendml.kernels.memory_plan import MemoryPlan, plan_memory
+from opendml.kernels.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
 from opendml.kernels.schedule import (
     ComputeKernel,
     Machine,
@@ -40,9 +40,9 @@ class ProgramCode:
     """A module's text, and what a program needs to know to run it.
 
     ``slots`` are the tensors whose buffers the entry expects, in order; after them comes one buffer of
-    ``requirements.temporary_size`` bytes, aligned to 64, if that is not 0; then, if the program is profiled, one for
-    records: the number of threads that it has room for, then as many RECORDs for each kernel. ``kernels`` and their
-    ``origins`` are there for people who want to see them.
+    ``requirements.temporary_size`` bytes and ``scratch_size`` more for each thread, aligned to 64, if that is not
+    nothing; then, if the program is profiled, one for records: the number of threads that it has room for, then as many
+    RECORDs for each kernel. ``kernels`` and their ``origins`` are there for people who want to see them.
     """
 
     text: str
@@ -62,10 +62,11 @@ def program_code(
     """
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
-    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place, profiled)
+    scheduled = {s: _scheduled(s, machine, in_place) for s in _statements(definition.statements)}
+    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, scheduled, profiled)
     writer.statements(definition.statements, [])
     kernels, origins = tuple(writer.kernels), tuple(writer.origins)
-    requirements = Requirements(plan.size, plan.least_size, writer.parallel)
+    requirements = Requirements(plan.size, plan.least_size, writer.scratch_size, writer.parallel)
     return ProgramCode(writer.text(support), slots, requirements, kernels, origins)
 
 
@@ -114,7 +115,7 @@ class _ProgramWriter:
         plan: MemoryPlan,
         views: Mapping[Tensor, Tensor],
         machine: Machine,
-        in_place: bool,
+        scheduled: Mapping[Compute | Scan | Scatter, Kernel],
         profiled: bool,
     ) -> None:
         self.kernels: list[Kernel] = []
@@ -123,24 +124,32 @@ class _ProgramWriter:
         self._plan = plan
         self._views = views
         self._machine = machine
-        self._in_place = in_place
+        self._scheduled = scheduled
+        self.scratch_size = max((-(-_scratch_bytes(k) // ALIGNMENT) * ALIGNMENT for k in scheduled.values()), default=0)
         self._profiled = profiled
         self._builder = Builder()
         self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
         self._declarations: set[str] = set()
         self._pending = _Accesses()
         self._pointers = {tensor: self._argument(number) for number, tensor in enumerate(slots)}
-        memory = self._argument(len(slots)) if plan.size else ""
+        has_memory = bool(plan.size or self.scratch_size)
+        memory = self._argument(len(slots)) if has_memory else ""
         for tensor, offset in plan.offsets.items():
             self._pointers[tensor] = self._builder.assign(f"getelementptr i8, ptr {memory}, i64 {offset}")
         for view, root in views.items():
             self._pointers[view] = self._pointers[root]
         self._numbers = {tensor: number for number, tensor in enumerate(self._pointers)}
-        self._records = self._argument(len(slots) + bool(plan.size)) if profiled else ""
+        self._scratch = self._scratch_of_thread(memory) if self.scratch_size else ""
+        self._records = self._argument(len(slots) + has_memory) if profiled else ""
 
     def _argument(self, number: int) -> str:
         address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
         return self._builder.assign(f"load ptr, ptr {address}, align 8")
+
+    def _scratch_of_thread(self, memory: str) -> str:
+        before = self._builder.assign(f"mul i64 %thread, {self.scratch_size}")
+        offset = self._builder.assign(f"add i64 {before}, {self._plan.size}")
+        return self._builder.assign(f"getelementptr i8, ptr {memory}, i64 {offset}")
 
     def statements(self, statements: Sequence[Statement], repeats: list[tuple[Axis, str]]) -> None:
         for statement in statements:
@@ -163,7 +172,7 @@ class _ProgramWriter:
         self._pending = _Accesses()
 
     def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
-        kernel = self._schedule(statement)
+        kernel = self._scheduled[statement]
         stores = statement.stores if not isinstance(statement, Scatter) else (statement.store,)
         accesses = _accesses({self._views.get(tensor, tensor) for tensor in kernel.reads}, stores)
         if self._pending.conflict(accesses, self._plan):
@@ -179,6 +188,8 @@ class _ProgramWriter:
         arguments = [f"ptr {self._pointer_to(t, origin)}" for t, origin in places]
         arguments += [f"i64 {position}" for _, position in repeats]
         arguments += ["i64 %thread", "i64 %threads"]
+        if _scratch_bytes(kernel):
+            arguments.append(f"ptr {self._scratch}")
         call = f"call void @{name}({', '.join(arguments)})"
         if self._profiled:
             self._timed(call)
@@ -201,14 +212,6 @@ class _ProgramWriter:
         times.append(self._builder.assign(now))
         arguments = [f"i64 {value}" for value in (len(self.origins), "%thread", *times)]
         self._builder.line(f"call void @record(ptr {self._records}, {', '.join(arguments)})")
-
-    def _schedule(self, statement: Compute | Scan | Scatter) -> Kernel:
-        if isinstance(statement, Compute):
-            found = None if self._in_place else schedule_contraction(statement, self._machine)
-            return found or schedule_compute(statement, self._machine, in_place=self._in_place)
-        if isinstance(statement, Scan):
-            return schedule_scan(statement, self._machine)
-        return schedule_scatter(statement)
 
     def text(self, support: str) -> str:
         """The whole module."""
@@ -250,6 +253,26 @@ define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start,
   store i64 %time, ptr %time_place
   ret void
 }"""
+
+
+def _statements(statements: Sequence[Statement]) -> Iterator[Compute | Scan | Scatter]:
+    """All statements, those inside of Repeats too."""
+    for statement in statements:
+        if isinstance(statement, Repeat):
+            yield from _statements(statement.statements)
+        else:
+            yield statement
+
+
+def _scheduled(statement: Compute | Scan | Scatter, machine: Machine, in_place: bool) -> Kernel:
+    if isinstance(statement, Compute):
+        found = None if in_place else schedule_contraction(statement, machine)
+        return found or schedule_compute(statement, machine, in_place=in_place)
+    return schedule_scan(statement, machine) if isinstance(statement, Scan) else schedule_scatter(statement)
+
+
+def _scratch_bytes(kernel: Kernel) -> int:
+    return kernel.scratch_bytes if isinstance(kernel, ContractionKernel) else 0
 
 
 def _region(store: Store) -> _Region:

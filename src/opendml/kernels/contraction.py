@@ -8,15 +8,16 @@ the other one once for the whole tile. The order of every sum is the fold's own,
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor
-from opendml.expression.rewriting import walk
+from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor, temporary
+from opendml.expression.rewriting import substitute, walk
 from opendml.kernels import schedule
-from opendml.kernels.affine import Dependencies, Element
+from opendml.kernels.affine import Affine, Dependencies, Element
 from opendml.kernels.schedule import ElementStore, Machine, coalesce, lowered_stores, reads_of
 
 VECTOR_SIDE_BYTES: Final = 1 << 20
@@ -32,6 +33,16 @@ LATENCY: Final = 4
 NEAR_CACHE_BYTES: Final = 24
 """Bytes a cycle that the second-level cache gives."""
 
+PACKING: Final = 0.15
+TRANSPOSING: Final = 0.5
+"""Cycles for copying an element of a factor into a panel, and for doing so where it is not contiguous there."""
+
+MOST_PANEL_BYTES: Final = 4 << 20
+"""Bytes of a strip of a panel at most."""
+
+FAR_PENALTY: Final = 1.3
+"""How much longer steps take that load from places far apart from one step to the next."""
+
 FAR_BYTES: Final = 1024
 """Bytes between two steps from which on the second one is far from the first one."""
 
@@ -44,21 +55,40 @@ STRIDED_LOAD: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Panel:
+    """A factor of the product, copied by each thread for the points of the vector side that its work item covers.
+
+    ``tensor`` holds strips of the vector axis, one behind the other; in a strip the points that are computed together
+    lie next to each other at every step of the fold. The stores of the kernel read it through ``base``, an axis that
+    stands where the strip would begin if its first point were number 0. ``source`` is the factor itself;
+    ``transposed`` is the axis of the fold along which it is contiguous, if it is not so along the vector axis.
+    """
+
+    tensor: Tensor
+    base: Axis
+    source: Expression
+    transposed: Axis | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ContractionKernel:
     """A Compute of one sum of products with its loops chosen.
 
-    ``loops`` are all axes from the outermost to the innermost loop of a work item; ``blocks`` says how work items are
-    cut: an axis and how many of its points an item covers, slowest first; a second block of an axis is part of the
-    first. The vector axis is walked ``vectors``
-    registers of ``lanes`` points at a time, the tile axis ``tile_size`` points at a time. ``turned`` says that the
-    outputs lie next to each other along the tile axis instead of the vector axis: tiles are transposed in registers
-    before they are stored. ``far`` are loads along the tile axis whose places are far apart from step to step of the
-    fold, so that processors do not see by themselves what comes next.
+    A work item has loops over the axes ``batch`` (of both factors, or neither), ``across`` (of the factor of the tile
+    axis, which is the last one) and ``along`` (of the factor of the vector axis, likewise). ``blocks`` says how work
+    items are cut: an axis and how many of its points an item covers, slowest first; a second block of an axis is part
+    of the first. The vector axis is walked ``vectors`` registers of ``lanes`` points at a time, the tile axis
+    ``tile_size`` points at a time. ``turned`` says that the outputs lie next to each other along the tile axis instead
+    of the vector axis: tiles are transposed in registers before they are stored. ``far`` are loads along the tile axis
+    whose places are far apart from step to step of the fold, so that processors do not see by themselves what comes
+    next. ``panel`` is the factor of the vector axis laid out anew, if it is.
     """
 
     stores: tuple[ElementStore, ...]
     fold: Fold
-    loops: tuple[Axis, ...]
+    batch: tuple[Axis, ...]
+    across: tuple[Axis, ...]
+    along: tuple[Axis, ...]
     blocks: tuple[tuple[Axis, int], ...]
     vector: Axis
     lanes: int
@@ -67,8 +97,24 @@ class ContractionKernel:
     tile_size: int
     turned: bool
     far: tuple[Element, ...]
+    panel: Panel | None
     serial: bool
     reads: frozenset[Tensor]
+
+    @property
+    def loops(self) -> tuple[Axis, ...]:
+        """All axes from the outermost to the innermost loop of a work item."""
+        return (*self.batch, *self.across, *self.along)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the fold."""
+        return math.prod(axis.size for axis in self.fold.axes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of memory of its own that a thread needs."""
+        return 0 if self.panel is None else self.panel.tensor.extent * self.panel.tensor.type.bits // 8
 
     @property
     def item_count(self) -> int:
@@ -101,6 +147,7 @@ class _Tile:
     tile: Axis
     tile_size: int
     turned: bool
+    packed: bool
 
 
 def schedule_contraction(compute: Compute, machine: Machine) -> ContractionKernel | None:
@@ -158,65 +205,107 @@ class _Problem:
         for side, other in ((0, 1), (1, 0)):
             own = [axis for axis in self.axes if axis in self.sides[side] and axis not in self.sides[other]]
             across = [axis for axis in self.axes if axis in self.sides[other] and axis not in self.sides[side]]
-            for vector in own:
-                if vector.size < width or not self._has_vectors(self.factors[side], vector):
+            for vector, packed in itertools.product(own, (False, True)):
+                if vector.size < width or not self._is_readable(side, vector, packed):
                     continue
                 for tile in across:
-                    yield from self._tiles_of(vector, tile, width)
+                    yield from self._tiles_of(vector, tile, width, packed)
 
-    def _tiles_of(self, vector: Axis, tile: Axis, lanes: int) -> Iterator[_Tile]:
+    def _tiles_of(self, vector: Axis, tile: Axis, lanes: int, packed: bool) -> Iterator[_Tile]:
         registers = self.machine.vector_registers
-        is_along = all(store.address.coefficient(vector) == 1 for store in self.stores)
-        turned = not is_along and all(store.address.coefficient(tile) == 1 for store in self.stores)
+        turned = not self._is_along(vector) and self._is_along(tile)
         for vectors in range(1, min(MOST_VECTORS, vector.size // lanes) + 1):
+            if packed and self.steps * vectors * lanes * self.fold.type.bits // 8 > MOST_PANEL_BYTES:
+                return
             most = min((registers - 1 - vectors) // vectors, MOST_TILE, tile.size, lanes if turned else MOST_TILE)
             for size in range(1, most + 1):
-                yield _Tile(vector, lanes, vectors, tile, size, turned)
+                yield _Tile(vector, lanes, vectors, tile, size, turned, packed)
 
-    def _has_vectors(self, factor: Expression, vector: Axis) -> bool:
-        """Whether neighbours along an axis are close to each other in all that a factor loads."""
-        steps = {e.address.coefficient(vector) for e in walk(factor) if isinstance(e, Element)}
-        return all(0 <= step <= schedule.SHUFFLED_STRIDE for step in steps)
+    def _is_along(self, axis: Axis) -> bool:
+        """Whether neighbours along an axis are neighbours in all that is stored."""
+        return all(store.address.coefficient(axis) == 1 for store in self.stores)
+
+    def _coefficients(self, side: int, axis: Axis) -> set[int]:
+        return {e.address.coefficient(axis) for e in walk(self.factors[side]) if isinstance(e, Element)}
+
+    def _is_readable(self, side: int, vector: Axis, packed: bool) -> bool:
+        """Whether vectors of a factor can be loaded, or (``packed``) made: it is contiguous along some axis."""
+        if self._has_vectors(side, vector):
+            return True
+        return packed and self._contiguous_step(side) is not None
+
+    def _has_vectors(self, side: int, vector: Axis) -> bool:
+        return all(0 <= step <= schedule.SHUFFLED_STRIDE for step in self._coefficients(side, vector))
+
+    def _contiguous_step(self, side: int) -> Axis | None:
+        """The axis of the fold along which a factor is contiguous."""
+        return next((a for a in self.fold.axes if a.size > 1 and self._coefficients(side, a) == {1}), None)
+
+    def _side(self, tile: _Tile) -> int:
+        return 0 if tile.vector in self.sides[0] else 1
+
+    def _is_far(self, side: int) -> bool:
+        """Whether the steps of the fold are so far apart that processors do not see what comes next."""
+        last = [axis for axis in self.fold.axes if axis.size > 1][-1:]
+        size = self.fold.type.bits // 8
+        return any(abs(step) * size >= FAR_BYTES for axis in last for step in self._coefficients(side, axis))
 
     def cost(self, tile: _Tile) -> float:
         """Cycles of all sums, by and large."""
-        factor = self.factors[0] if tile.vector in self.sides[0] else self.factors[1]
-        steps = {e.address.coefficient(tile.vector) for e in walk(factor) if isinstance(e, Element)}
-        loads = tile.vectors * (1 if steps <= {0, 1} else STRIDED_LOAD)
+        side = self._side(tile)
+        is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
+        loads = tile.vectors * (1 if is_dense else STRIDED_LOAD)
         sums = tile.vectors * tile.tile_size
         step = max(sums / 2, (loads + tile.tile_size) / 2, LATENCY)
         step = max(step, loads * self.machine.vector_bytes / NEAR_CACHE_BYTES) + STEP_OVERHEAD
+        if not tile.packed and self._is_far(side):
+            step *= FAR_PENALTY
+        if self._is_far(1 - side):
+            step *= FAR_PENALTY
         finish = self._finishing(tile) + TILE_OVERHEAD
         tiles = -(-tile.vector.size // (tile.lanes * tile.vectors)) * -(-tile.tile.size // tile.tile_size)
         others = self.points // (tile.vector.size * tile.tile.size)
-        return others * tiles * (self.steps * step + finish)
+        return others * tiles * (self.steps * step + finish) + (self._packing(side, tile) if tile.packed else 0)
+
+    def _packing(self, side: int, tile: _Tile) -> float:
+        """Cycles for copying the factor of the vector axis."""
+        elements = self.steps * math.prod(axis.size for axis in self.axes if axis in self.sides[side])
+        return elements * (PACKING if self._has_vectors(side, tile.vector) else TRANSPOSING)
 
     def _finishing(self, tile: _Tile) -> float:
         """Cycles for storing a tile."""
         if tile.turned:
             return tile.vectors * tile.lanes * (math.log2(tile.lanes) + 1)
-        is_along = all(store.address.coefficient(tile.vector) == 1 for store in self.stores)
-        return tile.vectors * tile.tile_size * (1 if is_along else 2 * tile.lanes)
+        return tile.vectors * tile.tile_size * (1 if self._is_along(tile.vector) else 2 * tile.lanes)
 
     def kernel(self, tile: _Tile) -> ContractionKernel:
         """The loops around a tile."""
-        own = self.sides[0] if tile.vector in self.sides[0] else self.sides[1]
-        other = self.sides[1] if own is self.sides[0] else self.sides[0]
+        side = self._side(tile)
+        own, other = self.sides[side], self.sides[1 - side]
         along = [axis for axis in self.axes if axis in own and axis not in other and axis is not tile.vector]
         across = [axis for axis in self.axes if axis in other and axis not in own and axis is not tile.tile]
         batch = [axis for axis in self.axes if (axis in own) == (axis in other)]
         along, across = [*along, tile.vector], [*across, tile.tile]
         steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors, tile.tile: tile.tile_size}
-        near = _shrunk(along, steps, self._vector_side_bytes(own) / VECTOR_SIDE_BYTES)
+        read = self._panel_bytes(along) if tile.packed else self._vector_side_bytes(side)
+        near = _shrunk(along, steps, read / VECTOR_SIDE_BYTES)
         wanted = -(-schedule.ITEMS // math.prod(axis.size for axis in batch))
         wanted = -(-wanted // math.prod(-(-axis.size // block) for axis, block in near))
         rows = _cut([(axis, axis.size) for axis in across], steps, wanted)
         wanted = -(-wanted // math.prod(-(-axis.size // block) for axis, block in rows))
         parts = [(axis, block) for axis, block in _cut(near, steps, wanted) if block < dict(near)[axis]]
+        if tile.packed:
+            near, parts = [(axis, dict(parts).get(axis, block)) for axis, block in near], []
+        panel = self._panel(tile, near) if tile.packed else None
+        stores, fold = self.stores, self.fold
+        if panel is not None:
+            stores, fold = self._reading(panel, tile)
         return ContractionKernel(
-            stores=self.stores,
-            fold=self.fold,
-            loops=(*batch, *across, *along),
+            stores=stores,
+            fold=fold,
+            batch=tuple(batch),
+            across=tuple(across),
+            along=tuple(along),
             blocks=(*((axis, 1) for axis in batch), *near, *rows, *parts),
             vector=tile.vector,
             lanes=tile.lanes,
@@ -225,12 +314,13 @@ class _Problem:
             tile_size=tile.tile_size,
             turned=tile.turned,
             far=self._far(tile),
+            panel=panel,
             serial=self.points * self.steps < schedule.SERIAL_WORK,
-            reads=reads_of(self.stores),
+            reads=reads_of(self.stores),  # the panel is nobody else's
         )
 
     def _far(self, tile: _Tile) -> tuple[Element, ...]:
-        elements = dict.fromkeys(e for f in self.factors for e in walk(f) if isinstance(e, Element))
+        elements = dict.fromkeys(e for e in walk(self.factors[1 - self._side(tile)]) if isinstance(e, Element))
         close = (e for e in elements if 0 < abs(e.address.coefficient(tile.tile)) <= schedule.SHUFFLED_STRIDE)
         return tuple(
             e
@@ -238,12 +328,35 @@ class _Problem:
             if any(abs(e.address.coefficient(a)) * e.type.bits // 8 >= FAR_BYTES and a.size > 1 for a in self.fold.axes)
         )
 
-    def _vector_side_bytes(self, own: frozenset[Axis]) -> int:
+    def _panel_bytes(self, along: Sequence[Axis]) -> int:
+        """Bytes of panels of the whole vector side, at one point of the axes that both factors share."""
+        return self.steps * math.prod(axis.size for axis in along) * self.fold.type.bits // 8
+
+    def _panel(self, tile: _Tile, blocks: Sequence[tuple[Axis, int]]) -> Panel:
+        """The panel of a work item's part of the vector side."""
+        side, strip = self._side(tile), tile.lanes * tile.vectors
+        strips = math.prod(-(-block // strip) if axis is tile.vector else block for axis, block in blocks)
+        tensor = temporary("panel", self.fold.type, (strips * self.steps * strip,))
+        transposed = None if self._has_vectors(side, tile.vector) else self._contiguous_step(side)
+        return Panel(tensor, Axis("panel_base", 1 << 40), self.factors[side], transposed)
+
+    def _reading(self, panel: Panel, tile: _Tile) -> tuple[tuple[ElementStore, ...], Fold]:
+        """The stores and their fold with the panel in place of its source."""
+        terms: list[tuple[Axis, int]] = [(panel.base, 1), (tile.vector, 1)]
+        size = tile.lanes * tile.vectors
+        for axis in reversed(self.fold.axes):
+            terms.append((axis, size))
+            size *= axis.size
+        rewrite = substitute({panel.source: Element(panel.tensor, Affine(tuple(terms), 0), True)})
+        fold = rewrite(self.fold)
+        assert isinstance(fold, Fold)
+        return tuple(ElementStore(s.tensor, s.address, rewrite(s.value)) for s in self.stores), fold
+
+    def _vector_side_bytes(self, side: int) -> int:
         """Bytes that the factor of the vector axis loads in all, at one point of the axes that both factors share."""
         shared = self.sides[0] & self.sides[1]
-        factor = self.factors[0] if own is self.sides[0] else self.factors[1]
         result = 0
-        for tensor in {e.tensor for e in walk(factor) if isinstance(e, Element)}:
+        for tensor in {e.tensor for e in walk(self.factors[side]) if isinstance(e, Element)}:
             size = math.prod(n for n, stride in zip(tensor.sizes, tensor.strides, strict=True) if stride)
             result += size * tensor.type.bits // 8
         return result // max(1, math.prod(axis.size for axis in shared))

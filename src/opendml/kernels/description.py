@@ -52,6 +52,8 @@ def _compute_loops(kernel: ComputeKernel) -> list[str]:
 
 def _contraction_loops(kernel: ContractionKernel) -> list[str]:
     lines = [_items(kernel.item_count, kernel.serial)]
+    if kernel.panel is not None:
+        lines.append(f"with {format_expression(kernel.panel.source)} copied to {kernel.panel.tensor.name}")
     for axis in kernel.loops:
         sizes = [str(size) for cut, size in kernel.blocks if cut is axis and size < axis.size]
         block = f" in blocks of {' and '.join(sizes)} (shared out)" if sizes else ""

@@ -190,11 +190,8 @@ PADDED_GROWTH: Final = 16
 UNPADDED_ELEMENTS: Final = 1 << 16
 """Elements that a zero-padded copy may have in any case."""
 
-WIDE_ROW: Final = 16
-"""Elements of an output row from which on its own vectors are long enough."""
-
-WIDE_STRIDED_ROW: Final = 24
-"""The same where neighbouring outputs do not read neighbouring inputs."""
+WIDE_ROW: Final = 12
+"""Elements of an output row from which on as many as fill the registers can be computed together."""
 
 OUTPUTS_WORTH_COLUMNS: Final = 64
 """Output channels of a group from which on a copy of every window pays off."""
@@ -276,10 +273,11 @@ def _forward(builder: _Builder) -> None:
     """One sum over input channels of the group and filter taps for each output, zeros in the output padding."""
     desc, output = builder.desc, builder.output
     counted = [output.sizes[2 + i] - desc.output_padding[i] for i in range(builder.spatial)]
-    if _is_worth_panels(builder, counted):
-        read, parts = _sliding(builder, counted), _filter_panels(builder)
+    columns = _columns(builder, counted)
+    read = columns or _sliding(builder, counted)
+    if columns is None and _is_worth_panels(builder, counted):
+        parts = list(_filter_panels(builder))
     else:
-        read = _columns(builder, counted) or _sliding(builder, counted)
         parts = [((0, 1, desc.filter_tensor.sizes[0] // desc.group_count), _plain_filter(builder))]
     for region, weight in parts:
         builder.statements.append(_forward_statement(builder, counted, read, region, weight))
@@ -331,7 +329,11 @@ def _filter_panels(builder: _Builder) -> Iterator[tuple[_Region, _FilterElement]
         output_channel = group * (filters // groups) + (block * width + channel + start)
         element = widen(load(builder.filter, (output_channel, folded[0], *taps)))
         builder.copied(panels, Compute(grid_axes, (Store(panels, axes, element),)))
-        yield region, lambda g, b, c, folded, panels=panels: load(panels, (g, b, *folded, c))
+        yield region, _panel_element(panels)
+
+
+def _panel_element(panels: Tensor) -> _FilterElement:
+    return lambda group, block, channel, folded: load(panels, (group, block, *folded, channel))
 
 
 def _is_worth_panels(builder: _Builder, counted: Sequence[int]) -> bool:
@@ -359,7 +361,8 @@ def _columns(builder: _Builder, counted: Sequence[int]) -> _WindowElement | None
     dimensions are contiguous, so that the sums run over whole planes in long vectors."""
     desc, source = builder.desc, builder.source
     taps = builder.filter.sizes[2:]
-    narrow = 1 < counted[-1] < (WIDE_STRIDED_ROW if desc.strides[-1] > 1 else WIDE_ROW)
+    narrow = 1 < counted[-1] < WIDE_ROW
+    narrow = narrow or (max(taps) == 1 < max(desc.strides))
     is_shared = builder.filter.sizes[0] // desc.group_count >= OUTPUTS_WORTH_COLUMNS
     plain = max(*taps, *desc.strides) == 1 and not any(desc.start_padding) and tuple(counted) == source.sizes[2:]
     sizes = [*source.sizes[:2], *taps, *counted]

@@ -49,16 +49,8 @@ FEW: Final = 4
 PANEL: Final = 64
 """Columns of a panel, the copied form of the right matrix: whole registers on every processor."""
 
-ROWS_OF_PANELS: Final = 128
-"""Rows of the output from which on panels pay off for a contiguous right matrix."""
-
-ROWS_OF_ALIASED_PANELS: Final = 16
-"""The same if its rows are a multiple of ``PAGE`` elements apart."""
-
 COLUMNS_OF_ROWS: Final = 128
 """Columns of the output from which on a copy of a left matrix pays off that is not contiguous along its rows."""
-
-PAGE: Final = 256
 
 _Place = Sequence[Expression]
 _Element = Callable[[_Place], Expression]
@@ -128,9 +120,9 @@ class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
 class _Product:
     """The tensors and statements of one product.
 
-    The right matrix is usually laid out anew in panels of ``PANEL`` columns, contiguous and in float32, which all rows
-    then share. Where there are few rows or few columns (``is_dot``: by sizes and transforms alone) the sums run along
-    the inner size in lanes instead, as vectors along it are contiguous in both matrices.
+    A right matrix that is OWNED_BY_DML is laid out anew in panels of ``PANEL`` columns, contiguous and in float32.
+    Where there are few rows or few columns (``is_dot``: by sizes and transforms alone) the sums run along the inner
+    size in lanes, as vectors along it are contiguous in both matrices.
     """
 
     def __init__(self, desc: Gemm) -> None:
@@ -199,15 +191,9 @@ class _Product:
         return self.a.type is F16 or (self.columns >= COLUMNS_OF_ROWS and inner_stride != 1)
 
     def _is_worth_panels(self) -> bool:
-        """Whether copying the right matrix costs less than it saves."""
-        column_stride, row_stride = self.b.strides[self.order_b[-1]], self.b.strides[self.order_b[-2]]
-        if self.rows < FEW or 0 in (column_stride, row_stride):
-            return False
-        if self.b.type is F16 or (column_stride != 1 and self.columns > 1):
-            return True
-        # Rows a multiple of a page apart all fall into the same places of the caches.
-        needed = ROWS_OF_ALIASED_PANELS if row_stride % PAGE == 0 else ROWS_OF_PANELS
-        return self.rows >= needed and self.inner * self.columns >= PANEL * PANEL
+        """Whether to lay the right matrix out in panels: where that is done only once, before the product ever runs."""
+        strides = self.b.strides[self.order_b[-1]], self.b.strides[self.order_b[-2]]
+        return self.desc.b_tensor.is_owned_by_dml and self.rows >= FEW and self.columns >= FEW and 0 not in strides
 
     def _panels(self, region: _Region) -> _PanelElement:
         """How the product reads a copy of some of the right matrix's columns, and that copy, added."""
