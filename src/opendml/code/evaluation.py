@@ -35,8 +35,8 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
-from opendml.expression.rewriting import walk
-from opendml.kernels.affine import Affine, Dependencies, Element, affine
+from opendml.expression.rewriting import conjuncts, walk
+from opendml.kernels.affine import Affine, Dependencies, Element, affine, threshold_form
 from opendml.kernels.schedule import CACHE_LINE, SHUFFLED_STRIDE, UNROLLED_OPERATIONS
 
 
@@ -58,7 +58,8 @@ class Pointer(NamedTuple):
 class Point:
     """A point, or ``lanes`` neighbouring points along ``vector``.
 
-    Only the first ``active`` lanes may touch memory, and only those where ``mask`` holds may make unsafe loads.
+    Only the first ``active`` lanes may touch memory, and only those where ``mask`` holds may make unsafe loads;
+    ``allowed`` are these, from the first one to that behind the last one, where they are known as the code is written.
     """
 
     positions: Mapping[Axis, Position]
@@ -67,6 +68,7 @@ class Point:
     variables: Mapping[Variable, Value] | None = None
     active: int | None = None
     mask: Value | None = None
+    allowed: tuple[int, int] | None = None
 
     def at(self, axis: Axis, name: str | None, constant: int = 0) -> Point:
         """The point with ``axis`` moved."""
@@ -362,6 +364,8 @@ class Evaluator:
             mask = self.builder.binary("and", mask, self.active_mask(point))
         if step == 1:
             return self._load_masked(tensor, base, constant, point, mask)
+        if point.allowed is not None and 2 <= abs(step) <= SHUFFLED_STRIDE:
+            return self._load_picked(tensor, base, constant, step, point.lanes, point.allowed)
         lanes, element = point.lanes, vector_type(tensor.type, 1)
         offsets = self.builder.progression(step, I64, lanes)
         start = self._pointer(tensor, base, constant)
@@ -383,38 +387,52 @@ class Evaluator:
         bits = ", ".join("i1 true" if lane < point.active else "i1 false" for lane in range(point.lanes))
         return Value(f"<{bits}>", BOOL, point.lanes)
 
-    def _load_picked(self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int) -> Value:
-        """Every ``step``-th element: whole registers loaded and picked apart, never past the last element."""
+    def _load_picked(
+        self,
+        tensor: Tensor,
+        base: Value | None,
+        constant: int,
+        step: int,
+        lanes: int,
+        allowed: tuple[int, int] | None = None,
+    ) -> Value:
+        """Every ``step``-th element: whole registers loaded and picked apart, from the first allowed to the last."""
         chunk = min(lanes, max(1, self._register_bytes // (tensor.type.bits // 8)))
-        chunks = [
-            self._load_picked_chunk(tensor, base, constant + start * step, step, chunk)
-            for start in range(0, lanes, chunk)
-        ]
+        first, last = allowed or (0, lanes)
+        chunks = []
+        for start in range(0, lanes, chunk):
+            here = range(max(first - start, 0), min(last - start, chunk))
+            chunks.append(self._load_picked_chunk(tensor, base, constant + start * step, step, chunk, here))
         while len(chunks) > 1:
             pairs = zip(chunks[::2], chunks[1::2], strict=True)
             chunks = [self.builder.shuffle(a, b, range(2 * a.lanes)) for a, b in pairs]
         return chunks[0]
 
-    def _load_picked_chunk(self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int) -> Value:
-        span = (lanes - 1) * abs(step) + 1
-        lowest = constant if step > 0 else constant - span + 1
-        wanted = [lane * step if step > 0 else span - 1 + lane * step for lane in range(lanes)]
+    def _load_picked_chunk(
+        self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int, allowed: range
+    ) -> Value:
+        """The lanes in ``allowed``; the others are undefined."""
+        if not allowed:
+            return Value("poison", tensor.type, lanes)
+        wanted = {lane: lane * step for lane in allowed}
+        lowest, highest = min(wanted.values()), max(wanted.values())
+        width = min(lanes, _power_below(highest - lowest + 1))
         result: Value | None = None
-        chosen: dict[int, int] = {}
-        for start in _run_starts(span, lanes):
-            run = self._load_run(tensor, base, lowest + start, lanes)
+        for start in _run_starts(highest - lowest + 1, width):
+            run = self._load_run(tensor, base, constant + lowest + start, width)
             here = {
-                lane: place - start
-                for lane, place in enumerate(wanted)
-                if 0 <= place - start < lanes and lane not in chosen
+                lane: place - lowest - start
+                for lane, place in wanted.items()
+                if start <= place - lowest < start + width
             }
+            wanted = {lane: place for lane, place in wanted.items() if lane not in here}
             if result is None:
                 order = [here.get(lane, 0) for lane in range(lanes)]
                 result = run if order == list(range(lanes)) else self.builder.shuffle(run, None, order)
             elif here:
+                run = run if width == lanes else self.builder.shuffle(run, None, [i % width for i in range(lanes)])
                 order = [lanes + here[lane] if lane in here else lane for lane in range(lanes)]
                 result = self.builder.shuffle(result, run, order)
-            chosen |= here
         assert result is not None
         return result
 
@@ -683,12 +701,33 @@ class Evaluator:
             return _split(flat, shape)
         result = []
         for point, condition, state in zip(points, conditions, states, strict=True):
-            if condition.lanes == 1:
+            allowed = self._allowed_lanes(fold.where, point)
+            if condition.lanes == 1 and allowed is None:
                 result += self._fold_step(fold, [point], [state])
+            elif allowed == (0, point.lanes):
+                result += self._combined(fold, [point], [state])
+            elif allowed == (0, 0):
+                result.append(state)
             else:
-                (following,) = self._combined(fold, [self._masked(point, condition)], [state])
+                masked = replace(self._masked(point, condition), allowed=allowed)
+                (following,) = self._combined(fold, [masked], [state])
                 result.append([self.builder.select(condition, n, o) for n, o in zip(following, state, strict=True)])
         return result
+
+    def _allowed_lanes(self, condition: Expression, point: Point) -> tuple[int, int] | None:
+        """The lanes where a condition holds, as a range, if the point stands where that is known."""
+        if point.vector is None or point.mask is not None or point.active is not None:
+            return None
+        first, last = 0, point.lanes
+        for part in conjuncts(condition):
+            form = threshold_form(part)
+            if form is None or any(not isinstance(t, Axis) or point.positions[t].name for t, _ in form.terms):
+                return None
+            start = form.constant + sum(c * point.positions[t].constant for t, c in form.terms if isinstance(t, Axis))
+            slope = form.coefficient(point.vector)
+            holding = [lane for lane in range(first, last) if start + lane * slope >= 0]
+            first, last = (holding[0], holding[-1] + 1) if holding else (0, 0)
+        return first, last
 
     def _combined(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
         self.prepare(fold.elements, points)
@@ -832,6 +871,10 @@ def _split(values: Sequence[Value], shape: Sequence[int]) -> list[list[Value]]:
         result.append(list(values[start : start + count]))
         start += count
     return result
+
+
+def _power_below(number: int) -> int:
+    return 1 << (number.bit_length() - 1)
 
 
 def _run_starts(span: int, lanes: int) -> list[int]:

@@ -12,6 +12,7 @@ Bounds tests never sit in an inner loop where they can be decided outside of it:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -48,6 +49,9 @@ from opendml.kernels.schedule import (
 
 MAX_CASES: Final = 6
 """How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
+
+SMALLEST_EDGE: Final = 4
+"""Lanes from which on the ends of a row are worth a vector of their own."""
 
 Stores = tuple[ElementStore, ...]
 """The first position, and the one behind the last."""
@@ -122,6 +126,25 @@ def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKer
     for tensor, address in [(s.tensor, s.address) for s in stores] + [(e.tensor, e.address) for e in elements]:
         origins[tensor] = min(origins.get(tensor, address.constant), address.constant)
     return origins
+
+
+class _Piece:
+    """A part of the vector axis, and what is stored there.
+
+    An edge is one vector, some of whose lanes are left out by conditions.
+    """
+
+    def __init__(self, stores: Stores, vector: Axis, first: int, last: int, is_edge: bool = False) -> None:
+        self.first, self.last, self.is_edge = first, last, is_edge
+        self.stores = _rewritten(stores, simplify({vector: (first, last - 1)}))
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first
+
+
+def _steps(fold: Fold) -> int:
+    return math.prod(axis.size for axis in fold.axes)
 
 
 class _ComputeWriter:
@@ -283,11 +306,52 @@ class _ComputeWriter:
         cuts = sorted({0, vector.size, *self._cuts(stores, vector)})
         with self.evaluator.keeping(kept_rows(folds, [s.value for s in stores], vector)):
             self.evaluator.prepare(same, [point])
-            for first, last in itertools.pairwise(cuts):
+            pieces = [_Piece(stores, vector, *ends) for ends in itertools.pairwise(cuts)]
+            alone = [not self._vectorises(piece.stores, vector) for piece in pieces]
+            if self._fills_edges(pieces, alone):
+                pieces, alone = self._with_edges(stores, vector, pieces, alone)
+            for piece, is_alone in zip(pieces, alone, strict=True):
                 with self.evaluator.scope():
-                    piece = _rewritten(stores, simplify({vector: (first, last - 1)}))
-                    lanes = self.kernel.lanes if self._vectorises(piece, vector) else 1
-                    self._run(piece, point, vector, first, last, lanes)
+                    if piece.is_edge:
+                        here = replace(point.at(vector, None, piece.first), vector=vector, lanes=self.kernel.lanes)
+                        self._tiles(piece.stores, here)
+                    else:
+                        lanes = 1 if is_alone else self.kernel.lanes
+                        self._run(piece.stores, point, vector, piece.first, piece.last, lanes)
+
+    def _fills_edges(self, pieces: Sequence[_Piece], alone: Sequence[bool]) -> bool:
+        """Whether points at the ends that would be computed one by one may be lanes of vectors that are cut there.
+
+        Windows do that: their conditions are known for every lane, and some steps of their fold leave lanes out.
+        """
+        kernel = self.kernel
+        if kernel.in_place or self.bounds is not None or kernel.tile is not None or kernel.lanes < SMALLEST_EDGE:
+            return False
+        folds = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Fold)]
+        if not folds or any(f.where is None or f.lanes > 1 or _steps(f) > self.evaluator.unroll_steps for f in folds):
+            return False
+        long = [p for p, is_alone in zip(pieces, alone, strict=True) if not is_alone and p.size >= kernel.lanes]
+        ends = [p for p, is_alone in zip(pieces, alone, strict=True) if is_alone]
+        return len(long) == 1 and bool(ends) and all(p in (pieces[0], pieces[-1]) for p in ends)
+
+    def _with_edges(
+        self, stores: Stores, vector: Axis, pieces: Sequence[_Piece], alone: Sequence[bool]
+    ) -> tuple[list[_Piece], list[bool]]:
+        lanes = self.kernel.lanes
+        first, last = 0, vector.size
+        result = []
+        if alone[0]:
+            result.append(_Piece(stores, vector, 0, lanes, is_edge=True))
+            first = lanes
+        if alone[-1]:
+            result.append(_Piece(stores, vector, last - lanes, last, is_edge=True))
+            last -= lanes
+        (middle,) = (p for p, is_alone in zip(pieces, alone, strict=True) if not is_alone)
+        if first < last:
+            # Long enough for a vector, though it may overlap with those at the ends.
+            first, last = max(middle.first, min(first, last - lanes)), min(middle.last, max(last, first + lanes))
+            result.append(_Piece(stores, vector, first, last))
+        return result, [False] * len(result)
 
     def _is_known(self, e: Expression, point: Point) -> bool:
         """Whether ``e`` depends on nothing but the axes that stand already."""
