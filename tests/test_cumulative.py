@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from execution import assert_same_values, inputs, outputs, random_array, run_single, seeds, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import cumulative
 
+import opendml as dml
 from opendml import operators
 from opendml.enums import AxisDirection
 from opendml.tensor import TensorDesc
@@ -74,3 +76,35 @@ def test_minus_zero_plus_the_initial_zero_is_plus_zero() -> None:
         input_tensor=tensor, output_tensor=tensor, axis=0, axis_direction="DECREASING", has_exclusive_sum=False
     )
     assert not np.signbit(run_single(desc, np.array([-0.0, -0.0], np.float32))).any()
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "INT64"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        (
+            [5, 4099],
+            0,
+        ),  # wider than a block of state in memory
+        ([3, 7, 301], 1),
+        ([40, 6, 130], 1),  # more than one vector, and a rest of two elements
+        ([33, 19], 1),  # nobody beside, two rows at a time and a last one
+        ([2, 3, 5, 6], 3),
+    ],
+)
+def test_many_neighbours_go_together(data_type: str, shape: list[int], axis: int) -> None:
+    tensor = TensorDesc(data_type, shape)
+    x = random_array(tensor, 5, special=False)
+    for exclusive in (False, True):
+        desc = operators.CumulativeSummation(
+            input_tensor=tensor,
+            output_tensor=tensor,
+            axis=axis,
+            axis_direction=AxisDirection.DECREASING,
+            has_exclusive_sum=exclusive,
+        )
+        expected = cumulative(x, axis, True, exclusive, np.add, 0)
+        np.testing.assert_array_equal(run_single(desc, x), expected)
+        in_place = x.copy()
+        dml.Device(thread_count=3).compile(desc)(in_place, out=[in_place])
+        np.testing.assert_array_equal(in_place, expected)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calls import FUNCTIONS
 from graph_reference import evaluate_graph, seen_as
-from test_functions import FUNCTIONS
 
 import opendml as dml
 from opendml.graph_building import CONSTANT_NODE_LIMIT

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,8 +21,9 @@ from opendml.code.builder import Builder, Value
 from opendml.code.contraction_code import write_contraction
 from opendml.code.evaluation import Evaluator, Point, Pointer, Position
 from opendml.code.kept_rows import in_order_of_evaluation, kept_rows, parts_outside_selects
+from opendml.code.ordered_code import write_scan, write_scatter
 from opendml.code.staging import Stage
-from opendml.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
+from opendml.code.work_items import Bounds, block_bounds, decoded, smaller, write_items
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -54,7 +55,6 @@ SMALLEST_EDGE: Final = 4
 """Lanes from which on the ends of a row are worth a vector of their own."""
 
 Stores = tuple[ElementStore, ...]
-"""The first position, and the one behind the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ def kernel_code(
         write_contraction(kernel, builder, evaluator, origin)
         alias = False
     elif isinstance(kernel, ScanKernel):
-        _write_scan(kernel, builder, evaluator, origin)
+        write_scan(kernel, builder, evaluator, origin)
         alias = True
     else:
-        _write_scatter(kernel, builder, evaluator, origin)
+        write_scatter(kernel, builder, evaluator, origin)
         alias = True
     qualifier = "" if alias else " noalias"
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
@@ -517,119 +517,3 @@ def _worst(form: Affine, point: Point) -> Affine:
 
 def _rewritten(stores: Stores, rewrite: Rewriter) -> Stores:
     return tuple(ElementStore(s.tensor, s.address.rebuilt(rewrite), rewrite(s.value)) for s in stores)
-
-
-# Scans and scatters --------------------------------------------------------------------------------------------------
-
-
-def _write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
-    vector, lanes = kernel.vector, kernel.lanes
-    blocks = 1 if vector is None else -(-vector.size // lanes)
-    sizes = [axis.size for axis in kernel.outer] + [blocks]
-    count = blocks
-    for axis in kernel.outer:
-        count *= axis.size
-
-    def item(position: str) -> None:
-        with evaluator.scope():
-            coordinates = decoded(builder, position, sizes)
-            point = origin
-            for axis, name in zip(kernel.outer, coordinates, strict=False):
-                point = point.at(axis, name)
-            if vector is None:
-                _scan_along(kernel, builder, evaluator, point)
-                return
-            start = builder.assign(f"mul nsw i64 {coordinates[-1]}, {lanes}")
-            if vector.size % lanes == 0:
-                _scan_along(kernel, builder, evaluator, replace(point.at(vector, start), vector=vector, lanes=lanes))
-                return
-            # The last block is done in smaller steps: in place, no point may be computed twice.
-            whole = builder.assign(f"icmp sle i64 {start}, {vector.size - lanes}")
-            builder.branch(Value(whole, BOOL), lambda: lanes_together(point, start), lambda: rest(point, start))
-
-    def lanes_together(point: Point, start: str) -> list[Value]:
-        assert vector is not None
-        with evaluator.scope():
-            _scan_along(kernel, builder, evaluator, replace(point.at(vector, start), vector=vector, lanes=lanes))
-        return []
-
-    def rest(point: Point, start: str) -> list[Value]:
-        assert vector is not None
-        low = start
-        for width in dict.fromkeys((max(lanes // 8, 1), 1)):
-            high = str(vector.size - vector.size % lanes + vector.size % lanes // width * width)
-
-            def several(position: str, _: list[Value], width: int = width) -> list[Value]:
-                here = point.at(vector, position)
-                with evaluator.scope():
-                    together = replace(here, vector=vector, lanes=width) if width > 1 else here
-                    _scan_along(kernel, builder, evaluator, together)
-                return []
-
-            builder.loop(low, high, width, [], several)
-            low = high
-        return []
-
-    write_items(builder, count, kernel.serial, item)
-
-
-def _scan_along(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, point: Point) -> None:
-    scan = kernel.scan
-    state = [builder.spread(evaluator.value(e, point), point.lanes) for e in kernel.initial]
-
-    def body(position: str, values: list[Value]) -> list[Value]:
-        with evaluator.scope():
-            here = point.at(scan.along, position).bound(scan.state, values)
-            following = [builder.spread(evaluator.value(e, here), point.lanes) for e in kernel.step]
-            stored = [evaluator.value(s.value, here) for s in kernel.stores]
-            for store, value in zip(kernel.stores, stored, strict=True):
-                evaluator.store(store.tensor, store.address, value, here)
-            return following
-
-    builder.loop("0", str(scan.along.size), 1, state, body)
-
-
-def _write_scatter(kernel: ScatterKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
-    store = kernel.store
-
-    def nest(axes: Sequence[Axis], point: Point, bounds: Mapping[Axis, Bounds], part: Bounds | None) -> None:
-        if not axes:
-            condition = evaluator.value(kernel.where, point)
-            builder.branch(condition, lambda: place(point, part), list)
-            return
-        axis, *rest = axes
-
-        def body(position: str, _: list[Value]) -> list[Value]:
-            with evaluator.scope():
-                nest(rest, point.at(axis, position), bounds, part)
-            return []
-
-        builder.loop(*bounds.get(axis, ("0", str(axis.size))), 1, [], body)
-
-    def place(point: Point, part: Bounds | None) -> list[Value]:
-        """Writes the element, if it is in the given part of the output."""
-        with evaluator.scope():
-            if part is None:
-                return write(point)
-            element = evaluator.index(store.address, point).text
-            above = builder.assign(f"icmp sge i64 {element}, {part[0]}")
-            below = builder.assign(f"icmp slt i64 {element}, {part[1]}")
-            mine = builder.assign(f"and i1 {above}, {below}")
-            return builder.branch(Value(mine, BOOL), lambda: write(point), list)
-
-    def write(point: Point) -> list[Value]:
-        with evaluator.scope():
-            evaluator.store(store.tensor, store.address, evaluator.value(store.value, point), point)
-        return []
-
-    def item(position: str) -> None:
-        with evaluator.scope():
-            counts = [-(-axis.size // block) for axis, block in kernel.blocks]
-            numbers = zip(kernel.blocks, decoded(builder, position, counts), strict=True)
-            bounds = {axis: block_bounds(builder, number, block, axis.size) for (axis, block), number in numbers}
-            nest(kernel.axes, origin, bounds, None)
-
-    if kernel.blocks or kernel.serial:
-        write_items(builder, kernel.item_count, kernel.serial, item)
-    else:
-        nest(kernel.axes, origin, {}, share(builder, store.tensor.extent))

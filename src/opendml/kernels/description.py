@@ -18,10 +18,7 @@ def describe_kernel(kernel: ComputeKernel | ContractionKernel | ScanKernel | Sca
         lines = _contraction_loops(kernel)
         stores = kernel.stores
     elif isinstance(kernel, ScanKernel):
-        lines = [_items(_product(kernel.outer), kernel.serial), *(_loop(axis) for axis in kernel.outer)]
-        if kernel.vector is not None:
-            lines.append(f"{_loop(kernel.vector)}, {kernel.lanes} at a time")
-        lines.append(f"{_loop(kernel.scan.along)}, carrying a state")
+        lines = _scan_loops(kernel)
         stores = kernel.stores
     else:
         lines = [_scatter_items(kernel)]
@@ -70,17 +67,21 @@ def _items(count: int, serial: bool) -> str:
     return "by one thread" if serial else f"{count} work items, shared out among the threads"
 
 
+def _scan_loops(kernel: ScanKernel) -> list[str]:
+    lines = [_items(kernel.item_count, kernel.serial), *(_loop(axis) for axis in kernel.outer)]
+    along = f"{_loop(kernel.scan.along)}, carrying a state"
+    if kernel.vector is not None:
+        inner = f"{_loop(kernel.vector)} in blocks of {kernel.block}, {kernel.lanes} at a time"
+        return [*lines, along, inner] if kernel.by_rows else [*lines, inner, along]
+    if kernel.rows is not None:
+        lines.append(f"{_loop(kernel.rows)}, {kernel.rows_together} together")
+    return [*lines, along]
+
+
 def _scatter_items(kernel: ScatterKernel) -> str:
     if kernel.serial or kernel.blocks:
         return _items(kernel.item_count, kernel.serial)
     return "by all threads, each writing its own part of the output"
-
-
-def _product(axes: tuple[Axis, ...]) -> int:
-    result = 1
-    for axis in axes:
-        result *= axis.size
-    return result
 
 
 def _loop(axis: Axis) -> str:

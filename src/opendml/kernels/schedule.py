@@ -13,6 +13,7 @@ from typing import Final
 
 from opendml.errors import CodeGenerationError
 from opendml.expression.ir import (
+    BOOL,
     Axis,
     Binary,
     Cast,
@@ -80,6 +81,16 @@ UNROLL_STEPS: Final = 64
 
 UNROLLED_OPERATIONS: Final = 1024
 """Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
+
+SCAN_ITEMS: Final = 16
+"""Work items of a scan, at least, where it is large enough: fewer and longer rows are better."""
+
+SCANNED_ROW: Final = 16384
+"""Bytes of state of the points that a work item of a scan covers at most: half a first-level cache."""
+
+SCANNED_TOGETHER: Final = 2
+"""Points of a scan that lie apart and go step by step together: a sum waits four cycles for the one before it. More
+would write to more lines at once."""
 
 SCATTERED_RUN: Final = 64
 """Points of an axis behind others that one work item of a scatter covers at least: several cache lines a row."""
@@ -166,7 +177,12 @@ class ComputeKernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanKernel:
-    """A Scan with its loops chosen: as for ComputeKernel; the state runs along ``along`` inside of them."""
+    """A Scan with its loops chosen: as for ComputeKernel; the state runs along ``along`` inside of them.
+
+    A work item covers ``block`` points of ``vector``; where these are more than ``lanes``, it goes through them step by
+    step, with their state in memory. Without a ``vector`` it covers ``rows_together`` points of ``rows``, if there is
+    such an axis.
+    """
 
     scan: Scan
     step: tuple[Expression, ...]
@@ -175,8 +191,23 @@ class ScanKernel:
     outer: tuple[Axis, ...]
     vector: Axis | None
     lanes: int
+    block: int
+    rows: Axis | None
+    rows_together: int
     serial: bool
     reads: frozenset[Tensor]
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the state is in memory."""
+        return self.block > self.lanes
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        blocks = ((self.vector, self.block), (self.rows, self.rows_together))
+        counts = [-(-axis.size // size) for axis, size in blocks if axis is not None]
+        return math.prod(axis.size for axis in self.outer) * math.prod(counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,14 +261,26 @@ def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
     stores, expressions = merged[: len(stores)], [store.value for store in merged[len(stores) :]]
     step, initial = tuple(expressions[: len(scan.step)]), tuple(expressions[len(scan.step) :])
     vector = axes[-1] if axes and abs(stores[0].address.coefficient(axes[-1])) == 1 else None
+    rows = axes[-1] if axes and vector is None else None
     if any(isinstance(e, Fold) for x in (*expressions, *(s.value for s in stores)) for e in walk(x)):
-        vector = None  # a fold has vectors, and conditions, of its own
-    outer = tuple(axis for axis in axes if axis is not vector)
-    work = scan.along.size * math.prod(axis.size for axis in axes)
-    state_bytes = max(v.type.bits // 8 for v in scan.state)
-    lanes = 1 if vector is None else _power_below(min(vector.size, 4 * machine.vector_bytes // state_bytes))
+        vector = rows = None  # a fold has vectors, and conditions, of its own
+    outer = tuple(axis for axis in axes if axis not in (vector, rows))
+    serial = scan.along.size * math.prod(axis.size for axis in axes) < SERIAL_WORK
     reads = reads_of(stores) | frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
-    return ScanKernel(scan, step, initial, stores, outer, vector, lanes, work < SERIAL_WORK, reads)
+    lanes = block = 1
+    if vector is not None:
+        state_bytes = max(max(v.type.bits, 8) // 8 for v in scan.state)
+        lanes = _power_below(min(vector.size, 4 * machine.vector_bytes // state_bytes))
+        block = lanes if BOOL in (v.type for v in scan.state) else _scan_block(outer, vector, lanes, state_bytes)
+    together = 1 if rows is None else min(SCANNED_TOGETHER, rows.size)
+    return ScanKernel(scan, step, initial, stores, outer, vector, lanes, block, rows, together, serial, reads)
+
+
+def _scan_block(outer: Sequence[Axis], vector: Axis, lanes: int, state_bytes: int) -> int:
+    """Points of the vector axis that a work item covers: as many as leave enough work items."""
+    wanted = -(-SCAN_ITEMS // math.prod(axis.size for axis in outer))
+    block = min(-(-vector.size // wanted), SCANNED_ROW // state_bytes)
+    return max(-(-block // lanes) * lanes, lanes)
 
 
 def schedule_scatter(scatter: Scatter) -> ScatterKernel:

@@ -1,0 +1,97 @@
+"""Reading and running DxDispatch models in tests, by a device of NumPy functions."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opendml.errors import ModelFormatError
+from opendml.models import Executor, Folders, Model, RunOptions, parse_model
+from opendml.rules import validate_or_raise
+
+
+class NumpyDevice:
+    """A device that runs operators by NumPy functions of the flat arrays, so that models are tested by themselves."""
+
+    def __init__(self, feature_level: str = "6_4") -> None:
+        self.feature_level = feature_level
+        self.calls: list[str] = []
+
+    def create_operator(self, desc: Any) -> Any:
+        validate_or_raise(desc, self.feature_level)
+        return desc
+
+    def compile(self, desc: Any, *arguments: Any) -> NumpyProgram:
+        return NumpyProgram(desc, self.calls)
+
+
+class NumpyProgram:
+    def __init__(self, desc: Any, calls: list[str]) -> None:
+        self.desc = desc
+        self.calls = calls
+
+    def bind(self, inputs: list[Any], outputs: list[Any]) -> Callable[[], None]:
+        def elements(named: Any, arrays: list[Any]) -> list[Any]:
+            return [
+                None if array is None else np.lib.stride_tricks.as_strided(
+                    array, tensor.sizes, [stride * array.itemsize for stride in tensor.effective_strides]
+                )
+                for (_, tensor), array in zip(named, arrays, strict=True)
+            ]  # fmt: skip
+
+        def run() -> None:
+            self.calls.append(self.desc.type.name)
+            values = FUNCTIONS[self.desc.type.name](self.desc, *elements(self.desc.inputs(), inputs))
+            for target, value in zip(elements(self.desc.outputs(), outputs), values, strict=True):
+                target[...] = value
+
+        return run
+
+
+def _slice(desc: Any, x: Any) -> list[Any]:
+    return [x[tuple(slice(o, o + s * t, t) for o, s, t in zip(desc.offsets, desc.sizes, desc.strides, strict=True))]]
+
+
+FUNCTIONS: dict[str, Callable[..., list[Any]]] = {
+    "ELEMENT_WISE_ADD": lambda desc, a, b: [a + b],
+    "ELEMENT_WISE_CLIP": lambda desc, x: [np.clip(x, desc.min, desc.max)],
+    "JOIN": lambda desc, *tensors: [np.concatenate(tensors, desc.axis)],
+    "SLICE": _slice,
+    "SPLIT": lambda desc, x: np.split(x, np.cumsum([t.sizes[desc.axis] for t in desc.output_tensors])[:-1], desc.axis),
+}
+
+
+def read(model: Any, folder: Path = Path(), **options: Any) -> Model:
+    text = model if isinstance(model, str) else json.dumps(model)
+    return parse_model(text, Folders(folder, folder), **options)
+
+
+def run(model: Any, folder: Path = Path(), device: NumpyDevice | None = None, **options: Any) -> str:
+    output = io.StringIO()
+    parsed = model if isinstance(model, Model) else read(model, folder)
+    Executor(parsed, device or NumpyDevice(), RunOptions(**options), output).run()
+    return output.getvalue()
+
+
+def results(model: Any, folder: Path = Path()) -> list[str]:
+    """The printed lines, but for those with times."""
+    return [line for line in run(model, folder).splitlines() if not line.startswith("Dispatch")]
+
+
+def resource(description: dict[str, Any], folder: Path = Path()) -> np.ndarray[Any, Any]:
+    """The contents of a resource."""
+    model = read({"resources": {"x": description}, "dispatchables": {}, "commands": []}, folder)
+    return Executor(model, NumpyDevice(), None, io.StringIO()).contents("x")
+
+
+def problem(model: Any, folder: Path = Path(), **options: Any) -> tuple[str, str]:
+    """The path and message of the error that reading and preparing a model gives."""
+    with pytest.raises(ModelFormatError) as caught:
+        Executor(read(model, folder, **options), NumpyDevice(), None, io.StringIO())
+    return caught.value.path, caught.value.message
