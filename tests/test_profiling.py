@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_descriptors import samples
+from specification import SHARED
 from typer.testing import CliRunner
 
 import opendml as dml
@@ -43,6 +44,12 @@ def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
 
 
 def network(name: str = "net") -> tuple[dml.GraphProgram, list[np.ndarray[Any, Any]]]:
+    """A compiled network, and an input for it."""
+    graph, outputs = built_network(name)
+    return graph.compile(outputs), [np.random.default_rng(1).normal(size=[1, 4, 24, 24]).astype(np.float32)]
+
+
+def built_network(name: str = "net") -> tuple[dml.Graph, dict[str, dml.GraphTensor]]:
     """Two chains of operators that meet, with weights."""
     random = np.random.default_rng(0)
     graph = dml.Graph(dml.Device(thread_count=2))
@@ -53,8 +60,7 @@ def network(name: str = "net") -> tuple[dml.GraphProgram, list[np.ndarray[Any, A
         y = dml.activation_relu(y)
         pooled = dml.max_pooling(y, [2, 2], [2, 2]).values
         mean = dml.reduce(y, "AVERAGE", [2, 3])
-    program = graph.compile({"pooled": pooled * mean.broadcast_to(pooled.sizes), "mean": mean})
-    return program, [random.normal(size=[1, 4, 24, 24]).astype(np.float32)]
+    return graph, {"pooled": pooled * mean.broadcast_to(pooled.sizes), "mean": mean}
 
 
 @pytest.fixture(scope="module")
@@ -438,3 +444,40 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     missing = CliRunner().invoke(app, ["profile", str(tmp_path / "none.json")])
     assert missing.exit_code == 2
+
+
+def test_serialised_graphs_on_the_command_line(tmp_path: Path) -> None:
+    """A graph in a file of its own, and a model that runs one."""
+    graph, outputs = built_network()
+    dml.save(graph.describe(outputs), tmp_path / "network.bin")
+    model: dict[str, Any] = {
+        "resources": {},
+        "dispatchables": {"net": {"type": "dmlSerializedGraph", "sourcePath": "network.bin"}},
+        "commands": [{"type": "dispatch", "dispatchable": "net", "bindings": {}}],
+    }
+    for name, size in (("x", 4 * 24 * 24), ("pooled", 8 * 12 * 12), ("mean", 8)):
+        values = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": size, "value": 0.5}}
+        model["resources"][name] = values
+        model["commands"][0]["bindings"][name] = name
+    (tmp_path / "network.json").write_text(json.dumps(model))
+    for file in ("network.bin", "network.json"):
+        result = CliRunner().invoke(app, ["profile", str(tmp_path / file), "-t", "1", "--threads", "2"])
+        assert result.exit_code == 0, result.output
+        assert "CONVOLUTION + ACTIVATION_RELU" in result.stdout
+        assert "for temporary tensors (" in result.stdout
+
+
+SAMPLE = SHARED / "dxdispatch" / "dmlSerializedGraph_matmul_add.json"
+
+
+@pytest.mark.skipif(not SAMPLE.is_file(), reason="the sample model is not here")
+@pytest.mark.parametrize("name", [SAMPLE.name, "matmul_add/Partition_0.bin"])
+def test_a_graph_of_onnx_runtime_on_the_command_line(name: str, tmp_path: Path) -> None:
+    page_file, trace = tmp_path / "page.html", tmp_path / "trace.json"
+    files = ["--html", str(page_file), "--trace", str(trace)]
+    result = CliRunner().invoke(app, ["profile", str(SAMPLE.parent / name), "-t", "1", *files])
+    assert result.exit_code == 0, result.output
+    assert "1 kernel, 1 thread: " in result.stdout
+    assert re.search(r"\bGEMM\s+model_output_dmlEp_0\b", result.stdout)
+    assert "p0-kernel0" in Page(page_file.read_text(encoding="utf-8")).ids
+    assert json.loads(trace.read_text())["traceEvents"]
