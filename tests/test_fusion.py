@@ -88,6 +88,36 @@ def test_attention() -> None:
     assert len(copies) == 3, copies  # of the keys, of the values perhaps, and of results with one column
 
 
+def normalized(x: Any) -> Any:
+    return dml.mean_variance_normalization(x, None, None, axes=[x.rank - 1])
+
+
+@pytest.mark.parametrize("columns", [16, 33, 100])
+@pytest.mark.parametrize(
+    ("network", "kernels"),
+    [
+        (lambda x: normalized(x + x), 1),
+        (lambda x: normalized(x + x.reshape([x.sizes[0], x.sizes[1]]) * bias(x.sizes[1])), 1),
+        (lambda x: normalized(dml.activation_gelu(x)), 1),
+        (lambda x: dml.activation_softmax(dml.activation_tanh(x) * 2.0, axes=[1]), 1),
+        (lambda x: dml.activation_log_softmax(dml.activation_gelu(x), axes=[1]), 1),
+        (lambda x: dml.activation_relu(normalized(dml.activation_gelu(x)) + x), 1),
+        (lambda x: dml.activation_softmax(dml.activation_tanh(x), axes=[0]), 3),
+        (lambda x: normalized(dml.activation_gelu(x).transpose([1, 0])), 3),
+    ],
+)
+def test_reductions_of_rows(network: Network, kernels: int, columns: int) -> None:
+    """What enters the reductions of a row is computed for the row, once, in the same kernel; columns are no rows."""
+    assert len(fused(network, [5, columns]).statements) == kernels
+
+
+@pytest.mark.parametrize(("columns", "kernels"), [(16384, 1), (16385, 2)])
+def test_long_rows_are_stored(columns: int, kernels: int) -> None:
+    """What is expensive to compute is not computed again and again where it cannot be kept."""
+    assert len(fused(lambda x: normalized(dml.activation_gelu(x)), [40, columns]).statements) == kernels
+    assert len(fused(lambda x: normalized(x + x), [40, columns]).statements) == 1
+
+
 def tensor(sizes: list[int], strides: list[int] | None = None, **changes: Any) -> Tensor:
     return Tensor("t", F32, tuple(sizes), tuple(strides or packed_strides(sizes)), "temporary", **changes)
 

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendml import operators
-from opendml.code.kept_rows import KEPT_BYTES
 from opendml.code.program_code import program_code
 from opendml.enums import TensorDataType
-from opendml.expression.folds import fold, lanes_for, sum_of
+from opendml.expression.folds import KEPT_ROW_BYTES, fold, lanes_for, sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
 from opendml.expression.ir import (
     ELEMENT_TYPES,
@@ -134,7 +133,7 @@ def test_long_rows_are_computed_again(type: str, length: int) -> None:
     rows = Rows(ELEMENT_TYPES[type], 2, length)
     definition = rows.definition(worked(rows.element) * rows.total(worked))
     width = ELEMENT_TYPES[type].bits // 8
-    assert kept(definition) == ([length] if length * width <= KEPT_BYTES else [])
+    assert kept(definition) == ([length] if length * width <= KEPT_ROW_BYTES else [])
     check(definition, values_of(rows.source))
 
 

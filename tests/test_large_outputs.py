@@ -134,6 +134,27 @@ def test_streamed_in_place_operator() -> None:
     np.testing.assert_array_equal(run_single(add, x, x), x + x)
 
 
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize("width", [16, 17, 63, 64, 65, 100, 1000])
+def test_streamed_rows_that_are_reduced_first(data_type: str, width: int) -> None:
+    """``run_single`` compares with the interpreter, bit for bit."""
+    tensor = TensorDesc(data_type, [3, width], [width + 3, 1])
+    row = TensorDesc(data_type, [1, width])
+    x, scale, bias = random_array(tensor, 1), random_array(row, 2), random_array(row, 3)
+    normalization = operators.MeanVarianceNormalization1(
+        input_tensor=tensor,
+        scale_tensor=row,
+        bias_tensor=row,
+        output_tensor=tensor,
+        axes=(1,),
+        normalize_variance=True,
+        epsilon=1e-5,
+    )
+    run_single(normalization, x, scale, bias)
+    run_single(operators.ActivationSoftmax1(input_tensor=tensor, output_tensor=tensor, axes=(1,)), x)
+
+
 @pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "int8", "int64"])
 @pytest.mark.parametrize(("channels", "width"), [(5, 8), (16, 16), (17, 33), (64, 40), (100, 5), (8, 129), (530, 777)])

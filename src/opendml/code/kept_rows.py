@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from opendml.expression.folds import KEPT_ROW_BYTES
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -27,9 +28,6 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, walk
 from opendml.kernels.affine import Affine, Dependencies, Element
-
-KEPT_BYTES: Final = 65536
-"""Scratch memory of a kernel at most: it is on the stack, and wants to stay in the second-level cache."""
 
 KEPT_OPERATIONS: Final = 4
 """Operations from which on it is faster to store a value and load it than to compute it again."""
@@ -70,7 +68,7 @@ def kept_rows(folds: Sequence[Fold], values: Sequence[Expression], vector: Axis)
     users.append(_User((), values, vector, vector))
     result: list[KeptRow] = []
     known: set[Expression] = set()
-    free = KEPT_BYTES
+    free = KEPT_ROW_BYTES
     for number, user in enumerate(users[:-1]):
         for value, form in user.unconditional(known):
             readers = {e: u.axis for u in users[number + 1 :] if (e := u.members.get(form)) is not None}

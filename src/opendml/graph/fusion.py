@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from opendml.expression.folds import KEPT_ROW_BYTES
 from opendml.expression.ir import (
     I64,
     Axis,
@@ -39,6 +40,9 @@ from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
 
 MEMORY_WORK: Final = 4
 """Operations that writing an element of a tensor and reading it again is worth."""
+
+KEPT_OPERATIONS: Final = 2
+"""Operations that a value kept in fast memory is worth for each further use."""
 
 SLOW: Final = {"div": 8, "rem": 8, "sqrt": 8}
 """Operations that take as long as several others."""
@@ -325,20 +329,78 @@ def _is_worth_pulling(producer: Compute, consumers: Sequence[Compute], tensor: T
         return False  # Their factors are loads, which come in tiles.
     elements = math.prod(tensor.sizes)
     uses = sum(_evaluations(consumer, tensor) for consumer in consumers)
-    return uses <= elements or (uses - elements) * _work(value) <= elements * MEMORY_WORK
+    work = _work(value)
+    if folds and len(consumers) == 1 and all(_keeps_rows_of(consumers[0], fold) for fold in folds):
+        work = min(work, KEPT_OPERATIONS)
+    return uses <= elements or (uses - elements) * work <= elements * MEMORY_WORK
+
+
+def _keeps_rows_of(consumer: Compute, fold: Fold) -> bool:
+    """Whether what ``fold`` computes along a row is kept for the rest of ``consumer``, whose innermost loop is along
+    the same row: then it is computed once."""
+    size = fold.axes[-1].size * max(element.type.bits for element in fold.elements) // 8
+    if fold.lanes == 1 or len(fold.axes) != 1 or fold.where is not None or size > KEPT_ROW_BYTES:
+        return False
+    (around,) = _loops_around((_innermost_last(consumer),), _FreeAxes().of(fold))
+    return math.prod(a.size for a in consumer.axes) == math.prod(a.size for a in around) * fold.axes[0].size
 
 
 def _evaluations(consumer: Compute, tensor: Tensor) -> int:
-    """How often a statement evaluates loads from ``tensor`` at most."""
+    """How often a statement evaluates loads from ``tensor`` at most.
+
+    A fold that is the same all along the innermost axes of what is stored, or at all points of a fold around it, is
+    evaluated once for them.
+    """
     found: dict[Expression, int] = {}
-    pending = [(e, math.prod(axis.size for axis in consumer.axes)) for e in expressions_of(consumer)]
+    free = _FreeAxes()
+    outer = _innermost_last(consumer)
+    pending: list[tuple[Expression, tuple[tuple[Axis, ...], ...]]] = [(e, (outer,)) for e in expressions_of(consumer)]
     while pending:
-        e, times = pending.pop()
+        e, loops = pending.pop()
+        if isinstance(e, Fold):
+            loops = (*_loops_around(loops, free.of(e)), e.axes)
+        times = math.prod(axis.size for nest in loops for axis in nest)
         if found.get(e, 0) < times:
             found[e] = times
-            inside = times * math.prod(axis.size for axis in e.axes) if isinstance(e, Fold) else times
-            pending += [(child, inside) for child in e.children]
+            pending += [(child, loops) for child in e.children]
     return sum(times for e, times in found.items() if isinstance(e, Load) and e.tensor is tensor)
+
+
+def _loops_around(loops: Sequence[tuple[Axis, ...]], free: frozenset[Axis]) -> list[tuple[Axis, ...]]:
+    """The loops that a fold with these free axes has to stand in: the statement's down to the last one that it depends
+    on, and those of folds that it depends on."""
+    outer, *folds = loops
+    last = max((number for number, axis in enumerate(outer) if axis in free), default=-1)
+    return [outer[: last + 1], *(nest for nest in folds if free.intersection(nest))]
+
+
+class _FreeAxes:
+    """The axes that expressions depend on, remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[Expression, frozenset[Axis]] = {}
+
+    def of(self, e: Expression) -> frozenset[Axis]:
+        found = self._known.get(e)
+        if found is None:
+            found = frozenset((e.axis,)) if isinstance(e, Index) else frozenset[Axis]().union(*map(self.of, e.children))
+            found = self._known[e] = found - frozenset(e.axes) if isinstance(e, Fold) else found
+        return found
+
+
+def _innermost_last(statement: Compute) -> tuple[Axis, ...]:
+    """The axes as loops nest: the one with the smallest steps in what is stored is the innermost."""
+    return tuple(sorted(statement.axes, key=lambda axis: -_pace(statement.stores[0], axis)))
+
+
+def _pace(store: Store, axis: Axis) -> int:
+    """How far what is stored moves in memory with an axis."""
+    pairs = zip(store.coordinates, store.tensor.strides, strict=True)
+    return max((abs(stride) for coordinate, stride in pairs if _uses(coordinate, axis)), default=0)
+
+
+def _uses(e: Expression, axis: Axis) -> bool:
+    return any(isinstance(x, Index) and x.axis is axis for x in walk(e))
 
 
 def _work(value: Expression) -> int:

@@ -504,7 +504,7 @@ def _is_streamed(kernel: ComputeKernel) -> bool:
     Half a line written past the caches is slower than one that waits in a cache for its other half.
     """
     (store, *others) = kernel.stores
-    if others or kernel.vector is None or kernel.tile is not None or _all_folds(kernel):
+    if others or kernel.vector is None or kernel.tile is not None or _folds(kernel):
         return False
     contiguous = store.address.coefficient(kernel.vector) == 1
     return contiguous and _output_bytes(kernel) >= STREAMED_BYTES and _bytes(kernel.vector.size, store) >= STREAMED_ROW
