@@ -85,6 +85,39 @@ def test_functions(name: str, data: st.DataObject, data_type: str, shape: list[i
     assert_near(run_single(desc, x), exact, 2.1)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_float16_result_is_the_nearest(name: str) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name](x.astype(np.float64)).astype(np.float16)
+    desc = getattr(operators, f"ElementWise{name}")(
+        input_tensor=one("FLOAT16", x.size), output_tensor=one("FLOAT16", x.size)
+    )
+    assert_same_values(compile_operator(desc, 1)(x), expected)
+
+
+@pytest.mark.parametrize("name", ["Pow", "AtanYx"])
+def test_float16_results_of_two_arguments_are_the_nearest(name: str) -> None:
+    """Samples: random bits and numbers of moderate size, but for those where NumPy's float64 is midway."""
+    generator = np.random.default_rng(1)
+    bits = generator.integers(0, 1 << 16, (2, 50_000), np.uint16, endpoint=False).view(np.float16)
+    moderate = generator.normal(0, 3, (2, 50_000)).astype(np.float16)
+    moderate[0] = np.abs(moderate[0])
+    a, b = np.concatenate([bits, moderate], axis=1)
+    tensor = one("FLOAT16", a.size)
+    if name == "Pow":
+        desc: Operator = operators.ElementWisePow(input_tensor=tensor, exponent_tensor=tensor, output_tensor=tensor)
+    else:
+        desc = operators.ElementWiseAtanYx(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
+    with np.errstate(all="ignore"):
+        exact = (np.power if name == "Pow" else np.arctan2)(a.astype(np.float64), b.astype(np.float64))
+        expected = exact.astype(np.float16)
+        low, high = (exact * (1 - 1e-14)).astype(np.float16), (exact * (1 + 1e-14)).astype(np.float16)
+    clear = (low == high) | np.isnan(exact)
+    assert clear.mean() > 0.999
+    assert_same_values(compile_operator(desc, 1)(a, b)[clear], expected[clear])
+
+
 @bounded
 @given(data=st.data(), data_type=st.sampled_from(FLOATS), shape=sizes(), seed=seeds)
 def test_atan_yx(data: st.DataObject, data_type: str, shape: list[int], seed: int) -> None:

@@ -689,16 +689,17 @@ def test_team_compiles_for_other_platforms(triple: str) -> None:
 
 def test_latencies_are_printed(empty_program: LoadedObject, capsys: pytest.CaptureFixture[str]) -> None:
     def median(pause: float, threads: int) -> float:
+        call = (ctypes.c_void_p * 4)(team.handle, empty_program["entry"], None, threads)
+        address = ctypes.addressof(call)
         times = []
         for _ in range(200):
             time.sleep(pause)
             start = time.perf_counter()
-            run_function(handle, entry, 0, threads)
+            team.call_function(address)
             times.append(time.perf_counter() - start)
         return sorted(times)[100] * 1e6
 
     team = ThreadTeam(2)
-    run_function, handle, entry = team.run_function, team.handle, empty_program["entry"]
     start = time.perf_counter()
     load_object(compile_object(EMPTY, host_target()), ["entry"])
     compiled = time.perf_counter() - start

@@ -69,13 +69,20 @@ def main() -> None:
     tasks = [task for name in names for task in tasks_of(name, options.step, options.samples)]
     print("| function | float16 not nearest | float32 | at | float64 | at |")
     print("| --- | --- | --- | --- | --- | --- |")
-    with ProcessPoolExecutor(options.processes) as pool:
-        results = zip(tasks, pool.map(Task.measure, tasks), strict=True)
-        for name, group in itertools.groupby(results, lambda pair: pair[0].name):
-            worst: dict[int, Worst] = {}
-            for task, found in group:
-                worst[task.bits] = max(worst.get(task.bits, found), found)
-            print(f"| {name} | {worst[16]} | {worst[32]} | {worst[64]} |", flush=True)
+    for name, group in itertools.groupby(measured(tasks, options.processes), lambda pair: pair[0].name):
+        worst: dict[int, Worst] = {}
+        for task, found in group:
+            worst[task.bits] = max(worst.get(task.bits, found), found)
+        print(f"| {name} | {worst[16]} | {worst[32]} | {worst[64]} |", flush=True)
+
+
+def measured(tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, Worst]]:
+    """The tasks, in order, with what was measured."""
+    if processes == 1:
+        yield from ((task, task.measure()) for task in tasks)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from zip(tasks, pool.map(Task.measure, tasks), strict=True)
 
 
 def tasks_of(name: str, step: int, samples: int) -> list[Task]:
@@ -131,7 +138,7 @@ class Task:
         """The largest error; for float16 only how many results are not the nearest."""
         function = FUNCTIONS[self.name]
         if self.bits == 32:
-            return float32_error(function, self)
+            return float32_error(self)
         if self.bits == 64:
             return float64_error(function, self.samples)
         return Worst(math.nan, float16_failures(function, self.samples))
@@ -158,17 +165,18 @@ def float16_failures(function: Function, samples: int) -> str:
     return f"{int((~right).sum())} of {result.size}"
 
 
-def float32_error(function: Function, task: Task) -> Worst:
+def float32_error(task: Task) -> Worst:
     """The largest error among all arguments of a part, or among sampled pairs."""
-    worst = Worst(0.0, "")
-    for arguments in float32_arguments(function, task):
+    function, worst = FUNCTIONS[task.name], Worst(0.0, "")
+    for arguments in float32_arguments(task):
         result = program(function.function, F32, arguments[0].size, function.arguments)(*arguments)
         worst = max(worst, largest_error(result, evaluate(function.reference, arguments, np.float64), arguments))
     return worst
 
 
-def float32_arguments(function: Function, task: Task) -> Iterator[tuple[Array, ...]]:
+def float32_arguments(task: Task) -> Iterator[tuple[Array, ...]]:
     """All numbers from 0 to infinity and NaN, then those with a sign, a part of them; or pairs."""
+    function = FUNCTIONS[task.name]
     if function.pairs is not None:
         yield function.pairs(np.random.default_rng(2), task.samples, np.float32)
         return
@@ -320,7 +328,8 @@ def powers(generator: np.random.Generator, count: int, dtype: type[Any]) -> tupl
     bases = [raw[0], x, -x, x]
     exponents = [raw[1], generator.uniform(-20, 20, count), generator.integers(-30, 30, count)]
     exponents.append(generator.uniform(-limit, limit, count) / np.log(x))
-    first, second = (np.concatenate([part.astype(dtype) for part in parts]) for parts in (bases, exponents))
+    with np.errstate(over="ignore"):
+        first, second = (np.concatenate([part.astype(dtype) for part in parts]) for parts in (bases, exponents))
     return first, second
 
 

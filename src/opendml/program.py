@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
     from opendml.descriptors import Operator
     from opendml.runtime.host import HostTarget
     from opendml.runtime.native import LoadedObject
+    from opendml.runtime.thread_team import ThreadTeam
 
 Array = npt.NDArray[Any]
 
 OVERLAP_WORK: Final = 10_000
 """Candidates tried to tell whether two interleaving arrays share an element."""
+
+_CALL_WORDS: Final = 4
 
 ALIGNMENT: Final = 64
 """Bytes to which buffers made here are aligned: a cache line, and the widest vector."""
@@ -76,7 +80,7 @@ class Program:
         self._scratch_size = requirements.scratch_size
         self.desc: Operator | None = None
         self.records: Array | None = None
-        self._run = _runner(entry, self.thread_count)
+        self._team = _team_of(self.thread_count)
         self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
 
     @property
@@ -88,7 +92,7 @@ class Program:
         """The same program run by another number of threads; the results are the same."""
         other = copy.copy(self)
         other.thread_count = thread_count
-        other._run = _runner(self._entry, thread_count)
+        other._team = _team_of(thread_count)
         return other
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
@@ -109,8 +113,8 @@ class Program:
         scratch = aligned_empty(self.temporary_size) if self.temporary_size else None
         if scratch is not None:
             addresses.append(_address(scratch))
-        table = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._run(ctypes.addressof(table))
+        table = self._table(addresses)
+        self._team.call_function(ctypes.addressof(table))
         return outputs
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundCall:
@@ -126,8 +130,16 @@ class Program:
         addresses = [_address(buffer.array) for buffer in buffers]
         scratch = self._scratch()
         addresses += map(_address, scratch)
-        table = (ctypes.c_void_p * len(addresses))(*addresses)
-        return BoundCall(self._run, table, (self, *scratch, *buffers), [b for b in buffers if b.refresh is not None])
+        table = self._table(addresses)
+        run = functools.partial(self._team.call_function, ctypes.addressof(table))
+        return BoundCall(run, (self, table, *scratch, *buffers), [b for b in buffers if b.refresh is not None])
+
+    def _table(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
+        """What the team is called with: itself, the entry, its arguments and the threads; then the arguments."""
+        table = (ctypes.c_void_p * (_CALL_WORDS + len(addresses)))()
+        arguments = ctypes.addressof(table) + _CALL_WORDS * ctypes.sizeof(ctypes.c_void_p)
+        table[:] = [self._team.handle, self._entry, arguments, self.thread_count, *addresses]
+        return table
 
     def new_outputs(self) -> list[Array | None]:
         """New arrays for all outputs, None for absent ones."""
@@ -156,14 +168,10 @@ class Program:
 class BoundCall:
     """Arrays bound to a program; call it to run. Keeps the arrays and the program alive."""
 
-    __slots__ = ("_address", "_keep", "_refreshed", "_run", "_table")
+    __slots__ = ("_keep", "_refreshed", "_run")
 
-    def __init__(
-        self, run: Callable[[int], None], table: Any, keep: tuple[object, ...], refreshed: Sequence[_Bound]
-    ) -> None:
+    def __init__(self, run: Callable[[], None], keep: tuple[object, ...], refreshed: Sequence[_Bound]) -> None:
         self._run = run
-        self._table = table
-        self._address = ctypes.addressof(table)
         self._keep = keep
         self._refreshed = tuple(refreshed)
 
@@ -172,7 +180,7 @@ class BoundCall:
         for bound in self._refreshed:
             assert bound.refresh is not None
             bound.refresh()
-        self._run(self._address)
+        self._run()
 
 
 @dataclass(slots=True, eq=False)
@@ -350,17 +358,10 @@ def _same_memory(a: _Bound, b: _Bound) -> bool:
     return same_layout and a.array.dtype == b.array.dtype and _address(a.array) == _address(b.array)
 
 
-def _runner(entry: int, thread_count: int) -> Callable[[int], None]:
-    """A function that runs an entry on a table of buffers."""
+def _team_of(thread_count: int) -> ThreadTeam:
     from opendml.runtime.thread_team import default_team
 
-    team = default_team(thread_count)
-    dispatch, handle = team.run_function, team.handle
-
-    def run_together(table: int, _keep: object = team) -> None:
-        dispatch(handle, entry, table, thread_count)
-
-    return run_together
+    return default_team(thread_count)
 
 
 def compile_definition(

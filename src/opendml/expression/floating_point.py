@@ -139,6 +139,6 @@ def two_sum(a: Expression, b: Expression) -> tuple[Expression, Expression]:
 
 
 def fast_two_sum(a: Expression, b: Expression) -> tuple[Expression, Expression]:
-    """The rounded sum and its error, for ``|a| >= |b|`` or ``a = 0`` (T. J. Dekker)."""
+    """The rounded sum and its error, for ``|a| >= |b|``, or ``a`` a multiple of ``b``'s last digit (T. J. Dekker)."""
     total = a + b
     return total, b - (total - a)

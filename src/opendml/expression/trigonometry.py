@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from opendml.expression.floating_point import (
     FORMATS,
     INFINITY,
+    fast_two_sum,
     magnitude_of,
     negated_by,
     polynomial,
@@ -147,7 +148,9 @@ def _of_angle(x: Expression, function: Callable[[_Angle], Expression]) -> Expres
 def _reduced(x: Expression) -> _Angle:
     """The first step is exact; ``low`` is the third one and what the second one rounds off.
 
-    Where the second step cancels, what it rounds off is not a number of the type, and so small that it does not matter.
+    What begins the second step is a multiple of the last digit of what it subtracts, so its error is exact even where
+    the difference is small (S. Boldo, S. Graillat and J.-M. Muller, "On the robustness of the 2Sum and Fast2Sum
+    algorithms", 2017).
     """
     form = _FORMS[x.type]
     anchor = FORMATS[x.type].anchor
@@ -155,9 +158,9 @@ def _reduced(x: Expression) -> _Angle:
     n = anchored - anchor
     first, second, third = form.quarter_turn
     begun = fused_multiply_add(n, -first, x)
-    r = fused_multiply_add(n, -second, begun)
-    rounded_off = fused_multiply_add(n, -second, begun - r)
-    low = fused_multiply_add(n, -third, select(magnitude_of(r) > form.cancelled_below, rounded_off, 0.0))
+    step, step_low = two_product(n, constant(-second, x.type))
+    r, rounded_off = fast_two_sum(begun, step)
+    low = fused_multiply_add(n, -third, rounded_off + step_low)
     return _Angle(Bitcast(anchored, FORMATS[x.type].integer), r, low)
 
 
@@ -233,8 +236,6 @@ class _Form:
     """pi / 2 as a sum of numbers of the type"""
     reduced_below: float
     """Below it, the quarter turn in three parts is precise enough."""
-    cancelled_below: float
-    """Twice what the second part of the quarter turn contributes at most"""
     two_over_pi: tuple[float, ...]
     """2 / pi * 2**_DIGITS_SHIFT as a sum of F64 numbers, in F32 of so few bits each that products are exact"""
     sine: tuple[float, ...]
@@ -263,7 +264,6 @@ _FORMS: Final = {
             1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15,
         ),
         reduced_below=2.0**13,
-        cancelled_below=2.0**-11,
         two_over_pi=(
             2.1663048247031852e+38, 4.995911119770809e+29, 7.744860928017412e+20, 2001273671680.0, 3520.8569717407227,
             1.287375425818027e-06, 1.2660119977319072e-14,
@@ -290,7 +290,6 @@ _FORMS: Final = {
             1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33,
         ),
         reduced_below=2.0**20,
-        cancelled_below=2.0**-32,
         two_over_pi=(
             2.166304829699096e+38, 2.4386318509151237e+22, 3464640.856973028, 2.8764035955568025e-10,
             1.1862827848483869e-26, 1.6336035472120595e-42, 3.9117078138307323e-60, 4.004585006247815e-74,

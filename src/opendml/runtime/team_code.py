@@ -175,6 +175,19 @@ dispatch:
   ret i64 %count
 }
 
+; The same, of a struct of the four: a foreign call with one argument takes half as long.
+define void @team_call(ptr %call) nounwind {
+  %entry_address = getelementptr ptr, ptr %call, i64 1
+  %args_address = getelementptr ptr, ptr %call, i64 2
+  %wanted_address = getelementptr ptr, ptr %call, i64 3
+  %team = load ptr, ptr %call, align 8
+  %entry = load ptr, ptr %entry_address, align 8
+  %args = load ptr, ptr %args_address, align 8
+  %wanted = load i64, ptr %wanted_address, align 8
+  %count = call i64 @team_run(ptr %team, ptr %entry, ptr %args, i64 %wanted)
+  ret void
+}
+
 ; Start workers until there are enough for %wanted threads. Gives the number of workers to use: fewer where the team is
 ; smaller or the operating system refuses.
 define internal i64 @team_recruit(ptr %team, i64 %wanted) nounwind {

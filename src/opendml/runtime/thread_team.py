@@ -5,8 +5,8 @@ points to the program's array of pointers; `barrier` goes to `barrier_wait`, who
 program that needs it contains. A dispatch is one foreign call, during which the interpreter's lock is free:
 
     team = default_team(4)
-    team.run(entry_address, args_address)                                          # on team.thread_count threads
-    team.run_function(team.handle, entry_address, args_address, thread_count)      # the same, for tight loops
+    team.run(entry_address, args_address)         # on team.thread_count threads
+    team.call_function(call_address)              # the same, for tight loops: of four words in memory
 
 The calling thread is thread 0 and workers are the others. Between dispatches workers spin for some microseconds
 (OPENDML_SPIN_MICROSECONDS) and then sleep in the operating system. Where a team is busy with another thread's dispatch,
@@ -43,8 +43,9 @@ DEFAULT_SPIN_MICROSECONDS = 100.0
 class ThreadTeam:
     """Workers for up to `thread_count` threads, the caller's included. They are started when first needed.
 
-    `handle` and `run_function` are for callers that dispatch often: `run_function(handle, entry_address, args_address,
-    thread_count)` takes and gives integers and skips Python's part of `run`; the team must be alive meanwhile.
+    `handle` and `call_function` are for callers that dispatch often: `call_function(address)` skips Python's part of
+    `run`. At the address there are four words: handle, entry_address, args_address, thread_count. The team must be
+    alive meanwhile.
     A team may be used from any thread, and in a child process after a fork, where it starts workers of its own.
     Raises ConfigurationError for a thread count outside 1 to MAXIMUM_THREADS.
     """
@@ -54,7 +55,7 @@ class ThreadTeam:
         native = _native_team(host_target())
         spin_microseconds = _default_spin_microseconds() if spin_microseconds is None else spin_microseconds
         self.thread_count = thread_count
-        self.run_function = native.run
+        self.call_function = native.call
         self._native = native
         self._memory = _allocate(native.size(thread_count))
         self.handle = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -70,7 +71,7 @@ class ThreadTeam:
         Returns when all of them have returned, with their number: 1 if the team was busy, and fewer than asked for if
         the team is smaller or the operating system gave no more.
         """
-        return self.run_function(self.handle, entry_address, args_address, thread_count or self.thread_count)
+        return self._native.run(self.handle, entry_address, args_address, thread_count or self.thread_count)
 
     def stop(self) -> None:
         """Wait for a dispatch in progress and end the workers. Later dispatches run on the calling thread alone."""
@@ -118,6 +119,7 @@ class _NativeTeam(NamedTuple):
     initialise: Callable[[int, int, int, int], None]
     reset: Callable[[int], None]
     run: Callable[[int, int, int, int], int]
+    call: Callable[[int], None]
     stop: Callable[[int], None]
     spins_per_microsecond: float
 
@@ -130,13 +132,14 @@ def _native_team(host: HostTarget) -> _NativeTeam:
         "team_initialise": ctypes.CFUNCTYPE(None, _POINTER, _INTEGER, _INTEGER, _INTEGER),
         "team_reset": ctypes.CFUNCTYPE(None, _POINTER),
         "team_run": ctypes.CFUNCTYPE(_INTEGER, _POINTER, _POINTER, _POINTER, _INTEGER),
+        "team_call": ctypes.CFUNCTYPE(None, _POINTER),
         "team_stop": ctypes.CFUNCTYPE(None, _POINTER),
         "team_pause": ctypes.CFUNCTYPE(None, _INTEGER),
     }
     code = load_object(data, prototypes, host)
     code.keep_until_exit()  # Sleeping workers return into this code.
-    size, initialise, reset, run, stop, pause = (prototypes[name](code[name]) for name in prototypes)
-    return _NativeTeam(size, initialise, reset, run, stop, _pauses_per_microsecond(pause))
+    size, initialise, reset, run, call, stop, pause = (prototypes[name](code[name]) for name in prototypes)
+    return _NativeTeam(size, initialise, reset, run, call, stop, _pauses_per_microsecond(pause))
 
 
 # Nothing in the team's code is hot but its spin loops, and the first dispatch of a machine waits for its compilation.

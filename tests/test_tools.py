@@ -1,0 +1,58 @@
+"""The tools of the project: that the measurement of errors misses no argument, and prints its table."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def measure_errors() -> ModuleType:
+    path = Path(__file__).parent.parent / "tools" / "measure_errors.py"
+    spec = importlib.util.spec_from_file_location("measure_errors", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("name", "count"), [("exp", 1 << 32), ("tanh", 1 << 31)])
+def test_parts_make_all_arguments(measure_errors: ModuleType, name: str, count: int) -> None:
+    """Without a sign, where the function is odd or even."""
+    step = 1 << 12
+    tasks = [task for task in measure_errors.tasks_of(name, step, 10) if task.bits == 32]
+    chunks = [chunk for task in tasks for (chunk,) in measure_errors.float32_arguments(task)]
+    assert len(tasks) > 16
+    np.testing.assert_array_equal(np.concatenate(chunks).view(np.uint32), np.arange(0, count, step, dtype=np.uint32))
+
+
+def test_errors_are_seen(measure_errors: ModuleType) -> None:
+    exact = np.array([1.0, 1.5, 0.0, 1e-45, np.inf, np.nan])
+    actual = exact.astype(np.float32)
+    assert measure_errors.largest_error(actual, exact, (exact,)).error <= 0.5
+    for place, wrong, error in [(1, 1.5 + 2**-22, 2.0), (2, -0.0, np.inf), (3, 3e-45, 1.0), (4, 3e38, np.inf)]:
+        changed = actual.copy()
+        changed[place] = wrong
+        worst = measure_errors.largest_error(changed, exact, (exact,))
+        assert worst.error == pytest.approx(error, abs=0.3)
+        assert worst.place == str(exact[place])
+
+
+def test_a_table_is_printed(
+    measure_errors: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["exp", "gelu", "atan2", "--step", str(1 << 22), "--samples", "100"]
+    monkeypatch.setattr(sys, "argv", ["measure_errors.py", *arguments])
+    measure_errors.main()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows[2:]] == ["exp", "gelu", "atan2"]
+    assert {len(row) for row in rows} == {6}
+    assert [row[1] for row in rows[2:]] == ["0 of 65536", "0 of 65536", "0 of 300"]
+    assert all(float(row[2]) < 2 for row in rows[2:])
+    assert float(rows[2][4]) < 2
+    assert rows[3][4] == "not offered"
