@@ -20,8 +20,8 @@ from opendml.kernels import schedule
 from opendml.kernels.affine import Affine, Dependencies, Element
 from opendml.kernels.schedule import ElementStore, Machine, coalesce, lowered_stores, reads_of
 
-VECTOR_SIDE_BYTES: Final = 1 << 20
-"""Bytes of the factor along the vector axis that a work item reads again and again: half of a second-level cache."""
+VECTOR_SIDE_BYTES: Final = 768 << 10
+"""Bytes of the factor along the vector axis that a work item reads again and again, from a second-level cache."""
 
 MOST_VECTORS: Final = 4
 MOST_TILE: Final = 28
@@ -198,6 +198,9 @@ class _Problem:
         self.sides = tuple(frozenset(a for a in axes if a in dependencies.of(f)) for f in self.factors)
         self.steps = math.prod(axis.size for axis in fold.axes)
         self.points = math.prod(axis.size for axis in axes)
+        self._elements = tuple([e for e in walk(f) if isinstance(e, Element)] for f in self.factors)
+        self._known_coefficients: dict[tuple[int, Axis], set[int]] = {}
+        self._contiguous = {axis for axis in axes if all(s.address.coefficient(axis) == 1 for s in stores)}
 
     def tiles(self) -> Iterator[_Tile]:
         """All choices."""
@@ -218,15 +221,21 @@ class _Problem:
             if packed and self.steps * vectors * lanes * self.fold.type.bits // 8 > MOST_PANEL_BYTES:
                 return
             most = min((registers - 1 - vectors) // vectors, MOST_TILE, tile.size, lanes if turned else MOST_TILE)
-            for size in range(1, most + 1):
+            counts = range(-(-tile.size // most), min(tile.size, 4 * -(-tile.size // most)) + 1)
+            for size in sorted({-(-tile.size // count) for count in counts}):
                 yield _Tile(vector, lanes, vectors, tile, size, turned, packed)
 
     def _is_along(self, axis: Axis) -> bool:
         """Whether neighbours along an axis are neighbours in all that is stored."""
-        return all(store.address.coefficient(axis) == 1 for store in self.stores)
+        return axis in self._contiguous
 
     def _coefficients(self, side: int, axis: Axis) -> set[int]:
-        return {e.address.coefficient(axis) for e in walk(self.factors[side]) if isinstance(e, Element)}
+        """How far apart neighbours along an axis are in what a factor loads."""
+        found = self._known_coefficients.get((side, axis))
+        if found is None:
+            found = {e.address.coefficient(axis) for e in self._elements[side]}
+            self._known_coefficients[side, axis] = found
+        return found
 
     def _is_readable(self, side: int, vector: Axis, packed: bool) -> bool:
         """Whether vectors of a factor can be loaded, or (``packed``) made: it is contiguous along some axis."""
@@ -320,7 +329,7 @@ class _Problem:
         )
 
     def _far(self, tile: _Tile) -> tuple[Element, ...]:
-        elements = dict.fromkeys(e for e in walk(self.factors[1 - self._side(tile)]) if isinstance(e, Element))
+        elements = self._elements[1 - self._side(tile)]
         close = (e for e in elements if 0 < abs(e.address.coefficient(tile.tile)) <= schedule.SHUFFLED_STRIDE)
         return tuple(
             e
@@ -356,7 +365,7 @@ class _Problem:
         """Bytes that the factor of the vector axis loads in all, at one point of the axes that both factors share."""
         shared = self.sides[0] & self.sides[1]
         result = 0
-        for tensor in {e.tensor for e in walk(self.factors[side]) if isinstance(e, Element)}:
+        for tensor in {e.tensor for e in self._elements[side]}:
             size = math.prod(n for n, stride in zip(tensor.sizes, tensor.strides, strict=True) if stride)
             result += size * tensor.type.bits // 8
         return result // max(1, math.prod(axis.size for axis in shared))
