@@ -484,6 +484,8 @@ def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
     vector = kernel.vector
     if vector is None or kernel.tile is not None or _all_folds(kernel):
         return kernel
+    if any(abs(store.address.coefficient(vector)) != 1 for store in kernel.stores):
+        return kernel
     addresses = [e.address for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
     across = [a for a in addresses if abs(a.coefficient(vector)) > SHUFFLED_STRIDE]
     most = min(TRANSPOSED, TRANSPOSED_BYTES * 8 // kernel.stores[0].tensor.type.bits)
