@@ -5,6 +5,7 @@ The same functions run eagerly and compiled by ``torch.compile``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -47,6 +48,10 @@ def _limits(desc: operators.ElementWiseClip) -> tuple[float, float]:
     return (desc.min, desc.max) if is_float else (int(desc.min), int(desc.max))
 
 
+def _clamp(low: float, high: float, x: Tensor) -> Tensor:
+    return torch.clamp(x, low, high)
+
+
 def _batch_normalization(epsilon: float, x: Tensor, *parameters: Tensor) -> Tensor:
     mean, variance, scale, bias = (parameter.reshape(-1) for parameter in parameters)
     return functional.batch_norm(x, mean, variance, scale, bias, training=False, eps=epsilon)
@@ -67,7 +72,7 @@ _FUNCTIONS: Final[Mapping[type, Callable[[Any], Function]]] = {
     operators.ElementWiseExp: lambda desc: torch.exp,
     operators.ElementWiseSqrt: lambda desc: torch.sqrt,
     operators.ElementWiseErf: lambda desc: torch.erf,
-    operators.ElementWiseClip: lambda desc: lambda x: torch.clamp(x, *_limits(desc)),
+    operators.ElementWiseClip: lambda desc: functools.partial(_clamp, *_limits(desc)),
     operators.ElementWiseLogicalGreaterThan: lambda desc: torch.gt,
     operators.ElementWiseIf: lambda desc: torch.where,
     operators.ActivationRelu: lambda desc: torch.relu,

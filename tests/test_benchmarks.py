@@ -1,0 +1,85 @@
+"""The benchmarks' cases: all valid, all told apart, and each with a peer to race where the peers are installed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opendml as dml
+from opendml.descriptors import Operator
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
+from opendml.rules import validate
+
+
+@pytest.fixture(autouse=True)
+def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent))
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(f"benchmarks.{name}")
+
+
+def all_cases() -> list[Any]:
+    return [*module("cases").all_cases(), *module("function_cases").function_cases()]
+
+
+def test_cases_are_valid_and_have_names_of_their_own() -> None:
+    cases = all_cases()
+    titles = [case.title for case in cases]
+    assert len(set(titles)) == len(titles)
+    for case in cases:
+        if isinstance(case.operator, Operator):
+            assert not validate(case.operator, dml.FeatureLevel.LEVEL_6_4), case.title
+        assert module("cases").bytes_moved(case.operator) > 0, case.title
+
+
+def test_chains_compile_to_one_kernel() -> None:
+    for case in module("function_cases").function_cases():
+        if case.group != "chain" or "256 KiB" not in case.name:
+            continue
+        graph = dml.Graph()
+        inputs = [graph.input(desc.data_type, desc.sizes) for _, desc in case.operator.inputs()]
+        output = case.operator.build(*inputs)
+        assert output.sizes == case.operator.sizes
+        execution = divide_and_fuse(join(graph.describe(output))).execution
+        assert len(execution.statements) == 1, case.title
+
+
+@pytest.fixture
+def _same_settings_afterwards() -> Iterator[None]:
+    """PyTorch's threads and gradients as they were."""
+    torch = pytest.importorskip("torch")
+    threads, gradients = torch.get_num_threads(), torch.is_grad_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(gradients)
+
+
+@pytest.mark.usefixtures("_same_settings_afterwards")
+@pytest.mark.parametrize("peer", ["numpy_peer", "torch_peer", "onnxruntime_peer"])
+def test_peers_agree(peer: str) -> None:
+    """Every way in which a peer does one of the small cases gives opendml's result."""
+    for library in {"onnxruntime_peer": ["onnxruntime", "onnx"]}.get(peer, []):
+        pytest.importorskip(library)
+    peers, measure = module("peers"), module("measure")
+    racing = [peers.Opendml(1), module(peer).peer(1)]
+    raced = 0
+    for case in (case for case in all_cases() if "256 KiB" in case.name):
+        result = measure.run_case(case, racing, measure.Effort(0.0, 1))
+        assert not result.faults, (case.title, result.faults)
+        raced += len(result.timings) == 2
+    assert raced >= 20
+
+
+def test_values_are_in_the_range_of_the_case() -> None:
+    (case,) = (case for case in all_cases() if case.title == "element-wise: if f32, 256 KiB")
+    condition, a, _ = module("peers").make_buffers(case.operator, case.values).inputs
+    assert set(np.unique(condition)) == {0, 1}
+    assert 0 <= a.min() < a.max() <= 1
