@@ -96,8 +96,10 @@ def _node_text(graph: GraphDesc, index: int) -> str:
 def _code(code: ProgramCode, llvm: bool, assembly: bool) -> dict[str, str]:
     from opendml.runtime import native
 
-    sections = {"LLVM IR": code.text} if llvm else {}
-    return sections | ({"Assembly": native.assembly(code.text, host_target())} if assembly else {})
+    sections = {"LLVM IR": "\n".join(code.modules)} if llvm else {}
+    if assembly:
+        sections["Assembly"] = "\n".join(native.assembly(module, host_target()) for module in code.modules)
+    return sections
 
 
 def _text(sections: Mapping[str, str]) -> str:
