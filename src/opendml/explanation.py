@@ -83,7 +83,8 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
     )
     needs = code.requirements
     alive = f"{needs.least_temporary_size} bytes of them are alive at one time, at most"
-    sections["Memory"] = f"{needs.temporary_size} bytes for temporary tensors: {alive}"
+    scratch = f"; {needs.scratch_size} bytes more for each thread" if needs.scratch_size else ""
+    sections["Memory"] = f"{needs.temporary_size} bytes for temporary tensors: {alive}{scratch}"
     return _text(sections | _code(code, llvm, assembly))
 
 

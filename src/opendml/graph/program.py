@@ -75,7 +75,8 @@ class CompiledGraph:
         """The memory that the graph needs: for one run, and kept as long as the graph is.
 
         Temporary tensors share one piece of memory. It is hardly ever larger than what is alive at one time, which no
-        plan for the same kernels in the same order can do without: ``least_temporary_size``.
+        plan for the same kernels in the same order can do without: ``least_temporary_size``. Some kernels need memory
+        for each thread beside that.
         """
         persistent = sum(-(-self._plan.kept[n].size // 4) * 4 for n in self._plan.persistent)
         count = len(self.inputs) + len(self.outputs)
