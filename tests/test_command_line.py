@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -192,6 +194,43 @@ def test_reader_that_goes_away(tmp_path: Path) -> None:
         process.stdout.read(10)
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
+
+
+def large_graph(path: Path) -> Path:
+    """A graph whose code takes a while to compile."""
+    graph = opendml.Graph()
+    x = graph.input("float32", [4, 1024], name="x")
+    outputs = {}
+    for number in range(5):
+        part = opendml.slice(x, [0, 0], [4, 1000 - 8 * number], [1, 1])
+        outputs[f"y{number}"] = opendml.activation_softmax(opendml.activation_gelu(part), axes=[1])
+    opendml.save(graph.describe(outputs), path)
+    return path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal")
+@pytest.mark.parametrize("command", ["run", "profile"])
+def test_a_long_compilation_is_drawn_on_a_terminal(command: str, tmp_path: Path) -> None:
+    import pty
+
+    graph = large_graph(tmp_path / "large.bin")
+    options = ["-t", "1"] if command == "profile" else []
+    terminal, stderr = pty.openpty()
+    environment = {**os.environ, "OPENDML_CACHE": "0", "TERM": "xterm"}
+    arguments = [*PROGRAM, command, str(graph), *options]
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=stderr, env=environment) as process:
+        os.close(stderr)
+        drawn = b""
+        with contextlib.suppress(OSError):  # the end of the terminal
+            while data := os.read(terminal, 1 << 16):
+                drawn += data
+        os.close(terminal)
+    assert process.returncode == 0, drawn
+    assert b"compiling large" in drawn
+    assert b"%" in drawn
+    quiet = program(command, graph, *options)
+    assert quiet.returncode == 0
+    assert quiet.stderr == ""
 
 
 # ---- check

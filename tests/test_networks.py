@@ -14,6 +14,9 @@ from execution import assert_identical
 from graph_reference import evaluate_graph, seen_as
 
 import opendml as dml
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
+from opendml.kernels.memory_plan import plan_memory
 
 NETWORKS = Path(__file__).parent.parent / "examples" / "networks"
 
@@ -70,6 +73,13 @@ def test_networks_give_what_their_nodes_give(name: str) -> None:
     assembly = graph.assemble(network.output)
     (expected,) = evaluate_graph(assembly.desc, [x.view(np.uint8).ravel()])
     assert_identical(program(x), seen_as(expected, assembly.outputs[0][1]))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_memory_is_close_to_what_is_alive(name: str) -> None:
+    graph, network = built(name)
+    plan = plan_memory(divide_and_fuse(join(graph.describe(network.output))).execution)
+    assert 0 < plan.least_size <= plan.size <= 1.1 * plan.least_size
 
 
 def test_weights_are_loaded(tmp_path: Path) -> None:

@@ -295,9 +295,11 @@ def profile(
         from opendml.profiling import profile_bound, trace_of
 
         parsed = read_model(model, input_path=input_path, memory_limit=memory_limit << 20)
+        with _progress_bar() as progress:
+            executor = Executor(parsed, Device(thread_count=threads), progress=progress)
         profiles = [
             profile_bound(program, bind, seconds=milliseconds_to_run / 1000, title=name)
-            for name, program, bind in Executor(parsed, Device(thread_count=threads)).dispatches()
+            for name, program, bind in executor.dispatches()
         ]
         if not profiles:
             _fail(f"{model}: there is no dispatch command, so there is nothing to profile")
@@ -359,7 +361,7 @@ def _plural(count: int, noun: str) -> str:
 
 @contextlib.contextmanager
 def _progress_bar() -> Iterator[Progress | None]:
-    """Something to tell how far a dispatch is, drawn on standard error if that is a terminal."""
+    """Something to tell how far a compilation or a dispatch is, drawn on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -383,8 +385,8 @@ def _progress_bar() -> Iterator[Progress | None]:
         if share >= 1:
             bar.stop()
         else:
-            bar.start()
             bar.update(task, completed=share, description=printable(name))
+            bar.start()
 
     try:
         yield report

@@ -13,6 +13,8 @@ from opendml.rules import validate_or_raise
 from opendml.runtime.host import MAXIMUM_THREADS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opendml.graph.program import CompiledGraph
     from opendml.graph_desc import GraphDesc
 
@@ -91,10 +93,13 @@ class Device:
         checked = operator if isinstance(operator, CheckedOperator) else self.create_operator(operator)
         return compile_operator(checked.desc, self.thread_count)
 
-    def compile_graph(self, graph: GraphDesc, *, fusion: bool = True) -> CompiledGraph:
+    def compile_graph(
+        self, graph: GraphDesc, *, fusion: bool = True, progress: Callable[[float], None] | None = None
+    ) -> CompiledGraph:
         """One native program for a whole graph; it is validated first.
 
-        ``fusion=False`` compiles the nodes side by side; the results are the same, bit for bit.
+        ``fusion=False`` compiles the nodes side by side; the results are the same, bit for bit. ``progress`` is told
+        now and then which part of a compilation is done, from 0 to 1; never where the code comes from the disk cache.
         Raises InvalidDescriptorError for an invalid graph, with all violations.
         """
         from opendml.graph.program import compile_graph
@@ -102,7 +107,8 @@ class Device:
         from opendml.runtime.host import host_target
 
         validate_graph_or_raise(graph, self.feature_level)
-        return compile_graph(graph, host=host_target(), thread_count=self.thread_count, fusion=fusion)
+        host, threads = host_target(), self.thread_count
+        return compile_graph(graph, host=host, thread_count=threads, fusion=fusion, progress=progress)
 
 
 class CheckedOperator:

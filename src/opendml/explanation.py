@@ -83,7 +83,8 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
     )
     needs = code.requirements
     alive = f"{needs.least_temporary_size} bytes of them are alive at one time, at most"
-    sections["Memory"] = f"{needs.temporary_size} bytes for temporary tensors: {alive}"
+    scratch = f"; {needs.scratch_size} bytes more for each thread" if needs.scratch_size else ""
+    sections["Memory"] = f"{needs.temporary_size} bytes for temporary tensors: {alive}{scratch}"
     return _text(sections | _code(code, llvm, assembly))
 
 
@@ -96,8 +97,10 @@ def _node_text(graph: GraphDesc, index: int) -> str:
 def _code(code: ProgramCode, llvm: bool, assembly: bool) -> dict[str, str]:
     from opendml.runtime import native
 
-    sections = {"LLVM IR": code.text} if llvm else {}
-    return sections | ({"Assembly": native.assembly(code.text, host_target())} if assembly else {})
+    sections = {"LLVM IR": "\n".join(code.modules)} if llvm else {}
+    if assembly:
+        sections["Assembly"] = "\n".join(native.assembly(module, host_target()) for module in code.modules)
+    return sections
 
 
 def _text(sections: Mapping[str, str]) -> str:

@@ -70,7 +70,8 @@ def summary(profile: Profile) -> list[str]:
         f"{format_quantity(moved, 'B')} moved at {format_quantity(moved / profile.seconds, 'B/s')}, "
         f"{format_quantity(operations, 'FLOP')} at {format_quantity(operations / profile.seconds, 'FLOP/s')}, "
         f"{format_quantity(profile.temporary_bytes, 'B')} for temporary tensors "
-        f"({format_quantity(profile.alive_bytes, 'B')} alive at one time)",
+        f"({format_quantity(profile.alive_bytes, 'B')} alive at one time)"
+        + (f", {format_quantity(profile.thread_bytes, 'B')} more for each thread" if profile.thread_bytes else ""),
         f"this machine: copies at {format_quantity(far, 'B/s')} (in caches up to "
         f"{format_quantity(max(rate for _, rate in limits.copies), 'B/s')}), "
         f"fused multiply-adds at {format_quantity(limits.fma_peak, 'FLOP/s')}",

@@ -122,7 +122,8 @@ class Profile:
     All times are the least of several runs, since what disturbs a run makes it slower. ``seconds`` is the time of the
     program as it is, ``instrumented_seconds`` that with records, when all threads wait for each other behind every
     kernel; the sum of the kernels' times is less. ``temporary_bytes`` is the memory for temporary tensors,
-    ``alive_bytes`` what those of them have that are alive at one time, at most.
+    ``alive_bytes`` what those of them have that are alive at one time, at most; ``thread_bytes`` is what each thread
+    needs beside that.
     """
 
     title: str
@@ -135,6 +136,7 @@ class Profile:
     runs: int
     temporary_bytes: int
     alive_bytes: int
+    thread_bytes: int
     limits: MachineLimits
 
     @property
@@ -215,6 +217,7 @@ def profile_bound(
         runs=runs,
         temporary_bytes=subject.program.code.requirements.temporary_size,
         alive_bytes=subject.program.code.requirements.least_temporary_size,
+        thread_bytes=subject.program.code.requirements.scratch_size,
         limits=machine_limits(subject.program.program.thread_count),
     )
 

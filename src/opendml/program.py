@@ -388,11 +388,11 @@ def load_program(
     thread_count: int,
 ) -> Program:
     """Compile (or fetch from the cache) and load code."""
-    from opendml.runtime.object_cache import get_or_compile
+    from opendml.runtime.object_cache import get_or_compile_all
 
-    data, from_cache = get_or_compile(code.text, host)
+    objects, from_cache = get_or_compile_all(code.modules, host)
     return program_of(
-        data,
+        objects,
         code.requirements,
         inputs=inputs,
         outputs=outputs,
@@ -404,7 +404,7 @@ def load_program(
 
 
 def program_of(
-    data: bytes,
+    objects: Sequence[bytes],
     requirements: Requirements,
     *,
     inputs: Sequence[Binding],
@@ -414,11 +414,11 @@ def program_of(
     thread_count: int,
     from_cache: bool,
 ) -> Program:
-    """The program of an object file, which must be of this host's own making."""
+    """The program of object files, the first of them with the entry; they must be of this host's own making."""
     from opendml.code.interface import ENTRY
     from opendml.runtime.native import load_object
 
-    loaded = load_object(data, [ENTRY], host)
+    loaded = load_object(objects[0], [ENTRY], host, objects[1:])
     return Program(
         requirements,
         loaded,

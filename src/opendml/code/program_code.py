@@ -1,7 +1,8 @@
-"""A definition into one LLVM module: every kernel a function, and one entry that all threads run together."""
+"""A definition into LLVM modules: every kernel a function, and one entry that all threads run together."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -26,6 +27,9 @@ from opendml.kernels.schedule import (
 CLOCK: Final = "llvm.readcyclecounter"
 """The counter of constant rate that programs may read: x86's time stamp counter, AArch64's virtual counter."""
 
+MODULE_SIZE: Final = 1 << 16
+"""Characters of kernels from which on the next ones go to another module, which may be compiled at the same time."""
+
 Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel
 Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
 """The statement of a kernel, and the axes of the Repeats that it is in."""
@@ -37,7 +41,7 @@ worked, and how long it took until all threads were done."""
 
 @dataclass(frozen=True, slots=True)
 class ProgramCode:
-    """A module's text, and what a program needs to know to run it.
+    """The text of modules, and what a program needs to know to run them.
 
     ``slots`` are the tensors whose buffers the entry expects, in order; after them comes one buffer of
     ``requirements.temporary_size`` bytes and ``scratch_size`` more for each thread, aligned to 64, if that is not
@@ -45,7 +49,7 @@ class ProgramCode:
     RECORDs for each kernel. ``kernels`` and their ``origins`` are there for people who want to see them.
     """
 
-    text: str
+    modules: tuple[str, ...]
     slots: tuple[Tensor, ...]
     requirements: Requirements
     kernels: tuple[Kernel, ...]
@@ -55,7 +59,7 @@ class ProgramCode:
 def program_code(
     definition: Definition, machine: Machine, support: str, *, in_place: bool = False, profiled: bool = False
 ) -> ProgramCode:
-    """The module of a definition. ``support`` is text that defines ``barrier_wait`` and what else the machine lacks.
+    """The modules of a definition. ``support`` is text that defines ``barrier_wait`` and what else the machine lacks.
 
     ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
     records of time, for which all threads wait for each other behind every kernel.
@@ -67,7 +71,7 @@ def program_code(
     writer.statements(definition.statements, [])
     kernels, origins = tuple(writer.kernels), tuple(writer.origins)
     requirements = Requirements(plan.size, plan.least_size, writer.scratch_size, writer.parallel)
-    return ProgramCode(writer.text(support), slots, requirements, kernels, origins)
+    return ProgramCode(writer.modules(support), slots, requirements, kernels, origins)
 
 
 _Region = tuple[Interval | None, ...]
@@ -213,19 +217,48 @@ class _ProgramWriter:
         arguments = [f"i64 {value}" for value in (len(self.origins), "%thread", *times)]
         self._builder.line(f"call void @record(ptr {self._records}, {', '.join(arguments)})")
 
-    def text(self, support: str) -> str:
-        """The whole module."""
+    def modules(self, support: str) -> tuple[str, ...]:
+        """The text of the modules: the entry, and where the kernels are many, groups of them."""
+        groups = _groups(self._functions)
+        timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
+        head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
+        entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
+        if len(groups) < 2:
+            functions = [f"define internal void @{name}{text}" for text, name in self._functions.items()]
+            return (self._module(support, [*timing, *functions, entry]),)
+        declarations = [f"declare void @{name}{_parameter_types(text)}" for text, name in self._functions.items()]
+        kernels = ([f"define void @{self._functions[text]}{text}" for text in group] for group in groups)
+        return (
+            self._module(support, [*timing, *declarations, entry]),
+            *(self._module(support, functions) for functions in kernels),
+        )
+
+    def _module(self, support: str, parts: Sequence[str]) -> str:
         width = self._machine.vector_bytes * 8
         attributes = (
             f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" "prefer-vector-width"="{width}" }}'
         )
-        head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
-        entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
-        functions = [f"define internal void @{name}{text}" for text, name in self._functions.items()]
-        timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
-        parts = [*sorted(self._declarations), *timing, *functions, entry, attributes]
-        needs_support = any("@barrier_wait" in entry or "half" in part for part in parts)
+        parts = [*sorted(self._declarations), *parts, attributes]
+        needs_support = any("@barrier_wait" in part or "half" in part for part in parts)
         return "\n\n".join([*([support] if needs_support else []), *parts, _METADATA]) + "\n"
+
+
+def _groups(functions: Iterable[str]) -> list[list[str]]:
+    """The texts of kernels, in groups of about ``MODULE_SIZE`` characters."""
+    groups: list[list[str]] = []
+    room = 0
+    for text in functions:
+        if room <= 0:
+            groups.append([])
+            room = MODULE_SIZE
+        groups[-1].append(text)
+        room -= len(text)
+    return groups
+
+
+def _parameter_types(function: str) -> str:
+    """``(ptr noalias %p0, i64 %thread) noinline #0 {`` as what a declaration has: ``(ptr noalias, i64)``."""
+    return re.sub(r" %\w+", "", function[: function.index(")") + 1])
 
 
 _METADATA: Final = """\

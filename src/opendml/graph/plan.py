@@ -44,10 +44,10 @@ class KeptTensor(NamedTuple):
 
 
 class StoredProgram(NamedTuple):
-    """A program whose object file is in the cache under ``key``."""
+    """A program whose object files are in the cache under ``keys``."""
 
     requirements: Requirements
-    key: bytes
+    keys: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class GraphPlan:
 
     def to_bytes(self) -> bytes:
         """The plan as JSON."""
-        programs = [p and [*p.requirements, p.key.hex()] for p in (self.execution, self.initialisation)]
+        programs = [p and [p.requirements, [k.hex() for k in p.keys]] for p in (self.execution, self.initialisation)]
         return json.dumps([self.kept, self.persistent, self.sources, self.computed, *programs]).encode()
 
     @classmethod
@@ -85,7 +85,8 @@ class GraphPlan:
 
 
 def _stored_program(fields: list[Any]) -> StoredProgram:
-    return StoredProgram(Requirements(*fields[:-1]), bytes.fromhex(fields[-1]))
+    requirements, keys = fields
+    return StoredProgram(Requirements(*requirements), tuple(map(bytes.fromhex, keys)))
 
 
 def plan_of(

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from opendml.definition import DATA_TYPE_OF
 from opendml.errors import BindingError
-from opendml.expression.ir import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.plan import GraphPlan, KeptTensor, StoredProgram, graph_key, plan_of, store_plan, stored_plan
 from opendml.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors
 from opendml.program import Binding, BoundCall, Program, aligned_empty, copied, generate, program_of
-from opendml.runtime.object_cache import default_cache, get_or_compile, object_key
+from opendml.runtime.compile_workers import Progress
+from opendml.runtime.object_cache import default_cache, get_or_compile_all, object_key
 from opendml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ class CompiledGraph:
         """The memory that the graph needs: for one run, and kept as long as the graph is.
 
         Temporary tensors share one piece of memory. It is hardly ever larger than what is alive at one time, which no
-        plan for the same kernels in the same order can do without: ``least_temporary_size``.
+        plan for the same kernels in the same order can do without: ``least_temporary_size``. Some kernels need memory
+        for each thread beside that.
         """
         persistent = sum(-(-self._plan.kept[n].size // 4) * 4 for n in self._plan.persistent)
         count = len(self.inputs) + len(self.outputs)
@@ -131,22 +132,25 @@ class CompiledGraph:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def compile_graph(graph: GraphDesc, *, host: HostTarget, thread_count: int, fusion: bool = True) -> CompiledGraph:
+def compile_graph(
+    graph: GraphDesc, *, host: HostTarget, thread_count: int, fusion: bool = True, progress: Progress | None = None
+) -> CompiledGraph:
     """Native code for a valid graph. Without ``fusion`` every node's statements stay as they are.
 
-    A graph that differs in nothing but names from one that was compiled before comes from the disk cache.
+    A graph that differs in nothing but names from one that was compiled before comes from the disk cache. ``progress``
+    is told which part of the work is done.
     """
     key = graph_key(graph, host, fusion)
     plan = stored_plan(key)
     objects = None if plan is None else _stored_objects(plan)
     from_cache = objects is not None
     if plan is None or objects is None:
-        plan, objects, from_cache = _compiled(graph, host, fusion)
+        plan, objects, from_cache = _compiled(graph, host, fusion, progress)
         store_plan(key, plan)
 
     def program(part: StoredProgram, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
         return program_of(
-            objects[part.key],
+            [objects[key] for key in part.keys],
             part.requirements,
             inputs=inputs,
             outputs=outputs,
@@ -173,28 +177,26 @@ def compile_graph(graph: GraphDesc, *, host: HostTarget, thread_count: int, fusi
 def _stored_objects(plan: GraphPlan) -> dict[bytes, bytes] | None:
     """The object files of a plan by their keys; None if one of them is no longer in the cache."""
     cache = default_cache()
-    found = {part.key: cache.read(part.key) for part in (plan.execution, plan.initialisation) if cache and part}
-    objects = {key: data for key, data in found.items() if data is not None}
-    return objects if objects and len(objects) == len(found) else None
+    keys = [key for part in (plan.execution, plan.initialisation) if part is not None for key in part.keys]
+    objects = {key: cache.read(key) for key in keys} if cache is not None else {}
+    found = {key: data for key, data in objects.items() if data is not None}
+    return found if found and len(found) == len(objects) else None
 
 
-def _compiled(graph: GraphDesc, host: HostTarget, fusion: bool) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
+def _compiled(
+    graph: GraphDesc, host: HostTarget, fusion: bool, progress: Progress | None
+) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
     """A plan, its object files by their keys, and whether all of these came from the cache."""
     joined = join(graph)
     parts = divide_and_fuse(joined, fusion=fusion)
-    objects: dict[bytes, bytes] = {}
-    were_there: list[bool] = []
-
-    def stored(definition: Definition) -> StoredProgram:
-        code = generate(definition, host, in_place=False)
-        key = object_key(code.text, host)
-        objects[key], was_there = get_or_compile(code.text, host)
-        were_there.append(was_there)
-        return StoredProgram(code.requirements, key)
-
-    execution = stored(parts.execution)
-    initialisation = None if parts.initialisation is None else stored(parts.initialisation)
-    return plan_of(joined, parts, execution, initialisation), objects, all(were_there)
+    definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
+    codes = [generate(definition, host, in_place=False) for definition in definitions]
+    modules = list(dict.fromkeys(module for code in codes for module in code.modules))
+    compiled, from_cache = get_or_compile_all(modules, host, progress)
+    keys = {module: object_key(module, host) for module in modules}
+    stored = [StoredProgram(code.requirements, tuple(keys[module] for module in code.modules)) for code in codes]
+    plan = plan_of(joined, parts, stored[0], stored[1] if len(stored) > 1 else None)
+    return plan, {keys[module]: data for module, data in zip(modules, compiled, strict=True)}, from_cache
 
 
 def _binding(number: int, tensor: KeptTensor) -> Binding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,15 +54,30 @@ def plan_memory(definition: Definition) -> MemoryPlan:
     least_size = _most_alive(lives, sizes)
     best: dict[Tensor, int] = {}
     best_size = -1
-    for order in ORDERS:
-        offsets = _placed(sorted(lives, key=lambda t: order(sizes[t], *lives[t])), lives, sizes)
+    for order in _orders(lives, sizes):
+        offsets = _placed(order, lives, sizes)
         size = max((offsets[t] + sizes[t] for t in offsets), default=0)
         if best_size < 0 or size < best_size:
             best, best_size = offsets, size
         if size == least_size:
             break
+        # Next time those come first that found no place below the least size.
+        order.sort(key=lambda t: offsets[t] + sizes[t] <= least_size)
     return MemoryPlan(best, sizes, best_size, least_size)
 
+
+def _orders(lives: Mapping[Tensor, tuple[int, int]], sizes: Mapping[Tensor, int]) -> Iterator[list[Tensor]]:
+    """Lists in which tensors get their places: each by one of ``ORDERS``, then again as it has been changed since."""
+    rounds = min(ROUNDS, ROUNDS_WORK // max(len(lives), 1) ** 2)
+    for order in ORDERS:
+        tensors = sorted(lives, key=lambda t: order(sizes[t], *lives[t]))
+        for _ in range(1 + rounds):
+            yield tensors
+
+
+ROUNDS: Final = 16
+ROUNDS_WORK: Final = 1 << 17
+"""How often an order is tried again, and the most pairs of tensors that are looked at for that."""
 
 ORDERS: Final[tuple[Callable[[int, int, int], tuple[int, ...]], ...]] = (
     lambda size, first, last: (-size, first, last),

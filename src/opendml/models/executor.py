@@ -81,7 +81,7 @@ class Executor:
             device: where to run it.
             options: repetition and timing.
             output: where lines are printed; by default standard output.
-            progress: told how far long dispatches are.
+            progress: told how far long compilations and dispatches are.
 
         Raises:
             ModelFormatError: a descriptor is invalid at the device's feature level, or bindings do not fit.
@@ -142,10 +142,17 @@ class Executor:
 
     def _initialize(self, device: Device, name: str, dispatchable: Dispatchable, bindings: DispatchBindings) -> None:
         start, desc = time.perf_counter(), dispatchable.desc
-        self._programs[name] = device.compile_graph(desc) if isinstance(desc, GraphDesc) else device.compile(desc)
+        if isinstance(desc, GraphDesc):
+            self._programs[name] = device.compile_graph(desc, progress=self._compilation_progress(name))
+        else:
+            self._programs[name] = device.compile(desc)
         self._owned[name] = {bound.name: self._view(bound).copy() for bound in bindings.inputs if bound is not None}
         if self.options.timing_verbosity >= 1:
             self._line(f"Initialize '{printable(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
+
+    def _compilation_progress(self, name: str) -> Callable[[float], None] | None:
+        tell = self._progress
+        return None if tell is None else lambda share: tell(f"compiling {name}", share)
 
     def _binder(self, command: DispatchCommand, bindings: DispatchBindings) -> Callable[..., Callable[[], None]]:
         """What binds the arrays of a command to its program; tried once."""

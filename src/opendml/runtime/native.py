@@ -83,16 +83,20 @@ class LoadedObject:
         self._tracker.detach()
 
 
-def load_object(data: bytes, symbols: Iterable[str], host: HostTarget | None = None) -> LoadedObject:
-    """Map an object file made by `compile_object` and give the addresses of `symbols`.
+def load_object(
+    data: bytes, symbols: Iterable[str], host: HostTarget | None = None, more: Iterable[bytes] = ()
+) -> LoadedObject:
+    """Map an object file made by `compile_object`, and `more` that it refers to, and give the addresses of `symbols`.
 
-    The object may refer to the symbols of this process (memcpy, pthread_create, ...). Its bytes are machine code that
+    The objects may refer to the symbols of this process (memcpy, pthread_create, ...). Its bytes are machine code that
     will run: they must come from the compiler or from an authenticated cache.
     Raises CodeGenerationError if a symbol, or one that the code refers to, is absent.
     """
     llvm, symbols = _llvm(), tuple(symbols)
     with _llvm_lock:
         library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        for further in more:
+            library.add_object_img(further)
         for symbol in symbols:
             library.export_symbol(symbol)
         try:

@@ -35,10 +35,11 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from opendml.errors import ConfigurationError
+from opendml.runtime.compile_workers import Progress, compile_objects
 from opendml.runtime.host import HostTarget
 from opendml.runtime.native import DEFAULT_OPTIONS, CompileOptions, compile_object, compiler_version
 
@@ -71,6 +72,25 @@ def get_or_compile(llvm_ir: str, host: HostTarget, options: CompileOptions = DEF
     compiled = compile_object(llvm_ir, host, options)
     cache.write(key, compiled)
     return compiled, False
+
+
+def get_or_compile_all(
+    modules: Sequence[str], host: HostTarget, progress: Progress | None = None
+) -> tuple[list[bytes], bool]:
+    """The object files of several modules, and whether all came from the cache.
+
+    Those that did not are compiled side by side where they are large. `progress` is told which part is done.
+    """
+    cache = default_cache()
+    keys = [object_key(module, host) for module in modules]
+    found = [None if cache is None else cache.read(key) for key in keys]
+    missing = [number for number, stored in enumerate(found) if stored is None]
+    compiled = compile_objects([modules[number] for number in missing], host, progress)
+    for number, data in zip(missing, compiled, strict=True):
+        found[number] = data
+        if cache is not None:
+            cache.write(keys[number], data)
+    return [data for data in found if data is not None], not missing
 
 
 def object_key(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:

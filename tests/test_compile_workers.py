@@ -1,0 +1,117 @@
+"""Modules compiled side by side, by processes of their own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opendml as dml
+from opendml.code import program_code
+from opendml.errors import CodeGenerationError
+from opendml.runtime import compile_workers
+from opendml.runtime.compile_workers import compile_objects
+from opendml.runtime.host import HostTarget, host_target
+from opendml.runtime.native import compile_object, load_object
+
+MODULES = [f"define i64 @f{n}(i64 %x) {{\n  %y = mul i64 %x, {n + 3}\n  ret i64 %y\n}}\n" for n in range(12)]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers, however little there is to do."""
+    monkeypatch.setattr(compile_workers, "WORKER_SIZE", 1)
+    monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 3)
+
+
+def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The workers that are started from now on."""
+    found: list[object] = []
+    original = compile_workers._started
+
+    def start(host: object) -> object:
+        found.append(original(host_target()))
+        return found[-1]
+
+    monkeypatch.setattr(compile_workers, "_started", start)
+    return found
+
+
+def test_workers_compile_what_this_process_would(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = started(monkeypatch)
+    told: list[float] = []
+    here: list[str] = []
+
+    def compile_slowly(text: str, host: HostTarget) -> bytes:
+        here.append(text)
+        time.sleep(0.1)  # so that enough is left when the workers are there
+        return compile_object(text, host)
+
+    monkeypatch.setattr(compile_workers, "compile_object", compile_slowly)
+    objects = compile_objects(MODULES, host_target(), told.append)
+    assert objects == [compile_object(module, host_target()) for module in MODULES]
+    assert len(workers) == 2
+    assert 0 < len(here) < len(MODULES)
+    assert told == sorted(told)
+    assert told[-1] == 1
+
+
+def test_few_modules_need_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = started(monkeypatch)
+    assert len(compile_objects(MODULES[:2], host_target())) == 2
+    assert compile_objects([], host_target()) == []
+    assert not workers
+
+
+@pytest.mark.parametrize("executable", ["", "/nonexistent/python", "end at once", "answer nonsense", "never answer"])
+def test_workers_that_fail(executable: str, few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = {
+        "end at once": "exit 1",
+        "answer nonsense": "head -c 8 >/dev/null; printf '\\377\\377\\377\\000\\000\\000\\000\\000abc'",
+        "never answer": "exec sleep 100",
+    }
+    if executable in scripts:
+        if not Path("/bin/sh").exists():
+            pytest.skip("needs a shell")
+        script = tmp_path / "python"
+        script.write_text(f"#!/bin/sh\n{scripts[executable]}\n")
+        script.chmod(0o755)
+        executable = str(script)
+    monkeypatch.setattr(sys, "executable", executable)
+    monkeypatch.setattr(compile_workers, "PATIENCE", 0.2)
+    objects = compile_objects(MODULES, host_target())
+    assert objects == [compile_object(module, host_target()) for module in MODULES]
+
+
+def test_errors_are_those_of_this_process(few: None) -> None:
+    with pytest.raises(CodeGenerationError):
+        compile_objects([*MODULES, "define nonsense"], host_target())
+
+
+def test_objects_that_refer_to_one_another() -> None:
+    text = "declare i64 @f1(i64)\ndefine i64 @g(i64 %x) {\n  %y = call i64 @f1(i64 %x)\n  ret i64 %y\n}\n"
+    first, second = (compile_object(module, host_target()) for module in (text, MODULES[1]))
+    assert load_object(first, ["g"], more=[second])["g"]
+    with pytest.raises(CodeGenerationError):
+        load_object(first, ["g"])
+
+
+def test_programs_in_many_modules(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kernel in a module of its own gives what they all in one do; float16, barriers and profiles included."""
+    monkeypatch.setenv("OPENDML_CACHE", "0")
+    graph = dml.Graph(dml.Device(thread_count=2))
+    x = graph.input("float16", [64, 96])
+    y = dml.activation_softmax(dml.gemm(x, x, trans_b="TRANSPOSE"), axes=[1])
+    desc = graph.describe([y, dml.reduce(dml.activation_tanh(y), "SUM", [0]), dml.cast(y, "float32")])
+    array = np.random.default_rng(0).normal(size=[64, 96]).astype(np.float16)
+    expected = graph.device.compile_graph(desc)(array)
+    monkeypatch.setattr(program_code, "MODULE_SIZE", 1)
+    program = graph.device.compile_graph(desc)
+    for a, b in zip(program(array), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert len(dml.profile(program, array, seconds=0).kernels) > 3
+    assert "define void @kernel1(" in dml.explain(program, llvm=True)
+    assert "kernel1:" in dml.explain(program, assembly=True)
