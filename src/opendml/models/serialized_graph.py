@@ -109,7 +109,7 @@ def load(path: str | os.PathLike[str]) -> GraphDesc:
     what is no serialised graph, or a damaged one, with the place in it.
     """
     path = Path(path)
-    return read_graph(_read_file(path, MAXIMUM_SIZE, str(path.name)), path.parent)
+    return read_graph(_read_file(path, MAXIMUM_SIZE, ""), path.parent)
 
 
 def save(graph: GraphDesc, path: str | os.PathLike[str]) -> None:
