@@ -159,7 +159,7 @@ FUNCTIONS: dict[str, tuple[Function, Callable[[Array], Array], float, float]] = 
     "atanh": (mathematics.atanh, np.arctanh, 2.18, 2.0),
     "sin": (trigonometry.sin, np.sin, 1.17, 1.2),
     "cos": (trigonometry.cos, np.cos, 1.17, 1.2),
-    "tan": (trigonometry.tan, np.tan, 1.7, 1.7),
+    "tan": (trigonometry.tan, np.tan, 1.78, 1.7),
     "asin": (trigonometry.asin, np.arcsin, 1.19, 1.2),
     "acos": (trigonometry.acos, np.arccos, 1.15, 1.2),
     "atan": (trigonometry.atan, np.arctan, 1.3, 1.3),

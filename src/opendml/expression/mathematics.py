@@ -53,7 +53,7 @@ from opendml.expression.ir import (
 
 
 def exp(x: Expression) -> Expression:
-    """The natural exponential, subnormal results included. Error: {exp}."""
+    """The natural exponential, subnormal results included. Error: 0.90 ULP in F32, 1.21 in F64."""
     form = _FORMS[x.type]
     result = select(~(magnitude_of(x) < form.exp_normal), _exp_of_sum(x), _exp_normal(x), rare=True)
     return right_for_float16(x, x, result, _FLOAT16_EXP)
@@ -62,7 +62,7 @@ def exp(x: Expression) -> Expression:
 def expm1(x: Expression) -> Expression:
     """``exp(x) - 1`` without cancellation: ``2**n * expm1(r) + (2**n - 1)`` with ``x = n log 2 + r``.
 
-    Error: {expm1}.
+    Error: 1.44 ULP in F32, 1.82 in F64.
     """
     form = _FORMS[x.type]
     # Half the power of two, doubled at the end, is still finite wherever the result is.
@@ -74,7 +74,7 @@ def expm1(x: Expression) -> Expression:
 
 
 def log(x: Expression) -> Expression:
-    """The natural logarithm; minus infinity for 0, NaN below. Error: {log}."""
+    """The natural logarithm; minus infinity for 0, NaN below. Error: 0.88 ULP in F32, 0.82 in F64."""
     exponent, mantissa = _exponent_and_mantissa(x)
     any_positive = _log_parts(mantissa - 1, exponent, _FORMS[x.type].log)
     result = select(is_unusual(x), _log_special(any_positive, x, pole=0.0), _log_normal(x), rare=True)
@@ -82,7 +82,7 @@ def log(x: Expression) -> Expression:
 
 
 def log1p(x: Expression) -> Expression:
-    """``log(1 + x)`` without cancellation; minus infinity for -1, NaN below. Error: {log1p}."""
+    """``log(1 + x)`` without cancellation; minus infinity for -1, NaN below. Error: 1.47 ULP in F32, 1.37 in F64."""
     usual = _log1p_finite(x)
     unusual = ~((x > -1) & (x < INFINITY))
     result = with_sign_of(x, select(unusual, _log_special(usual, x, pole=-1.0), usual, rare=True))
@@ -93,7 +93,7 @@ def tanh(x: Expression) -> Expression:
     """The hyperbolic tangent.
 
     F64: ``t / (t + 1)`` with ``t = expm1(2 |x|) / 2``; with ``b`` the smaller of ``t`` and 1 this is, more exactly,
-    ``b - b * (b / (t + 1))``. F32, faster: by the addition theorem. Error: {tanh}.
+    ``b - b * (b / (t + 1))``. F32, faster: by the addition theorem. Error: 1.97 ULP in F32, 1.90 in F64.
     """
     bounded = at_most(magnitude_of(x), _FORMS[x.type].tanh_is_one)
     if x.type is F32:
@@ -113,7 +113,7 @@ def sigmoid(x: Expression) -> Expression:
 
     Numerator and denominator are multiplied by a small number: by a power of two, so that the exponential does not
     overflow where the result is still a number, and by a number at which the roundings of denominators weigh least
-    (those at a binade's lower end weigh most, those of results at its upper end). Error: {sigmoid}.
+    (those at a binade's lower end weigh most, those of results at its upper end). Error: 1.74 ULP in F32, 1.87 in F64.
     """
     form = _FORMS[x.type]
     shift = FORMATS[x.type].shift_exponent
@@ -131,7 +131,7 @@ def sigmoid(x: Expression) -> Expression:
 
 
 def softplus(x: Expression) -> Expression:
-    """``log(1 + exp(x))``, computed as ``max(x, 0) + log1p(exp(-|x|))``. Error: {softplus}."""
+    """``log(1 + exp(x))``, computed as ``max(x, 0) + log1p(exp(-|x|))``. Error: 1.88 ULP in F32, 1.74 in F64."""
     result = select(x < 0, 0.0, x) + _log1p_finite(_exp_of_negative(-magnitude_of(x)))
     return right_for_float16(x, x, result, _FLOAT16_SOFTPLUS)
 
@@ -139,7 +139,7 @@ def softplus(x: Expression) -> Expression:
 def sinh(x: Expression) -> Expression:
     """The hyperbolic sine: an odd polynomial up to 1, beyond it ``(e - 1 / e) / 2`` with ``e = exp(|x|)``.
 
-    Error: {sinh}.
+    Error: 1.62 ULP in F32, 1.63 in F64.
     """
     form = _FORMS[x.type]
     magnitude = magnitude_of(x)
@@ -153,7 +153,7 @@ def sinh(x: Expression) -> Expression:
 
 
 def cosh(x: Expression) -> Expression:
-    """The hyperbolic cosine: ``(e + 1 / e) / 2`` with ``e = exp(|x|)``. Error: {cosh}."""
+    """The hyperbolic cosine: ``(e + 1 / e) / 2`` with ``e = exp(|x|)``. Error: 1.35 ULP in F32, 1.60 in F64."""
     form = _FORMS[x.type]
     magnitude = magnitude_of(x)
     e = _exp_normal(magnitude)
@@ -163,7 +163,10 @@ def cosh(x: Expression) -> Expression:
 
 
 def asinh(x: Expression) -> Expression:
-    """The inverse hyperbolic sine: ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` with ``a = |x|``. Error: {asinh}."""
+    """The inverse hyperbolic sine: ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` with ``a = |x|``.
+
+    Error: 1.86 ULP in F32, 1.71 in F64.
+    """
     magnitude = magnitude_of(x)
     square = magnitude * magnitude
     rest = square / (unary("sqrt", fused_multiply_add(magnitude, magnitude, 1.0)) + 1)
@@ -175,7 +178,7 @@ def asinh(x: Expression) -> Expression:
 def acosh(x: Expression) -> Expression:
     """The inverse hyperbolic cosine: ``log1p(t + sqrt(t**2 + 2 t))`` with ``t = x - 1``; NaN below 1.
 
-    Error: {acosh}.
+    Error: 2.06 ULP in F32, 1.93 in F64.
     """
     t = x - 1
     usual = _log1p_finite(t + unary("sqrt", fused_multiply_add(t, t, t + t)))
@@ -185,7 +188,10 @@ def acosh(x: Expression) -> Expression:
 
 
 def atanh(x: Expression) -> Expression:
-    """The inverse hyperbolic tangent: ``log1p(2 a / (1 - a)) / 2`` with ``a = |x|``; NaN beyond 1. Error: {atanh}."""
+    """The inverse hyperbolic tangent: ``log1p(2 a / (1 - a)) / 2`` with ``a = |x|``; NaN beyond 1.
+
+    Error: 2.17 ULP in F32, 1.93 in F64.
+    """
     magnitude = magnitude_of(x)
     usual = _log1p_finite((magnitude + magnitude) / (1 - magnitude)) * 0.5
     pole = select(magnitude.equals(1), INFINITY, NAN, x.type)
@@ -197,7 +203,7 @@ def erf(x: Expression) -> Expression:
 
     The polynomial is fitted to what makes this the error function. The power is made of squares, without cancellation:
     ``y - y**2 / (2 k)`` is the same for ``k / 2``. Only what is added to the linear term is rounded on the way.
-    Error: {erf}.
+    Error: 1.59 ULP in F32, 1.39 in F64.
     """
     form = _FORMS[x.type]
     bounded = at_most(magnitude_of(x), form.erf_is_one)
@@ -218,7 +224,7 @@ def gelu(x: Expression) -> Expression:
     ``max(x, 0) - t exp(-t**2 / 2) / d(t)`` with ``t = |x|`` and ``d(t) = 2.25 t + 2 - t * rational(t)``: what is hard
     to compute is a small part of ``d``. The square is taken in two parts, since the exponential would magnify its
     rounding error. The quotient by ``d`` is corrected by its remainder and by what the last addition of ``d`` rounded
-    off. Everything is a large power of two too large, so that only the result underflows. Error: {gelu}.
+    off. Everything is a large power of two too large, so that only the result underflows. Error: 1.97 ULP.
     """
     form = _FORMS[x.type]
     shift = FORMATS[x.type].shift_exponent
@@ -244,7 +250,8 @@ def pow(x: Expression, y: Expression) -> Expression:
     """``x`` to the power ``y`` with all special cases of C's ``pow``.
 
     F32 is computed in F64: the logarithm must be eight bits more precise than the result, and arithmetic in two parts
-    costs more operations than half of the lanes. F64 has its logarithm in two parts. Error: {pow}.
+    costs more operations than half of the lanes. F64 has its logarithm in two parts.
+    Error: 0.53 ULP in F32, 1.32 in F64.
     """
     usual = _narrow_power(x, cast(y, F64)) if x.type is F32 else _two_part_power(x, y)
     unusual = is_unusual(x) | ~(magnitude_of(y) < INFINITY)
@@ -264,7 +271,7 @@ def power_integer(x: Expression, n: int) -> Expression:
 def root(x: Expression, p: int) -> Expression:
     """The ``p``-th root of ``x`` for a constant integer ``p >= 1``; NaN for negative ``x``, unless ``p`` is 1.
 
-    Error: 0.51 ULP for odd ``p`` in F32, 1.3 in F64; 0.9 for even ``p`` in F32.
+    Error, in samples: 0.51 ULP in F32 for odd ``p``, 1 for even ``p``; 1.4 in F64.
     """
     while p % 2 == 0:
         x, p = unary("sqrt", x), p // 2

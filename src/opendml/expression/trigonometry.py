@@ -42,21 +42,21 @@ from opendml.expression.ir import (
 
 
 def sin(x: Expression) -> Expression:
-    """The sine. Error: {sin}."""
+    """The sine. Error: 1.17 ULP in F32, 1.14 in F64."""
     magnitude = magnitude_of(x)
     result = right_for_float16(x, magnitude, _of_angle(magnitude, _sine), _FLOAT16_SIN)
     return negated_by(sign_bit(x), result)
 
 
 def cos(x: Expression) -> Expression:
-    """The cosine. Error: {cos}."""
+    """The cosine. Error: 1.16 ULP in F32, 1.14 in F64."""
     magnitude = magnitude_of(x)
     result = _of_angle(magnitude, lambda angle: _sine(angle.turned()))
     return right_for_float16(x, magnitude, result, _FLOAT16_COS)
 
 
 def tan(x: Expression) -> Expression:
-    """The tangent. Error: {tan}."""
+    """The tangent. Error: 1.78 ULP in F32, 1.58 in F64."""
     magnitude = magnitude_of(x)
     result = right_for_float16(x, magnitude, _of_angle(magnitude, _tangent), _FLOAT16_TAN)
     return negated_by(sign_bit(x), result)
@@ -65,7 +65,7 @@ def tan(x: Expression) -> Expression:
 def asin(x: Expression) -> Expression:
     """The arc sine: a polynomial up to 1/2, beyond it ``pi / 2 - 2 asin(sqrt((1 - x) / 2))``; NaN beyond 1.
 
-    Error: {asin}.
+    Error: 1.19 ULP in F32, 1.09 in F64.
     """
     form = _FORMS[x.type]
     magnitude = magnitude_of(x)
@@ -80,7 +80,7 @@ def asin(x: Expression) -> Expression:
 def acos(x: Expression) -> Expression:
     """The arc cosine: ``pi / 2 - asin(x)`` up to 1/2, beyond it ``2 asin(sqrt((1 - |x|) / 2))`` or pi minus that.
 
-    NaN beyond 1. Error: {acos}.
+    NaN beyond 1. Error: 1.14 ULP in F32, 1.12 in F64.
     """
     form = _FORMS[x.type]
     magnitude = magnitude_of(x)
@@ -94,7 +94,10 @@ def acos(x: Expression) -> Expression:
 
 
 def atan(x: Expression) -> Expression:
-    """The arc tangent: a polynomial up to 1, beyond it ``pi / 2 - atan(1 / x)``. Error: {atan}."""
+    """The arc tangent: a polynomial up to 1, beyond it ``pi / 2 - atan(1 / x)``.
+
+    Error: 1.29 ULP in F32, 1.17 in F64.
+    """
     form = _FORMS[x.type]
     magnitude = magnitude_of(x)
     large = magnitude > 1
@@ -106,7 +109,10 @@ def atan(x: Expression) -> Expression:
 
 
 def atan2(y: Expression, x: Expression) -> Expression:
-    """The angle of the point (``x``, ``y``), from -pi to pi, with C's signs of zeros and infinities. Error: {atan2}."""
+    """The angle of the point (``x``, ``y``), from -pi to pi, with C's signs of zeros and infinities.
+
+    Error: 1.46 ULP in F32, 1.47 in F64.
+    """
     form = _FORMS[x.type]
     width, height = magnitude_of(x), magnitude_of(y)
     steep = height > width
