@@ -278,7 +278,7 @@ class Builder:
         return [columns[column % unit * blocks + column // unit] for column in range(count)]
 
     def _unpacked(self, a: Value, b: Value, size: int, unit: int) -> tuple[Value, Value]:
-        """In every ``unit`` lanes, pieces of ``size`` lanes of both by turns: of the lower halves, of the upper ones."""
+        """In every ``unit`` lanes, pieces of ``size`` lanes of both by turns: of the lower and of the upper halves."""
 
         def half(upper: bool) -> Value:
             order = [
@@ -301,11 +301,10 @@ class Builder:
         if len(rows) == 1:
             return list(rows)
         if len(rows) == 2:
-            return [picked(*rows, (0, 2)), picked(*rows, (1, 3))]
-        first, second = rows[:2], rows[2:]
-        lower = [picked(*pair, (0, 1, 4, 5)) for pair in (first, second)]
-        upper = [picked(*pair, (2, 3, 6, 7)) for pair in (first, second)]
-        return [picked(*pair, blocks) for pair in (lower, upper) for blocks in ((0, 2, 4, 6), (1, 3, 5, 7))]
+            return [picked(rows[0], rows[1], (0, 2)), picked(rows[0], rows[1], (1, 3))]
+        a, b, c, d = rows
+        halves = [(picked(a, b, blocks), picked(c, d, blocks)) for blocks in ((0, 1, 4, 5), (2, 3, 6, 7))]
+        return [picked(upper, lower, blocks) for upper, lower in halves for blocks in ((0, 2, 4, 6), (1, 3, 5, 7))]
 
     def extract(self, value: Value, lane: int) -> Value:
         """One lane as a scalar."""

@@ -43,11 +43,17 @@ MOST_PANEL_BYTES: Final = 4 << 20
 FAR_PENALTY: Final = 1.3
 """How much longer steps take that load from places far apart from one step to the next."""
 
+ALIASED_BYTES: Final = 4096
+ALIASED_ROWS: Final = 8
+ALIASED_PENALTY: Final = 1.2
+"""Rows so many bytes apart, or multiples of that, fall into the same places of the nearest cache; how many of them it
+bears, and how much longer steps take with more."""
+
 FAR_BYTES: Final = 256
 """Bytes between two steps from which on the second one is far from the first one."""
 
 TILE_OVERHEAD: Final = 40
-STEP_OVERHEAD: Final = 0.5
+STEP_OVERHEAD: Final = 1
 """Cycles that a tile, and a step of the fold, take beside its loads and multiply-adds."""
 
 STRIDED_LOAD: Final = 3
@@ -261,6 +267,10 @@ class _Problem:
         distances = [abs(step) * size for axis in last for step in self._coefficients(side, axis)]
         return any(d > FAR_BYTES or (aligned and d % self.machine.vector_bytes) for d in distances)
 
+    def _is_aliased(self, side: int, axis: Axis) -> bool:
+        distances = [step * self.fold.type.bits // 8 for step in self._coefficients(side, axis)]
+        return any(distance and distance % ALIASED_BYTES == 0 for distance in distances)
+
     def cost(self, tile: _Tile) -> float:
         """Cycles of all sums, by and large."""
         side = self._side(tile)
@@ -273,6 +283,8 @@ class _Problem:
             step *= FAR_PENALTY
         if self._is_far(1 - side, aligned=False):
             step *= FAR_PENALTY
+        if tile.tile_size > ALIASED_ROWS and self._is_aliased(1 - side, tile.tile):
+            step *= ALIASED_PENALTY
         finish = self._finishing(tile) + TILE_OVERHEAD
         tiles = -(-tile.vector.size // (tile.lanes * tile.vectors)) * -(-tile.tile.size // tile.tile_size)
         others = self.points // (tile.vector.size * tile.tile.size)
