@@ -24,7 +24,7 @@ VECTOR_SIDE_BYTES: Final = 768 << 10
 """Bytes of the factor along the vector axis that a work item reads again and again, from a second-level cache."""
 
 MOST_VECTORS: Final = 4
-MOST_TILE: Final = 28
+MOST_TILE: Final = 16
 """Registers along the vector axis, and points along the tile axis, at most."""
 
 LATENCY: Final = 4
@@ -43,11 +43,17 @@ MOST_PANEL_BYTES: Final = 4 << 20
 FAR_PENALTY: Final = 1.3
 """How much longer steps take that load from places far apart from one step to the next."""
 
-FAR_BYTES: Final = 1024
+ALIASED_BYTES: Final = 4096
+ALIASED_ROWS: Final = 8
+ALIASED_PENALTY: Final = 1.2
+"""Rows so many bytes apart, or multiples of that, fall into the same places of the nearest cache; how many of them it
+bears, and how much longer steps take with more."""
+
+FAR_BYTES: Final = 256
 """Bytes between two steps from which on the second one is far from the first one."""
 
 TILE_OVERHEAD: Final = 40
-STEP_OVERHEAD: Final = 0.5
+STEP_OVERHEAD: Final = 1
 """Cycles that a tile, and a step of the fold, take beside its loads and multiply-adds."""
 
 STRIDED_LOAD: Final = 3
@@ -253,11 +259,17 @@ class _Problem:
     def _side(self, tile: _Tile) -> int:
         return 0 if tile.vector in self.sides[0] else 1
 
-    def _is_far(self, side: int) -> bool:
-        """Whether the steps of the fold are so far apart that processors do not see what comes next."""
+    def _is_far(self, side: int, aligned: bool) -> bool:
+        """Whether the steps of the fold are so far apart that processors do not see what comes next, or (``aligned``)
+        vectors begin anywhere in a line."""
         last = [axis for axis in self.fold.axes if axis.size > 1][-1:]
         size = self.fold.type.bits // 8
-        return any(abs(step) * size >= FAR_BYTES for axis in last for step in self._coefficients(side, axis))
+        distances = [abs(step) * size for axis in last for step in self._coefficients(side, axis)]
+        return any(d > FAR_BYTES or (aligned and d % self.machine.vector_bytes) for d in distances)
+
+    def _is_aliased(self, side: int, axis: Axis) -> bool:
+        distances = [step * self.fold.type.bits // 8 for step in self._coefficients(side, axis)]
+        return any(distance and distance % ALIASED_BYTES == 0 for distance in distances)
 
     def cost(self, tile: _Tile) -> float:
         """Cycles of all sums, by and large."""
@@ -267,10 +279,12 @@ class _Problem:
         sums = tile.vectors * tile.tile_size
         step = max(sums / 2, (loads + tile.tile_size) / 2, LATENCY)
         step = max(step, loads * self.machine.vector_bytes / NEAR_CACHE_BYTES) + STEP_OVERHEAD
-        if not tile.packed and self._is_far(side):
+        if not tile.packed and self._is_far(side, aligned=True):
             step *= FAR_PENALTY
-        if self._is_far(1 - side):
+        if self._is_far(1 - side, aligned=False):
             step *= FAR_PENALTY
+        if tile.tile_size > ALIASED_ROWS and self._is_aliased(1 - side, tile.tile):
+            step *= ALIASED_PENALTY
         finish = self._finishing(tile) + TILE_OVERHEAD
         tiles = -(-tile.vector.size // (tile.lanes * tile.vectors)) * -(-tile.tile.size // tile.tile_size)
         others = self.points // (tile.vector.size * tile.tile.size)
@@ -334,7 +348,7 @@ class _Problem:
         return tuple(
             e
             for e in close
-            if any(abs(e.address.coefficient(a)) * e.type.bits // 8 >= FAR_BYTES and a.size > 1 for a in self.fold.axes)
+            if any(abs(e.address.coefficient(a)) * e.type.bits // 8 > FAR_BYTES and a.size > 1 for a in self.fold.axes)
         )
 
     def _panel_bytes(self, along: Sequence[Axis]) -> int:

@@ -338,8 +338,9 @@ def _panel_element(panels: Tensor) -> _FilterElement:
 
 def _is_worth_panels(builder: _Builder, counted: Sequence[int]) -> bool:
     """Whether copying the filter into panels costs less than it saves."""
-    desc = builder.desc
-    if desc.filter_tensor.sizes[0] // desc.group_count < NARROWEST_PANEL or 0 in builder.filter.strides:
+    desc, taps = builder.desc, builder.filter.sizes[2:]
+    is_wide = desc.filter_tensor.sizes[0] // desc.group_count >= NARROWEST_PANEL
+    if not is_wide or max(taps) == 1 or 0 in builder.filter.strides:
         return False
     windows = builder.output.sizes[0] * math.prod(counted)
     return desc.filter_tensor.is_owned_by_dml or windows >= WINDOWS_WORTH_PANELS
