@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 
 from opendml.expression.ir import (
     BOOL,
@@ -94,8 +95,18 @@ def substitute(replacements: dict[Expression, Expression]) -> Rewriter:
     return Rewriter(replacements.get)
 
 
-def walk(expression: Expression, leaf: Callable[[Expression], bool] | None = None) -> Iterator[Expression]:
+def walk(expression: Expression, leaf: Callable[[Expression], bool] | None = None) -> Iterable[Expression]:
     """All sub-expressions, each once, parents first; what is inside of a ``leaf`` is left out."""
+    return _all_of(expression) if leaf is None else _walked(expression, leaf)
+
+
+@functools.lru_cache(maxsize=256)
+def _all_of(expression: Expression) -> tuple[Expression, ...]:
+    """The compiler's stages ask the same few expressions dozens of times."""
+    return tuple(_walked(expression, None))
+
+
+def _walked(expression: Expression, leaf: Callable[[Expression], bool] | None) -> Iterator[Expression]:
     seen: set[Expression] = set()
     stack = [expression]
     while stack:
@@ -106,7 +117,9 @@ def walk(expression: Expression, leaf: Callable[[Expression], bool] | None = Non
         yield e
         if leaf is not None and leaf(e):
             continue
-        stack.extend(reversed(e.children))
+        children = e.children
+        if children:
+            stack.extend(children[::-1])
         if isinstance(e, Fold):
             stack.extend(e.combine.result)
 
