@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import opendml as dml
 from opendml.expression.ir import F32, Compute, Definition, Store, Tensor, grid, indices, load, temporary
+from opendml.graph import plan as plan_module
 from opendml.graph import program as graph_program
 from opendml.graph.plan import graph_key
 from opendml.graph_desc import ConstantNode, GraphDesc, Node
@@ -97,6 +98,17 @@ def test_what_a_key_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "SERIAL_WORK", 0)
     others.append(graph_key(graph, host, True))
     assert len({key, *others}) == len(others) + 1
+
+
+@pytest.mark.parametrize("change", [("LOADED_AT", 0.0), ("PACKAGE", Path("nowhere"))])
+def test_code_that_is_not_what_runs_stores_no_plan(change: tuple[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, *change)
+    monkeypatch.setattr(plan_module, "_package_digest", plan_module._package_digest.__wrapped__)
+    assert graph_key(network(), host_target(), True) is None
+    x = np.ones([2, 3], np.float32)
+    np.testing.assert_array_equal(*(dml.Device().compile_graph(network())(x) for _ in range(2)))
+    monkeypatch.undo()
+    assert graph_key(network(), host_target(), True) is not None
 
 
 def test_an_object_that_is_gone_is_compiled_anew(tmp_path: Path) -> None:
