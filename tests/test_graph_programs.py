@@ -122,6 +122,20 @@ def test_an_object_that_is_gone_is_compiled_anew(tmp_path: Path) -> None:
     assert dml.Device().compile_graph(network()).from_cache
 
 
+def test_progress_is_told() -> None:
+    """While something is compiled; from the cache there is nothing to tell."""
+    graph = dml.Graph()
+    y = dml.activation_tanh(graph.input("float32", [4]))
+    told: list[float] = []
+    graph.compile(y, progress=told.append)
+    assert told
+    assert told == sorted(told)
+    assert told[-1] == 1
+    told.clear()
+    graph.compile(y, progress=told.append)
+    assert not told
+
+
 def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENDML_CACHE", "0")
     assert not any(dml.Device().compile_graph(network()).from_cache for _ in range(2))
