@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import opendml as dml
 from opendml.expression.ir import F32, Compute, Definition, Store, Tensor, grid, indices, load, temporary
+from opendml.graph import plan as plan_module
 from opendml.graph import program as graph_program
 from opendml.graph.plan import graph_key
 from opendml.graph_desc import ConstantNode, GraphDesc, Node
@@ -99,6 +100,17 @@ def test_what_a_key_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({key, *others}) == len(others) + 1
 
 
+@pytest.mark.parametrize("change", [("LOADED_AT", 0.0), ("PACKAGE", Path("nowhere"))])
+def test_code_that_is_not_what_runs_stores_no_plan(change: tuple[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, *change)
+    monkeypatch.setattr(plan_module, "_package_digest", plan_module._package_digest.__wrapped__)
+    assert graph_key(network(), host_target(), True) is None
+    x = np.ones([2, 3], np.float32)
+    np.testing.assert_array_equal(*(dml.Device().compile_graph(network())(x) for _ in range(2)))
+    monkeypatch.undo()
+    assert graph_key(network(), host_target(), True) is not None
+
+
 def test_an_object_that_is_gone_is_compiled_anew(tmp_path: Path) -> None:
     x = np.ones([2, 3], np.float32)
     expected = dml.Device().compile_graph(network())(x)
@@ -108,6 +120,20 @@ def test_an_object_that_is_gone_is_compiled_anew(tmp_path: Path) -> None:
     assert not program.from_cache
     np.testing.assert_array_equal(program(x), expected)
     assert dml.Device().compile_graph(network()).from_cache
+
+
+def test_progress_is_told() -> None:
+    """While something is compiled; from the cache there is nothing to tell."""
+    graph = dml.Graph()
+    y = dml.activation_tanh(graph.input("float32", [4]))
+    told: list[float] = []
+    graph.compile(y, progress=told.append)
+    assert told
+    assert told == sorted(told)
+    assert told[-1] == 1
+    told.clear()
+    graph.compile(y, progress=told.append)
+    assert not told
 
 
 def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from opendml import _loading as _loading
 from opendml._version import __version__ as __version__
 
 if TYPE_CHECKING:

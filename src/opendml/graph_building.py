@@ -156,16 +156,24 @@ class Graph:
             limit = -1
         return _Assembler(self, named, sys.maxsize if limit is None else limit).assemble()
 
-    def compile(self, outputs: Any, *, constant_limit: int = CONSTANT_NODE_LIMIT) -> GraphProgram:
+    def compile(
+        self,
+        outputs: Any,
+        *,
+        constant_limit: int = CONSTANT_NODE_LIMIT,
+        progress: Callable[[float], None] | None = None,
+    ) -> GraphProgram:
         """Native code for the outputs, which are also the form of the program's results: one graph tensor gives an
-        array, a sequence a tuple, a mapping of names to graph tensors a dictionary.
+        array, a sequence a tuple, a mapping of names to graph tensors a dictionary. ``progress`` is as for
+        ``Device.compile_graph``.
 
         Raises InvalidDescriptorError, whose ``violations`` are all that is wrong with the graph.
         """
         from opendml.graph_program import GraphProgram
 
         assembly = self.assemble(outputs, constant_limit=constant_limit)
-        return GraphProgram(self.device.compile_graph(assembly.desc), assembly, _form_of(outputs))
+        program = self.device.compile_graph(assembly.desc, progress=progress)
+        return GraphProgram(program, assembly, _form_of(outputs))
 
     def _own(self, tensor: GraphTensor) -> GraphTensor:
         if tensor.graph is not self:

@@ -14,8 +14,8 @@ Neither changes an operation or the order of a fold, so a fused graph gives the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from opendml.expression.folds import KEPT_ROW_BYTES
@@ -55,7 +55,7 @@ def fuse(
 
     ``views`` are tensors that are the bytes of another one.
     """
-    state = _State(list(statements), kept, views or {})
+    state = _State(statements, kept, views or {})
     changed = True
     while changed:
         changed = False
@@ -74,32 +74,63 @@ class _Facts:
     viewed: set[Tensor]
 
 
-@dataclass(slots=True)
 class _State:
-    statements: list[Statement]
-    kept: frozenset[Tensor]
-    views: Mapping[Tensor, Tensor]
-    _facts: dict[int, tuple[Statement, _Facts]] = field(default_factory=dict)
+    """Statements in their order, and which of them read and write a tensor."""
+
+    def __init__(
+        self, statements: Sequence[Statement], kept: frozenset[Tensor], views: Mapping[Tensor, Tensor]
+    ) -> None:
+        self.statements = list(statements)
+        self.kept = kept
+        self.views = views
+        self._facts: dict[Statement, _Facts] = {}
+        self._places: dict[Statement, int] = {}
+        self._readers: dict[Tensor, set[Statement]] = {}
+        self._writers: dict[Tensor, set[Statement]] = {}
+        for statement in self.statements:
+            self._enter(statement)
 
     def facts(self, statement: Statement) -> _Facts:
-        known = self._facts.get(id(statement))
-        if known is None:
-            reads = reads_of(statement)
-            viewed = {self.views[t] for t in reads if t in self.views}
-            known = self._facts[id(statement)] = (statement, _Facts(reads | viewed, writes_of(statement), viewed))
-        return known[1]
+        return self._facts[statement]
 
     def candidates(self) -> list[Tensor]:
         """Tensors that are written and read here and need not exist afterwards, in the order of their writers."""
-        read = {t for s in self.statements for t in self.facts(s).reads}
         written = dict.fromkeys(store.tensor for s in self.statements for store in stores_of(s))
-        return [t for t in written if t in read and t not in self.kept]
+        return [t for t in written if self._readers.get(t) and t not in self.kept]
 
     def writers(self, tensor: Tensor) -> list[int]:
-        return [i for i, s in enumerate(self.statements) if tensor in self.facts(s).writes]
+        return self._in_order(self._writers.get(tensor, ()))
 
     def readers(self, tensor: Tensor) -> list[int]:
-        return [i for i, s in enumerate(self.statements) if tensor in self.facts(s).reads]
+        return self._in_order(self._readers.get(tensor, ()))
+
+    def _in_order(self, statements: Iterable[Statement]) -> list[int]:
+        if not self._places:
+            self._places = {statement: place for place, statement in enumerate(self.statements)}
+        return sorted(map(self._places.__getitem__, statements))
+
+    def _enter(self, statement: Statement) -> None:
+        reads, writes = reads_of(statement), writes_of(statement)
+        viewed = {self.views[t] for t in reads if t in self.views}
+        facts = self._facts[statement] = _Facts(reads | viewed, writes, viewed)
+        for tensor in facts.reads:
+            self._readers.setdefault(tensor, set()).add(statement)
+        for tensor in facts.writes:
+            self._writers.setdefault(tensor, set()).add(statement)
+
+    def _replace(self, changes: Mapping[int, Sequence[Statement]]) -> None:
+        """Put others in the places of some statements."""
+        for place in sorted(changes, reverse=True):
+            statement = self.statements[place]
+            facts = self._facts.pop(statement)
+            for tensor in facts.reads:
+                self._readers[tensor].discard(statement)
+            for tensor in facts.writes:
+                self._writers[tensor].discard(statement)
+            self.statements[place : place + 1] = changes[place]
+            for new in changes[place]:
+                self._enter(new)
+        self._places = {}
 
     # Push ------------------------------------------------------------------------------------------------------------
 
@@ -125,10 +156,7 @@ class _State:
         if any(map(_has_fold, producers)) and not _keeps_neighbours(reader, place, tensor):
             return False
         joined = [_joined(p, reader, tensor, place) for p in producers if isinstance(p, Compute)]
-        self.statements[readers[0]] = joined[-1]
-        self.statements[readers[0] : readers[0]] = joined[:-1]
-        for i in reversed(writers):
-            del self.statements[i]
+        self._replace(dict.fromkeys(writers, ()) | {readers[0]: joined})
         return True
 
     def _own_place(self, reader: Compute, tensor: Tensor) -> _OwnPlace | None:
@@ -181,9 +209,8 @@ class _State:
             return False
         if not _is_worth_pulling(producer, consumers, tensor):
             return False
-        for i, consumer in zip(readers, consumers, strict=True):
-            self.statements[i] = rewritten(consumer, replaced_loads({tensor: _inlined(producer)}), {})
-        del self.statements[writers[0]]
+        inlined = [rewritten(c, replaced_loads({tensor: _inlined(producer)}), {}) for c in consumers]
+        self._replace({writers[0]: ()} | {i: (statement,) for i, statement in zip(readers, inlined, strict=True)})
         return True
 
     def _stays_the_same(self, position: int, to: int) -> bool:

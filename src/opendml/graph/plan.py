@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from opendml._loading import LOADED_AT
 from opendml.code.interface import Requirements
 from opendml.expression.ir import ELEMENT_TYPES, Tensor
 from opendml.graph.compilation import GraphDefinitions
@@ -133,7 +134,7 @@ def store_plan(key: bytes | None, plan: GraphPlan) -> None:
 
 def graph_key(graph: GraphDesc, host: HostTarget, fusion: bool) -> bytes | None:
     """The 32 bytes that name a plan: a hash over all that it depends on, but for the names in a valid graph. None where
-    the package's own code, which is part of that, is not in files."""
+    that is not known, because it includes the package's own code."""
     digest = _package_digest()
     if digest is None:
         return None
@@ -156,8 +157,13 @@ def _description(graph: GraphDesc) -> Iterator[str]:
 
 @functools.cache
 def _package_digest() -> str | None:
-    """A hash of the package's source: what any of its versions would do is not what another one does."""
+    """A hash of the package's source: what any of its versions would do is not what another one does.
+
+    None where there are no files, or where they have changed since this process loaded the package.
+    """
     files = sorted(PACKAGE.rglob("*.py"))
+    if any(file.stat().st_mtime >= LOADED_AT for file in files):
+        return None
     digest = hashlib.sha256()
     for file in files:
         content = file.read_bytes()
