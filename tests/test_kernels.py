@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -311,9 +312,31 @@ def test_equal_pieces_share_their_code(axis: int) -> None:
     split = op.Split(input_tensor=whole, output_tensors=[piece] * 30, axis=axis)
     join = op.Join(input_tensors=[piece] * 30, output_tensor=whole, axis=axis)
     for desc in (split, join):
-        text = generate(desc.define(), host_target(), in_place=False).text
-        assert text.count("define internal void @kernel") == 1
+        text = "".join(generate(desc.define(), host_target(), in_place=False).modules)
+        assert len(re.findall(r"define.* @kernel\d+\(", text)) == 1
     x = np.arange(whole.element_count, dtype=np.float32).reshape(whole.sizes)
     parts = dml.Device().compile(split)(x)
     np.testing.assert_array_equal(np.stack(parts), np.stack(np.split(x, 30, axis)))
     np.testing.assert_array_equal(dml.Device().compile(join)(*parts), x)
+
+
+def test_equal_pieces_of_large_tensors_share_their_code() -> None:
+    """Wherever their lines of memory begin."""
+    piece, whole = TensorDesc("float32", [4, 111, 301]), TensorDesc("float32", [4, 111 * 60, 301])
+    split = op.Split(input_tensor=whole, output_tensors=[piece] * 60, axis=1)
+    text = "".join(generate(split.define(), host_target(), in_place=False).modules)
+    assert "prefetch" in text
+    assert len(re.findall(r"define.* @kernel\d+\(", text)) == 1
+
+
+def test_small_kernels_take_turns() -> None:
+    """Pieces that one thread copies are copied by different ones as soon as there is enough for two."""
+    piece, whole = TensorDesc("float32", [100, 90]), TensorDesc("float32", [100, 90 * 11])
+    join = op.Join(input_tensors=[piece] * 11, output_tensor=whole, axis=1)
+    few = op.Join(input_tensors=[piece] * 3, output_tensor=TensorDesc("float32", [100, 270]), axis=1)
+    assert generate(join.define(), host_target(), in_place=False).requirements.parallel
+    assert not generate(few.define(), host_target(), in_place=False).requirements.parallel
+    parts = [np.full(piece.sizes, number, np.float32) for number in range(11)]
+    for threads in (1, 2, 3, 7):
+        program = dml.Device(thread_count=threads).compile(join)
+        np.testing.assert_array_equal(program(*parts), np.concatenate(parts, 1))

@@ -335,13 +335,15 @@ class Evaluator:
     def _prefetch(self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int) -> None:
         """The lines of memory that the same load will want some rounds later."""
         size = tensor.type.bits // 8
+        origin = self._pointers[tensor].origin  # lines are counted from here: the same in kernels at other places
+        constant -= origin
         ends = sorted((constant * size, (constant + (lanes - 1) * step) * size))
         ahead = self._prefetched[tensor] if step > 0 else -self._prefetched[tensor]
         for line in range(ends[0] // CACHE_LINE, ends[1] // CACHE_LINE + 1):
             key = ("prefetched", id(tensor), base.text if base is not None else "", line)
             if self._known(key) is not None:
                 continue
-            self.builder.prefetch(self._pointer(tensor, base, (line * CACHE_LINE + ahead) // size))
+            self.builder.prefetch(self._pointer(tensor, base, origin + (line * CACHE_LINE + ahead) // size))
             self._scopes[-1][key] = Value("", BOOL)
 
     def prefetch(self, e: Element, point: Point) -> None:

@@ -11,6 +11,7 @@ from opendml.code.builder import Builder, Value
 from opendml.code.interface import ENTRY, Requirements
 from opendml.code.kernel_code import kernel_code
 from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
+from opendml.kernels import schedule
 from opendml.kernels.affine import Interval, affine
 from opendml.kernels.contraction import ContractionKernel, schedule_contraction
 from opendml.kernels.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
@@ -22,6 +23,7 @@ from opendml.kernels.schedule import (
     schedule_compute,
     schedule_scan,
     schedule_scatter,
+    work_of,
 )
 
 CLOCK: Final = "llvm.readcyclecounter"
@@ -110,6 +112,15 @@ def _meet(a: Sequence[Interval | None], b: Sequence[Interval | None]) -> bool:
     return all(x is None or y is None or (x[0] <= y[1] and y[0] <= x[1]) for x, y in zip(a, b, strict=True))
 
 
+@dataclass(slots=True)
+class _Turn:
+    """Kernels since the last barrier that one thread does, the one that ``thread`` gives the number 0; their work."""
+
+    thread: str
+    number: int = 0
+    work: int = 0
+
+
 class _ProgramWriter:
     """The entry function and the kernels it calls."""
 
@@ -135,6 +146,7 @@ class _ProgramWriter:
         self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
         self._declarations: set[str] = set()
         self._pending = _Accesses()
+        self._turn = _Turn("%thread")
         self._pointers = {tensor: self._argument(number) for number, tensor in enumerate(slots)}
         has_memory = bool(plan.size or self.scratch_size)
         memory = self._argument(len(slots)) if has_memory else ""
@@ -174,6 +186,7 @@ class _ProgramWriter:
     def _barrier(self) -> None:
         self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
         self._pending = _Accesses()
+        self._turn = _Turn("%thread")
 
     def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
         kernel = self._scheduled[statement]
@@ -191,7 +204,7 @@ class _ProgramWriter:
         places = zip(used, code.origins, strict=True)
         arguments = [f"ptr {self._pointer_to(t, origin)}" for t, origin in places]
         arguments += [f"i64 {position}" for _, position in repeats]
-        arguments += ["i64 %thread", "i64 %threads"]
+        arguments += [f"i64 {self._thread_of(kernel)}", "i64 %threads"]
         if _scratch_bytes(kernel):
             arguments.append(f"ptr {self._scratch}")
         call = f"call void @{name}({', '.join(arguments)})"
@@ -200,6 +213,20 @@ class _ProgramWriter:
         else:
             self._builder.line(call)
         self.origins.append((statement, tuple(axis for axis, _ in repeats)))
+
+    def _thread_of(self, kernel: Kernel) -> str:
+        """The number by which a thread goes in a kernel: small ones that need not wait for each other take turns in
+        which thread is the first, as soon as there is enough work for one more."""
+        if not isinstance(kernel, ComputeKernel) or not kernel.serial:
+            return "%thread"
+        work = work_of(kernel)
+        if self._turn.work and self._turn.work + work > schedule.SERIAL_WORK:
+            number = self._turn.number + 1
+            moved = self._builder.assign(f"add i64 %thread, {number}")
+            self._turn = _Turn(self._builder.assign(f"urem i64 {moved}, %threads"), number)
+            self.parallel = True
+        self._turn.work += work
+        return self._turn.thread
 
     def _pointer_to(self, tensor: Tensor, element: int) -> str:
         pointer = self._pointers[tensor]

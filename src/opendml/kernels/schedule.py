@@ -246,7 +246,7 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads)
     kernel = _with_tile(_with_transposition(_with_interleaving(kernel)), machine)
     lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, machine)
-    kernel = replace(kernel, lanes=lanes, serial=_work(kernel) < SERIAL_WORK, streamed=_is_streamed(kernel))
+    kernel = replace(kernel, lanes=lanes, serial=work_of(kernel) < SERIAL_WORK, streamed=_is_streamed(kernel))
     return replace(_with_items(_with_stage(kernel)), prefetched=_prefetched(kernel))
 
 
@@ -451,7 +451,8 @@ def _fold_steps(fold: Fold) -> int:
     return math.prod(axis.size for axis in fold.axes)
 
 
-def _work(kernel: ComputeKernel) -> int:
+def work_of(kernel: ComputeKernel) -> int:
+    """The steps of a kernel: its points, as often as their folds go on."""
     points = math.prod(axis.size for axis in (*kernel.outer, kernel.vector, kernel.tile) if axis is not None)
     steps = sum(_fold_steps(fold) for fold in _folds(kernel))
     rows = math.prod(axis.size for axis in kernel.outer)
