@@ -249,7 +249,7 @@ def test_gelu() -> None:
     x = np.concatenate([np.linspace(-15, 15, 200_001), np.geomspace(1e-45, 1, 2001), -np.geomspace(1e-45, 1, 2001)])
     x = x.astype(np.float32)
     actual = compiled(mathematics.gelu, x)
-    assert_error(actual, exact_gelu(x), 1.97, x)
+    assert_error(actual, exact_gelu(x), 1.78, x)
     assert_same_values(interpreted(mathematics.gelu, x[::7]), actual[::7])
     special = np.array([INFINITY, -INFINITY, NAN, 0.0, -0.0, 1e38, -1e38], np.float32)
     expected = np.array([INFINITY, NAN, NAN, 0.0, -0.0, 1e38, -0.0], np.float32)
@@ -277,7 +277,7 @@ def test_every_float16_result_is_the_nearest(name: str) -> None:
 @pytest.mark.parametrize("name", [*FUNCTIONS, "gelu"])
 def test_float16_arguments_have_float32_results(name: str) -> None:
     """What is added for the sake of float16 is right for what is computed further in float32, too."""
-    function, reference, bound = (mathematics.gelu, exact_gelu, 1.97) if name == "gelu" else FUNCTIONS[name][:3]
+    function, reference, bound = (mathematics.gelu, exact_gelu, 1.78) if name == "gelu" else FUNCTIONS[name][:3]
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         exact = reference(x.astype(np.float64))
@@ -315,13 +315,14 @@ def test_rare_branches_under_a_guard(function: Function) -> None:
 
 
 @pytest.mark.parametrize("level", ["avx2", "baseline"])
-@pytest.mark.parametrize("name", ["exp", "tanh", "sin", "log"])
+@pytest.mark.parametrize("name", ["exp", "tanh", "sin", "log", "gelu"])
 def test_older_processors_give_the_same_bits(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
     monkeypatch.setenv("OPENDML_CACHE", "0")
-    for dtype in (np.float32, np.float64):
+    function = mathematics.gelu if name == "gelu" else FUNCTIONS[name][0]
+    for dtype in (np.float32,) if name == "gelu" else (np.float32, np.float64):
         x = interesting(dtype, 500, seed=4)
-        assert_same_values(compiled(FUNCTIONS[name][0], x), interpreted(FUNCTIONS[name][0], x))
+        assert_same_values(compiled(function, x), interpreted(function, x))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

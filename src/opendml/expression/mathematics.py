@@ -224,15 +224,14 @@ def gelu(x: Expression) -> Expression:
     ``max(x, 0) - t exp(-t**2 / 2) / d(t)`` with ``t = |x|`` and ``d(t) = 2.25 t + 2 - t * rational(t)``: what is hard
     to compute is a small part of ``d``. The square is taken in two parts, since the exponential would magnify its
     rounding error. The quotient by ``d`` is corrected by its remainder and by what the last addition of ``d`` rounded
-    off. Everything is a large power of two too large, so that only the result underflows. Error: 1.97 ULP.
+    off. Everything is a large power of two too large, so that only the result underflows. Error: 1.78 ULP.
     """
     form = _FORMS[x.type]
     shift = FORMATS[x.type].shift_exponent
     t = at_most(magnitude_of(x), _NORMAL_TAIL_IS_ZERO)
     square, square_low = two_product(t, t * -0.5)
-    begun, rest, anchored = _reduced_in_parts(square, form.anchor + shift, square_low)
-    r = begun + rest
-    curved = fused_multiply_add(r * r, polynomial(r, form.exp), rest)
+    r, anchored = _reduced(square, form.anchor + shift, square_low)
+    fraction = fused_multiply_add(r * r, polynomial(r, form.exp), r)
     curve = fused_multiply_add(-t, polynomial(t, _NORMAL_TAIL) / polynomial(t, _NORMAL_TAIL_DIVISOR), 2.0)
     divisor = fused_multiply_add(t, _NORMAL_TAIL_SLOPE, curve)
     divisor_low = curve - fused_multiply_add(-t, _NORMAL_TAIL_SLOPE, divisor)
@@ -240,8 +239,8 @@ def gelu(x: Expression) -> Expression:
     reciprocal = 1 / divisor
     quotient = dividend * reciprocal
     remainder = fused_multiply_add(-quotient, divisor_low, fused_multiply_add(-quotient, divisor, dividend))
-    rest = fused_multiply_add(quotient, begun, fused_multiply_add(quotient, curved, remainder * reciprocal))
-    below = quotient + rest
+    correction = remainder * fused_multiply_add(reciprocal, fraction, reciprocal)
+    below = quotient + fused_multiply_add(quotient, fraction, correction)
     result = fused_multiply_add(below, -(2.0**-shift), select(x < 0, x * 0.0, x))
     return right_for_float16(x, x, result, _FLOAT16_GELU)
 
@@ -314,26 +313,15 @@ def _reduced(x: Expression, anchor: float | Expression, low: Expression | None =
     """``r``, and a number with ``n`` in its lowest bits, as much greater as the anchor is greater than the format's.
 
     Adding the anchor, 1.5 * 2**m with m bits of mantissa, rounds to an integer and leaves it there. ``low`` is added
-    to ``x``.
+    to ``x``. The first step is exact.
     """
+    form = _FORMS[x.type]
+    anchored = fused_multiply_add(x, _LOG2_E, anchor)
+    n = anchored - anchor
+    r = fused_multiply_add(n, -form.log_2_high, x)
     if low is not None:
-        begun, rest, anchored = _reduced_in_parts(x, anchor, low)
-        return begun + rest, anchored
-    form = _FORMS[x.type]
-    anchored = fused_multiply_add(x, _LOG2_E, anchor)
-    n = anchored - anchor
-    return fused_multiply_add(n, -form.log_2_low, fused_multiply_add(n, -form.log_2_high, x)), anchored
-
-
-def _reduced_in_parts(
-    x: Expression, anchor: float | Expression, low: Expression
-) -> tuple[Expression, Expression, Expression]:
-    """As ``_reduced``, with ``r`` as the sum of an exact number and a small one."""
-    form = _FORMS[x.type]
-    anchored = fused_multiply_add(x, _LOG2_E, anchor)
-    n = anchored - anchor
-    begun = fused_multiply_add(n, -form.log_2_high, x)
-    return begun, fused_multiply_add(n, -form.log_2_low, low), anchored
+        return r + fused_multiply_add(n, -form.log_2_low, low), anchored
+    return fused_multiply_add(n, -form.log_2_low, r), anchored
 
 
 def _exp_parts(
