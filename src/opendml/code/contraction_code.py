@@ -88,14 +88,15 @@ class _Writer:
 
     def _pack_if_new(self, number: str, origin: Point) -> None:
         """Fill the panel, unless the item before has left the same one."""
-        kernel, builder = self.kernel, self.builder
+        kernel, builder, panel = self.kernel, self.builder, self.kernel.panel
+        assert panel is not None
         followers = math.prod(
             count for (axis, _), count in zip(kernel.blocks, kernel.block_counts, strict=True) if axis in kernel.across
         )
 
         def pack() -> list[Value]:
             with self.evaluator.scope():
-                self._loops([*kernel.batch, *kernel.along], origin, self._pack)
+                self._fill_panel(panel, origin)
             return []
 
         first = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {kernel.item_count}')}, %threads")
@@ -104,12 +105,18 @@ class _Writer:
         is_new = builder.assign(f"icmp eq i64 {place}, 0")
         builder.branch(Value(builder.assign(f"or i1 {is_first}, {is_new}"), BOOL), pack, list)
 
-    def _pack(self, point: Point) -> None:
-        """One strip of the panel."""
-        panel = self.kernel.panel
-        assert panel is not None
-        axes = [axis for axis in self.kernel.fold.axes if axis is not panel.transposed]
-        self._steps(axes, point, self._pack_step if panel.transposed is None else self._pack_transposed)
+    def _fill_panel(self, panel: Panel, origin: Point) -> None:
+        """The loops are those that read the source in long runs."""
+        batch, along, steps = self.kernel.batch, self.kernel.along, self.kernel.fold.axes
+        if panel.transposed is None:
+            self._loops(
+                batch,
+                origin,
+                lambda here: self._steps(steps, here, lambda step: self._loops(along, step, self._pack_step)),
+            )
+            return
+        steps = tuple(axis for axis in steps if axis is not panel.transposed)
+        self._loops([*batch, *along], origin, lambda strip: self._steps(steps, strip, self._pack_transposed))
 
     def _steps(self, axes: Sequence[Axis], point: Point, body: Callable[[Point], None]) -> None:
         """``body`` at every step of the fold, as far as ``axes`` go."""

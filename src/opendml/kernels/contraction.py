@@ -41,16 +41,19 @@ MOST_PANEL_BYTES: Final = 4 << 20
 """Bytes of a strip of a panel at most."""
 
 FAR_PENALTY: Final = 1.3
-"""How much longer steps take that load from places far apart from one step to the next."""
+PREFETCHED_PENALTY: Final = 1.1
+"""How much longer steps take that load from far apart places, or vectors that begin anywhere in a line; and scalars
+from places not so far apart, which are asked for ahead."""
 
-ALIASED_BYTES: Final = 4096
 ALIASED_ROWS: Final = 8
 ALIASED_PENALTY: Final = 1.2
-"""Rows so many bytes apart, or multiples of that, fall into the same places of the nearest cache; how many of them it
-bears, and how much longer steps take with more."""
+"""Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears, and how much
+longer steps take with more."""
 
-FAR_BYTES: Final = 256
-"""Bytes between two steps from which on the second one is far from the first one."""
+NEAR_BYTES: Final = 256
+PAGE: Final = 4096
+"""Bytes from one step to the next up to which processors see by themselves what comes next, and from which on each
+step is on a page of its own."""
 
 TILE_OVERHEAD: Final = 40
 STEP_OVERHEAD: Final = 1
@@ -259,17 +262,22 @@ class _Problem:
     def _side(self, tile: _Tile) -> int:
         return 0 if tile.vector in self.sides[0] else 1
 
-    def _is_far(self, side: int, aligned: bool) -> bool:
-        """Whether the steps of the fold are so far apart that processors do not see what comes next, or (``aligned``)
-        vectors begin anywhere in a line."""
+    def _distances(self, side: int) -> list[int]:
+        """Bytes from one step of the fold to the next one."""
         last = [axis for axis in self.fold.axes if axis.size > 1][-1:]
         size = self.fold.type.bits // 8
-        distances = [abs(step) * size for axis in last for step in self._coefficients(side, axis)]
-        return any(d > FAR_BYTES or (aligned and d % self.machine.vector_bytes) for d in distances)
+        return [abs(step) * size for axis in last for step in self._coefficients(side, axis)]
+
+    def _walking(self, side: int, tile: _Tile) -> float:
+        """How much longer steps take for where their loads are."""
+        vectors = [] if tile.packed else self._distances(side)
+        result = FAR_PENALTY if any(d > NEAR_BYTES or d % self.machine.vector_bytes for d in vectors) else 1.0
+        scalars = max(self._distances(1 - side), default=0)
+        return result * (FAR_PENALTY if scalars >= PAGE else PREFETCHED_PENALTY if scalars > NEAR_BYTES else 1)
 
     def _is_aliased(self, side: int, axis: Axis) -> bool:
         distances = [step * self.fold.type.bits // 8 for step in self._coefficients(side, axis)]
-        return any(distance and distance % ALIASED_BYTES == 0 for distance in distances)
+        return any(distance and distance % PAGE == 0 for distance in distances)
 
     def cost(self, tile: _Tile) -> float:
         """Cycles of all sums, by and large."""
@@ -279,10 +287,7 @@ class _Problem:
         sums = tile.vectors * tile.tile_size
         step = max(sums / 2, (loads + tile.tile_size) / 2, LATENCY)
         step = max(step, loads * self.machine.vector_bytes / NEAR_CACHE_BYTES) + STEP_OVERHEAD
-        if not tile.packed and self._is_far(side, aligned=True):
-            step *= FAR_PENALTY
-        if self._is_far(1 - side, aligned=False):
-            step *= FAR_PENALTY
+        step *= self._walking(side, tile)
         if tile.tile_size > ALIASED_ROWS and self._is_aliased(1 - side, tile.tile):
             step *= ALIASED_PENALTY
         finish = self._finishing(tile) + TILE_OVERHEAD
@@ -348,7 +353,7 @@ class _Problem:
         return tuple(
             e
             for e in close
-            if any(abs(e.address.coefficient(a)) * e.type.bits // 8 > FAR_BYTES and a.size > 1 for a in self.fold.axes)
+            if any(abs(e.address.coefficient(a)) * e.type.bits // 8 > NEAR_BYTES and a.size > 1 for a in self.fold.axes)
         )
 
     def _panel_bytes(self, along: Sequence[Axis]) -> int:

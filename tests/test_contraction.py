@@ -1,0 +1,259 @@
+"""Sums of products in tiles of registers: every choice of loops gives the interpreter's bits."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import Array, assert_same_values, guarded_buffer, random_array, random_values, run_single, seeds
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_kernels import DATA_TYPES, LEVELS
+
+from opendml import operators
+from opendml.code.program_code import program_code
+from opendml.device import compile_operator
+from opendml.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
+from opendml.expression.folds import sum_of_products
+from opendml.expression.interpreter import NUMPY_TYPES, interpret
+from opendml.expression.ir import (
+    F16,
+    F32,
+    F64,
+    Axis,
+    Compute,
+    Definition,
+    ElementType,
+    Store,
+    Tensor,
+    cast,
+    index,
+    indices,
+    load,
+    select,
+)
+from opendml.kernels import contraction, schedule
+from opendml.kernels.contraction import ContractionKernel, schedule_contraction
+from opendml.kernels.description import describe_kernel
+from opendml.operators import convolution
+from opendml.program import Binding, compile_definition
+from opendml.runtime.host import host_target
+from opendml.tensor import TensorDesc
+
+MACHINES = (schedule.Machine(64, 32), schedule.Machine(32, 16), schedule.Machine(16, 32))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_cache() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENDML_CACHE", "0")
+        yield
+
+
+def laid_out(
+    draw: st.DrawFn, name: str, type: ElementType, sizes: Sequence[int], role: Any, order: Sequence[int] | None = None
+) -> Tensor:
+    """A tensor whose dimensions lie in any order in memory, some with gaps."""
+    strides = [0] * len(sizes)
+    step = draw(st.sampled_from([1, 1, 1, 2]))
+    for dimension in draw(st.permutations(range(len(sizes)))) if order is None else order:
+        strides[dimension] = step
+        step = step * sizes[dimension] + draw(st.sampled_from([0, 0, 3]))
+    return Tensor(name, type, tuple(sizes), tuple(strides), role)
+
+
+@st.composite
+def products(draw: st.DrawFn) -> Definition:
+    """``y[b, m, n, p] = f(sum over k, l of a[b, m, k, l] * b[b, n, p, k, l])`` of tensors in any layout."""
+    type = draw(st.sampled_from([F32, F32, F32, F16, F64]))
+    computed = F32 if type is F16 else type
+    batch, rows = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 3, 7, 13, 14, 17, 29]))
+    outer, columns = draw(st.sampled_from([1, 1, 3])), draw(st.sampled_from([1, 4, 15, 16, 17, 33, 50, 70]))
+    inner, taps = draw(st.sampled_from([1, 2, 5, 16, 17, 19])), draw(st.sampled_from([1, 1, 3]))
+    b, m, n, p = axes = [Axis(*pair) for pair in zip("bmnp", (batch, rows, outer, columns), strict=True)]
+    k, t = folded = Axis("k", inner), Axis("t", taps)
+    left = laid_out(draw, "left", type, [batch, rows, inner, taps], "input")
+    right = laid_out(draw, "right", type, [batch, outer, columns, inner, taps], "input")
+    bias = laid_out(draw, "bias", computed, [columns], "input")
+    target = draw(st.sampled_from([type, computed]))
+    output = laid_out(draw, "output", target, [batch, rows, outer, columns], "output")
+    x = cast(load(left, indices([b, m, k, t])), computed)
+    y = cast(load(right, indices([b, n, p, k, t])), computed)
+    total = sum_of_products(folded, *((x, y) if draw(st.booleans()) else (y, x)))
+    if draw(st.booleans()):
+        total = total + load(bias, [index(p)])
+        total = select(total > 0, total, total * 0.25)
+    store = Store(output, indices(axes), cast(total, target))
+    return Definition((left, right, bias), (output,), (Compute(tuple(axes), (store,)),))
+
+
+def any_tile(seed: int) -> Any:
+    """A cost that prefers any choice of loops."""
+
+    def cost(_: Any, tile: Any) -> float:
+        return zlib.crc32(f"{seed} {tile}".encode())
+
+    return cost
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(products(), st.sampled_from(LEVELS), st.sampled_from([1, 3000, 1 << 20]), st.sampled_from([1, 6, 64]), seeds)
+def test_every_choice_of_loops_gives_the_same_bits(
+    definition: Definition, level: str, near_bytes: int, items: int, seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
+    contents = [random_values(data_type(t), t.extent, generator, special=False) for t in tensors]
+    expected = dict(zip(tensors, (c.copy() for c in contents), strict=True))
+    interpret(definition, expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "SERIAL_WORK", 0)
+        patch.setattr(schedule, "ITEMS", items)
+        patch.setattr(contraction, "VECTOR_SIDE_BYTES", near_bytes)
+        patch.setattr(contraction._Problem, "cost", any_tile(seed))
+        bindings = [Binding(t.name, TensorDesc(data_type(t), [t.extent])) for t in tensors]
+        program = compile_definition(
+            definition,
+            inputs=bindings[:-1],
+            outputs=bindings[-1:],
+            in_place=False,
+            host=host_target(level),
+            thread_count=5,
+        )
+    for threads, at_end in ((1, True), (2, False), (5, True)):
+        buffers = [guarded(content, at_end) for content in contents]
+        program.with_thread_count(threads).bind(buffers[:-1], buffers[-1:])()
+        for tensor, buffer in zip(tensors, buffers, strict=True):
+            assert_same_values(buffer, expected[tensor])
+
+
+def data_type(tensor: Tensor) -> Any:
+    return DATA_TYPES[NUMPY_TYPES[tensor.type.name]]
+
+
+def guarded(content: Array, at_end: bool) -> Array:
+    buffer = guarded_buffer(content.size, content.dtype, at_end)
+    buffer[...] = content
+    return buffer
+
+
+# Operators -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+def test_products_larger_than_blocks(data_type: str, trans: tuple[bool, bool]) -> None:
+    rows, inner, columns = 45, 37, 130
+    a = TensorDesc(data_type, (1, 2, *((inner, rows) if trans[0] else (rows, inner))))
+    b = TensorDesc(data_type, (1, 2, *((columns, inner) if trans[1] else (inner, columns))))
+    desc = operators.Gemm(
+        a_tensor=a,
+        b_tensor=b,
+        output_tensor=TensorDesc(data_type, [1, 2, rows, columns]),
+        trans_a=MatrixTransform(trans[0]),
+        trans_b=MatrixTransform(trans[1]),
+        alpha=1.0,
+        beta=0.0,
+        fused_activation=operators.ActivationRelu(),
+    )
+    run_single(desc, random_array(a, 1, special=False), random_array(b, 2, special=False), None)
+
+
+@pytest.mark.parametrize("size", [7, 14, 20])
+@pytest.mark.parametrize(("channels", "filters", "groups"), [(5, 70, 1), (4, 66, 2), (3, 16, 1), (40, 40, 40)])
+@pytest.mark.parametrize(("window", "stride", "dilation"), [(3, 1, 1), (3, 2, 1), (1, 2, 1), (2, 1, 2), (1, 1, 1)])
+def test_convolutions_with_panels_and_columns(
+    size: int, channels: int, filters: int, groups: int, window: int, stride: int, dilation: int
+) -> None:
+    pad = (window - 1) * dilation // 2
+    result = (size + 2 * pad - (window - 1) * dilation - 1) // stride + 1
+    x = TensorDesc("float32", [2, channels, size, size])
+    w = TensorDesc("float32", [filters, channels // groups, window, window])
+    bias = TensorDesc("float32", [1, filters, 1, 1])
+    desc = operators.Convolution(
+        input_tensor=x,
+        filter_tensor=w,
+        bias_tensor=bias,
+        output_tensor=TensorDesc("float32", [2, filters, result, result]),
+        mode=ConvolutionMode.CROSS_CORRELATION,
+        direction=ConvolutionDirection.FORWARD,
+        strides=(stride, stride),
+        dilations=(dilation, dilation),
+        start_padding=(pad, pad),
+        end_padding=(pad, pad),
+        output_padding=(0, 0),
+        group_count=groups,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolution, "WINDOWS_WORTH_PANELS", 0)
+        run_single(desc, *(random_array(t, n, special=False) for n, t in enumerate((x, w, bias))))
+
+
+# What schedules promise ----------------------------------------------------------------------------------------------
+
+
+def product_kernel(desc: Any, machine: schedule.Machine = MACHINES[0]) -> ContractionKernel:
+    *_, statement = desc.define().statements
+    kernel = schedule_contraction(statement, machine)
+    assert kernel is not None
+    return kernel
+
+
+def gemm(rows: int, inner: int, columns: int, trans_b: bool = False) -> operators.Gemm:
+    return operators.Gemm(
+        a_tensor=TensorDesc("float32", [1, 1, rows, inner]),
+        b_tensor=TensorDesc("float32", [1, 1, *((columns, inner) if trans_b else (inner, columns))]),
+        output_tensor=TensorDesc("float32", [1, 1, rows, columns]),
+        trans_a=MatrixTransform.NONE,
+        trans_b=MatrixTransform(trans_b),
+        alpha=1.0,
+        beta=0.0,
+    )
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_tiles_fit_into_the_registers(machine: schedule.Machine) -> None:
+    for desc in (gemm(512, 512, 512), gemm(100, 300, 20), gemm(33, 5, 64, True)):
+        kernel = product_kernel(desc, machine)
+        assert kernel.vectors * (kernel.tile_size + 1) < machine.vector_registers
+        assert kernel.lanes * 4 == machine.vector_bytes
+
+
+def test_large_products_are_cut_into_enough_items() -> None:
+    kernel = product_kernel(gemm(1024, 1024, 1024))
+    assert not kernel.serial and kernel.item_count >= schedule.ITEMS // 2
+    assert kernel.panel is not None and kernel.panel.transposed is None
+    assert kernel.scratch_bytes <= 2 * contraction.VECTOR_SIDE_BYTES
+    assert "copied to panel" in describe_kernel(kernel)
+
+
+def test_a_transposed_right_matrix_is_packed_along_its_rows() -> None:
+    kernel = product_kernel(gemm(256, 256, 256, True))
+    assert kernel.panel is not None and kernel.panel.transposed is kernel.fold.axes[0]
+
+
+def test_small_products_are_for_one_thread() -> None:
+    assert product_kernel(gemm(16, 4, 16)).serial
+
+
+def test_other_folds_are_left_alone() -> None:
+    x = TensorDesc("float32", [8, 8])
+    desc = operators.ElementWiseAdd(a_tensor=x, b_tensor=x, output_tensor=x)
+    (statement,) = desc.define().statements
+    assert isinstance(statement, Compute)
+    assert schedule_contraction(statement, MACHINES[0]) is None
+
+
+def test_threads_have_scratch_memory_of_their_own() -> None:
+    desc = gemm(256, 256, 256)
+    code = program_code(desc.define(), MACHINES[0], "")
+    (kernel,) = code.kernels
+    assert isinstance(kernel, ContractionKernel)
+    assert code.requirements.scratch_size >= kernel.scratch_bytes > 0
+    program = compile_operator(desc, thread_count=3)
+    assert program.temporary_size == 3 * program.with_thread_count(1).temporary_size > 0
+    assert math.prod(kernel.block_counts) == kernel.item_count
