@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from opendml.code.builder import Builder, Value, index_value, suffix, vector_type
 from opendml.code.kept_rows import KeptRow, parts_outside_selects
+from opendml.code.square_root import REGISTER_BYTES, has_estimate, square_root
 from opendml.expression.ir import (
     BOOL,
     F16,
@@ -95,7 +96,7 @@ class Evaluator:
         self.unroll_steps = unroll_steps
         self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
         self._pointers = dict(pointers)
-        self._register_bytes = register_bytes
+        self.register_bytes = register_bytes
         self._prefetched = prefetched
         self._scopes: list[dict[object, Value]] = [{}]
         self._forms: dict[Expression, Affine] = {}
@@ -399,7 +400,7 @@ class Evaluator:
         allowed: tuple[int, int] | None = None,
     ) -> Value:
         """Every ``step``-th element: whole registers loaded and picked apart, from the first allowed to the last."""
-        chunk = min(lanes, max(1, self._register_bytes // (tensor.type.bits // 8)))
+        chunk = min(lanes, max(1, self.register_bytes // (tensor.type.bits // 8)))
         first, last = allowed or (0, lanes)
         chunks = []
         for start in range(0, lanes, chunk):
@@ -455,7 +456,7 @@ class Evaluator:
         if point.active is not None:
             active = self.active_mask(point)
             mask = active if mask is None else self.builder.binary("and", mask, active)
-        if mask is not None or (e.tensor.type.bits >= 32 and self._register_bytes == 64):
+        if mask is not None or (e.tensor.type.bits >= 32 and self.register_bytes == 64):
             return self._gather(e.tensor, pointers, point.lanes, mask)
         scalars = []
         for lane in range(point.lanes):
@@ -510,7 +511,7 @@ class Evaluator:
             return
         if step == 1:
             pointer = self._pointer(tensor, base, constant)
-            how = f"align {self._register_bytes}, !nontemporal !0" if aligned else f"align {size}"
+            how = f"align {self.register_bytes}, !nontemporal !0" if aligned else f"align {size}"
             if aligned and value.type is F16:
                 value = self._as_integers(value)
             self.builder.line(f"store {value.typed}, ptr {pointer}, {how}")
@@ -532,7 +533,7 @@ class Evaluator:
         """The lanes that take part, to neighbouring places."""
         assert point.active is not None
         size, mask = value.type.bits // 8, self.active_mask(point)
-        if self._register_bytes == 64:
+        if self.register_bytes == 64:
             name = f"llvm.masked.store.{suffix(value)}.p0"
             self.builder.declarations.add(f"declare void @{name}({value.llvm_type}, ptr, {mask.llvm_type})")
             self.builder.line(f"call void @{name}({value.typed}, ptr align {size} {pointer}, {mask.typed})")
@@ -555,7 +556,7 @@ class Evaluator:
         """How many elements there are from an address to the next register boundary in memory."""
         place = self.builder.assign(f"ptrtoint ptr {self.place(tensor, address, point)} to i64")
         beyond = self.builder.assign(f"sub i64 0, {place}")
-        gap = self.builder.assign(f"and i64 {beyond}, {self._register_bytes - 1}")
+        gap = self.builder.assign(f"and i64 {beyond}, {self.register_bytes - 1}")
         return self.builder.assign(f"udiv i64 {gap}, {tensor.type.bits // 8}")
 
     # Selection -------------------------------------------------------------------------------------------------------
@@ -895,6 +896,13 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
     return evaluator.builder.cast(evaluator.value(e.operand, point), e.type)
 
 
+def _unary(evaluator: Evaluator, e: Unary, point: Point) -> Value:
+    operand = evaluator.value(e.operand, point)
+    if e.operation == "sqrt" and evaluator.register_bytes == REGISTER_BYTES and has_estimate(operand):
+        return square_root(evaluator.builder, operand)
+    return evaluator.builder.unary(e.operation, operand)
+
+
 def _binary(evaluator: Evaluator, e: Binary, point: Point) -> Value:
     return evaluator.builder.binary(e.operation, evaluator.value(e.left, point), evaluator.value(e.right, point))
 
@@ -924,7 +932,7 @@ _COMPUTE: Final[dict[type, Callable[[Evaluator, Any, Point], Value]]] = {
     Index: _index,
     Variable: _variable,
     Element: lambda evaluator, e, point: evaluator.load(e, point),
-    Unary: lambda evaluator, e, point: evaluator.builder.unary(e.operation, evaluator.value(e.operand, point)),
+    Unary: _unary,
     Binary: _binary,
     Select: lambda evaluator, e, point: evaluator._select(e, point),
     FusedMultiplyAdd: _fused_multiply_add,
