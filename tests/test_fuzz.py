@@ -161,3 +161,11 @@ def _large() -> Iterator[Operator]:
 @pytest.mark.parametrize("desc", list(_large()), ids=lambda desc: desc.type.name)
 def test_large_descriptors_compile_quickly(desc: Operator) -> None:
     _compile_quickly(desc)
+
+
+@pytest.mark.parametrize(("source", "target"), [("FLOAT64", "UINT8"), ("FLOAT64", "FLOAT16"), ("UINT8", "INT64")])
+def test_squares_of_a_wide_type_become_rows_of_a_narrow_one(source: str, target: str) -> None:
+    """The rows of a square are as long as the wider type allows."""
+    desc = op.Cast(input_tensor=TensorDesc(source, [37, 41], [1, 37]), output_tensor=TensorDesc(target, [37, 41]))
+    x = np.arange(37 * 41).reshape(37, 41) % 200
+    run_operator(desc, [x.astype(source.lower())])

@@ -487,14 +487,15 @@ def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
         return kernel
     if any(abs(store.address.coefficient(vector)) != 1 for store in kernel.stores):
         return kernel
-    addresses = [e.address for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
-    across = [a for a in addresses if abs(a.coefficient(vector)) > SHUFFLED_STRIDE]
-    most = min(TRANSPOSED, TRANSPOSED_BYTES * 8 // kernel.stores[0].tensor.type.bits)
+    elements = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
+    across = [e for e in elements if abs(e.address.coefficient(vector)) > SHUFFLED_STRIDE]
+    widest = max(t.type.bits for t in (kernel.stores[0].tensor, *(e.tensor for e in across)))
+    most = min(TRANSPOSED, TRANSPOSED_BYTES * 8 // widest)
     for axis in kernel.shared:
         size = _power_below(min(axis.size, vector.size, most))
         if kernel.in_place and axis.size % size:
             continue  # the last tile would be moved back, and some points computed twice
-        if across and size >= 4 and all(a.coefficient(axis) == 1 for a in across):
+        if across and size >= 4 and all(e.address.coefficient(axis) == 1 for e in across):
             shared = tuple(a for a in kernel.shared if a is not axis)
             block = size * max(1, TILE_BLOCK // size)
             return replace(kernel, shared=shared, tile=axis, tile_size=size, tile_block=block, transposed=True)
