@@ -97,20 +97,24 @@ class CompiledGraph:
             if array is not None and not is_owned:
                 raise BindingError(f"{binding.name}: is not OWNED_BY_DML, so it is bound when the graph runs")
         plan = self._plan
-        kept = [self._kept_array(tensor, arrays) for tensor in plan.kept]
+        kept = [self._kept_array(n, tensor, arrays) for n, tensor in enumerate(plan.kept)]
         if self._initialisation is not None:
             self._initialisation.bind([kept[n] for n in plan.sources], [kept[n] for n in plan.computed])()
         self._kept = [kept[n] for n in plan.persistent]
 
-    def _kept_array(self, tensor: KeptTensor, arrays: Sequence[Any]) -> Array:
+    def _kept_array(self, position: int, tensor: KeptTensor, arrays: Sequence[Any]) -> Array:
         """A copy of what an input or a constant holds; memory for what is computed."""
         if tensor.origin == "input":
             return copied(self.inputs[tensor.number], arrays[tensor.number])
+        if tensor.origin == "computed":
+            return _buffer(tensor)
+        node = self.desc.nodes[tensor.number]
+        assert isinstance(node, ConstantNode)
+        data = np.frombuffer(node.data, DATA_TYPE_OF[tensor.type].dtype, tensor.extent)
+        if position not in self._plan.persistent:
+            return data  # read once
         buffer = _buffer(tensor)
-        if tensor.origin == "constant":
-            node = self.desc.nodes[tensor.number]
-            assert isinstance(node, ConstantNode)
-            buffer[...] = np.frombuffer(node.data, buffer.dtype, tensor.extent)
+        buffer[...] = data
         return buffer
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundCall:
@@ -207,7 +211,5 @@ def _binding(number: int, tensor: KeptTensor) -> Binding:
 def _buffer(tensor: KeptTensor) -> Array:
     """Memory for a tensor, and for views of it that reach further."""
     dtype = DATA_TYPE_OF[tensor.type].dtype
-    count = tensor.extent
-    if tensor.origin == "computed":
-        count = max(count, -(-tensor.reach // dtype.itemsize))
+    count = max(tensor.extent, -(-tensor.reach // dtype.itemsize) if tensor.origin == "computed" else 0)
     return aligned_empty(count * dtype.itemsize).view(dtype)
