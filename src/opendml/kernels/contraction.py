@@ -18,7 +18,7 @@ from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold
 from opendml.expression.rewriting import substitute, walk
 from opendml.kernels import schedule
 from opendml.kernels.affine import Affine, Dependencies, Element
-from opendml.kernels.schedule import ElementStore, Machine, coalesce, lowered_stores, reads_of
+from opendml.kernels.schedule import CACHE_LINE, ElementStore, Machine, coalesce, lowered_stores, reads_of
 
 VECTOR_SIDE_BYTES: Final = 768 << 10
 """Bytes of the factor along the vector axis that a work item reads again and again, from a second-level cache."""
@@ -272,8 +272,22 @@ class _Problem:
         """How much longer steps take for where their loads are."""
         vectors = [] if tile.packed else self._distances(side)
         result = FAR_PENALTY if any(d > NEAR_BYTES or d % self.machine.vector_bytes for d in vectors) else 1.0
+        if tile.tile_size > 1 and self._is_scattered(1 - side, tile.tile):
+            result *= FAR_PENALTY
         scalars = max(self._distances(1 - side), default=0)
         return result * (FAR_PENALTY if scalars >= PAGE else PREFETCHED_PENALTY if scalars > NEAR_BYTES else 1)
+
+    def _is_scattered(self, side: int, axis: Axis) -> bool:
+        """Whether neighbours along an axis are far apart, and no runs of memory either along the steps of the fold."""
+        size = self.fold.type.bits // 8
+        if all(abs(step) * size <= NEAR_BYTES for step in self._coefficients(side, axis)):
+            return False
+        run = 1
+        for inner in reversed(self.fold.axes):
+            if inner.size > 1 and self._coefficients(side, inner) != {run}:
+                break
+            run *= inner.size
+        return run * size < CACHE_LINE
 
     def _is_aliased(self, side: int, axis: Axis) -> bool:
         distances = [step * self.fold.type.bits // 8 for step in self._coefficients(side, axis)]

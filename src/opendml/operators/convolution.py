@@ -193,6 +193,9 @@ UNPADDED_ELEMENTS: Final = 1 << 16
 WIDE_ROW: Final = 12
 """Elements of an output row from which on as many as fill the registers can be computed together."""
 
+WINDOWS_WITHOUT_COLUMNS: Final = 192
+"""Windows from which on narrow rows do not matter: copies of the filter are shared by enough of them."""
+
 OUTPUTS_WORTH_COLUMNS: Final = 64
 """Output channels of a group from which on a copy of every window pays off."""
 
@@ -339,7 +342,7 @@ def _panel_element(panels: Tensor) -> _FilterElement:
 def _is_worth_panels(builder: _Builder, counted: Sequence[int]) -> bool:
     """Whether copying the filter into panels costs less than it saves."""
     desc, taps = builder.desc, builder.filter.sizes[2:]
-    is_wide = desc.filter_tensor.sizes[0] // desc.group_count >= NARROWEST_PANEL
+    is_wide = desc.filter_tensor.sizes[0] // desc.group_count >= NARROWEST_PANEL and counted[-1] >= WIDE_ROW
     if not is_wide or max(taps) == 1 or 0 in builder.filter.strides:
         return False
     windows = builder.output.sizes[0] * math.prod(counted)
@@ -362,7 +365,8 @@ def _columns(builder: _Builder, counted: Sequence[int]) -> _WindowElement | None
     dimensions are contiguous, so that the sums run over whole planes in long vectors."""
     desc, source = builder.desc, builder.source
     taps = builder.filter.sizes[2:]
-    narrow = 1 < counted[-1] < WIDE_ROW
+    windows = source.sizes[0] * math.prod(counted)
+    narrow = 1 < counted[-1] < WIDE_ROW and windows < WINDOWS_WITHOUT_COLUMNS
     narrow = narrow or (max(taps) == 1 < max(desc.strides))
     is_shared = builder.filter.sizes[0] // desc.group_count >= OUTPUTS_WORTH_COLUMNS
     plain = max(*taps, *desc.strides) == 1 and not any(desc.start_padding) and tuple(counted) == source.sizes[2:]
