@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from opendml.code.builder import Builder, Value
-from opendml.code.evaluation import Evaluator, Point
+from opendml.code.evaluation import Evaluator
+from opendml.code.point import Point
 from opendml.code.work_items import block_bounds, decoded, smaller, write_items
 from opendml.expression.ir import BOOL, Axis, Part
 from opendml.expression.rewriting import walk
@@ -193,7 +194,8 @@ class _Writer:
             lines = -(-reach // CACHE_LINE)
             for number in range(lines):
                 distance = 2 * size - 1 - number * size // lines
-                self.evaluator.prefetch(e, self._moved(point, tile, distance))
+                place = self.evaluator.place(e.tensor, e.address, self._moved(point, tile, distance))
+                self.evaluator.memory.prefetch(place)
 
     def _moved(self, point: Point, axis: Axis, distance: int) -> Point:
         name, constant = point.positions[axis]

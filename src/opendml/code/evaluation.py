@@ -9,18 +9,18 @@ depends on, in scopes that follow the control flow.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, Final
 
-from opendml.code.builder import Builder, Value, index_value, suffix, vector_type
+from opendml.code.builder import Builder, Value, index_value
 from opendml.code.kept_rows import KeptRow, parts_outside_selects
+from opendml.code.memory import Memory, Place, Pointer, Scopes, first_lanes
+from opendml.code.point import Point
 from opendml.code.square_root import REGISTER_BYTES, has_estimate, square_root
 from opendml.expression.ir import (
     BOOL,
-    F16,
     I64,
-    U16,
     Axis,
     Binary,
     Bitcast,
@@ -38,46 +38,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import conjuncts, walk
 from opendml.kernels.affine import Affine, Dependencies, Element, affine, threshold_form
-from opendml.kernels.schedule import CACHE_LINE, SHUFFLED_STRIDE, UNROLLED_OPERATIONS
-
-
-class Position(NamedTuple):
-    """Where an axis stands: the value ``name`` (or nothing) plus a constant."""
-
-    name: str | None
-    constant: int = 0
-
-
-class Pointer(NamedTuple):
-    """Where a tensor is: the value ``name`` is the address of its element ``origin``."""
-
-    name: str
-    origin: int
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A point, or ``lanes`` neighbouring points along ``vector``.
-
-    Only the first ``active`` lanes may touch memory, and only those where ``mask`` holds may make unsafe loads;
-    ``allowed`` are these, from the first one to that behind the last one, where they are known as the code is written.
-    """
-
-    positions: Mapping[Axis, Position]
-    vector: Axis | None = None
-    lanes: int = 1
-    variables: Mapping[Variable, Value] | None = None
-    active: int | None = None
-    mask: Value | None = None
-    allowed: tuple[int, int] | None = None
-
-    def at(self, axis: Axis, name: str | None, constant: int = 0) -> Point:
-        """The point with ``axis`` moved."""
-        return replace(self, positions={**self.positions, axis: Position(name, constant)})
-
-    def bound(self, names: Sequence[Variable], values: Sequence[Value]) -> Point:
-        """The point with values for variables."""
-        return replace(self, variables={**(self.variables or {}), **dict(zip(names, values, strict=True))})
+from opendml.kernels.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS
 
 
 class Evaluator:
@@ -95,10 +56,8 @@ class Evaluator:
         self.dependencies = Dependencies()
         self.unroll_steps = unroll_steps
         self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
-        self._pointers = dict(pointers)
-        self.register_bytes = register_bytes
-        self._prefetched = prefetched
-        self._scopes: list[dict[object, Value]] = [{}]
+        self._scopes = Scopes()
+        self.memory = Memory(builder, self._scopes, pointers, register_bytes, prefetched)
         self._forms: dict[Expression, Affine] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
         self._unsafe: dict[Expression, bool] = {}
@@ -107,48 +66,29 @@ class Evaluator:
         self._rows_depth = 0
         self._kept: dict[Expression, Element] = {}
 
-    @contextmanager
-    def scope(self) -> Iterator[None]:
+    def scope(self) -> AbstractContextManager[None]:
         """What is computed inside is not known outside: for blocks that need not be executed."""
-        self._scopes.append({})
-        yield
-        self._scopes.pop()
-
-    @contextmanager
-    def stored_at(self, pointers: Mapping[Tensor, str]) -> Iterator[None]:
-        """Inside, tensors begin at other places."""
-        before = {tensor: self._pointers[tensor] for tensor in pointers}
-        self._pointers |= {tensor: Pointer(name, 0) for tensor, name in pointers.items()}
-        with self.scope():
-            yield
-        self._pointers |= before
-
-    def place(self, tensor: Tensor, address: Affine, point: Point) -> str:
-        """A pointer to an element."""
-        return self._pointer(tensor, *self._index_parts(address, point))
+        return self._scopes.inner()
 
     # Values ----------------------------------------------------------------------------------------------------------
 
     def value(self, e: Expression, point: Point) -> Value:
         """The value of ``e`` at ``point``."""
         key = self._key(e, point)
-        found = self._known(key)
+        found = self._scopes.find(key)
         if found is None:
             kept = self._kept.get(e) if self._kept else None
-            found = self._compute(e, point) if kept is None else self.value(kept, point)
-            self._scopes[-1][key] = found
+            value = self._compute(e, point) if kept is None else self.value(kept, point)
+            found = self._scopes.put(key, value)
         return found
 
     def define(self, e: Expression, point: Point, value: Value) -> None:
         """Let ``e`` at ``point`` be ``value``, which was computed elsewhere."""
-        self._scopes[-1][self._key(e, point)] = value
+        self._scopes.put(self._key(e, point), value)
 
-    def _known(self, key: object) -> Value | None:
-        for scope in reversed(self._scopes):
-            found = scope.get(key)
-            if found is not None:
-                return found
-        return None
+    def _is_known(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` has been computed at ``point``."""
+        return self._scopes.find(self._key(e, point)) is not None
 
     def _key(self, e: Expression, point: Point) -> object:
         bindings: list[object] = []
@@ -238,17 +178,19 @@ class Evaluator:
         if not parts:
             return None, constant
         key = ("index", tuple(parts))
-        for scope in reversed(self._scopes):
-            found = scope.get(key)
-            if found is not None:
-                return found, constant
+        found = self._scopes.find(key)
+        if found is not None:
+            return found, constant
         text: str | None = None
         for name, coefficient in parts:
             product = name if coefficient == 1 else self.builder.assign(f"mul nsw i64 {name}, {coefficient}")
             text = product if text is None else self.builder.assign(f"add nsw i64 {text}, {product}")
         assert text is not None
-        result = self._scopes[-1][key] = index_value(text)
-        return result, constant
+        return self._scopes.put(key, index_value(text)), constant
+
+    def place(self, tensor: Tensor, address: Affine, point: Point) -> Place:
+        """An element of a tensor: for the first lane."""
+        return Place(tensor, *self._index_parts(address, point))
 
     # Rows kept in memory ---------------------------------------------------------------------------------------------
 
@@ -256,7 +198,7 @@ class Evaluator:
     def keeping(self, rows: Sequence[KeptRow]) -> Iterator[None]:
         """Inside, folds write ``rows`` to memory, and what comes after them reads the rows."""
         self._rows = {row: self._scratch_row(number, row) for number, row in enumerate(rows)}
-        self._rows_depth = len(self._scopes)
+        self._rows_depth = self._scopes.depth
         yield
         self._rows, self._kept = {}, {}
 
@@ -265,14 +207,14 @@ class Evaluator:
         type = row.value.type
         key = (number, type.name, row.size)
         if key not in self._scratch:
-            name = f"row{len(self._scratch)}"
-            tensor = self._scratch[key] = Tensor(name, type, (row.size,), (1,), "temporary")
-            self._pointers[tensor] = Pointer(self.builder.allocate(name, vector_type(type, 1), row.size), 0)
+            tensor = Tensor(f"row{len(self._scratch)}", type, (row.size,), (1,), "temporary")
+            self._scratch[key] = tensor
+            self.memory.allocate(tensor)
         return self._scratch[key]
 
     def _written_rows(self, fold: Fold) -> list[tuple[KeptRow, Tensor]]:
         """The rows that ``fold`` has to write: none where it is evaluated under a condition or in a loop."""
-        if not self._rows or len(self._scopes) != self._rows_depth:
+        if not self._rows or self._scopes.depth != self._rows_depth:
             return []
         return [(row, tensor) for row, tensor in self._rows.items() if row.writer == fold]
 
@@ -290,189 +232,49 @@ class Evaluator:
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
-    def _pointer(self, tensor: Tensor, base: Value | None, constant: int) -> str:
-        element = vector_type(tensor.type, 1)
-        pointer, origin = self._pointers[tensor]
-        constant -= origin
-        if base is not None:
-            key = ("pointer", id(tensor), base.text)
-            found = next((s[key] for s in reversed(self._scopes) if key in s), None)
-            if found is None:
-                text = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {base.text}")
-                found = self._scopes[-1][key] = index_value(text)
-            pointer = found.text
-        if constant:
-            pointer = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {constant}")
-        return pointer
-
     def load(self, e: Element, point: Point) -> Value:
         """The element at an address; neighbouring lanes as vectors where the step between them allows it."""
-        step = e.address.coefficient(point.vector) if point.vector is not None and point.lanes > 1 else 0
         if any(self.varies(term, point) for term in e.address.opaque):
             return self._load_each_lane(e, point)
-        base, constant = self._index_parts(e.address, point)
+        place, step = self.place(e.tensor, e.address, point), self._step(e.address, point)
         if point.mask is not None and not e.safe:
-            return self._load_where(e.tensor, base, constant, step, point)
+            mask = self._where_active(point.mask, point)
+            return self.memory.load_where(place, step, mask, point.allowed if point.active is None else None)
         if step == 0 or point.lanes == 1:
-            return self._load_run(e.tensor, base, constant, 1)
-        lanes = point.lanes if point.active is None else point.active
-        if point.active is not None and not (step == 1 and lanes > 1):
-            scalars = [self._load_run(e.tensor, base, constant + lane * step, 1) for lane in range(lanes)]
-            return self.builder.gathered(scalars, point.lanes)
-        if point.active is not None:
-            return self._load_masked(e.tensor, base, constant, point, self.active_mask(point))
-        if e.tensor in self._prefetched and abs(step) <= SHUFFLED_STRIDE:
-            self._prefetch(e.tensor, base, constant, step, lanes)
-        if step == 1:
-            return self._load_run(e.tensor, base, constant, lanes)
-        if step == -1:
-            run = self._load_run(e.tensor, base, constant - lanes + 1, lanes)
-            return self.builder.shuffle(run, None, range(lanes - 1, -1, -1))
-        if abs(step) <= SHUFFLED_STRIDE:
-            return self._load_picked(e.tensor, base, constant, step, lanes)
-        scalars = [self._load_run(e.tensor, base, constant + lane * step, 1) for lane in range(lanes)]
-        return self.builder.gathered(scalars, lanes)
+            return self.memory.load(place)
+        if point.active is None:
+            return self.memory.load_apart(place, step, point.lanes)
+        if step == 1 and point.active > 1:
+            return self.memory.load_where(place, step, first_lanes(point.active, point.lanes))
+        return self.memory.load_one_by_one(place, step, point.active, point.lanes)
 
-    def _prefetch(self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int) -> None:
-        """The lines of memory that the same load will want some rounds later."""
-        size = tensor.type.bits // 8
-        origin = self._pointers[tensor].origin  # lines are counted from here: the same in kernels at other places
-        constant -= origin
-        ends = sorted((constant * size, (constant + (lanes - 1) * step) * size))
-        ahead = self._prefetched[tensor] if step > 0 else -self._prefetched[tensor]
-        for line in range(ends[0] // CACHE_LINE, ends[1] // CACHE_LINE + 1):
-            key = ("prefetched", id(tensor), base.text if base is not None else "", line)
-            if self._known(key) is not None:
-                continue
-            self.builder.prefetch(self._pointer(tensor, base, origin + (line * CACHE_LINE + ahead) // size))
-            self._scopes[-1][key] = Value("", BOOL)
+    def _step(self, address: Affine, point: Point) -> int:
+        """How far an address moves from lane to lane."""
+        return address.coefficient(point.vector) if point.vector is not None and point.lanes > 1 else 0
 
-    def prefetch(self, e: Element, point: Point) -> None:
-        """Have the place of an element brought to the nearest cache; it need not be inside of the tensor."""
-        base, constant = self._index_parts(e.address, point)
-        self.builder.prefetch(self._pointer(e.tensor, base, constant))
-
-    def _load_run(self, tensor: Tensor, base: Value | None, constant: int, lanes: int) -> Value:
-        pointer = self._pointer(tensor, base, constant)
-        text = self.builder.assign(
-            f"load {vector_type(tensor.type, lanes)}, ptr {pointer}, align {tensor.type.bits // 8}"
-        )
-        return Value(text, tensor.type, lanes)
-
-    def _load_where(self, tensor: Tensor, base: Value | None, constant: int, step: int, point: Point) -> Value:
-        """Lanes ``step`` elements apart, those where the mask of the point holds; the others are undefined."""
-        mask = point.mask
-        assert mask is not None
-        if point.active is not None:
-            mask = self.builder.binary("and", mask, self.active_mask(point))
-        if step == 1:
-            return self._load_masked(tensor, base, constant, point, mask)
-        if point.allowed is not None and 2 <= abs(step) <= SHUFFLED_STRIDE:
-            return self._load_picked(tensor, base, constant, step, point.lanes, point.allowed)
-        lanes, element = point.lanes, vector_type(tensor.type, 1)
-        offsets = self.builder.progression(step, I64, lanes)
-        start = self._pointer(tensor, base, constant)
-        pointers = self.builder.assign(f"getelementptr {element}, ptr {start}, {offsets.typed}")
-        return self._gather(tensor, pointers, lanes, mask)
-
-    def _load_masked(self, tensor: Tensor, base: Value | None, constant: int, point: Point, mask: Value) -> Value:
-        pointer = self._pointer(tensor, base, constant)
-        result = Value("", tensor.type, point.lanes)
-        kind = result.llvm_type
-        name = f"llvm.masked.load.{suffix(result)}.p0"
-        self.builder.declarations.add(f"declare {kind} @{name}(ptr, <{point.lanes} x i1>, {kind})")
-        arguments = f"ptr align {tensor.type.bits // 8} {pointer}, {mask.typed}, {kind} poison"
-        return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
-
-    def active_mask(self, point: Point) -> Value:
-        """The lanes that take part, as a constant."""
-        assert point.active is not None
-        bits = ", ".join("i1 true" if lane < point.active else "i1 false" for lane in range(point.lanes))
-        return Value(f"<{bits}>", BOOL, point.lanes)
-
-    def _load_picked(
-        self,
-        tensor: Tensor,
-        base: Value | None,
-        constant: int,
-        step: int,
-        lanes: int,
-        allowed: tuple[int, int] | None = None,
-    ) -> Value:
-        """Every ``step``-th element: whole registers loaded and picked apart, from the first allowed to the last."""
-        chunk = min(lanes, max(1, self.register_bytes // (tensor.type.bits // 8)))
-        first, last = allowed or (0, lanes)
-        chunks = []
-        for start in range(0, lanes, chunk):
-            here = range(max(first - start, 0), min(last - start, chunk))
-            chunks.append(self._load_picked_chunk(tensor, base, constant + start * step, step, chunk, here))
-        while len(chunks) > 1:
-            pairs = zip(chunks[::2], chunks[1::2], strict=True)
-            chunks = [self.builder.shuffle(a, b, range(2 * a.lanes)) for a, b in pairs]
-        return chunks[0]
-
-    def _load_picked_chunk(
-        self, tensor: Tensor, base: Value | None, constant: int, step: int, lanes: int, allowed: range
-    ) -> Value:
-        """The lanes in ``allowed``; the others are undefined."""
-        if not allowed:
-            return Value("poison", tensor.type, lanes)
-        wanted = {lane: lane * step for lane in allowed}
-        lowest, highest = min(wanted.values()), max(wanted.values())
-        width = min(lanes, _power_below(highest - lowest + 1))
-        result: Value | None = None
-        for start in _run_starts(highest - lowest + 1, width):
-            run = self._load_run(tensor, base, constant + lowest + start, width)
-            here = {
-                lane: place - lowest - start
-                for lane, place in wanted.items()
-                if start <= place - lowest < start + width
-            }
-            wanted = {lane: place for lane, place in wanted.items() if lane not in here}
-            if result is None:
-                order = [here.get(lane, 0) for lane in range(lanes)]
-                result = run if order == list(range(lanes)) else self.builder.shuffle(run, None, order)
-            elif here:
-                run = run if width == lanes else self.builder.shuffle(run, None, [i % width for i in range(lanes)])
-                order = [lanes + here[lane] if lane in here else lane for lane in range(lanes)]
-                result = self.builder.shuffle(result, run, order)
-        assert result is not None
-        return result
+    def _where_active(self, mask: Value, point: Point) -> Value:
+        if point.active is None:
+            return mask
+        return self.builder.binary("and", mask, first_lanes(point.active, point.lanes))
 
     def _load_each_lane(self, e: Element, point: Point) -> Value:
         """An address that is not affine in the vector axis: the addresses as a vector, one load a lane."""
         varying = [(t, c) for t, c in e.address.terms if not isinstance(t, Axis) and self.varies(t, point)]
         uniform = Affine(tuple(term for term in e.address.terms if term not in varying), e.address.constant)
-        step = uniform.coefficient(point.vector) if point.vector is not None else 0
-        base, constant = self._index_parts(uniform, point)
-        offsets = self.builder.progression(step, I64, point.lanes)
+        place = self.place(e.tensor, uniform, point)
+        offsets = self.builder.progression(self._step(uniform, point), I64, point.lanes)
         for term, coefficient in varying:
             factor = self.builder.spread(index_value(coefficient), point.lanes)
             offsets = self.builder.binary("add", offsets, self.builder.binary("mul", self.value(term, point), factor))
-        start = self._pointer(e.tensor, base, constant)
-        element = vector_type(e.tensor.type, 1)
-        pointers = self.builder.assign(f"getelementptr {element}, ptr {start}, {offsets.typed}")
-        mask = None if e.safe else point.mask
-        if point.active is not None:
-            active = self.active_mask(point)
-            mask = active if mask is None else self.builder.binary("and", mask, active)
-        if mask is not None or (e.tensor.type.bits >= 32 and self.register_bytes == 64):
-            return self._gather(e.tensor, pointers, point.lanes, mask)
-        scalars = []
-        for lane in range(point.lanes):
-            pointer = self.builder.assign(f"extractelement <{point.lanes} x ptr> {pointers}, i64 {lane}")
-            text = self.builder.assign(f"load {element}, ptr {pointer}, align {e.tensor.type.bits // 8}")
-            scalars.append(Value(text, e.tensor.type))
-        return self.builder.gathered(scalars, point.lanes)
-
-    def _gather(self, tensor: Tensor, pointers: str, lanes: int, mask: Value | None) -> Value:
-        """One load a lane where ``mask`` holds (everywhere without one); the others are undefined."""
-        result = Value("", tensor.type, lanes)
-        kind, name = result.llvm_type, f"llvm.masked.gather.{suffix(result)}.v{lanes}p0"
-        where = self.builder.spread(Value("true", BOOL), lanes) if mask is None else mask
-        self.builder.declarations.add(f"declare {kind} @{name}(<{lanes} x ptr>, <{lanes} x i1>, {kind})")
-        arguments = f"<{lanes} x ptr> align {tensor.type.bits // 8} {pointers}, {where.typed}, {kind} poison"
-        return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
+        pointers = self.memory.pointers(place, offsets)
+        if (e.safe or point.mask is None) and point.active is None:
+            if e.tensor.type.bits < 32 or self.memory.register_bytes < 64:
+                return self.memory.load_from_each(place, pointers, point.lanes)
+            return self.memory.gather(place, pointers, self.builder.spread(Value("true", BOOL), point.lanes))
+        if e.safe or point.mask is None:
+            assert point.active is not None
+            return self.memory.gather(place, pointers, first_lanes(point.active, point.lanes))
+        return self.memory.gather(place, pointers, self._where_active(point.mask, point))
 
     def transpose(self, expressions: Sequence[Expression], tile: Axis, points: Sequence[Point]) -> None:
         """Load what lies along ``tile`` as vectors, and transpose it into the vectors of the points.
@@ -480,84 +282,34 @@ class Evaluator:
         ``points`` are as many neighbouring points of the tile as there are lanes. The loads stay known to ``value``.
         Those under a condition that may keep them from leaving their tensor are left out.
         """
-        vector = points[0].vector
+        vector, count = points[0].vector, len(points)
         for e in {x: None for root in expressions for x in _unconditional_loads(root)}:
             address = e.address
             if vector is None or address.coefficient(tile) != 1 or abs(address.coefficient(vector)) <= SHUFFLED_STRIDE:
                 continue
             if any(self.varies(term, point) for term in address.opaque for point in points):
                 continue
-            base, constant = self._index_parts(address, points[0])
-            step = address.coefficient(vector)
-            rows = [self._load_run(e.tensor, base, constant + lane * step, len(points)) for lane in range(len(points))]
+            place, step = self.place(e.tensor, address, points[0]), address.coefficient(vector)
+            rows = [self.memory.load(place.moved(lane * step), count) for lane in range(count)]
             for point, column in zip(points, self.builder.transposed(rows), strict=True):
-                self._scopes[-1][self._key(e, point)] = column
+                self.define(e, point, column)
 
     def store(self, tensor: Tensor, address: Affine, value: Value, point: Point, aligned: bool = False) -> None:
         """``value`` to an address; lanes along the vector axis. ``aligned``: whole registers, past the caches."""
-        base, constant = self._index_parts(address, point)
-        step = address.coefficient(point.vector) if point.vector is not None and point.lanes > 1 else 0
-        size = tensor.type.bits // 8
+        place, step = self.place(tensor, address, point), self._step(address, point)
         if step == 0:
-            pointer = self._pointer(tensor, base, constant)
-            self.builder.line(f"store {self.builder.extract(value, 0).typed}, ptr {pointer}, align {size}")
+            self.memory.store(place, self.builder.extract(value, 0))
             return
         value = self.builder.spread(value, point.lanes)
         if step == -1:
             value = self.builder.shuffle(value, None, range(point.lanes - 1, -1, -1))
-            step, constant = 1, constant - point.lanes + 1
-        if step == 1 and point.active is not None:
-            self._store_active(self._pointer(tensor, base, constant), value, point)
-            return
-        if step == 1:
-            pointer = self._pointer(tensor, base, constant)
-            how = f"align {self.register_bytes}, !nontemporal !0" if aligned else f"align {size}"
-            if aligned and value.type is F16:
-                value = self._as_integers(value)
-            self.builder.line(f"store {value.typed}, ptr {pointer}, {how}")
-            return
-        for lane in range(point.lanes if point.active is None else point.active):
-            pointer = self._pointer(tensor, base, constant + lane * step)
-            self.builder.line(f"store {self.builder.extract(value, lane).typed}, ptr {pointer}, align {size}")
-
-    def _as_integers(self, value: Value) -> Value:
-        """Bits of float16 as LLVM stores them past the caches too. A plain bitcast it would take back.
-
-        So they are combined with a zero that it knows nothing about: there are never so many threads.
-        """
-        zero = self.builder.assign("lshr i64 %threads, 48")
-        narrow = Value(self.builder.assign(f"trunc i64 {zero} to i16"), U16)
-        return self.builder.binary("xor", self.builder.bitcast(value, U16), self.builder.spread(narrow, value.lanes))
-
-    def _store_active(self, pointer: str, value: Value, point: Point) -> None:
-        """The lanes that take part, to neighbouring places."""
-        assert point.active is not None
-        size, mask = value.type.bits // 8, self.active_mask(point)
-        if self.register_bytes == 64:
-            name = f"llvm.masked.store.{suffix(value)}.p0"
-            self.builder.declarations.add(f"declare void @{name}({value.llvm_type}, ptr, {mask.llvm_type})")
-            self.builder.line(f"call void @{name}({value.typed}, ptr align {size} {pointer}, {mask.typed})")
-            return
-        start = 0
-        while start < point.active:
-            lanes = 1 << (point.active - start).bit_length() - 1
-            part = self.builder.shuffle(value, None, range(start, start + lanes))
-            place = self.builder.assign(f"getelementptr {vector_type(value.type, 1)}, ptr {pointer}, i64 {start}")
-            self.builder.line(f"store {part.typed}, ptr {place}, align {size}")
-            start += lanes
-
-    def store_run(self, tensor: Tensor, address: Affine, value: Value, point: Point) -> None:
-        """All lanes of ``value`` next to one another, from ``address`` on."""
-        base, constant = self._index_parts(address, point)
-        pointer = self._pointer(tensor, base, constant)
-        self.builder.line(f"store {value.typed}, ptr {pointer}, align {tensor.type.bits // 8}")
-
-    def misaligned_elements(self, tensor: Tensor, address: Affine, point: Point) -> str:
-        """How many elements there are from an address to the next register boundary in memory."""
-        place = self.builder.assign(f"ptrtoint ptr {self.place(tensor, address, point)} to i64")
-        beyond = self.builder.assign(f"sub i64 0, {place}")
-        gap = self.builder.assign(f"and i64 {beyond}, {self.register_bytes - 1}")
-        return self.builder.assign(f"udiv i64 {gap}, {tensor.type.bits // 8}")
+            place, step = place.moved(1 - point.lanes), 1
+        if step != 1:
+            self.memory.store_apart(place, step, value, point.lanes if point.active is None else point.active)
+        elif point.active is not None:
+            self.memory.store_first(place, value, point.active)
+        else:
+            self.memory.store(place, value, aligned)
 
     # Selection -------------------------------------------------------------------------------------------------------
 
@@ -597,10 +349,10 @@ class Evaluator:
         """Whether what is yet to be computed of ``e`` loads from places that only its conditions make safe."""
 
         def is_known(x: Expression) -> bool:
-            return isinstance(x, Part) or self._known(self._key(x, point)) is not None
+            return isinstance(x, Part) or self._is_known(x, point)
 
         stack = (x for x in walk(e, is_known) if isinstance(x, Part) or (isinstance(x, Element) and not x.safe))
-        return any(self._known(self._key(x, point)) is None for x in stack)
+        return any(not self._is_known(x, point) for x in stack)
 
     def _is_unsafe(self, e: Expression) -> bool:
         """Whether ``e`` loads what may be outside of its tensor where the conditions around it do not hold."""
@@ -613,7 +365,7 @@ class Evaluator:
     def _is_costly(self, e: Expression, point: Point) -> bool:
         """Whether ``e`` must not, or should not, be evaluated where it is not needed."""
         for x in walk(e, lambda x: isinstance(x, Part)):
-            if isinstance(x, Part) and self._known(self._key(x, point)) is None:
+            if isinstance(x, Part) and not self._is_known(x, point):
                 return True
             if isinstance(x, Element) and not x.safe:
                 return True
@@ -629,12 +381,11 @@ class Evaluator:
         """Evaluate the folds in ``expressions`` for all points together, so that they share what they load."""
         folds = dict.fromkeys(part.fold for e in expressions for part in parts_outside_selects(e))
         for fold in folds:
-            if all(self._known(self._key(Part(fold, 0), point)) is not None for point in points):
+            if all(self._is_known(Part(fold, 0), point) for point in points):
                 continue
             for point, values in zip(points, self.folded(fold, points), strict=True):
                 for number, value in enumerate(values):
-                    part = Part(fold, number)
-                    self._scopes[-1][self._key(part, point)] = value
+                    self.define(Part(fold, number), point, value)
 
     def folded(self, fold: Fold, points: Sequence[Point]) -> list[list[Value]]:
         """All values of a fold at every one of ``points``."""
@@ -834,7 +585,7 @@ class Evaluator:
             with self.scope():
                 following = self._fold_step(fold, [rest], [state])[0]
                 self._write_rows(rows, rest)
-                mask = self.active_mask(rest)
+                mask = first_lanes(last.size - whole, lanes)
                 state = [self.builder.select(mask, n, o) for n, o in zip(following, state, strict=True)]
         return state
 
@@ -876,16 +627,6 @@ def _split(values: Sequence[Value], shape: Sequence[int]) -> list[list[Value]]:
     return result
 
 
-def _power_below(number: int) -> int:
-    return 1 << (number.bit_length() - 1)
-
-
-def _run_starts(span: int, lanes: int) -> list[int]:
-    """Where runs of ``lanes`` elements begin that together cover ``span`` elements without leaving them."""
-    starts = list(range(0, span - lanes + 1, lanes))
-    return starts if starts[-1] + lanes == span else [*starts, span - lanes]
-
-
 def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
     """A conversion; a narrowed index is computed in the narrow type, lane by lane a constant apart."""
     if e.operand.type is I64 and e.type.is_integer:
@@ -898,7 +639,7 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
 
 def _unary(evaluator: Evaluator, e: Unary, point: Point) -> Value:
     operand = evaluator.value(e.operand, point)
-    if e.operation == "sqrt" and evaluator.register_bytes == REGISTER_BYTES and has_estimate(operand):
+    if e.operation == "sqrt" and evaluator.memory.register_bytes == REGISTER_BYTES and has_estimate(operand):
         return square_root(evaluator.builder, operand)
     return evaluator.builder.unary(e.operation, operand)
 

@@ -19,9 +19,11 @@ from typing import Final
 
 from opendml.code.builder import Builder, Value
 from opendml.code.contraction_code import write_contraction
-from opendml.code.evaluation import Evaluator, Point, Pointer, Position
+from opendml.code.evaluation import Evaluator
 from opendml.code.kept_rows import in_order_of_evaluation, kept_rows, parts_outside_selects
+from opendml.code.memory import Pointer
 from opendml.code.ordered_code import write_scan, write_scatter
+from opendml.code.point import Point, Position
 from opendml.code.staging import Stage
 from opendml.code.work_items import Bounds, block_bounds, decoded, smaller, write_items
 from opendml.expression.ir import (
@@ -418,7 +420,8 @@ class _ComputeWriter:
     def _run_streamed(self, stores: Stores, point: Point, vector: Axis, low: str, high: str, lanes: int) -> str:
         """Whole registers at register boundaries, written past the caches; returns where the rest begins."""
         (store,) = stores
-        gap = self.evaluator.misaligned_elements(store.tensor, store.address, point.at(vector, low))
+        place = self.evaluator.place(store.tensor, store.address, point.at(vector, low))
+        gap = self.evaluator.memory.misaligned_elements(place)
         start = self.builder.assign(f"add nsw i64 {low}, {gap}")
         short = self.builder.assign(f"icmp slt i64 {start}, {high}")
         start = self.builder.assign(f"select i1 {short}, i64 {start}, i64 {high}")
@@ -496,7 +499,8 @@ class _ComputeWriter:
         if self.kernel.interleaved and points[0].lanes > 1:
             for store, column in zip(stores, zip(*values, strict=True), strict=True):
                 joined = self.builder.interleaved([self.builder.spread(v, points[0].lanes) for v in column])
-                self.evaluator.store_run(store.tensor, store.address, joined, points[0])
+                place = self.evaluator.place(store.tensor, store.address, points[0])
+                self.evaluator.memory.store(place, joined)
             return
         for point, row in zip(points, values, strict=True):
             for store, value in zip(stores, row, strict=True):

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from opendml.code.builder import Builder, Value, vector_type
-from opendml.code.evaluation import Evaluator, Point
+from opendml.code.evaluation import Evaluator
+from opendml.code.point import Point
 from opendml.code.work_items import Bounds, block_bounds, decoded, share, write_items
 from opendml.expression.ir import BOOL, Axis, Expression
 from opendml.kernels.schedule import ScanKernel, ScatterKernel

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from opendml.code.builder import Builder, Value, vector_type
-from opendml.code.evaluation import Evaluator, Point
+from opendml.code.evaluation import Evaluator
+from opendml.code.point import Point
 from opendml.expression.ir import U8, U16, U32, U64, Axis
 from opendml.kernels.affine import Affine
 from opendml.kernels.schedule import CACHE_LINE, ComputeKernel, ElementStore
@@ -95,7 +96,8 @@ class Stage:
         start, end = bounds.get(self._vector, ("0", str(self._vector.size)))
         origin = point.at(self._kernel.tile, None) if self._kernel.tile is not None else point
         origin = origin.at(rows, first).at(self._vector, None if start == "0" else start)
-        targets = [evaluator.place(a.target.tensor, a.target.address, origin) for a in self._areas]
+        places = [evaluator.place(a.target.tensor, a.target.address, origin) for a in self._areas]
+        targets = [evaluator.memory.pointer(place) for place in places]
         sources = [self._beginning(a, target) for a, target in zip(self._areas, targets, strict=True)]
         moved = {a.store.tensor: self._moved(a, origin, s) for a, s in zip(self._areas, sources, strict=True)}
         stores = tuple(area.store for area in self._areas)
@@ -105,7 +107,7 @@ class Stage:
                 body(stores, point.at(rows, position))
             return []
 
-        with evaluator.stored_at(moved):
+        with evaluator.memory.elsewhere(moved):
             if rows is self._kernel.tile:
                 body(stores, point)
             else:
