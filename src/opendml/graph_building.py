@@ -682,9 +682,8 @@ class _Assembler:
         data = list(self.graph._constants)
         level = self.graph.device.feature_level
         constants, kept = dict[int, int](), dict[int, KeptConstant]()
-        for index in sorted(self._constants_read()):
-            readers = {i: node for i, node in enumerate(self.nodes) if _reads(node, index)}
-            owned = {i: _with_owned(node, index) for i, node in readers.items()}
+        for index, readers in sorted(self._readers_of_constants().items()):
+            owned = {i: _with_owned(self.nodes[i], index) for i in readers}
             may_be_owned = not any(validate(node.operator, level) for node in owned.values())
             if len(data[index]) <= self.constant_limit or (not may_be_owned and level >= CONSTANTS_SINCE):
                 constants[index] = len(self.nodes) + len(constants)
@@ -695,8 +694,15 @@ class _Assembler:
                 self.nodes[i] = node
         return constants, kept
 
-    def _constants_read(self) -> set[int]:
-        return {source.number for source in self._sources() if isinstance(source, _FromConstant)}
+    def _readers_of_constants(self) -> dict[int, list[int]]:
+        """The nodes that read each constant."""
+        readers: dict[int, list[int]] = {}
+        for number, node in enumerate(self.nodes):
+            for constant in {
+                t.source.number for t in node.inputs if t is not None and isinstance(t.source, _FromConstant)
+            }:
+                readers.setdefault(constant, []).append(number)
+        return readers
 
     def _sources(self) -> Iterator[_Source]:
         """What the nodes read."""
@@ -741,10 +747,6 @@ class _Assembler:
             tuple((name, tensor.desc) for name, tensor in self.named),
             {kept_numbers[index]: constant for index, constant in kept.items()},
         )
-
-
-def _reads(node: _Node, constant: int) -> bool:
-    return any(tensor is not None and tensor.source == _FromConstant(constant) for tensor in node.inputs)
 
 
 def _with_owned(node: _Node, constant: int) -> _Node:
