@@ -79,8 +79,8 @@ class Rows:
 
 def kept(definition: Definition) -> list[int]:
     """The sizes of the scratch rows in the code, in elements."""
-    text = "".join(program_code(definition, Machine(64, 32), "").modules)
-    lines = [line for line in text.splitlines() if " = alloca [" in line]
+    text = "\n".join(program_code(definition, Machine(64, 32), "").modules)
+    lines = [line for line in text.splitlines() if line.startswith("  %row") and " = alloca [" in line]
     return [int(line.split("[")[1].split()[0]) for line in lines]
 
 
