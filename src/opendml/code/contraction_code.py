@@ -187,15 +187,16 @@ class _Writer:
             self._store(here)
 
     def _prefetch(self, point: Point) -> None:
-        """What the next tile needs at this step of the sums, where it is far from what the next step needs."""
+        """What is needed at this step of the sums by the tile below this one, or by the next one if there is no below,
+        where it is far from what the next step needs."""
         tile, size = self.kernel.tile, self.kernel.tile_size
         for e in self.kernel.far:
-            reach = abs(e.address.coefficient(tile)) * size * e.type.bits // 8
-            lines = -(-reach // CACHE_LINE)
+            below = next((a for a in reversed(self.kernel.across[:-1]) if e.address.coefficient(a)), None)
+            there = self._moved(point, tile, size) if below is None else self._moved(point, below, 1)
+            lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // CACHE_LINE)
             for number in range(lines):
-                distance = 2 * size - 1 - number * size // lines
-                place = self.evaluator.place(e.tensor, e.address, self._moved(point, tile, distance))
-                self.evaluator.memory.prefetch(place)
+                ahead = self._moved(there, tile, size - 1 - number * size // lines)
+                self.evaluator.memory.prefetch(self.evaluator.place(e.tensor, e.address, ahead))
 
     def _moved(self, point: Point, axis: Axis, distance: int) -> Point:
         name, constant = point.positions[axis]
