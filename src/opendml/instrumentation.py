@@ -53,7 +53,8 @@ class InstrumentedProgram:
         second = tick_seconds(host_target())
         records = self.program.records[1:].reshape(len(self.code.kernels), self.program.thread_count, len(RECORD))
         work, time = (records[..., RECORD.index(name)] * second for name in ("work", "time"))
-        return [KernelTimes(float(time[kernel, 0]), tuple(work[kernel].tolist())) for kernel in range(len(records))]
+        # All threads leave a kernel together; it has begun with the first one that arrived.
+        return [KernelTimes(float(waiting.max()), tuple(own.tolist())) for own, waiting in zip(work, time, strict=True)]
 
 
 def instrumented(definition: Definition, original: Program) -> InstrumentedProgram:
