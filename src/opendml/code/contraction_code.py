@@ -16,6 +16,9 @@ from opendml.expression.rewriting import walk
 from opendml.kernels.affine import Element
 from opendml.kernels.contraction import ContractionKernel, Panel
 
+STEPS_AHEAD: Final = 8
+"""How many steps before they are loaded vectors are asked for."""
+
 CACHE_LINE: Final = 64
 """Bytes that a cache fetches together."""
 
@@ -187,16 +190,24 @@ class _Writer:
             self._store(here)
 
     def _prefetch(self, point: Point) -> None:
-        """What is needed at this step of the sums by the tile below this one, or by the next one if there is no below,
-        where it is far from what the next step needs."""
+        """What is far from what is loaded now: scalars that the tile below this one needs at this step of the sums, or
+        the next tile if there is none below, and vectors of a later step."""
         tile, size = self.kernel.tile, self.kernel.tile_size
         for e in self.kernel.far:
             below = next((a for a in reversed(self.kernel.across[:-1]) if e.address.coefficient(a)), None)
             there = self._moved(point, tile, size) if below is None else self._moved(point, below, 1)
             lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // CACHE_LINE)
             for number in range(lines):
-                ahead = self._moved(there, tile, size - 1 - number * size // lines)
-                self.evaluator.memory.prefetch(self.evaluator.place(e.tensor, e.address, ahead))
+                self._ask_for(e, self._moved(there, tile, size - 1 - number * size // lines))
+        for e in self.kernel.far_vectors:
+            last = next(axis for axis in reversed(self.kernel.fold.axes) if axis.size > 1)
+            there = self._moved(point, last, STEPS_AHEAD)
+            for lane in range(0, self.kernel.strip, CACHE_LINE * 8 // e.type.bits):
+                self._ask_for(e, self._moved(there, self.kernel.vector, lane))
+
+    def _ask_for(self, e: Element, point: Point) -> None:
+        """Have the place of an element brought to the nearest cache; it need not be inside of the tensor."""
+        self.evaluator.memory.prefetch(self.evaluator.place(e.tensor, e.address, point))
 
     def _moved(self, point: Point, axis: Axis, distance: int) -> Point:
         name, constant = point.positions[axis]

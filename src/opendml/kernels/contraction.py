@@ -33,8 +33,8 @@ LATENCY: Final = 4
 NEAR_CACHE_BYTES: Final = 24
 """Bytes a cycle that the second-level cache gives."""
 
-PACKING: Final = 0.15
-TRANSPOSING: Final = 0.5
+PACKING: Final = 0.5
+TRANSPOSING: Final = 0.8
 """Cycles for copying an element of a factor into a panel, and for doing so where it is not contiguous there."""
 
 MOST_PANEL_BYTES: Final = 4 << 20
@@ -42,8 +42,11 @@ MOST_PANEL_BYTES: Final = 4 << 20
 
 FAR_PENALTY: Final = 1.3
 PREFETCHED_PENALTY: Final = 1.1
-"""How much longer steps take that load from far apart places, or vectors that begin anywhere in a line; and scalars
-from places not so far apart, which are asked for ahead."""
+LOST_PENALTY: Final = 1.8
+MANY_STEPS: Final = 1024
+"""How much longer steps take that load scalars from far apart places, or vectors that begin anywhere in a line; that
+load what is far apart, but was asked for; and vectors for so many steps, or so far apart, that none of them is still
+near when the next tile wants it."""
 
 ALIASED_ROWS: Final = 8
 ALIASED_PENALTY: Final = 1.2
@@ -88,9 +91,10 @@ class ContractionKernel:
     items are cut: an axis and how many of its points an item covers, slowest first; a second block of an axis is part
     of the first. The vector axis is walked ``vectors`` registers of ``lanes`` points at a time, the tile axis
     ``tile_size`` points at a time. ``turned`` says that the outputs lie next to each other along the tile axis instead
-    of the vector axis: tiles are transposed in registers before they are stored. ``far`` are loads along the tile axis
-    whose places are far apart from step to step of the fold, so that processors do not see by themselves what comes
-    next. ``panel`` is the factor of the vector axis laid out anew, if it is.
+    of the vector axis: tiles are transposed in registers before they are stored. ``far`` are loads along the tile axis,
+    and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step of the fold, so that
+    processors do not see by themselves what comes next. ``panel`` is the factor of the vector axis laid out anew, if it
+    is.
     """
 
     stores: tuple[ElementStore, ...]
@@ -106,6 +110,7 @@ class ContractionKernel:
     tile_size: int
     turned: bool
     far: tuple[Element, ...]
+    far_vectors: tuple[Element, ...]
     panel: Panel | None
     serial: bool
     reads: frozenset[Tensor]
@@ -270,12 +275,19 @@ class _Problem:
 
     def _walking(self, side: int, tile: _Tile) -> float:
         """How much longer steps take for where their loads are."""
-        vectors = [] if tile.packed else self._distances(side)
-        result = FAR_PENALTY if any(d > NEAR_BYTES or d % self.machine.vector_bytes for d in vectors) else 1.0
+        result = 1.0
+        distances = [] if tile.packed else self._distances(side)
+        if any(d > NEAR_BYTES for d in distances):
+            is_lost = self.steps > MANY_STEPS or any(d % PAGE == 0 for d in distances)
+            result = LOST_PENALTY if is_lost else PREFETCHED_PENALTY
+        if any(d % self.machine.vector_bytes for d in distances):
+            result = max(result, FAR_PENALTY)
         if tile.tile_size > 1 and self._is_scattered(1 - side, tile.tile):
             result *= FAR_PENALTY
         scalars = max(self._distances(1 - side), default=0)
-        return result * (FAR_PENALTY if scalars >= PAGE else PREFETCHED_PENALTY if scalars > NEAR_BYTES else 1)
+        if scalars >= PAGE:
+            return result * (FAR_PENALTY if scalars % PAGE else LOST_PENALTY)
+        return result * (PREFETCHED_PENALTY if scalars > NEAR_BYTES else 1)
 
     def _is_scattered(self, side: int, axis: Axis) -> bool:
         """Whether neighbours along an axis are far apart, and no runs of memory either along the steps of the fold."""
@@ -355,19 +367,22 @@ class _Problem:
             tile=tile.tile,
             tile_size=tile.tile_size,
             turned=tile.turned,
-            far=self._far(tile),
+            far=self._far(1 - side, tile.tile),
+            far_vectors=() if tile.packed else self._far(side, tile.vector),
             panel=panel,
             serial=self.points * self.steps < schedule.SERIAL_WORK,
             reads=reads_of(self.stores),  # the panel is nobody else's
         )
 
-    def _far(self, tile: _Tile) -> tuple[Element, ...]:
-        elements = self._elements[1 - self._side(tile)]
-        close = (e for e in elements if 0 < abs(e.address.coefficient(tile.tile)) <= schedule.SHUFFLED_STRIDE)
+    def _far(self, side: int, axis: Axis) -> tuple[Element, ...]:
+        """Loads of a factor in runs along an axis that are far apart from step to step."""
         return tuple(
             e
-            for e in close
-            if any(abs(e.address.coefficient(a)) * e.type.bits // 8 > NEAR_BYTES and a.size > 1 for a in self.fold.axes)
+            for e in self._elements[side]
+            if 0 < abs(e.address.coefficient(axis)) <= schedule.SHUFFLED_STRIDE
+            and any(
+                abs(e.address.coefficient(a)) * e.type.bits // 8 > NEAR_BYTES and a.size > 1 for a in self.fold.axes
+            )
         )
 
     def _panel_bytes(self, along: Sequence[Axis]) -> int:
