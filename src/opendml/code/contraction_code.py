@@ -206,6 +206,7 @@ class _Writer:
                 self._ask_for(e, self._moved(there, self.kernel.vector, lane))
 
     def _ask_for(self, e: Element, point: Point) -> None:
+        """Have the place of an element brought to the nearest cache; it need not be inside of the tensor."""
         self.evaluator.memory.prefetch(self.evaluator.place(e.tensor, e.address, point))
 
     def _moved(self, point: Point, axis: Axis, distance: int) -> Point:
