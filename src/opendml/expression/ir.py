@@ -112,12 +112,13 @@ class Tensor:
 class Expression:
     """Base of all expressions; ``type`` is the type of its value. Python's operators build expressions."""
 
-    __slots__ = ("_bounds", "_equal", "_form", "_hash", "type")
+    __slots__ = ("_bounds", "_equal", "_form", "_hash", "_inner", "type")
     type: ElementType
     _hash: int
     _equal: Expression
     _form: Any  # what ``kernels.affine`` has found out
     _bounds: Any
+    _inner: tuple[Expression, ...]  # what ``rewriting.walk`` has found inside
 
     def _key(self) -> tuple[object, ...]:
         raise TypeError(type(self).__name__)

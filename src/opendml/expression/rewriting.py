@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 from opendml.expression.ir import (
@@ -97,13 +97,14 @@ def substitute(replacements: dict[Expression, Expression]) -> Rewriter:
 
 def walk(expression: Expression, leaf: Callable[[Expression], bool] | None = None) -> Iterable[Expression]:
     """All sub-expressions, each once, parents first; what is inside of a ``leaf`` is left out."""
-    return _all_of(expression) if leaf is None else _walked(expression, leaf)
-
-
-@functools.lru_cache(maxsize=256)
-def _all_of(expression: Expression) -> tuple[Expression, ...]:
-    """The compiler's stages ask the same few expressions dozens of times."""
-    return tuple(_walked(expression, None))
+    if leaf is not None:
+        return _walked(expression, leaf)
+    # The compiler's stages ask the same few expressions dozens of times.
+    try:
+        inner = expression._inner
+    except AttributeError:
+        inner = expression._inner = tuple(_walked(expression, None))[1:]
+    return itertools.chain((expression,), inner)
 
 
 def _walked(expression: Expression, leaf: Callable[[Expression], bool] | None) -> Iterator[Expression]:
