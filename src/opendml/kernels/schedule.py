@@ -71,7 +71,8 @@ PREFETCH_DISTANCE: Final = 2048
 """How many bytes ahead."""
 
 PREFETCH_STEPS: Final = 8
-"""How many steps of a fold ahead, if each of them reads another place: the last ones find nothing of use there."""
+"""How many steps of a fold ahead, if each of them reads another place. The last ones find nothing of use there, so it
+is an eighth of the fold's steps at most, and not done where these are few."""
 
 WINDOW_BYTES: Final = 1 << 17
 """How far the steps of a fold may spread at most for that: further ones would read the lines too late."""
@@ -528,7 +529,7 @@ def _prefetched(kernel: ComputeKernel) -> dict[Tensor, int]:
             moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
             del ahead[tensor]
             steps = min(PREFETCH_STEPS, fold.axes[-1].size // PREFETCH_STEPS)
-            if len(fold.axes) == 1 and len(moves) == 1 and steps:
+            if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= PREFETCH_STEPS:
                 ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
     return ahead
 
