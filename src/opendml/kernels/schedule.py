@@ -68,7 +68,8 @@ PREFETCHED_BYTES: Final = 4 << 20
 """Size of a tensor from which on the lines that will be read are asked for ahead: smaller ones stay in a cache."""
 
 PREFETCH_DISTANCE: Final = 2048
-"""How many bytes ahead."""
+STAGED_DISTANCE: Final = 4096
+"""How many bytes ahead, and how many where a stage is filled: nothing is asked for while it is emptied."""
 
 PREFETCH_STEPS: Final = 8
 """How many steps of a fold ahead, if each of them reads another place. The last ones find nothing of use there, so it
@@ -248,7 +249,8 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     kernel = _with_tile(_with_transposition(_with_interleaving(kernel)), machine)
     lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, machine)
     kernel = replace(kernel, lanes=lanes, serial=work_of(kernel) < SERIAL_WORK, streamed=_is_streamed(kernel))
-    return replace(_with_items(_with_stage(kernel)), prefetched=_prefetched(kernel))
+    kernel = _with_items(_with_stage(kernel))
+    return replace(kernel, prefetched=_prefetched(kernel))
 
 
 def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
@@ -523,7 +525,8 @@ def _prefetched(kernel: ComputeKernel) -> dict[Tensor, int]:
     folds = _all_folds(kernel)
     if any(fold.contract for fold in folds):
         return {}
-    ahead = {t: PREFETCH_DISTANCE for t in kernel.reads if t.extent * t.type.bits // 8 >= PREFETCHED_BYTES}
+    distance = PREFETCH_DISTANCE if kernel.stage is None else STAGED_DISTANCE
+    ahead = {t: distance for t in kernel.reads if t.extent * t.type.bits // 8 >= PREFETCHED_BYTES}
     for fold in folds:
         for tensor in _scattered(fold) & ahead.keys():
             moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
