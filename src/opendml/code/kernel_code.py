@@ -12,7 +12,6 @@ Bounds tests never sit in an inner loop where they can be decided outside of it:
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -48,6 +47,7 @@ from opendml.kernels.schedule import (
     Machine,
     ScanKernel,
     ScatterKernel,
+    fold_steps,
 )
 
 MAX_CASES: Final = 6
@@ -143,10 +143,6 @@ class _Piece:
     @property
     def size(self) -> int:
         return self.last - self.first
-
-
-def _steps(fold: Fold) -> int:
-    return math.prod(axis.size for axis in fold.axes)
 
 
 class _ComputeWriter:
@@ -330,7 +326,9 @@ class _ComputeWriter:
         if kernel.in_place or self.bounds is not None or kernel.tile is not None or kernel.lanes < SMALLEST_EDGE:
             return False
         folds = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Fold)]
-        if not folds or any(f.where is None or f.lanes > 1 or _steps(f) > self.evaluator.unroll_steps for f in folds):
+        if not folds or any(
+            f.where is None or f.lanes > 1 or fold_steps(f) > self.evaluator.unroll_steps for f in folds
+        ):
             return False
         long = [p for p, is_alone in zip(pieces, alone, strict=True) if not is_alone and p.size >= kernel.lanes]
         ends = [p for p, is_alone in zip(pieces, alone, strict=True) if is_alone]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from opendml.code.builder import Builder, Value, index_value, suffix, vector_type
 from opendml.expression.ir import BOOL, F16, I64, U16, Tensor
-from opendml.kernels.schedule import CACHE_LINE, SHUFFLED_STRIDE
+from opendml.kernels.schedule import CACHE_LINE, SHUFFLED_STRIDE, power_below
 
 
 class Scopes:
@@ -287,11 +287,6 @@ def first_lanes(count: int, lanes: int) -> Value:
     """A mask that holds in the first ``count`` lanes, as a constant."""
     bits = ", ".join("i1 true" if lane < count else "i1 false" for lane in range(lanes))
     return Value(f"<{bits}>", BOOL, lanes)
-
-
-def power_below(number: int) -> int:
-    """The largest power of two up to ``number``."""
-    return 1 << (number.bit_length() - 1)
 
 
 def _run_starts(span: int, lanes: int) -> list[int]:

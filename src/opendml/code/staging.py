@@ -14,6 +14,7 @@ from typing import Final
 from opendml.code.builder import Builder, Value, vector_type
 from opendml.code.evaluation import Evaluator
 from opendml.code.point import Point
+from opendml.code.work_items import smaller
 from opendml.expression.ir import U8, U16, U32, U64, Axis
 from opendml.kernels.affine import Affine
 from opendml.kernels.schedule import CACHE_LINE, ComputeKernel, ElementStore
@@ -171,7 +172,7 @@ class Stage:
         lanes = CACHE_LINE // size
         address = builder.assign(f"ptrtoint ptr {target} to i64")
         gap = builder.assign(f"and i64 {builder.assign(f'sub i64 0, {address}')}, {CACHE_LINE - 1}")
-        start = self._smaller(builder.assign(f"udiv i64 {gap}, {size}"), count)
+        start = smaller(builder, builder.assign(f"udiv i64 {gap}, {size}"), count)
         span = builder.assign(f"sub nsw i64 {count}, {start}")
         rest = builder.assign(f"srem i64 {span}, {lanes}")
         end = builder.assign(f"sub nsw i64 {count}, {rest}")
@@ -191,10 +192,6 @@ class Stage:
             return []
 
         builder.loop(*bounds, lanes, [], body)
-
-    def _smaller(self, a: str, b: str) -> str:
-        less = self._builder.assign(f"icmp slt i64 {a}, {b}")
-        return self._builder.assign(f"select i1 {less}, i64 {a}, i64 {b}")
 
 
 def _congruent(least: int, number: int, modulus: int) -> int:

@@ -57,7 +57,7 @@ def block_bounds(builder: Builder, number: str, block: int, size: int, outer: Bo
     return start, builder.assign(f"select i1 {inside}, i64 {end}, i64 {limit}")
 
 
-def smaller(builder: Builder, name: str, bound: int) -> str:
-    """The smaller one of an index and a constant."""
+def smaller(builder: Builder, name: str, bound: str | int) -> str:
+    """The smaller one of two indices."""
     less = builder.assign(f"icmp slt i64 {name}, {bound}")
     return builder.assign(f"select i1 {less}, i64 {name}, i64 {bound}")

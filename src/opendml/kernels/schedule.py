@@ -273,7 +273,7 @@ def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
     lanes = block = 1
     if vector is not None:
         state_bytes = max(max(v.type.bits, 8) // 8 for v in scan.state)
-        lanes = _power_below(min(vector.size, 4 * machine.vector_bytes // state_bytes))
+        lanes = power_below(min(vector.size, 4 * machine.vector_bytes // state_bytes))
         block = lanes if BOOL in (v.type for v in scan.state) else _scan_block(outer, vector, lanes, state_bytes)
     together = 1 if rows is None else min(SCANNED_TOGETHER, rows.size)
     return ScanKernel(scan, step, initial, stores, outer, vector, lanes, block, rows, together, serial, reads)
@@ -410,7 +410,8 @@ def _all_folds(kernel: ComputeKernel) -> list[Fold]:
     return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Fold)]
 
 
-def _power_below(number: int) -> int:
+def power_below(number: int) -> int:
+    """The largest power of two up to ``number``, and 1 below it."""
     return 1 << (max(number, 1).bit_length() - 1)
 
 
@@ -428,11 +429,11 @@ def _lanes(kernel: ComputeKernel, machine: Machine) -> int:
         lanes = min(4 * register // smallest, 8 * register // largest) // (1 if kernel.tile is None else 2)
     elif kernel.tile is not None:
         lanes = 2 * register // largest
-    elif all(_fold_steps(fold) <= UNROLL_STEPS and not _scattered(fold) for fold in folds):
+    elif all(fold_steps(fold) <= UNROLL_STEPS and not _scattered(fold) for fold in folds):
         lanes = min(2 * register // smallest, 4 * register // largest)
     else:
         lanes = 8 * register // largest
-    return _power_below(min(lanes, kernel.vector.size))
+    return power_below(min(lanes, kernel.vector.size))
 
 
 def _access_bytes(kernel: ComputeKernel) -> list[int]:
@@ -450,16 +451,17 @@ def _access_bytes(kernel: ComputeKernel) -> list[int]:
     return [max(type.bits, 8) // 8 for type in types]
 
 
-def _fold_steps(fold: Fold) -> int:
+def fold_steps(fold: Fold) -> int:
+    """Steps of a fold for one of its results."""
     return math.prod(axis.size for axis in fold.axes)
 
 
 def work_of(kernel: ComputeKernel) -> int:
     """The steps of a kernel: its points, as often as their folds go on."""
     points = math.prod(axis.size for axis in (*kernel.outer, kernel.vector, kernel.tile) if axis is not None)
-    steps = sum(_fold_steps(fold) for fold in _folds(kernel))
+    steps = sum(fold_steps(fold) for fold in _folds(kernel))
     rows = math.prod(axis.size for axis in kernel.outer)
-    once = sum(_fold_steps(fold) for fold in _all_folds(kernel)) - steps
+    once = sum(fold_steps(fold) for fold in _all_folds(kernel)) - steps
     return points * max(steps, 1) + rows * once
 
 
@@ -495,7 +497,7 @@ def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
     widest = max(t.type.bits for t in (kernel.stores[0].tensor, *(e.tensor for e in across)))
     most = min(TRANSPOSED, TRANSPOSED_BYTES * 8 // widest)
     for axis in kernel.shared:
-        size = _power_below(min(axis.size, vector.size, most))
+        size = power_below(min(axis.size, vector.size, most))
         if kernel.in_place and axis.size % size:
             continue  # the last tile would be moved back, and some points computed twice
         if across and size >= 4 and all(e.address.coefficient(axis) == 1 for e in across):
@@ -558,7 +560,7 @@ def _with_stage(kernel: ComputeKernel) -> ComputeKernel:
     row = _row(kernel)
     if row is None or not kernel.shared:
         return kernel
-    if sum(map(_fold_steps, _all_folds(kernel))) > STAGED_STEPS:
+    if sum(map(fold_steps, _all_folds(kernel))) > STAGED_STEPS:
         return kernel
     *shared, stage = kernel.shared
     if any(store.address.coefficient(stage) != row for store in kernel.stores):
@@ -580,8 +582,8 @@ def _with_transposed_stage(kernel: ComputeKernel) -> ComputeKernel:
     if any(store.address.coefficient(vector) != 1 for store in kernel.stores):
         return kernel
     elements = TRANSPOSED_STAGE_BYTES // sum(_bytes(1, store) for store in kernel.stores)
-    side = max(_power_below(math.isqrt(elements)), kernel.tile_size)
-    columns = max(side, _power_below(elements // tile.size)) if tile.size < side else side
+    side = max(power_below(math.isqrt(elements)), kernel.tile_size)
+    columns = max(side, power_below(elements // tile.size)) if tile.size < side else side
     columns = min(columns, vector.size)
     rows = max(elements // columns // kernel.tile_size, 1) * kernel.tile_size
     return replace(
