@@ -182,6 +182,7 @@ class _Writer:
             for number in range(kernel.vectors)
         ]
         self.evaluator.before_product = self._prefetch
+        self._expect(point, points)
         if kernel.turned:
             self._store_turned(point, points)
             return
@@ -204,6 +205,23 @@ class _Writer:
             there = self._moved(point, last, STEPS_AHEAD)
             for lane in range(0, self.kernel.strip, CACHE_LINE * 8 // e.type.bits):
                 self._ask_for(e, self._moved(there, self.kernel.vector, lane))
+
+    def _expect(self, origin: Point, points: Sequence[Point]) -> None:
+        """Ask for what is loaded and stored after the sums of a tile, while they are done."""
+        kernel = self.kernel
+        if kernel.turned:
+            lanes = [self._moved(origin, kernel.vector, lane) for lane in range(kernel.strip)]
+            ends = {0, kernel.tile_size - 1}
+            points = [self._moved(lane, kernel.tile, end) for lane in lanes for end in ends]
+        run = kernel.tile if kernel.turned else kernel.vector
+        for store in kernel.stores:
+            inside = set(walk(kernel.fold))
+            loads = {e for e in walk(store.value) if isinstance(e, Element) and e not in inside}
+            for here in points:
+                self.evaluator.memory.prefetch(self.evaluator.place(store.tensor, store.address, here), is_stored=True)
+                for e in loads:
+                    if e.address.coefficient(run) == 1:
+                        self._ask_for(e, here)
 
     def _ask_for(self, e: Element, point: Point) -> None:
         """Have the place of an element brought to the nearest cache; it need not be inside of the tensor."""

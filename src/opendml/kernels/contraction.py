@@ -62,6 +62,9 @@ TILE_OVERHEAD: Final = 40
 STEP_OVERHEAD: Final = 1
 """Cycles that a tile, and a step of the fold, take beside its loads and multiply-adds."""
 
+BLOCK_UNEVENNESS: Final = 1 / 16
+"""By how much of an axis its blocks may together be too long."""
+
 STRIDED_LOAD: Final = 3
 """Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
 
@@ -423,10 +426,10 @@ _Blocks = list[tuple[Axis, int]]
 
 
 def _shrunk(axes: Sequence[Axis], steps: Mapping[Axis, int], times: float) -> _Blocks:
-    """Blocks that have together so many times fewer points than the axes: the outermost axes are cut first."""
+    """Blocks that have together about so many times fewer points than the axes: the outermost axes are cut first."""
     result = []
     for axis in axes:
-        block = _rounded(axis.size / max(times, 1), steps[axis], axis.size)
+        block = _block(axis.size, steps[axis], max(1, round(times)))
         times *= block / axis.size
         result.append((axis, block))
     return result
@@ -436,12 +439,17 @@ def _cut(blocks: _Blocks, steps: Mapping[Axis, int], wanted: int) -> _Blocks:
     """The blocks cut, the outermost first, into so many smaller ones or more, if that is possible."""
     result = []
     for axis, size in blocks:
-        block = _rounded(size / wanted, steps[axis], size)
+        block = _block(size, steps[axis], wanted)
         wanted = -(-wanted // -(-size // block))
         result.append((axis, block))
     return result
 
 
-def _rounded(size: float, step: int, most: int) -> int:
-    """About ``size``, a multiple of ``step``."""
-    return min(most, max(1, round(size / step)) * step)
+def _block(size: int, step: int, wanted: int) -> int:
+    """A multiple of ``step`` that cuts ``size`` into ``wanted`` blocks or somewhat more, all of about the same size:
+    threads share out blocks, not points."""
+    tiles = -(-size // step)
+    counts = range(max(1, tiles // wanted), 0, -1)
+    unevenness = {count: -(-tiles // count) * count / tiles - 1 for count in counts}
+    even = (count for count in counts if unevenness[count] <= BLOCK_UNEVENNESS)
+    return min(size, next(even) * step)
