@@ -133,10 +133,10 @@ class Builder:
         self.allocations.append(f"  %{name} = alloca [{count} x {type}], align 64")
         return f"%{name}"
 
-    def prefetch(self, pointer: str, *, is_stored: bool = False) -> None:
-        """Have the line of memory at an address, which need not be a valid one, brought to the nearest cache."""
+    def prefetch(self, pointer: str, *, is_stored: bool = False, cache: int = 1) -> None:
+        """Have the line of memory at an address, which need not be a valid one, brought to the cache of that level."""
         self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(is_stored)}, i32 3, i32 1)")
+        self.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(is_stored)}, i32 {4 - cache}, i32 1)")
 
     def begin(self, label: str) -> None:
         """Start the block ``label``."""

@@ -194,6 +194,8 @@ class _Writer:
         """What is far from what is loaded now: scalars that the tile below this one needs at this step of the sums, or
         the next tile if there is none below, and vectors of a later step."""
         tile, size = self.kernel.tile, self.kernel.tile_size
+        for e in self.kernel.next_tile:
+            self._ask_for(e, self._moved(point, tile, size), cache=2)
         for e in self.kernel.far:
             below = next((a for a in reversed(self.kernel.across[:-1]) if e.address.coefficient(a)), None)
             there = self._moved(point, tile, size) if below is None else self._moved(point, below, 1)
@@ -223,9 +225,9 @@ class _Writer:
                     if e.address.coefficient(run) == 1:
                         self._ask_for(e, here)
 
-    def _ask_for(self, e: Element, point: Point) -> None:
-        """Have the place of an element brought to the nearest cache; it need not be inside of the tensor."""
-        self.evaluator.memory.prefetch(self.evaluator.place(e.tensor, e.address, point))
+    def _ask_for(self, e: Element, point: Point, *, cache: int = 1) -> None:
+        """Have the place of an element brought to the cache of a level; it need not be inside of the tensor."""
+        self.evaluator.memory.prefetch(self.evaluator.place(e.tensor, e.address, point), cache=cache)
 
     def _moved(self, point: Point, axis: Axis, distance: int) -> Point:
         name, constant = point.positions[axis]

@@ -125,9 +125,9 @@ class Memory:
         start = self.pointer(place)
         return self.builder.assign(f"getelementptr {vector_type(place.tensor.type, 1)}, ptr {start}, {offsets.typed}")
 
-    def prefetch(self, place: Place, *, is_stored: bool = False) -> None:
-        """Have the line of an element brought to the nearest cache; it need not be inside of the tensor."""
-        self.builder.prefetch(self.pointer(place), is_stored=is_stored)
+    def prefetch(self, place: Place, *, is_stored: bool = False, cache: int = 1) -> None:
+        """Have the line of an element brought to the cache of a level; it need not be inside of the tensor."""
+        self.builder.prefetch(self.pointer(place), is_stored=is_stored, cache=cache)
 
     # Loads -----------------------------------------------------------------------------------------------------------
 

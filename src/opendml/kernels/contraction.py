@@ -53,6 +53,9 @@ ALIASED_PENALTY: Final = 1.2
 """Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears, and how much
 longer steps take with more."""
 
+FAR_TILE_BYTES: Final = 256 << 10
+"""Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
+
 NEAR_BYTES: Final = 256
 PAGE: Final = 4096
 """Bytes from one step to the next up to which processors see by themselves what comes next, and from which on each
@@ -96,8 +99,9 @@ class ContractionKernel:
     ``tile_size`` points at a time. ``turned`` says that the outputs lie next to each other along the tile axis instead
     of the vector axis: tiles are transposed in registers before they are stored. ``far`` are loads along the tile axis,
     and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step of the fold, so that
-    processors do not see by themselves what comes next. ``panel`` is the factor of the vector axis laid out anew, if it
-    is.
+    processors do not see by themselves what comes next. ``next_tile`` are loads along the tile axis whose points are one
+    run of memory, in order, for all steps and then for the next tile: with every step they move on by a cache line.
+    ``panel`` is the factor of the vector axis laid out anew, if it is.
     """
 
     stores: tuple[ElementStore, ...]
@@ -114,6 +118,7 @@ class ContractionKernel:
     turned: bool
     far: tuple[Element, ...]
     far_vectors: tuple[Element, ...]
+    next_tile: tuple[Element, ...]
     panel: Panel | None
     serial: bool
     reads: frozenset[Tensor]
@@ -372,6 +377,7 @@ class _Problem:
             turned=tile.turned,
             far=self._far(1 - side, tile.tile),
             far_vectors=() if tile.packed else self._far(side, tile.vector),
+            next_tile=self._next_tile(1 - side, tile.tile),
             panel=panel,
             serial=self.points * self.steps < schedule.SERIAL_WORK,
             reads=reads_of(self.stores),  # the panel is nobody else's
@@ -387,6 +393,24 @@ class _Problem:
                 abs(e.address.coefficient(a)) * e.type.bits // 8 > NEAR_BYTES and a.size > 1 for a in self.fold.axes
             )
         )
+
+    def _next_tile(self, side: int, axis: Axis) -> tuple[Element, ...]:
+        """Loads of a large factor that is one run of memory along the steps of the fold and then along an axis, as
+        loads that move by a cache line with every step. Where points are more than a page apart processors see by
+        themselves what comes next."""
+        elements = self._elements[side]
+        is_short = self.steps * self.fold.type.bits // 8 <= PAGE
+        if len(elements) != 1 or not is_short or self._bytes_of(elements) < FAR_TILE_BYTES:
+            return ()
+        (e,) = elements
+        run = 1
+        for inner in (*reversed(self.fold.axes), axis):
+            if inner.size > 1 and e.address.coefficient(inner) != run:
+                return ()
+            run *= inner.size
+        line = CACHE_LINE * 8 // e.type.bits
+        terms = tuple((t, c * line if t in self.fold.axes else c) for t, c in e.address.terms)
+        return (Element(e.tensor, Affine(terms, e.address.constant), e.safe),)
 
     def _panel_bytes(self, along: Sequence[Axis]) -> int:
         """Bytes of panels of the whole vector side, at one point of the axes that both factors share."""
@@ -415,11 +439,16 @@ class _Problem:
     def _vector_side_bytes(self, side: int) -> int:
         """Bytes that the factor of the vector axis loads in all, at one point of the axes that both factors share."""
         shared = self.sides[0] & self.sides[1]
+        return self._bytes_of(self._elements[side]) // max(1, math.prod(axis.size for axis in shared))
+
+    @staticmethod
+    def _bytes_of(elements: Sequence[Element]) -> int:
+        """Bytes of all tensors that are read."""
         result = 0
-        for tensor in {e.tensor for e in self._elements[side]}:
+        for tensor in {e.tensor for e in elements}:
             size = math.prod(n for n, stride in zip(tensor.sizes, tensor.strides, strict=True) if stride)
             result += size * tensor.type.bits // 8
-        return result // max(1, math.prod(axis.size for axis in shared))
+        return result
 
 
 _Blocks = list[tuple[Axis, int]]
