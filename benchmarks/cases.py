@@ -207,15 +207,24 @@ def _reductions() -> Iterator[Case]:
 
 
 def _contractions() -> Iterator[Case]:
-    yield Case("GEMM", "1024x1024x1024 f32", gemm("FLOAT32", 1024, 1024, 1024))
-    layers = (
+    serious = Aim(share=0.6)
+    yield Case("GEMM", "1024x1024x1024 f32", gemm("FLOAT32", 1024, 1024, 1024), serious)
+    windows = (  # all of ResNet-50
         ("3x3 64 to 64, 56x56", 64, 64, 56, 3, 1),
         ("3x3/2 128 to 128, 56x56", 128, 128, 56, 3, 2),
+        ("3x3 128 to 128, 28x28", 128, 128, 28, 3, 1),
+        ("3x3/2 256 to 256, 28x28", 256, 256, 28, 3, 2),
         ("3x3 256 to 256, 14x14", 256, 256, 14, 3, 1),
+        ("3x3/2 512 to 512, 14x14", 512, 512, 14, 3, 2),
+        ("3x3 512 to 512, 7x7", 512, 512, 7, 3, 1),
+    )
+    for name, *layer in windows:
+        yield Case("convolution", f"{name} f32, batch 8", convolution("FLOAT32", 8, *layer), serious)
+    points = (
         ("1x1 256 to 64, 56x56", 256, 64, 56, 1, 1),
         ("1x1 1024 to 256, 14x14", 1024, 256, 14, 1, 1),
     )
-    for name, *layer in layers:
+    for name, *layer in points:
         yield Case("convolution", f"{name} f32, batch 8", convolution("FLOAT32", 8, *layer))
 
 
