@@ -114,6 +114,7 @@ def test_every_choice_of_loops_gives_the_same_bits(
         patch.setattr(schedule, "SERIAL_WORK", 0)
         patch.setattr(schedule, "ITEMS", items)
         patch.setattr(contraction, "VECTOR_SIDE_BYTES", near_bytes)
+        patch.setattr(contraction, "FAR_TILE_BYTES", near_bytes)
         patch.setattr(contraction._Problem, "cost", any_tile(seed))
         bindings = [Binding(t.name, TensorDesc(data_type(t), [t.extent])) for t in tensors]
         program = compile_definition(
@@ -229,6 +230,56 @@ def test_large_products_are_cut_into_enough_items() -> None:
     assert kernel.panel is not None and kernel.panel.transposed is None
     assert kernel.scratch_bytes <= 2 * contraction.VECTOR_SIDE_BYTES
     assert "copied to panel" in describe_kernel(kernel)
+
+
+@given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))
+def test_blocks_are_even(size: int, step: int, wanted: int) -> None:
+    block = contraction._block(size, step, wanted)
+    count = -(-size // block)
+    tiles, in_block = -(-size // step), -(-block // step)
+    assert block == size or block % step == 0
+    assert count >= min(wanted, tiles)
+    assert in_block == 1 or in_block * count <= tiles * (1 + contraction.BLOCK_UNEVENNESS)
+
+
+# Channels, filters, and the width and height of an image: windows of one point.
+POINTS = [
+    (256, 1024, 14),
+    (64, 256, 56),
+    (256, 64, 56),
+    (128, 512, 28),
+    (512, 2048, 7),
+    (1024, 256, 14),
+    (512, 1000, 13),
+]
+
+
+@pytest.mark.parametrize(("channels", "filters", "size"), POINTS)
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_have_equal_shares(channels: int, filters: int, size: int, threads: int) -> None:
+    kernel = product_kernel(gemm(filters, channels, size * size))
+    steps = {kernel.vector: kernel.strip, kernel.tile: kernel.tile_size}
+    shares = [0] * threads
+    for item in range(kernel.item_count):
+        rest, tiles = item, 1
+        spans = dict.fromkeys(kernel.loops, 0) | {axis: axis.size for axis in kernel.loops}
+        counts = kernel.block_counts
+        numbers = []
+        for count in reversed(counts):
+            rest, number = divmod(rest, count)
+            numbers.append(number)
+        for (axis, block), number in zip(kernel.blocks, reversed(numbers), strict=True):
+            spans[axis] = min(block, spans[axis] - number * block)
+        for axis, span in spans.items():
+            tiles *= max(0, -(-span // steps.get(axis, 1)))
+        shares[(item * threads + threads - 1) // kernel.item_count] += tiles
+    assert max(shares) <= 1.15 * sum(shares) / threads
+
+
+def test_rows_of_the_next_tile_are_asked_for_while_they_are_short() -> None:
+    assert product_kernel(gemm(512, 256, 512)).next_tile
+    assert not product_kernel(gemm(64, 256, 512)).next_tile  # in the cache anyway
+    assert not product_kernel(gemm(512, 4096, 512)).next_tile  # longer than a page
 
 
 def test_a_transposed_right_matrix_is_packed_along_its_rows() -> None:

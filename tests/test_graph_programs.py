@@ -173,3 +173,22 @@ def test_memory_is_stated() -> None:
     text = dml.explain(program)
     alive = program.least_temporary_size
     assert f"{properties.temporary_resource_size} bytes for temporary tensors: {alive} bytes of them" in text
+
+
+def test_calls_share_memory_for_temporaries_one_after_another() -> None:
+    program = dml.Device().compile_graph(network())
+    execution = program.execution
+    assert execution.temporary_size > 0
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    bound = program.bind([x], first := execution.new_outputs())
+    bound()
+    expected = program(x)
+    np.testing.assert_array_equal(first[0], expected)
+    (spare,) = execution._spare
+    np.testing.assert_array_equal(program(x), expected)
+    assert execution._spare[0] is spare  # taken for the call, and given back
+    assert execution.with_thread_count(2)._spare == []
+    bound.run_last()
+    assert len(execution._spare) == 1  # no more than one is kept
+    with pytest.raises(dml.BindingError, match="last time"):
+        bound()

@@ -71,7 +71,7 @@ class GraphProgram:
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Run on arrays and return the outputs."""
         bound = self.bind(*arrays, out=out, **named)
-        bound()
+        bound.run_last()
         return bound.results
 
     def bind(self, *arrays: Any, out: Any = None, **named: Any) -> BoundGraph:
@@ -174,9 +174,16 @@ class BoundGraph:
 
     def __call__(self) -> None:
         """Run once."""
+        self._run(self._call)
+
+    def run_last(self) -> None:
+        """Run for the last time: the memory for temporaries goes to a later call of the same program."""
+        self._run(self._call.run_last)
+
+    def _run(self, call: Callable[[], None]) -> None:
         for refresh in self._refreshes:
             refresh()
-        self._call()
+        call()
         for place in self._places:
             place.result[...] = place.view
 

@@ -6,7 +6,7 @@ import copy
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -81,6 +81,7 @@ class Program:
         self.desc: Operator | None = None
         self.records: Array | None = None
         self._team = _team_of(self.thread_count)
+        self._spare: list[Array] = []  # memory for temporaries of a call that is over, for the next one
         self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
 
     @property
@@ -93,12 +94,13 @@ class Program:
         other = copy.copy(self)
         other.thread_count = thread_count
         other._team = _team_of(thread_count)
+        other._spare = []
         return other
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
         outputs = self.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
-        self.bind(arrays, outputs)()
+        self.bind(arrays, outputs).run_last()
         results = tuple(array for array in outputs if array is not None)
         return results[0] if len(results) == 1 else results
 
@@ -117,22 +119,29 @@ class Program:
         self._team.call_function(ctypes.addressof(table))
         return outputs
 
-    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundCall:
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[BoundTensor] = ()) -> BoundCall:
         """Check arrays and fix their addresses; the result is called without arguments, again and again.
 
         Bound inputs are read anew at every call, as far as they are used in place. The arrays must not be resized
-        meanwhile; a bound call may run in one thread at a time.
+        meanwhile; a bound call may run in one thread at a time. ``last_inputs`` come from ``bound_last``.
         """
-        bound_inputs = _bind_all(self.inputs, inputs, "input")
+        bound_inputs = _bind_all(self.inputs[: len(self.inputs) - len(last_inputs)], inputs, "input")
         bound_outputs = _bind_all(self.outputs, outputs, "output")
         self._check_overlap(bound_inputs, bound_outputs)
-        buffers = [b for b in (*bound_inputs, *bound_outputs) if b is not None]
-        addresses = [_address(buffer.array) for buffer in buffers]
+        buffers = [b for b in (*bound_inputs, *last_inputs, *bound_outputs) if b is not None]
+        addresses = [buffer.address for buffer in buffers]
         scratch = self._scratch()
-        addresses += map(_address, scratch)
+        addresses += [_address(scratch)] if scratch is not None else []
+        addresses += [_address(self.records)] if self.records is not None else []
         table = self._table(addresses)
         run = functools.partial(self._team.call_function, ctypes.addressof(table))
-        return BoundCall(run, (self, table, *scratch, *buffers), [b for b in buffers if b.refresh is not None])
+        refreshed = [b for b in buffers if b.refresh is not None]
+        return BoundCall(run, (self, table, self.records, *buffers), refreshed, scratch, self._spare)
+
+    def bound_last(self, arrays: Sequence[Array]) -> list[BoundTensor]:
+        """The last inputs, checked once for any number of calls: memory that nobody else writes to."""
+        bound = _bind_all(self.inputs[len(self.inputs) - len(arrays) :], arrays, "input")
+        return [tensor for tensor in bound if tensor is not None]
 
     def _table(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
         """What the team is called with: itself, the entry, its arguments and the threads; then the arguments."""
@@ -145,12 +154,16 @@ class Program:
         """New arrays for all outputs, None for absent ones."""
         return [None if binding.desc is None else empty(binding.desc) for binding in self.outputs]
 
-    def _scratch(self) -> list[Array]:
-        """New memory for temporaries, and where a profiled program writes its records."""
-        memory: list[Array] = [aligned_empty(self.temporary_size)] if self.temporary_size else []
-        return memory if self.records is None else [*memory, self.records]
+    def _scratch(self) -> Array | None:
+        """Memory for temporaries: that of a call that is over, since new pages are slow."""
+        if not self.temporary_size:
+            return None
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return aligned_empty(self.temporary_size)
 
-    def _check_overlap(self, inputs: Sequence[_Bound | None], outputs: Sequence[_Bound | None]) -> None:
+    def _check_overlap(self, inputs: Sequence[BoundTensor | None], outputs: Sequence[BoundTensor | None]) -> None:
         for number, written in enumerate(outputs):
             if written is None:
                 continue
@@ -168,12 +181,21 @@ class Program:
 class BoundCall:
     """Arrays bound to a program; call it to run. Keeps the arrays and the program alive."""
 
-    __slots__ = ("_keep", "_refreshed", "_run")
+    __slots__ = ("_keep", "_refreshed", "_run", "_scratch", "_spare")
 
-    def __init__(self, run: Callable[[], None], keep: tuple[object, ...], refreshed: Sequence[_Bound]) -> None:
+    def __init__(
+        self,
+        run: Callable[[], None],
+        keep: tuple[object, ...],
+        refreshed: Sequence[BoundTensor],
+        scratch: Array | None,
+        spare: list[Array],
+    ) -> None:
         self._run = run
         self._keep = keep
         self._refreshed = tuple(refreshed)
+        self._scratch = scratch
+        self._spare = spare
 
     def __call__(self) -> None:
         """Run once."""
@@ -182,15 +204,31 @@ class BoundCall:
             bound.refresh()
         self._run()
 
+    def run_last(self) -> None:
+        """Run for the last time: the memory for temporaries goes to a later call of the same program."""
+        self()
+        scratch, self._scratch = self._scratch, None
+        self._run = _is_over
+        if scratch is not None and not self._spare:
+            self._spare.append(scratch)
+
+
+def _is_over() -> None:
+    raise BindingError("the call was told that it ran for the last time")
+
 
 @dataclass(slots=True, eq=False)
-class _Bound:
+class BoundTensor:
     """An array at its place; ``refresh`` copies anew what could not be used in place."""
 
     name: str
     desc: TensorDesc
     array: Array
     refresh: Callable[[], None] | None = None
+    address: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.address = _address(self.array)
 
 
 class _Place(NamedTuple):
@@ -250,14 +288,14 @@ def as_array(value: Any, name: str) -> Array:
         raise BindingError(f"{name}: expected {expected}, got {kind}") from None
 
 
-def _bind_all(bindings: Sequence[Binding], values: Sequence[Any], role: str) -> list[_Bound | None]:
+def _bind_all(bindings: Sequence[Binding], values: Sequence[Any], role: str) -> list[BoundTensor | None]:
     if len(values) != len(bindings):
         names = ", ".join(binding.name for binding in bindings) or "none"
         raise BindingError(f"expected {len(bindings)} {role}s ({names}), got {len(values)}")
     return [_bind(binding, value, role) for binding, value in zip(bindings, values, strict=True)]
 
 
-def _bind(binding: Binding, value: Any, role: str) -> _Bound | None:
+def _bind(binding: Binding, value: Any, role: str) -> BoundTensor | None:
     name, desc = binding.name, binding.desc
     if desc is None:
         if value is not None:
@@ -271,12 +309,12 @@ def _bind(binding: Binding, value: Any, role: str) -> _Bound | None:
     if role == "output" and not array.flags.writeable:
         raise BindingError(f"{name}: the array is read-only")
     if _fits(array, desc) and array.flags.aligned:
-        return _Bound(name, desc, array)
+        return BoundTensor(name, desc, array)
     if _is_flat_buffer(array, desc):
         if array.size < desc.element_span:
             raise BindingError(f"{name}: a buffer of {desc.element_span} elements is needed, got {array.size}")
         if array.flags.aligned:
-            return _Bound(name, desc, array)
+            return BoundTensor(name, desc, array)
     elif array.shape != desc.sizes:
         raise BindingError(f"{name}: expected sizes {list(desc.sizes)}, got {list(array.shape)}")
     if role == "output":
@@ -285,7 +323,7 @@ def _bind(binding: Binding, value: Any, role: str) -> _Bound | None:
     return _copied(name, desc, array)
 
 
-def _copied(name: str, desc: TensorDesc, array: Array) -> _Bound:
+def _copied(name: str, desc: TensorDesc, array: Array) -> BoundTensor:
     """A copy laid out as the descriptor wants it."""
     place = empty(desc)
     if array.shape == desc.sizes:
@@ -298,7 +336,7 @@ def _copied(name: str, desc: TensorDesc, array: Array) -> _Bound:
     def refresh() -> None:
         target[...] = source
 
-    return _Bound(name, desc, place, refresh)
+    return BoundTensor(name, desc, place, refresh)
 
 
 def copied(binding: Binding, value: Any) -> Array:
@@ -351,7 +389,7 @@ def _overlap(a: Array, b: Array) -> bool:
         return True
 
 
-def _same_memory(a: _Bound, b: _Bound) -> bool:
+def _same_memory(a: BoundTensor, b: BoundTensor) -> bool:
     """Whether every element of one is the same element of the other."""
     strides = zip(a.desc.sizes, a.desc.effective_strides, b.desc.effective_strides, strict=True)
     same_layout = a.desc.sizes == b.desc.sizes and all(n == 1 or x == y for n, x, y in strides)

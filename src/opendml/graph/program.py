@@ -14,7 +14,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.plan import GraphPlan, KeptTensor, StoredProgram, graph_key, plan_of, store_plan, stored_plan
 from opendml.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors
-from opendml.program import Binding, BoundCall, Program, aligned_empty, copied, generate, program_of
+from opendml.program import Binding, BoundCall, BoundTensor, Program, aligned_empty, copied, generate, program_of
 from opendml.runtime.compile_workers import Progress
 from opendml.runtime.object_cache import default_cache, get_or_compile_all, object_key
 from opendml.tensor import TensorDesc
@@ -56,7 +56,7 @@ class CompiledGraph:
         self.execution = execution
         self._initialisation = initialisation
         self._plan = plan
-        self._kept: list[Array] | None = None
+        self._kept: list[BoundTensor] | None = None
         if not any(self.owned):
             self.initialize([None] * len(self.inputs))
 
@@ -100,7 +100,7 @@ class CompiledGraph:
         kept = [self._kept_array(n, tensor, arrays) for n, tensor in enumerate(plan.kept)]
         if self._initialisation is not None:
             self._initialisation.bind([kept[n] for n in plan.sources], [kept[n] for n in plan.computed])()
-        self._kept = [kept[n] for n in plan.persistent]
+        self._kept = self.execution.bound_last([kept[n] for n in plan.persistent])
 
     def _kept_array(self, position: int, tensor: KeptTensor, arrays: Sequence[Any]) -> Array:
         """A copy of what an input or a constant holds; memory for what is computed."""
@@ -127,12 +127,12 @@ class CompiledGraph:
         for binding, is_owned, array in zip(self.inputs, self.owned, inputs, strict=True):
             if is_owned and array is not None:
                 raise BindingError(f"{binding.name}: is OWNED_BY_DML, so it was bound when the graph was initialized")
-        return self.execution.bind([*inputs, *self._kept], outputs)
+        return self.execution.bind(inputs, outputs, self._kept)
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
         outputs = self.execution.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
-        self.bind(arrays, outputs)()
+        self.bind(arrays, outputs).run_last()
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 

@@ -99,9 +99,9 @@ class ContractionKernel:
     ``tile_size`` points at a time. ``turned`` says that the outputs lie next to each other along the tile axis instead
     of the vector axis: tiles are transposed in registers before they are stored. ``far`` are loads along the tile axis,
     and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step of the fold, so that
-    processors do not see by themselves what comes next. ``next_tile`` are loads along the tile axis whose points are one
-    run of memory, in order, for all steps and then for the next tile: with every step they move on by a cache line.
-    ``panel`` is the factor of the vector axis laid out anew, if it is.
+    processors do not see by themselves what comes next. ``next_tile`` are loads along the tile axis whose points are
+    one run of memory, in order, for all steps and then for the next tile: with every step they move on by a cache
+    line. ``panel`` is the factor of the vector axis laid out anew, if it is.
     """
 
     stores: tuple[ElementStore, ...]
