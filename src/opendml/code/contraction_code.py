@@ -37,6 +37,7 @@ class _Writer:
         self.builder = builder
         self.evaluator = evaluator
         self.bounds: dict[Axis, tuple[str, str]] = {}
+        self.vectors = kernel.vectors  # of the tiles that are being written
 
     def item(self, number: str, origin: Point) -> None:
         """One work item."""
@@ -59,18 +60,42 @@ class _Writer:
             body(point)
             return
         axis, *rest = axes
-        step = {self.kernel.vector: self.kernel.strip, self.kernel.tile: self.kernel.tile_size}.get(axis, 1)
+        if axis is self.kernel.vector:
+            self._strips(rest, point, body)
+            return
+        step = self.kernel.tile_size if axis is self.kernel.tile else 1
 
         def one(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
                 start = position if axis.size % step == 0 else smaller(self.builder, position, axis.size - step)
-                here = point.at(axis, start)
-                if axis is self.kernel.vector and self.kernel.panel is not None:
-                    here = self._with_base(self.kernel.panel, here, position)
-                self._loops(rest, here, body)
+                self._loops(rest, point.at(axis, start), body)
             return []
 
         self.builder.loop(*self.bounds[axis], step, [], one)
+
+    def _strips(self, inner: Sequence[Axis], point: Point, body: Callable[[Point], None]) -> None:
+        """The loop along the vector axis; its last strip has a copy of the loops ``inner`` if it is narrower."""
+        kernel, (start, end) = self.kernel, self.bounds[self.kernel.vector]
+        axis, size = kernel.vector, kernel.vector.size
+
+        def one(position: str, _: list[Value]) -> list[Value]:
+            width = self.vectors * kernel.lanes
+            with self.evaluator.scope():
+                moved = position if size % width == 0 else smaller(self.builder, position, size - width)
+                here = point.at(axis, moved)
+                if kernel.panel is not None:
+                    here = self._with_base(kernel.panel, here, position)
+                self._loops(inner, here, body)
+            return []
+
+        if kernel.last_vectors == kernel.vectors:
+            self.builder.loop(start, end, kernel.strip, [], one)
+            return
+        whole = size - size % kernel.strip
+        self.builder.loop(start, smaller(self.builder, end, whole), kernel.strip, [], one)
+        self.vectors = kernel.last_vectors
+        self.builder.loop(str(whole), end, kernel.strip, [], one)
+        self.vectors = kernel.vectors
 
     # The panel -------------------------------------------------------------------------------------------------------
 
@@ -138,7 +163,7 @@ class _Writer:
 
     def _pack_step(self, point: Point) -> None:
         kernel = self.kernel
-        for number in range(kernel.vectors):
+        for number in range(self.vectors):
             here = self._moved(point, kernel.vector, kernel.lanes * number)
             self._fill(replace(here, vector=kernel.vector, lanes=kernel.lanes))
 
@@ -151,7 +176,7 @@ class _Writer:
 
         def square(position: str, _: list[Value]) -> list[Value]:
             start = position if axis.size % side == 0 else smaller(self.builder, position, axis.size - side)
-            for number in range(self.kernel.vectors):
+            for number in range(self.vectors):
                 with self.evaluator.scope():
                     first = self._moved(point, self.kernel.vector, lanes * number)
                     first = replace(first, vector=self.kernel.vector, lanes=lanes)
@@ -179,7 +204,7 @@ class _Writer:
         points = [
             replace(self._moved(row, kernel.vector, kernel.lanes * number), vector=kernel.vector, lanes=kernel.lanes)
             for row in rows
-            for number in range(kernel.vectors)
+            for number in range(self.vectors)
         ]
         self.evaluator.before_product = self._prefetch
         self._expect(point, points)
@@ -205,14 +230,14 @@ class _Writer:
         for e in self.kernel.far_vectors:
             last = next(axis for axis in reversed(self.kernel.fold.axes) if axis.size > 1)
             there = self._moved(point, last, STEPS_AHEAD)
-            for lane in range(0, self.kernel.strip, CACHE_LINE * 8 // e.type.bits):
+            for lane in range(0, self.kernel.lanes * self.vectors, CACHE_LINE * 8 // e.type.bits):
                 self._ask_for(e, self._moved(there, self.kernel.vector, lane))
 
     def _expect(self, origin: Point, points: Sequence[Point]) -> None:
         """Ask for what is loaded and stored after the sums of a tile, while they are done."""
         kernel = self.kernel
         if kernel.turned:
-            lanes = [self._moved(origin, kernel.vector, lane) for lane in range(kernel.strip)]
+            lanes = [self._moved(origin, kernel.vector, lane) for lane in range(kernel.lanes * self.vectors)]
             ends = {0, kernel.tile_size - 1}
             points = [self._moved(lane, kernel.tile, end) for lane in lanes for end in ends]
         run = kernel.tile if kernel.turned else kernel.vector
@@ -242,8 +267,8 @@ class _Writer:
         """The sums of a tile, transposed so that the points of the tile axis fill the lanes."""
         kernel = self.kernel
         sums = [values[0] for values in self.evaluator.folded(kernel.fold, points)]
-        for number in range(kernel.vectors):
-            columns = self._turned([self.builder.spread(v, kernel.lanes) for v in sums[number :: kernel.vectors]])
+        for number in range(self.vectors):
+            columns = self._turned([self.builder.spread(v, kernel.lanes) for v in sums[number :: self.vectors]])
             for lane, column in enumerate(columns):
                 here = self._moved(origin, kernel.vector, kernel.lanes * number + lane)
                 active = None if column.lanes == kernel.tile_size else kernel.tile_size

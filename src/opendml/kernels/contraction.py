@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor, temporary
@@ -32,6 +32,9 @@ LATENCY: Final = 4
 
 NEAR_CACHE_BYTES: Final = 24
 """Bytes a cycle that the second-level cache gives."""
+
+LOADING_SHARE: Final = 0.1
+"""The part of the time that vectors take from that cache which does not pass while sums are done."""
 
 PACKING: Final = 0.5
 TRANSPOSING: Final = 0.8
@@ -157,6 +160,16 @@ class ContractionKernel:
     def strip(self) -> int:
         """Points of the vector axis that are computed together."""
         return self.lanes * self.vectors
+
+    @property
+    def last_vectors(self) -> int:
+        """Registers along the vector axis of the last strip."""
+        return last_vectors(self.vector.size, self.lanes, self.vectors)
+
+
+def last_vectors(size: int, lanes: int, vectors: int) -> int:
+    """How many registers the last strip of an axis takes if the others take ``vectors``."""
+    return -(-(size % (lanes * vectors) or lanes * vectors) // lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,18 +329,25 @@ class _Problem:
     def cost(self, tile: _Tile) -> float:
         """Cycles of all sums, by and large."""
         side = self._side(tile)
+        strips = -(-tile.vector.size // (tile.lanes * tile.vectors))
+        last = replace(tile, vectors=last_vectors(tile.vector.size, tile.lanes, tile.vectors))
+        row = (strips - 1) * self._tile_cost(side, tile) + self._tile_cost(side, last)
+        others = self.points // (tile.vector.size * tile.tile.size)
+        rows = others * -(-tile.tile.size // tile.tile_size)
+        return rows * row + (self._packing(side, tile) if tile.packed else 0)
+
+    def _tile_cost(self, side: int, tile: _Tile) -> float:
+        """Cycles of the sums of one tile."""
         is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
         loads = tile.vectors * (1 if is_dense else STRIDED_LOAD)
         sums = tile.vectors * tile.tile_size
         step = max(sums / 2, (loads + tile.tile_size) / 2, LATENCY)
-        step = max(step, loads * self.machine.vector_bytes / NEAR_CACHE_BYTES) + STEP_OVERHEAD
+        loading = loads * self.machine.vector_bytes / NEAR_CACHE_BYTES
+        step = max(step, loading) + LOADING_SHARE * loading + STEP_OVERHEAD
         step *= self._walking(side, tile)
         if tile.tile_size > ALIASED_ROWS and self._is_aliased(1 - side, tile.tile):
             step *= ALIASED_PENALTY
-        finish = self._finishing(tile) + TILE_OVERHEAD
-        tiles = -(-tile.vector.size // (tile.lanes * tile.vectors)) * -(-tile.tile.size // tile.tile_size)
-        others = self.points // (tile.vector.size * tile.tile.size)
-        return others * tiles * (self.steps * step + finish) + (self._packing(side, tile) if tile.packed else 0)
+        return self.steps * step + self._finishing(tile) + TILE_OVERHEAD
 
     def _packing(self, side: int, tile: _Tile) -> float:
         """Cycles for copying the factor of the vector axis."""
@@ -351,11 +371,11 @@ class _Problem:
         steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors, tile.tile: tile.tile_size}
         read = self._panel_bytes(along) if tile.packed else self._vector_side_bytes(side)
         near = _shrunk(along, steps, read / VECTOR_SIDE_BYTES)
-        wanted = -(-schedule.ITEMS // math.prod(axis.size for axis in batch))
-        wanted = -(-wanted // math.prod(-(-axis.size // block) for axis, block in near))
-        rows = _cut([(axis, axis.size) for axis in across], steps, wanted)
-        wanted = -(-wanted // math.prod(-(-axis.size // block) for axis, block in rows))
-        parts = [(axis, block) for axis, block in _cut(near, steps, wanted) if block < dict(near)[axis]]
+        wanted = schedule.ITEMS // math.prod(axis.size for axis in batch)
+        wanted //= math.prod(-(-axis.size // block) for axis, block in near)
+        rows = _cut([(axis, axis.size) for axis in across], steps, max(1, wanted))
+        wanted //= math.prod(-(-axis.size // block) for axis, block in rows)
+        parts = [(axis, block) for axis, block in _cut(near, steps, max(1, wanted)) if block < dict(near)[axis]]
         if tile.packed:
             near, parts = [(axis, dict(parts).get(axis, block)) for axis, block in near], []
         panel = self._panel(tile, near) if tile.packed else None
@@ -469,7 +489,7 @@ def _cut(blocks: _Blocks, steps: Mapping[Axis, int], wanted: int) -> _Blocks:
     result = []
     for axis, size in blocks:
         block = _block(size, steps[axis], wanted)
-        wanted = -(-wanted // -(-size // block))
+        wanted = max(1, wanted // -(-size // block))
         result.append((axis, block))
     return result
 
