@@ -47,9 +47,9 @@ FAR_PENALTY: Final = 1.3
 PREFETCHED_PENALTY: Final = 1.1
 LOST_PENALTY: Final = 1.8
 MANY_STEPS: Final = 1024
-"""How much longer steps take that load scalars from far apart places, or vectors that begin anywhere in a line; that
-load what is far apart, but was asked for; and vectors for so many steps, or so far apart, that none of them is still
-near when the next tile wants it."""
+"""How much longer steps take that load scalars from far apart places, vectors each from a page of its own, or vectors
+that begin anywhere in a line; that load what is far apart, but was asked for; and vectors for so many steps, or so far
+apart, that none of them is still near when the next tile wants it."""
 
 ALIASED_ROWS: Final = 8
 ALIASED_PENALTY: Final = 1.2
@@ -300,7 +300,8 @@ class _Problem:
         distances = [] if tile.packed else self._distances(side)
         if any(d > NEAR_BYTES for d in distances):
             is_lost = self.steps > MANY_STEPS or any(d % PAGE == 0 for d in distances)
-            result = LOST_PENALTY if is_lost else PREFETCHED_PENALTY
+            is_far = any(d > PAGE for d in distances)
+            result = LOST_PENALTY if is_lost else FAR_PENALTY if is_far else PREFETCHED_PENALTY
         if any(d % self.machine.vector_bytes for d in distances):
             result = max(result, FAR_PENALTY)
         if tile.tile_size > 1 and self._is_scattered(1 - side, tile.tile):
