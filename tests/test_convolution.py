@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from execution import Array, assert_identical, inputs, outputs, random_array, run_single, seeds
+from execution import Array, assert_identical, assert_same_values, inputs, outputs, random_array, run_single, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rounding import assert_within_rounding
 
 from opendml import operators
-from opendml.enums import ConvolutionDirection, ConvolutionMode
+from opendml.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
+from opendml.errors import ConfigurationError
 from opendml.operators import convolution
+from opendml.rules import validate
+from opendml.runtime.host import host_target
 from opendml.tensor import TensorDesc
 
 bounded = settings(max_examples=25, deadline=None)
+
+
+def _can_run(level: str) -> bool:
+    try:
+        host_target(level)
+    except ConfigurationError:
+        return False
+    return True
+
+
+LEVELS = [level for level in ("native", "avx2", "baseline") if _can_run(level)]
 FORWARD, BACKWARD = ConvolutionDirection.FORWARD, ConvolutionDirection.BACKWARD
 
 
@@ -151,6 +166,59 @@ def test_backward(data: st.DataObject, problem: dict[str, Any], data_type: str, 
     check(build(data, problem, data_type), seed)
 
 
+@st.composite
+def depthwise_problems(draw: st.DrawFn) -> dict[str, Any]:
+    """Windows over planes of their own: rows longer and shorter than vectors, paddings wider than windows too."""
+    rank, channels, batch = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    names = ("input_tensor", "filter_tensor", "output_tensor", "strides", "dilations", "start_padding", "end_padding")
+    lists: dict[str, list[int]] = {name: [] for name in names}
+    for i in range(rank):
+        size = draw(st.integers(1, 70 if i == rank - 1 else 12 if i == rank - 2 else 3))
+        taps, stride, dilation = draw(st.integers(1, 5)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
+        span = 1 + (taps - 1) * dilation
+        widest = draw(st.sampled_from([span // 2, span - 1, 2 * span, 40 if i == rank - 1 else 10]))
+        start, end = draw(st.integers(0, widest)), draw(st.integers(0, widest))
+        end = max(end, span - size - start)
+        output = (size + start + end - span) // stride + 1
+        for own, value in zip(lists.values(), (size, taps, output, stride, dilation, start, end), strict=True):
+            own.append(value)
+    return {
+        "input_tensor": [batch, channels, *lists.pop("input_tensor")],
+        "filter_tensor": [channels, 1, *lists.pop("filter_tensor")],
+        "bias_tensor": [1, channels, *[1] * rank] if draw(st.booleans()) else None,
+        "output_tensor": [batch, channels, *lists.pop("output_tensor")],
+        "mode": draw(st.sampled_from(ConvolutionMode)),
+        "direction": FORWARD,
+        "group_count": channels,
+        "output_padding": (0,) * rank,
+        "fused_activation": draw(st.sampled_from([None, operators.ActivationRelu()])),
+        **{name: tuple(values) for name, values in lists.items()},
+    }
+
+
+@bounded
+@given(
+    data=st.data(),
+    problem=depthwise_problems(),
+    data_type=st.sampled_from(["FLOAT32", "FLOAT16"]),
+    is_guarded=st.sampled_from([True, True, False]),
+    level=st.sampled_from(LEVELS),
+    seed=seeds,
+)
+def test_depthwise(
+    data: st.DataObject, problem: dict[str, Any], data_type: str, is_guarded: bool, level: str, seed: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENDML_CPU_FEATURES", level)
+        patch.setattr(convolution, "_is_worth_guards", lambda *_: is_guarded)
+        desc = build(data, problem, data_type)
+        output, (x, w, bias) = run(desc, seed)
+    assert x is not None and w is not None
+    exact, magnitude = expected(desc, x, w, bias)
+    exact = exact if desc.fused_activation is None else np.maximum(exact, 0)
+    assert_within_rounding(output, exact, magnitude, w.size + 2)
+
+
 def simple(**changes: Any) -> operators.Convolution:
     """A small convolution with padding and strides."""
     fields: dict[str, Any] = {
@@ -178,6 +246,76 @@ def transposed(**changes: Any) -> operators.Convolution:
         "direction": BACKWARD,
     }
     return simple(**(fields | changes))
+
+
+def depthwise(
+    sizes: Sequence[int], window: int, stride: int = 1, dilation: int = 1, data_type: str = "float32"
+) -> operators.Convolution:
+    """A depthwise convolution whose padding is half the window."""
+    channels, padding = sizes[1], window // 2 * dilation
+    outputs = [(n + 2 * padding - (window - 1) * dilation - 1) // stride + 1 for n in sizes[2:]]
+    return simple(
+        input_tensor=TensorDesc(data_type, sizes),
+        filter_tensor=TensorDesc(data_type, [channels, 1, window, window]),
+        output_tensor=TensorDesc(data_type, [*sizes[:2], *outputs]),
+        strides=[stride] * 2,
+        dilations=[dilation] * 2,
+        start_padding=[padding] * 2,
+        end_padding=[padding] * 2,
+        group_count=channels,
+    )
+
+
+DEPTHWISE = [((1, 3, n, n), 3, stride, 1) for n in (7, 14, 28, 56, 112) for stride in (1, 2)]
+DEPTHWISE += [((2, 2, 14, 33), 5, 1, 1), ((1, 2, 20, 7), 7, 1, 1), ((1, 2, 9, 70), 3, 3, 2), ((1, 70, 5, 2), 3, 1, 1)]
+
+
+@pytest.mark.parametrize(("sizes", "window", "stride", "dilation"), DEPTHWISE)
+def test_depthwise_as_torch(sizes: Sequence[int], window: int, stride: int, dilation: int) -> None:
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    desc = depthwise(sizes, window, stride, dilation)
+    output, (x, w, _) = run(desc, window)
+    padding, wide = desc.start_padding, [torch.from_numpy(np.array(a, np.float64)) for a in (x, w)]
+    reference = torch.nn.functional.conv2d(*wide, None, stride, padding, dilation, groups=sizes[1]).numpy()
+    np.testing.assert_allclose(output, reference, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize(("sizes", "window", "stride", "dilation"), DEPTHWISE)
+def test_depthwise_sums_of_guarded_elements_have_the_bits_of_padded_ones(
+    sizes: Sequence[int], window: int, stride: int, dilation: int, data_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desc = depthwise(sizes, window, stride, dilation, data_type)
+    arrays = [random_array(t, window, special=True) for t in (desc.input_tensor, desc.filter_tensor)]
+    assert not desc.define().temporaries or data_type == "float16"
+    guarded = run_single(desc, *arrays, None)
+    monkeypatch.setattr(convolution, "MOST_GUARDED_TAPS", 0)
+    assert any(t.name == "padded_input" for t in desc.define().temporaries)
+    padded = run_single(desc, *arrays, None)
+    assert_same_values(guarded, padded)
+
+
+def test_what_is_not_depthwise_reads_a_padded_copy() -> None:
+    plain = depthwise((1, 4, 20, 20), 3)
+    strided = TensorDesc("float32", [1, 4, 20, 20], [1600, 1, 80, 4])
+    others = {
+        "channels of a group": {"filter_tensor": TensorDesc("float32", [4, 2, 3, 3]), "group_count": 2},
+        "several outputs": {
+            "filter_tensor": TensorDesc("float32", [8, 1, 3, 3]),
+            "output_tensor": TensorDesc("float32", [1, 8, 20, 20]),
+        },
+        "rows that are not contiguous": {"input_tensor": strided},
+        "padding wider than the window": {
+            "start_padding": [1, 4],
+            "output_tensor": TensorDesc("float32", [1, 4, 20, 23]),
+        },
+    }
+    assert not plain.define().temporaries
+    for what, changes in others.items():
+        changed = operators.Convolution(**({name: getattr(plain, name) for name in plain.fields} | changes))
+        assert any(t.name == "padded_input" for t in changed.define().temporaries), what
+        assert not validate(changed, FeatureLevel.parse("6_4")), what
 
 
 @pytest.mark.parametrize("desc", [simple(), transposed()], ids=["forward", "backward"])

@@ -8,6 +8,7 @@ depends on, in scopes that follow the control flow.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -15,8 +16,8 @@ from typing import Any, Final
 
 from opendml.code.builder import Builder, Value, index_value
 from opendml.code.kept_rows import KeptRow, parts_outside_selects
-from opendml.code.memory import Memory, Place, Pointer, Scopes, first_lanes
-from opendml.code.point import Point
+from opendml.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
+from opendml.code.point import Point, Position
 from opendml.code.square_root import REGISTER_BYTES, has_estimate, square_root
 from opendml.expression.ir import (
     BOOL,
@@ -38,7 +39,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import conjuncts, walk
 from opendml.kernels.affine import Affine, Dependencies, Element, affine, threshold_form
-from opendml.kernels.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS
+from opendml.kernels.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS, Rows
 
 
 class Evaluator:
@@ -55,10 +56,12 @@ class Evaluator:
         self.builder = builder
         self.dependencies = Dependencies()
         self.unroll_steps = unroll_steps
+        self.rows: Rows | None = None  # points along it are folded together
         self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
         self._scopes = Scopes()
         self.memory = Memory(builder, self._scopes, pointers, register_bytes, prefetched)
         self._forms: dict[Expression, Affine] = {}
+        self._thresholds: dict[Expression, list[Affine | None]] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
         self._unsafe: dict[Expression, bool] = {}
         self._scratch: dict[tuple[int, str, int], Tensor] = {}
@@ -239,13 +242,13 @@ class Evaluator:
         place, step = self.place(e.tensor, e.address, point), self._step(e.address, point)
         if point.mask is not None and not e.safe:
             mask = self._where_active(point.mask, point)
-            return self.memory.load_where(place, step, mask, point.allowed if point.active is None else None)
+            return self.memory.load_where(place, step, mask, point.allowed)
         if step == 0 or point.lanes == 1:
             return self.memory.load(place)
         if point.active is None:
             return self.memory.load_apart(place, step, point.lanes)
-        if step == 1 and point.active > 1:
-            return self.memory.load_where(place, step, first_lanes(point.active, point.lanes))
+        if 1 <= abs(step) <= SHUFFLED_STRIDE and point.active > 1:
+            return self.memory.load_where(place, step, first_lanes(point.active, point.lanes), (0, point.active))
         return self.memory.load_one_by_one(place, step, point.active, point.lanes)
 
     def _step(self, address: Affine, point: Point) -> int:
@@ -314,11 +317,14 @@ class Evaluator:
     # Selection -------------------------------------------------------------------------------------------------------
 
     def _select(self, e: Select, point: Point) -> Value:
+        allowed = self._allowed_lanes(e.condition, point)
+        if allowed is not None:
+            return self._select_lanes(e, point, allowed)
         condition = self.value(e.condition, point)
         branches = (e.then, e.otherwise)
         if e.rare and not any(self._may_stray(branch, point) for branch in branches):
             return self._select_rarely(condition, e, point)
-        if condition.lanes > 1 and any(map(self._is_unsafe, branches)):
+        if condition.lanes > 1 and any(self._is_unsafe(x) and self._may_stray(x, point) for x in branches):
             then = self.value(e.then, self._masked(point, condition))
             otherwise = self.value(e.otherwise, self._masked(point, self.builder.unary("not", condition)))
             return self.builder.select(condition, then, otherwise)
@@ -333,6 +339,27 @@ class Evaluator:
             return write
 
         return self.builder.branch(condition, side(e.then), side(e.otherwise))[0]
+
+    def _select_lanes(self, e: Select, point: Point, allowed: tuple[int, int]) -> Value:
+        """``e`` where it is known for every lane which branch it takes."""
+        if allowed == point.active_lanes:
+            return self.value(e.then, point)
+        if allowed[0] == allowed[1]:
+            return self.value(e.otherwise, point)
+        mask = lanes_between(*allowed, point.lanes)
+        then = self.value(e.then, replace(point, mask=mask, allowed=allowed))
+        if _is_zero(e.otherwise) and self._is_zero_where_left_out(e.then, point):
+            return then
+        there = replace(point, mask=self.builder.unary("not", mask)) if self._is_unsafe(e.otherwise) else point
+        return self.builder.select(mask, then, self.value(e.otherwise, there))
+
+    def _is_zero_where_left_out(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` is a masked load, perhaps widened: 0 already in the lanes that its mask leaves out."""
+        while isinstance(e, Cast) and e.type.is_float and e.operand.type.is_float:
+            e = e.operand
+        if not isinstance(e, Element) or e.safe or any(self.varies(term, point) for term in e.address.opaque):
+            return False
+        return self._step(e.address, point) == 1 and self.memory.masks(e.tensor)
 
     def _select_rarely(self, condition: Value, e: Select, point: Point) -> Value:
         """``e.then`` is computed only if some lane wants it."""
@@ -397,8 +424,33 @@ class Evaluator:
             wide = any(self.varies(e, point) for e in fold.children)
             initial = [self.value(e, point) for e in fold.initial]
             states.append([self.builder.spread(v, point.lanes) for v in initial] if wide else initial)
+        if self.rows is not None and self.rows.tap in fold.axes:
+            return self._fold_rows(fold, self.rows, points, states)
         unrolled = self._unrolled_axes(fold, len(points))
         return self._fold_axes(fold, list(fold.axes), unrolled, list(points), states)
+
+    def _fold_rows(
+        self, fold: Fold, rows: Rows, points: Sequence[Point], states: list[list[Value]]
+    ) -> list[list[Value]]:
+        """The steps of a fold for several rows: those that load the same place one after the other.
+
+        Each row's own steps keep their order.
+        """
+        number = fold.axes.index(rows.tap)
+        before, behind = (
+            list(itertools.product(*(range(axis.size) for axis in axes)))
+            for axes in (fold.axes[:number], fold.axes[number + 1 :])
+        )
+        way = 1 if rows.reach > 0 else -1
+        meeting: dict[int, list[tuple[int, int]]] = {}
+        for tap, row in itertools.product(range(rows.tap.size), range(len(points))):
+            meeting.setdefault(way * (row * rows.step + tap * rows.reach), []).append((row, tap))
+        for outer, place, inner in itertools.product(before, sorted(meeting), behind):
+            for row, tap in meeting[place]:
+                positions = {axis: Position(None, i) for axis, i in zip(fold.axes, (*outer, tap, *inner), strict=True)}
+                here = replace(points[row], positions={**points[row].positions, **positions})
+                (states[row],) = self._fold_step(fold, [here], [states[row]])
+        return states
 
     def _prepare_inner_folds(self, fold: Fold, points: Sequence[Point]) -> None:
         """Folds inside of ``fold`` that are the same at all of its points, before it begins."""
@@ -458,9 +510,9 @@ class Evaluator:
             allowed = self._allowed_lanes(fold.where, point)
             if condition.lanes == 1 and allowed is None:
                 result += self._fold_step(fold, [point], [state])
-            elif allowed == (0, point.lanes):
+            elif allowed == point.active_lanes:
                 result += self._combined(fold, [point], [state])
-            elif allowed == (0, 0):
+            elif allowed is not None and allowed[0] == allowed[1]:
                 result.append(state)
             else:
                 masked = replace(self._masked(point, condition), allowed=allowed)
@@ -469,12 +521,11 @@ class Evaluator:
         return result
 
     def _allowed_lanes(self, condition: Expression, point: Point) -> tuple[int, int] | None:
-        """The lanes where a condition holds, as a range, if the point stands where that is known."""
-        if point.vector is None or point.mask is not None or point.active is not None:
+        """The active lanes where a condition holds, as a range, if the point stands where that is known."""
+        if point.vector is None or point.mask is not None:
             return None
-        first, last = 0, point.lanes
-        for part in conjuncts(condition):
-            form = threshold_form(part)
+        first, last = point.active_lanes
+        for form in self._threshold_forms(condition):
             if form is None or any(not isinstance(t, Axis) or point.positions[t].name for t, _ in form.terms):
                 return None
             start = form.constant + sum(c * point.positions[t].constant for t, c in form.terms if isinstance(t, Axis))
@@ -482,6 +533,12 @@ class Evaluator:
             holding = [lane for lane in range(first, last) if start + lane * slope >= 0]
             first, last = (holding[0], holding[-1] + 1) if holding else (0, 0)
         return first, last
+
+    def _threshold_forms(self, condition: Expression) -> list[Affine | None]:
+        found = self._thresholds.get(condition)
+        if found is None:
+            found = self._thresholds[condition] = [threshold_form(part) for part in conjuncts(condition)]
+        return found
 
     def _combined(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
         self.prepare(fold.elements, points)
@@ -601,6 +658,11 @@ class Evaluator:
             with self.scope():
                 state = [self.builder.spread(self.value(e, joint), width) for e in result]
         return state
+
+
+def _is_zero(e: Expression) -> bool:
+    """Whether ``e`` is the number 0 itself, not -0."""
+    return isinstance(e, Const) and e.bits == 0
 
 
 def _unconditional_loads(root: Expression) -> Iterator[Element]:

@@ -53,6 +53,9 @@ from opendml.kernels.schedule import (
 MAX_CASES: Final = 6
 """How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
 
+MOST_ENDS: Final = 4
+"""Parts of an axis, at both of its ends, that get code of their own."""
+
 SMALLEST_EDGE: Final = 4
 """Lanes from which on the ends of a row are worth a vector of their own."""
 
@@ -155,6 +158,9 @@ class _ComputeWriter:
         self.evaluator = evaluator
         self.bounds: Bounds | None = None  # this item's part of the vector axis, if it is cut into blocks
         self.tile_bounds: Bounds | None = None
+        self.row_bounds: Bounds | None = None
+        self.first_row = Position(None)  # of those that are computed together
+        evaluator.rows = kernel.rows
         self._dependencies = Dependencies()
 
     def write(self, origin: Point) -> None:
@@ -164,6 +170,8 @@ class _ComputeWriter:
             blocks.append((kernel.stage, kernel.stage_block))
         if kernel.tile is not None:
             blocks.append((kernel.tile, kernel.tile_block))
+        if kernel.rows is not None:
+            blocks.append((kernel.rows.axis, kernel.rows.block))
         if kernel.vector is not None and kernel.vector_block is not None:
             blocks.append((kernel.vector, kernel.vector_block))
         stage = None if kernel.stage is None else Stage(builder, self.evaluator, kernel)
@@ -179,6 +187,7 @@ class _ComputeWriter:
                 for (axis, block), name in zip(blocks, coordinates[len(kernel.shared) :], strict=True):
                     bounds[axis] = block_bounds(builder, name, block, axis.size)
                 self.tile_bounds = None if kernel.tile is None else bounds.get(kernel.tile)
+                self.row_bounds = None if kernel.rows is None else bounds.get(kernel.rows.axis)
                 self.bounds = None if kernel.vector is None else bounds.get(kernel.vector)
                 if stage is None:
                     self._inner(kernel.inner, kernel.stores, point)
@@ -250,7 +259,7 @@ class _ComputeWriter:
         """Two bodies for a condition that is the same all along the vector axis."""
         found = self._uniform_condition(stores, point) if depth < MAX_CASES else None
         if found is None:
-            self._pieces(stores, point)
+            self._rows(stores, point)
             return
         whole, uniform = found
         true = constant(True, BOOL)
@@ -291,6 +300,69 @@ class _ComputeWriter:
         free = self._dependencies.of(condition)
         return bool(free) and all(isinstance(item, Axis) and item in known for item in free)
 
+    # Rows ------------------------------------------------------------------------------------------------------------
+
+    def _rows(self, stores: Stores, point: Point) -> None:
+        """The rows that are computed together: at both ends where they stand is known, and so are their conditions."""
+        rows = self.kernel.rows
+        if rows is None:
+            self._pieces(stores, point)
+            return
+        assert self.row_bounds is not None
+        axis, count = rows.axis, rows.together
+        first, last = self._longest_run(self._cuts(stores, axis), axis.size)
+        head, tail = list(range(0, first, count)), list(range(axis.size - count, last - count, -count))
+        if len(head) + len(tail) > MOST_ENDS:
+            head, tail = [], []
+        first, last = (head[-1] + count if head else 0), (tail[-1] if tail else axis.size)
+        if first < last < first + count:
+            head.append(first)
+        ends = {max(start, 0): (self.row_bounds[1], axis.size) for start in tail}
+        ends |= {min(start, axis.size - count): (self.row_bounds[0], 0) for start in head}
+        for start, (bound, wanted) in sorted(ends.items()):
+            self._end_rows(stores, point, start, bound, wanted)
+        if first + count <= last:
+            self._middle_rows(_Piece(stores, axis, first, last), point)
+
+    def _longest_run(self, cuts: set[int], size: int) -> tuple[int, int]:
+        """The longest part of an axis between cuts."""
+        return max(itertools.pairwise(sorted({0, *cuts, size})), key=lambda run: run[1] - run[0])
+
+    def _end_rows(self, stores: Stores, point: Point, start: int, bound: str, wanted: int) -> None:
+        """The rows from ``start`` on, if an end of this work item's rows is the ``wanted`` one."""
+        rows = self.kernel.rows
+        assert rows is not None
+
+        def write() -> list[Value]:
+            with self.evaluator.scope():
+                self.first_row = Position(None, start)
+                self._pieces(_Piece(stores, rows.axis, start, start + rows.together).stores, point)
+            return []
+
+        if bound == str(wanted):
+            write()
+        else:
+            is_there = Value(self.builder.assign(f"icmp eq i64 {bound}, {wanted}"), BOOL)
+            self.builder.branch(is_there, write, list)
+
+    def _middle_rows(self, piece: _Piece, point: Point) -> None:
+        """The rows of this work item that are in ``piece``."""
+        rows = self.kernel.rows
+        assert rows is not None and self.row_bounds is not None
+        count, limit = rows.together, piece.last - rows.together
+        low, high = self.row_bounds
+        low = str(piece.first) if low == "0" else self._larger(low, piece.first)
+        high = str(piece.last) if high == str(rows.axis.size) else smaller(self.builder, high, piece.last)
+
+        def body(position: str, _: list[Value]) -> list[Value]:
+            with self.evaluator.scope():
+                start = position if piece.size % count == 0 else smaller(self.builder, position, limit)
+                self.first_row = Position(start)
+                self._pieces(piece.stores, point)
+            return []
+
+        self.builder.loop(low, high, count, [], body)
+
     # The vector axis -------------------------------------------------------------------------------------------------
 
     def _pieces(self, stores: Stores, point: Point) -> None:
@@ -306,12 +378,14 @@ class _ComputeWriter:
             self.evaluator.prepare(same, [point])
             pieces = [_Piece(stores, vector, *ends) for ends in itertools.pairwise(cuts)]
             alone = [not self._vectorises(piece.stores, vector) for piece in pieces]
-            if self._fills_edges(pieces, alone):
+            if vector.size < self.kernel.lanes or self._fills_edges(pieces, alone):
                 pieces, alone = self._with_edges(stores, vector, pieces, alone)
             for piece, is_alone in zip(pieces, alone, strict=True):
                 with self.evaluator.scope():
                     if piece.is_edge:
-                        here = replace(point.at(vector, None, piece.first), vector=vector, lanes=self.kernel.lanes)
+                        lanes = self.kernel.lanes
+                        active = piece.size if piece.size < lanes else None
+                        here = replace(point.at(vector, None, piece.first), vector=vector, lanes=lanes, active=active)
                         self._tiles(piece.stores, here)
                     else:
                         lanes = 1 if is_alone else self.kernel.lanes
@@ -326,30 +400,37 @@ class _ComputeWriter:
         if kernel.in_place or self.bounds is not None or kernel.tile is not None or kernel.lanes < SMALLEST_EDGE:
             return False
         folds = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Fold)]
-        if not folds or any(
-            f.where is None or f.lanes > 1 or fold_steps(f) > self.evaluator.unroll_steps for f in folds
-        ):
+        if not folds or not all(self._knows_lanes(fold) for fold in folds):
             return False
-        long = [p for p, is_alone in zip(pieces, alone, strict=True) if not is_alone and p.size >= kernel.lanes]
-        ends = [p for p, is_alone in zip(pieces, alone, strict=True) if is_alone]
-        return len(long) == 1 and bool(ends) and all(p in (pieces[0], pieces[-1]) for p in ends)
+        ends = [p.size for p, is_alone in zip(pieces, alone, strict=True) if is_alone]
+        return (
+            bool(ends)
+            and sum(p.size for p in pieces) >= kernel.lanes
+            and alone.count(False) <= 1
+            and sum(-(-size // kernel.lanes) for size in ends) <= MOST_ENDS
+        )
+
+    def _knows_lanes(self, fold: Fold) -> bool:
+        """Whether it is known, where the points of a vector are, which steps of a fold leave lanes out."""
+        if self.kernel.rows is not None:
+            return True
+        is_guarded = fold.where is not None or fold.contract
+        return is_guarded and fold.lanes == 1 and fold_steps(fold) <= self.evaluator.unroll_steps
 
     def _with_edges(
         self, stores: Stores, vector: Axis, pieces: Sequence[_Piece], alone: Sequence[bool]
     ) -> tuple[list[_Piece], list[bool]]:
-        lanes = self.kernel.lanes
-        first, last = 0, vector.size
-        result = []
-        if alone[0]:
-            result.append(_Piece(stores, vector, 0, lanes, is_edge=True))
-            first = lanes
-        if alone[-1]:
-            result.append(_Piece(stores, vector, last - lanes, last, is_edge=True))
-            last -= lanes
-        (middle,) = (p for p, is_alone in zip(pieces, alone, strict=True) if not is_alone)
-        if first < last:
-            # Long enough for a vector, though it may overlap with those at the ends.
-            first, last = max(middle.first, min(first, last - lanes)), min(middle.last, max(last, first + lanes))
+        """Vectors over both ends, as many as it takes, and what is left between them."""
+        lanes, size = self.kernel.lanes, vector.size
+        whole = [p for p, is_alone in zip(pieces, alone, strict=True) if not is_alone]
+        first, last = (whole[0].first, whole[-1].last) if whole and lanes <= size else (size, size)
+        head, tail = list(range(0, first, lanes)), list(range(size - lanes, last - lanes, -lanes))
+        first, last = (head[-1] + lanes if head else 0), (tail[-1] if tail else size)
+        if first < last < first + lanes:
+            head.append(first)
+        starts = sorted({max(min(start, size - lanes), 0) for start in (*head, *tail)})
+        result = [_Piece(stores, vector, start, min(start + lanes, size), is_edge=True) for start in starts]
+        if first + lanes <= last:
             result.append(_Piece(stores, vector, first, last))
         return result, [False] * len(result)
 
@@ -366,7 +447,7 @@ class _ComputeWriter:
                 continue
             slope = form.coefficient(vector)
             others = [axis for axis in form.axes if axis is not vector]
-            if slope == 0 or any(axis in self.kernel.outer or axis is self.kernel.tile for axis in others):
+            if slope == 0 or any(axis in self.kernel.outer or axis in self.kernel.together for axis in others):
                 continue
             reach = form.plus(Affine(((vector, 1),), 0), -slope).range({})
             assert reach is not None
@@ -378,6 +459,8 @@ class _ComputeWriter:
     def _vectorises(self, stores: Stores, vector: Axis) -> bool:
         """Whether neighbouring points can be computed together: no guard differs between them."""
         dependencies = self._dependencies
+        # Folds that are wanted in any case are computed before a condition of what becomes of them is asked.
+        ahead = {part for s in stores for part in parts_outside_selects(s.value)}
         for e in (e for s in stores for e in walk(s.value)):
             if isinstance(e, Fold) and e.lanes > 1 and vector in dependencies.of(e):
                 return False
@@ -386,7 +469,8 @@ class _ComputeWriter:
             guard = e.condition if isinstance(e, Select) else (e.where if isinstance(e, Fold) else None)
             if guard is not None and self._differs(guard, vector):
                 guarded = (e.then, e.otherwise) if isinstance(e, Select) else e.children
-                if any(isinstance(x, Element) and not x.safe for branch in guarded for x in walk(branch)):
+                inside = (x for branch in guarded for x in walk(branch, ahead.__contains__))
+                if any(isinstance(x, Element) and not x.safe for x in inside):
                     return False
         return True
 
@@ -474,7 +558,13 @@ class _ComputeWriter:
     # Tiles and points ------------------------------------------------------------------------------------------------
 
     def _tiles(self, stores: Stores, point: Point, aligned: bool = False) -> None:
-        tile = self.kernel.tile
+        tile, rows = self.kernel.tile, self.kernel.rows
+        if rows is not None:
+            name, start = self.first_row
+            self._points(
+                stores, [point.at(rows.axis, name, start + number) for number in range(rows.together)], aligned
+            )
+            return
         if tile is None:
             self._points(stores, [point], aligned)
             return

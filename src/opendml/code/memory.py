@@ -158,18 +158,22 @@ class Memory:
 
         ``allowed`` are the lanes where it may hold, if they are known as the code is written.
         """
-        if step == 1:
+        if step == 1 and (allowed is None or self.masks(place.tensor)):
             return self._load_masked(place, mask)
-        if allowed is not None and 2 <= abs(step) <= SHUFFLED_STRIDE:
+        if allowed is not None and 1 <= abs(step) <= SHUFFLED_STRIDE:
             return self._load_picked(place, step, mask.lanes, allowed)
         return self.gather(place, self.pointers(place, self.builder.progression(step, I64, mask.lanes)), mask)
+
+    def masks(self, tensor: Tensor) -> bool:
+        """Whether the processor's own loads of neighbouring elements leave lanes out, which are 0 then."""
+        return self.register_bytes >= 64 or (self.register_bytes == 32 and tensor.type.bits >= 32)
 
     def _load_masked(self, place: Place, mask: Value) -> Value:
         result = Value("", place.tensor.type, mask.lanes)
         kind = result.llvm_type
         name = f"llvm.masked.load.{suffix(result)}.p0"
         self.builder.declarations.add(f"declare {kind} @{name}(ptr, {mask.llvm_type}, {kind})")
-        arguments = f"ptr align {place.size} {self.pointer(place)}, {mask.typed}, {kind} poison"
+        arguments = f"ptr align {place.size} {self.pointer(place)}, {mask.typed}, {kind} zeroinitializer"
         return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
 
     def gather(self, place: Place, pointers: str, mask: Value) -> Value:
@@ -208,6 +212,8 @@ class Memory:
             return Value("poison", place.tensor.type, lanes)
         wanted = {lane: lane * step for lane in allowed}
         lowest, highest = min(wanted.values()), max(wanted.values())
+        if len(wanted) == 1:
+            return self.builder.spread(self.load(place.moved(lowest)), lanes)
         width = min(lanes, power_below(highest - lowest + 1))
         result: Value | None = None
         for start in _run_starts(highest - lowest + 1, width):
@@ -285,7 +291,12 @@ class Memory:
 
 def first_lanes(count: int, lanes: int) -> Value:
     """A mask that holds in the first ``count`` lanes, as a constant."""
-    bits = ", ".join("i1 true" if lane < count else "i1 false" for lane in range(lanes))
+    return lanes_between(0, count, lanes)
+
+
+def lanes_between(first: int, last: int, lanes: int) -> Value:
+    """A mask that holds from lane ``first`` to that before ``last``, as a constant."""
+    bits = ", ".join("i1 true" if first <= lane < last else "i1 false" for lane in range(lanes))
     return Value(f"<{bits}>", BOOL, lanes)
 
 

@@ -33,6 +33,11 @@ class Point:
     mask: Value | None = None
     allowed: tuple[int, int] | None = None
 
+    @property
+    def active_lanes(self) -> tuple[int, int]:
+        """The lanes that may touch memory, as a range."""
+        return (0, self.lanes if self.active is None else self.active)
+
     def at(self, axis: Axis, name: str | None, constant: int = 0) -> Point:
         """The point with ``axis`` moved."""
         return replace(self, positions={**self.positions, axis: Position(name, constant)})

@@ -37,6 +37,10 @@ def _compute_loops(kernel: ComputeKernel) -> list[str]:
     lines += [_loop(axis) for axis in kernel.inner]
     if kernel.stage is not None:
         lines.append(f"{_loop(kernel.stage)} in blocks of {kernel.stage_block} (shared out), each stored as one run")
+    if kernel.rows is not None:
+        rows = kernel.rows
+        block = f" in blocks of {rows.block} (shared out)" if rows.block < rows.axis.size else ""
+        lines.append(f"{_loop(rows.axis)}{block}, {rows.together} together")
     if kernel.vector is not None:
         block = f" in blocks of {kernel.vector_block} (shared out)" if kernel.vector_block else ""
         lines.append(f"{_loop(kernel.vector)}{block}, {kernel.lanes} at a time")

@@ -24,11 +24,12 @@ from opendml.expression.ir import (
     Index,
     Scan,
     Scatter,
+    Select,
     Store,
     Tensor,
 )
-from opendml.expression.rewriting import Rewriter, walk
-from opendml.kernels.affine import Affine, Dependencies, Element, address_of, affine, total
+from opendml.expression.rewriting import Rewriter, conjuncts, walk
+from opendml.kernels.affine import Affine, Dependencies, Element, address_of, affine, threshold_form, total
 from opendml.kernels.rewriting import lower_loads, simplify
 
 SERIAL_WORK: Final = 32768
@@ -64,6 +65,9 @@ STAGE_BYTES: Final = 16384
 TRANSPOSED_STAGE_BYTES: Final = 131072
 """Bytes of a stage that takes squares: in the second-level cache, so that runs are long in the input and the output."""
 
+MASKED_BYTES: Final = 64
+"""Vectors of processors whose loads and stores may leave out lanes at no cost: short rows are one such vector."""
+
 PREFETCHED_BYTES: Final = 4 << 20
 """Size of a tensor from which on the lines that will be read are asked for ahead: smaller ones stay in a cache."""
 
@@ -77,6 +81,12 @@ is an eighth of the fold's steps at most, and not done where these are few."""
 
 WINDOW_BYTES: Final = 1 << 17
 """How far the steps of a fold may spread at most for that: further ones would read the lines too late."""
+
+ROW_REGISTERS: Final = 8
+"""Registers of sums of the rows that are computed together: as many as hide how long a multiply-add takes."""
+
+ROW_STEPS: Final = 256
+"""Steps of a fold for all the rows that are computed together, which are written out one after the other."""
 
 UNROLL_STEPS: Final = 64
 """Steps of a fold that are written out one after the other at most."""
@@ -124,6 +134,22 @@ class ElementStore:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Points of ``axis``, ``together`` of them, whose windows overlap: what their sums load is shared.
+
+    A window moves ``step`` elements along ``axis`` and ``reach`` along ``tap``, an axis of its fold. A work item covers
+    ``block`` points.
+    """
+
+    axis: Axis
+    together: int
+    block: int
+    tap: Axis
+    step: int
+    reach: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ComputeKernel:
     """A Compute with its loops chosen.
 
@@ -136,7 +162,8 @@ class ComputeKernel:
     cache, and is better written past it. Where its rows are short, ``stage`` is the axis along which they follow one
     another: ``stage_block`` of them are computed in memory that stays in a cache and written past it as one run, or one
     for every point of the tile. If it is the tile, the rows are those of a block of squares.
-    ``vector_block`` cuts the vector axis into work items.
+    ``vector_block`` cuts the vector axis into work items. ``rows`` is the axis outside of the vector axis of which some
+    points are computed together. More ``lanes`` than the vector axis has points: all of them are one vector.
     """
 
     stores: tuple[ElementStore, ...]
@@ -153,6 +180,7 @@ class ComputeKernel:
     stage: Axis | None = None
     stage_block: int = 1
     vector_block: int | None = None
+    rows: Rows | None = None
     serial: bool = False
     in_place: bool = False
     reads: frozenset[Tensor] = frozenset()
@@ -160,9 +188,14 @@ class ComputeKernel:
 
     @property
     def outer(self) -> tuple[Axis, ...]:
-        """All axes but the vector and the tile, slowest first."""
-        rows = () if self.stage is None or self.stage is self.tile else (self.stage,)
-        return (*self.shared, *self.inner, *rows)
+        """All axes but the vector, the tile and the rows, slowest first."""
+        staged = () if self.stage is None or self.stage is self.tile else (self.stage,)
+        return (*self.shared, *self.inner, *staged)
+
+    @property
+    def together(self) -> tuple[Axis, ...]:
+        """The axes of which several points are computed at once, but for the vector axis."""
+        return tuple(axis for axis in (self.tile, self.rows.axis if self.rows else None) if axis is not None)
 
     @property
     def item_count(self) -> int:
@@ -170,6 +203,8 @@ class ComputeKernel:
         blocks = 1
         if self.tile is not None:
             blocks *= -(-self.tile.size // self.tile_block)
+        if self.rows is not None:
+            blocks *= -(-self.rows.axis.size // self.rows.block)
         if self.vector is not None and self.vector_block is not None:
             blocks *= -(-self.vector.size // self.vector_block)
         if self.stage is not None and self.stage is not self.tile:
@@ -246,7 +281,7 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     reads = reads_of(stores)
     in_place = in_place and any(_same_layout(read, store.tensor) for read in reads for store in stores)
     kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads)
-    kernel = _with_tile(_with_transposition(_with_interleaving(kernel)), machine)
+    kernel = _with_rows(_with_tile(_with_transposition(_with_interleaving(kernel)), machine), machine)
     lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, machine)
     kernel = replace(kernel, lanes=lanes, serial=work_of(kernel) < SERIAL_WORK, streamed=_is_streamed(kernel))
     kernel = _with_items(_with_stage(kernel))
@@ -427,8 +462,10 @@ def _lanes(kernel: ComputeKernel, machine: Machine) -> int:
     register = machine.vector_bytes
     if not folds:
         lanes = min(4 * register // smallest, 8 * register // largest) // (1 if kernel.tile is None else 2)
-    elif kernel.tile is not None:
+    elif kernel.tile is not None or kernel.rows is not None:
         lanes = 2 * register // largest
+        if kernel.rows is not None and register == MASKED_BYTES and kernel.vector.size <= lanes:
+            return 2 * power_below(kernel.vector.size - 1)
     elif all(fold_steps(fold) <= UNROLL_STEPS and not _scattered(fold) for fold in folds):
         lanes = min(2 * register // smallest, 4 * register // largest)
     else:
@@ -458,7 +495,7 @@ def fold_steps(fold: Fold) -> int:
 
 def work_of(kernel: ComputeKernel) -> int:
     """The steps of a kernel: its points, as often as their folds go on."""
-    points = math.prod(axis.size for axis in (*kernel.outer, kernel.vector, kernel.tile) if axis is not None)
+    points = math.prod(axis.size for axis in (*kernel.outer, *kernel.together, kernel.vector) if axis is not None)
     steps = sum(fold_steps(fold) for fold in _folds(kernel))
     rows = math.prod(axis.size for axis in kernel.outer)
     once = sum(fold_steps(fold) for fold in _all_folds(kernel)) - steps
@@ -659,6 +696,38 @@ def _with_shared_runs(kernel: ComputeKernel) -> ComputeKernel:
     return kernel
 
 
+def _with_rows(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
+    """Sums of products over windows that overlap those of the next row: several rows together load less."""
+    folds, vector = _all_folds(kernel), kernel.vector
+    if vector is None or vector.size < 2 or kernel.tile is not None or kernel.in_place or not kernel.shared:
+        return kernel
+    if len(folds) != 1 or not folds[0].contract or folds[0].lanes > 1 or folds[0].where is not None:
+        return kernel
+    (fold,), (*shared, axis) = folds, kernel.shared
+    steps, conditions = fold_steps(fold), guards(fold)
+    if not STAGED_STEPS < steps <= UNROLL_STEPS or any(not form.is_pure for form in conditions):
+        return kernel
+    loads = [e.address for e in walk(fold) if isinstance(e, Element) and e.address.coefficient(axis)]
+    taps = [(a, t) for a in loads for t in fold.axes if t.size > 1 and a.coefficient(t)]
+    if len(loads) != 1 or not taps or any(abs(s.address.coefficient(vector)) != 1 for s in kernel.stores):
+        return kernel
+    address, tap = taps[0]
+    registers = -(-vector.size * max(_access_bytes(kernel)) // machine.vector_bytes)
+    most = min(ROW_REGISTERS // min(registers, 2), ROW_STEPS // steps, axis.size)
+    count = -(-axis.size // -(-axis.size // most))
+    rows = Rows(axis, count, axis.size, tap, address.coefficient(axis), address.coefficient(tap))
+    different = {j * rows.step + t * rows.reach for j in range(count) for t in range(tap.size)}
+    if not conditions and len(different) == count * tap.size:
+        return kernel
+    return replace(kernel, shared=tuple(shared), rows=rows)
+
+
+def guards(fold: Fold) -> list[Affine]:
+    """The forms of the conditions under which elements of a fold are loaded; opaque ones for what has no form."""
+    conditions = [c for e in walk(fold) if isinstance(e, Select) for c in conjuncts(e.condition)]
+    return [threshold_form(c) or Affine(((c, 1),), 0) for c in conditions]
+
+
 def _with_items(kernel: ComputeKernel) -> ComputeKernel:
     """Share out only as many axes as make enough work items; cut the vector axis where all of them make too few."""
     if kernel.stage is not None:
@@ -669,6 +738,8 @@ def _with_items(kernel: ComputeKernel) -> ComputeKernel:
         count += 1
         kernel = replace(kernel, shared=axes[:count])
     kernel = replace(kernel, inner=axes[count:])
+    if kernel.rows is not None:
+        return _with_row_blocks(kernel)
     hoisted = len(_all_folds(kernel)) > len(_folds(kernel))  # a cut would repeat them in every part
     if kernel.serial or kernel.vector is None or kernel.item_count >= ITEMS or hoisted:
         return kernel
@@ -677,3 +748,14 @@ def _with_items(kernel: ComputeKernel) -> ComputeKernel:
     block = max(smallest, kernel.vector.size // wanted)
     block = -(-block // kernel.lanes) * kernel.lanes
     return kernel if block >= kernel.vector.size else replace(kernel, vector_block=block)
+
+
+def _with_row_blocks(kernel: ComputeKernel) -> ComputeKernel:
+    """Rows cut into blocks of those that are computed together, where there are too few work items without."""
+    rows = kernel.rows
+    assert rows is not None
+    if kernel.serial or kernel.item_count >= ITEMS:
+        return kernel
+    wanted = -(-ITEMS // kernel.item_count)
+    block = max(rows.axis.size // wanted // rows.together, 1) * rows.together
+    return replace(kernel, rows=replace(rows, block=min(block, rows.axis.size)))

@@ -175,6 +175,9 @@ _Region = tuple[int, int, int]
 PANEL: Final = 64
 """Output channels of a panel, the copied form of the filter: whole registers on every processor."""
 
+MOST_GUARDED_TAPS: Final = 49
+"""Taps up to which the sums of a depthwise convolution test for the padding themselves, without a padded copy."""
+
 NARROWEST_PANEL: Final = 16
 """Output channels of a group from which on panels pay off."""
 
@@ -235,10 +238,13 @@ class _Builder:
         self.statements.append(statement)
         return copy
 
-    def reader(self, lowest: Sequence[int], highest: Sequence[int]) -> Callable[[_Place], Expression]:
+    def reader(
+        self, lowest: Sequence[int], highest: Sequence[int], *, is_guarded: bool = False
+    ) -> Callable[[_Place], Expression]:
         """How the sums read the input: by coordinates between ``lowest`` and ``highest``, zero outside the sizes.
 
-        The zeros are in a padded copy, so that the sums run without tests, unless that would be out of proportion.
+        The zeros are in a padded copy, so that the sums run without tests, unless that would be out of proportion or
+        ``is_guarded`` says that tests cost less.
         """
         source = self.source
         outer, inner = source.sizes[:2], source.sizes[2:]
@@ -247,7 +253,7 @@ class _Builder:
             return lambda place: load(plain, place)
         before = [max(0, -low) for low in lowest]
         sizes = [*outer, *(high + 1 + b for high, b in zip(highest, before, strict=True))]
-        if not self.has_room_for(sizes):
+        if is_guarded or not self.has_room_for(sizes):
             return lambda place: _zero_outside(source, place)
         padded = temporary("padded_input", computation_type(source.type), sizes)
         axes = grid(sizes)
@@ -356,8 +362,27 @@ def _sliding(builder: _Builder, counted: Sequence[int]) -> _WindowElement:
     read = builder.reader(
         [-padding for padding in desc.start_padding],
         [(n - 1) * s + (k - 1) * d - p for n, k, (s, d, p) in zip(counted, taps, ways, strict=True)],
+        is_guarded=_is_worth_guards(builder, counted),
     )
     return lambda outer, place, tap: read((*outer, *_positions(desc, place, tap)))
+
+
+def _is_worth_guards(builder: _Builder, counted: Sequence[int]) -> bool:
+    """Whether depthwise sums run faster where they test for the padding themselves than from a padded copy.
+
+    That is so for a few taps over contiguous rows: the tests are decided at the ends of rows and planes, as the code
+    is written, if the padding is not wider than the window.
+    """
+    desc, source, (filters, group_inputs, *taps) = builder.desc, builder.source, builder.filter.sizes
+    is_depthwise = filters == desc.group_count and group_inputs == 1
+    if not is_depthwise or math.prod(taps) > MOST_GUARDED_TAPS or source.strides[-1] != 1:
+        return False
+    for i, (size, count, tap) in enumerate(zip(source.sizes[2:], counted, taps, strict=True)):
+        reach, start = (tap - 1) * desc.dilations[i], desc.start_padding[i]
+        end = (count - 1) * desc.strides[i] + reach - start - (size - 1)
+        if max(start, end) > (reach if i >= builder.spatial - 2 else 0):
+            return False
+    return True
 
 
 def _columns(builder: _Builder, counted: Sequence[int]) -> _WindowElement | None:
