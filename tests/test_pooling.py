@@ -120,6 +120,20 @@ def test_max_pooling2(data: st.DataObject, sliding: Sliding, data_type: str, ind
     assert_same_values(values, expected_values)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("width", "window", "start", "end"), [(200, 41, 40, 40), (150, 60, 0, 70), (33, 3, 1, 1)])
+def test_paddings_wider_than_a_vector(width: int, window: int, start: int, end: int, stride: int) -> None:
+    outputs = (width + start + end - window) // stride + 1
+    sliding = Sliding((1, 1, 2, width), (1, 1, 2, outputs), (1, window), (1, stride), (1, 1), (0, start), (0, end))
+    desc = operators.MaxPooling(
+        input_tensor=TensorDesc("float32", sliding.sizes),
+        output_tensor=TensorDesc("float32", sliding.output_sizes),
+        **sliding.fields(False),
+    )
+    x = random_array(desc.input_tensor, window)
+    assert_same_values(run_single(desc, x), largest(x, sliding)[0])
+
+
 @bounded
 @given(data=st.data(), sliding=slidings(is_dilated=False), data_type=types, seed=seeds)
 def test_older_max_poolings(data: st.DataObject, sliding: Sliding, data_type: str, seed: int) -> None:

@@ -85,8 +85,10 @@ WINDOW_BYTES: Final = 1 << 17
 ROW_REGISTERS: Final = 8
 """Registers of sums of the rows that are computed together: as many as hide how long a multiply-add takes."""
 
-ROW_STEPS: Final = 256
-"""Steps of a fold for all the rows that are computed together, which are written out one after the other."""
+ROW_STEPS: Final = 128
+LEAST_ROWS: Final = 4
+"""Steps of a fold for all the rows that are computed together, which are written out one after the other; and rows that
+are computed together all the same, since what they load is shared."""
 
 UNROLL_STEPS: Final = 64
 """Steps of a fold that are written out one after the other at most."""
@@ -713,7 +715,7 @@ def _with_rows(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
         return kernel
     address, tap = taps[0]
     registers = -(-vector.size * max(_access_bytes(kernel)) // machine.vector_bytes)
-    most = min(ROW_REGISTERS // min(registers, 2), ROW_STEPS // steps, axis.size)
+    most = min(ROW_REGISTERS // min(registers, 2), max(ROW_STEPS // steps, LEAST_ROWS), axis.size)
     count = -(-axis.size // -(-axis.size // most))
     rows = Rows(axis, count, axis.size, tap, address.coefficient(axis), address.coefficient(tap))
     different = {j * rows.step + t * rows.reach for j in range(count) for t in range(tap.size)}
