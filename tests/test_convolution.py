@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from rounding import assert_within_rounding
 from opendml import operators
 from opendml.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
 from opendml.errors import ConfigurationError
+from opendml.explanation import explain_operator
 from opendml.operators import convolution
 from opendml.rules import validate
 from opendml.runtime.host import host_target
@@ -267,7 +269,13 @@ def depthwise(
 
 
 DEPTHWISE = [((1, 3, n, n), 3, stride, 1) for n in (7, 14, 28, 56, 112) for stride in (1, 2)]
-DEPTHWISE += [((2, 2, 14, 33), 5, 1, 1), ((1, 2, 20, 7), 7, 1, 1), ((1, 2, 9, 70), 3, 3, 2), ((1, 70, 5, 2), 3, 1, 1)]
+DEPTHWISE += [
+    ((2, 2, 14, 33), 5, 1, 1),
+    ((1, 2, 11, 40), 3, 1, 1),
+    ((1, 2, 20, 7), 7, 1, 1),
+    ((1, 2, 9, 70), 3, 3, 2),
+    ((1, 70, 5, 2), 3, 1, 1),
+]
 
 
 @pytest.mark.parametrize(("sizes", "window", "stride", "dilation"), DEPTHWISE)
@@ -294,6 +302,23 @@ def test_depthwise_sums_of_guarded_elements_have_the_bits_of_padded_ones(
     assert any(t.name == "padded_input" for t in desc.define().temporaries)
     padded = run_single(desc, *arrays, None)
     assert_same_values(guarded, padded)
+
+
+def test_rows_whose_windows_overlap_are_computed_together() -> None:
+    assert re.search(r"for x < 14, [2-8] together", explain_operator(depthwise((1, 64, 14, 14), 3)))
+    assert "together" not in explain_operator(simple(group_count=3, **_apart()))
+
+
+def _apart() -> dict[str, Any]:
+    """Depthwise windows that do not overlap, without padding."""
+    return {
+        "input_tensor": TensorDesc("float32", [1, 3, 12, 30]),
+        "filter_tensor": TensorDesc("float32", [3, 1, 3, 3]),
+        "output_tensor": TensorDesc("float32", [1, 3, 4, 10]),
+        "strides": [3, 3],
+        "start_padding": [0, 0],
+        "end_padding": [0, 0],
+    }
 
 
 def test_what_is_not_depthwise_reads_a_padded_copy() -> None:
