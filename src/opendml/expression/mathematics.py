@@ -221,26 +221,31 @@ def erf(x: Expression) -> Expression:
 def gelu(x: Expression) -> Expression:
     """``x`` times the probability that a standard normal variable is below it, to full relative accuracy; F32 only.
 
-    ``max(x, 0) - t exp(-t**2 / 2) / d(t)`` with ``t = |x|`` and ``d(t) = 2.25 t + 2 - t * rational(t)``: what is hard
-    to compute is a small part of ``d``. The square is taken in two parts, since the exponential would magnify its
-    rounding error. The quotient by ``d`` is corrected by its remainder and by what the last addition of ``d`` rounded
-    off. Everything is a large power of two too large, so that only the result underflows. Error: 1.78 ULP.
+    ``max(x, 0) - t exp(-t**2 / 2) / d(t)`` with ``t = |x|`` and ``d(t) = 2 (t + 1 - t * rational(t))``: what is hard to
+    compute is a small part of ``d``. The one division is by ``d`` times the rational's divisor, whose own error does
+    not matter. The quotient is corrected by its remainder and by what the last addition of the divisor rounded off.
+    The exponential is that of ``-r / 2`` with ``r = t**2 - 2 n log 2``, where ``n * _TWO_LOG_2_HIGH`` is exact.
+    Everything is a large power of two too large, so that only the result underflows. Error: 1.79 ULP.
     """
     form = _FORMS[x.type]
     shift = FORMATS[x.type].shift_exponent
     t = at_most(magnitude_of(x), _NORMAL_TAIL_IS_ZERO)
-    square, square_low = two_product(t, t * -0.5)
-    r, anchored = _reduced(square, form.anchor + shift, square_low)
-    fraction = fused_multiply_add(r * r, polynomial(r, form.exp), r)
-    curve = fused_multiply_add(-t, polynomial(t, _NORMAL_TAIL) / polynomial(t, _NORMAL_TAIL_DIVISOR), 2.0)
-    divisor = fused_multiply_add(t, _NORMAL_TAIL_SLOPE, curve)
-    divisor_low = curve - fused_multiply_add(-t, _NORMAL_TAIL_SLOPE, divisor)
-    dividend = t * power_of_two(anchored)
+    anchor = form.anchor + shift - 1
+    anchored = fused_multiply_add(t * t, -0.5 * _LOG2_E, anchor)
+    n = anchored - anchor
+    r = fused_multiply_add(n, _TWO_LOG_2_LOW, fused_multiply_add(t, t, n * _TWO_LOG_2_HIGH))
+    fraction = r * polynomial(r, _HALF_NEGATIVE_EXPM1)
+    factor = polynomial(t, _NORMAL_TAIL_DIVISOR)
+    product = t * factor
+    rest = fused_multiply_add(-t, polynomial(t, _NORMAL_TAIL), factor)
+    larger, smaller = select(product < rest, rest, product), select(product < rest, product, rest)
+    divisor, divisor_low = fast_two_sum(larger, smaller)
     reciprocal = 1 / divisor
-    quotient = dividend * reciprocal
-    remainder = fused_multiply_add(-quotient, divisor_low, fused_multiply_add(-quotient, divisor, dividend))
-    correction = remainder * fused_multiply_add(reciprocal, fraction, reciprocal)
-    below = quotient + fused_multiply_add(quotient, fraction, correction)
+    dividend = product * power_of_two(anchored)
+    quotient = dividend * fused_multiply_add(reciprocal, fraction, reciprocal)
+    remainder = fused_multiply_add(dividend, fraction, fused_multiply_add(-quotient, divisor, dividend))
+    remainder = fused_multiply_add(-quotient, divisor_low, remainder)
+    below = fused_multiply_add(remainder, reciprocal, quotient)
     result = fused_multiply_add(below, -(2.0**-shift), select(x < 0, x * 0.0, x))
     return right_for_float16(x, x, result, _FLOAT16_GELU)
 
@@ -679,11 +684,16 @@ _ATANH: Final = (
 _SIGMOID_SCALE: Final = 1.65625
 
 _NORMAL_TAIL_IS_ZERO: Final = 14.5
-_NORMAL_TAIL_SLOPE: Final = 2.25
-_NORMAL_TAIL: Final = (0.6542303, 0.29983264, 0.047980525, -0.004419982, -0.0021038388)
-_NORMAL_TAIL_DIVISOR: Final = (1.0, 0.8759364, 0.3659338, 0.08107033, 0.008198932)
-"""``(2.25 t + 2 - d) / t`` is the first polynomial divided by the second, for t up to 14.5 and relative to d/t, where
-``exp(-t**2 / 2) / d`` is the probability that a standard normal variable exceeds t."""
+_NORMAL_TAIL: Final = (0.31196472, 0.06230871, -0.033577777, -0.019041494, -0.003201745)
+_NORMAL_TAIL_DIVISOR: Final = (1.5435, 1.3515816, 0.56450856, 0.12502897, 0.012640162)
+"""``1 + t - d / 2`` is ``t`` times the first polynomial divided by the second, for t up to 14.5 and relative to d,
+where ``exp(-t**2 / 2) / d`` is the probability that a standard normal variable exceeds t. The divisor's first
+coefficient is free: this one keeps what is rounded away from the lower ends of binades, where roundings weigh most."""
+
+_TWO_LOG_2_HIGH: Final = 1.38629150390625
+_TWO_LOG_2_LOW: Final = 2.8572135e-06
+_HALF_NEGATIVE_EXPM1: Final = (-0.5, 0.124999985, -0.020833151, 0.0026042683, -0.00026152254, 2.1591784e-05)
+"""(exp(-r / 2) - 1) / r for |r| <= log(2), relative to exp(-r / 2), in F32."""
 
 # Arguments of float16 whose results would be rounded to the wrong side, and results in float32 on the right side.
 _FLOAT16_EXP: Final = ((0.007297515869140625, 1.0073241), (0.0226898193359375, 1.0229491))
@@ -704,4 +714,4 @@ _FLOAT16_COSH: Final = ((0.03125, 1.0004884),)
 _FLOAT16_ASINH: Final = ((0.2105712890625, 0.20904543), (14.2421875, 3.3505857), (258.5, 6.2480464))
 _FLOAT16_ACOSH: Final = ((1.22265625, 0.65551764),)
 _FLOAT16_ERF: Final = ((0.0014820098876953125, 0.0016722678),)
-_FLOAT16_GELU: Final = ((-0.001338958740234375, -0.0006687642), (0.001338958740234375, 0.00067019457))
+_FLOAT16_GELU: Final = ((5.960464477539063e-08, 2.9802326e-08),)
