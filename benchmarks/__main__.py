@@ -6,6 +6,7 @@ import argparse
 import fnmatch
 import os
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,10 +76,16 @@ def _run(arguments: argparse.Namespace) -> int:
             progress.update(task, advance=1, description=description)
 
         racing = contestants(arguments.threads)
-        report = Report(versions(racing), arguments.threads, measure_limits(racing, arguments.threads, effort))
-        for case in cases:
-            advance(case.title)
-            report.results.append(run_case(case, racing, effort))
+        brief = Effort(effort.seconds / 4, effort.minimum_rounds)
+        limits = measure_limits(racing, arguments.threads, brief)
+        report = Report(versions(racing), arguments.threads)
+        for section, members in groupby(cases, key=lambda case: case.group):
+            for case in members:
+                advance(case.title)
+                report.results.append(run_case(case, racing, effort))
+            # Processors that others use too are not equally fast all the time.
+            limits, before = measure_limits(racing, arguments.threads, brief), limits
+            report.limits[section] = before.or_better(limits)
         if with_networks:
             report.contestants += network_versions()
             report.networks = measure_networks(arguments.threads, effort, advance)
@@ -87,7 +94,6 @@ def _run(arguments: argparse.Namespace) -> int:
             report.small = measure_small(racing, arguments.threads, effort)
         if with_growth:
             report.growth = measure_growth(racing, sizes, Effort(effort.seconds / 2, 3), advance)
-        report.limits = report.limits.or_better(measure_limits(racing, arguments.threads, effort))
         advance("done")
     print_report(report, Console(width=None if sys.stdout.isatty() else 160))
     directory = arguments.output or (DEFAULT_OUTPUT if everything and not arguments.quick else None)

@@ -28,7 +28,8 @@ class Report:
 
     contestants: list[tuple[str, str]]
     threads: int
-    limits: Limits
+    limits: dict[str, Limits] = field(default_factory=dict)
+    """What the machine could do around each section."""
     results: list[Result] = field(default_factory=list)
     networks: list[NetworkResult] = field(default_factory=list)
     small: list[SmallResult] = field(default_factory=list)
@@ -43,7 +44,8 @@ class Report:
     @property
     def below_aim(self) -> list[str]:
         """The rows that do not reach their aim."""
-        rows = [f"{r.case.title}: {', '.join(found)}" for r in self.results if (found := shortfalls(r, self.limits))]
+        missed = ((r.case.title, shortfalls(r, self.limits[r.case.group])) for r in self.results)
+        rows = [f"{title}: {', '.join(found)}" for title, found in missed if found]
         slow = [f"{s.name}: {_duration(s.timing.median)}" for s in self.small if s.timing and s.is_met is False]
         return rows + slow
 
@@ -75,13 +77,13 @@ def print_report(report: Report, console: Console) -> None:
     for line in _facts(report):
         console.print(line, highlight=False)
     for group, results in _groups(report):
-        names = _taking_part(results, report)
-        table = Table(title=group, title_justify="left", title_style="bold")
+        names, limits = _taking_part(results, report), report.limits[group]
+        table = Table(title=f"{group} ({_limits_fact(limits)})", title_justify="left", title_style="bold")
         for column in _header(names):
             table.add_column(column, justify="left" if column == "case" else "right", no_wrap=True)
         for result in results:
-            losing = bool(shortfalls(result, report.limits))
-            table.add_row(*_cells(result, names, report.limits), style="yellow" if losing else None)
+            losing = bool(shortfalls(result, limits))
+            table.add_row(*_cells(result, names, limits), style="yellow" if losing else None)
         console.print(table)
     if report.networks:
         table = Table(title="networks", title_justify="left", title_style="bold")
@@ -110,11 +112,13 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
     lines += [f"- {fact}" for fact in _facts(report)]
     lines += ["", *_EXPLANATION, ""]
     for group, results in _groups(report):
-        names = _taking_part(results, report)
+        names, limits = _taking_part(results, report), report.limits[group]
         lines += [
             f"## {group[0].upper()}{group[1:]}",
             "",
-            *_rows(_header(names), [_cells(result, names, report.limits) for result in results]),
+            f"{_limits_fact(limits)}.",
+            "",
+            *_rows(_header(names), [_cells(result, names, limits) for result in results]),
         ]
     if report.networks:
         lines += ["## Networks, float32, batch 1", "", _NETWORKS_EXPLANATION, ""]
@@ -141,7 +145,9 @@ _EXPLANATION = (
     "`ratio` is the best peer's time divided by opendml's: above 1 opendml is faster; `of minima` is the same for the"
     " shortest times. `rate` counts every input once and every output once (for strided slices the cache lines that"
     " hold a selected element); `share` is that of the copy that"
-    " moves about as many bytes, or of the FMA peak for GEMM and convolution.",
+    " moves about as many bytes, or of the FMA peak for GEMM and convolution. Both are measured before and after each"
+    " section, since shared processors are not equally fast all the time; the better ones count. Copies are opendml's"
+    " own where nobody else's is named, bytes read and written.",
 )
 
 
@@ -153,20 +159,24 @@ _NETWORKS_EXPLANATION = (
 
 
 def _facts(report: Report) -> list[str]:
-    limits, host = report.limits, host_target()
+    host = host_target()
     peers = ", ".join(f"{name} {version}" for name, version in report.contestants)
     threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
     return [
         f"Machine: {_processor_name()} ({host.cpu_name}, {host.vector_bytes * 8}-bit vectors), {threads};"
         f" {platform.system()}, Python {platform.python_version()}; {datetime.date.today().isoformat()}",
         f"Contestants: {peers}",
-        f"Copy bandwidth, bytes read and written: {'; '.join(_copy_fact(copy) for copy in limits.copies)}",
-        f"FMA peak: {limits.fma_peak / 1e9:.0f} GFLOP/s in float32",
     ]
 
 
+def _limits_fact(limits: Limits) -> str:
+    copies = ", ".join(_copy_fact(copy) for copy in limits.copies)
+    return f"Copies: {copies}; FMA peak: {limits.fma_peak / 1e9:.0f} GFLOP/s"
+
+
 def _copy_fact(copy: Copy) -> str:
-    return f"{copy.bandwidth / 1e9:.1f} GB/s moving {copy.traffic >> 20} MiB (by {copy.by})"
+    by = "" if copy.by == OPENDML else f" ({copy.by})"
+    return f"{copy.bandwidth / 1e9:.1f} GB/s moving {copy.traffic >> 20} MiB{by}"
 
 
 def _processor_name() -> str:

@@ -69,7 +69,7 @@ EXACT: dict[str, Reference] = {
 CLOSE: dict[str, tuple[Reference, float]] = {
     "celu": (lambda x, alpha: np.where(x >= 0, x, alpha * np.expm1(single(x / alpha))), 2.5),
     "elu": (lambda x, alpha: np.where(x >= 0, x, alpha * np.expm1(x)), 2.5),
-    "gelu": (lambda x: x * (0.5 * erfc(x * -math.sqrt(0.5))), 1.78),
+    "gelu": (lambda x: x * (0.5 * erfc(x * -math.sqrt(0.5))), 1.79),
     "parametric_softplus": (lambda x, alpha, beta: alpha * np.logaddexp(0, single(beta * x)), 3.0),
     "scaled_elu": (lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(x)), 3.5),
     "scaled_tanh": (lambda x, alpha, beta: alpha * np.tanh(single(beta * x)), 2.5),

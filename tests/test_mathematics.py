@@ -249,7 +249,7 @@ def test_gelu() -> None:
     x = np.concatenate([np.linspace(-15, 15, 200_001), np.geomspace(1e-45, 1, 2001), -np.geomspace(1e-45, 1, 2001)])
     x = x.astype(np.float32)
     actual = compiled(mathematics.gelu, x)
-    assert_error(actual, exact_gelu(x), 1.78, x)
+    assert_error(actual, exact_gelu(x), 1.79, x)
     assert_same_values(interpreted(mathematics.gelu, x[::7]), actual[::7])
     special = np.array([INFINITY, -INFINITY, NAN, 0.0, -0.0, 1e38, -1e38], np.float32)
     expected = np.array([INFINITY, NAN, NAN, 0.0, -0.0, 1e38, -0.0], np.float32)
@@ -277,7 +277,7 @@ def test_every_float16_result_is_the_nearest(name: str) -> None:
 @pytest.mark.parametrize("name", [*FUNCTIONS, "gelu"])
 def test_float16_arguments_have_float32_results(name: str) -> None:
     """What is added for the sake of float16 is right for what is computed further in float32, too."""
-    function, reference, bound = (mathematics.gelu, exact_gelu, 1.78) if name == "gelu" else FUNCTIONS[name][:3]
+    function, reference, bound = (mathematics.gelu, exact_gelu, 1.79) if name == "gelu" else FUNCTIONS[name][:3]
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         exact = reference(x.astype(np.float64))
