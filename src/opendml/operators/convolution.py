@@ -390,8 +390,8 @@ def _columns(builder: _Builder, counted: Sequence[int]) -> _WindowElement | None
     dimensions are contiguous, so that the sums run over whole planes in long vectors."""
     desc, source = builder.desc, builder.source
     taps = builder.filter.sizes[2:]
-    windows = source.sizes[0] * math.prod(counted)
-    narrow = 1 < counted[-1] < WIDE_ROW and windows < WINDOWS_WITHOUT_COLUMNS
+    # The planes of several images do not join into one; together with panels they would leave the cache.
+    narrow = source.sizes[0] == 1 and 1 < counted[-1] < WIDE_ROW and math.prod(counted) < WINDOWS_WITHOUT_COLUMNS
     narrow = narrow or (max(taps) == 1 < max(desc.strides))
     is_shared = builder.filter.sizes[0] // desc.group_count >= OUTPUTS_WORTH_COLUMNS
     plain = max(*taps, *desc.strides) == 1 and not any(desc.start_padding) and tuple(counted) == source.sizes[2:]
