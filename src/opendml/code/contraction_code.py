@@ -10,17 +10,15 @@ from typing import Final
 from opendml.code.builder import Builder, Value
 from opendml.code.evaluation import Evaluator
 from opendml.code.point import Point
-from opendml.code.work_items import block_bounds, decoded, smaller, write_items
+from opendml.code.work_items import block_bounds, decoded, moved_back, smaller, write_items
 from opendml.expression.ir import BOOL, Axis, Part
 from opendml.expression.rewriting import walk
 from opendml.kernels.affine import Element
 from opendml.kernels.contraction import ContractionKernel, Panel
+from opendml.kernels.schedule import CACHE_LINE
 
 STEPS_AHEAD: Final = 8
 """How many steps before they are loaded vectors are asked for."""
-
-CACHE_LINE: Final = 64
-"""Bytes that a cache fetches together."""
 
 
 def write_contraction(kernel: ContractionKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
@@ -67,7 +65,7 @@ class _Writer:
 
         def one(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
-                start = position if axis.size % step == 0 else smaller(self.builder, position, axis.size - step)
+                start = moved_back(self.builder, position, step, axis.size)
                 self._loops(rest, point.at(axis, start), body)
             return []
 
@@ -79,10 +77,8 @@ class _Writer:
         axis, size = kernel.vector, kernel.vector.size
 
         def one(position: str, _: list[Value]) -> list[Value]:
-            width = self.vectors * kernel.lanes
             with self.evaluator.scope():
-                moved = position if size % width == 0 else smaller(self.builder, position, size - width)
-                here = point.at(axis, moved)
+                here = point.at(axis, moved_back(self.builder, position, self.vectors * kernel.lanes, size))
                 if kernel.panel is not None:
                     here = self._with_base(kernel.panel, here, position)
                 self._loops(inner, here, body)
@@ -175,7 +171,7 @@ class _Writer:
         side = min(lanes, 1 << (axis.size.bit_length() - 1))
 
         def square(position: str, _: list[Value]) -> list[Value]:
-            start = position if axis.size % side == 0 else smaller(self.builder, position, axis.size - side)
+            start = moved_back(self.builder, position, side, axis.size)
             for number in range(self.vectors):
                 with self.evaluator.scope():
                     first = self._moved(point, self.kernel.vector, lanes * number)
@@ -241,8 +237,8 @@ class _Writer:
             ends = {0, kernel.tile_size - 1}
             points = [self._moved(lane, kernel.tile, end) for lane in lanes for end in ends]
         run = kernel.tile if kernel.turned else kernel.vector
+        inside = set(walk(kernel.fold))
         for store in kernel.stores:
-            inside = set(walk(kernel.fold))
             loads = {e for e in walk(store.value) if isinstance(e, Element) and e not in inside}
             for here in points:
                 self.evaluator.memory.prefetch(self.evaluator.place(store.tensor, store.address, here), is_stored=True)

@@ -24,7 +24,7 @@ from opendml.code.memory import Pointer
 from opendml.code.ordered_code import write_scan, write_scatter
 from opendml.code.point import Point, Position
 from opendml.code.staging import Stage
-from opendml.code.work_items import Bounds, block_bounds, decoded, smaller, write_items
+from opendml.code.work_items import Bounds, block_bounds, decoded, moved_back, smaller, write_items
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -573,7 +573,7 @@ class _ComputeWriter:
 
         def body(position: str, _: list[Value]) -> list[Value]:
             with self.evaluator.scope():
-                start = position if tile.size % size == 0 else smaller(self.builder, position, tile.size - size)
+                start = moved_back(self.builder, position, size, tile.size)
                 self._points(stores, [point.at(tile, start, number) for number in range(size)])
             return []
 

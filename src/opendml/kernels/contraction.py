@@ -500,6 +500,5 @@ def _block(size: int, step: int, wanted: int) -> int:
     threads share out blocks, not points."""
     tiles = -(-size // step)
     counts = range(max(1, tiles // wanted), 0, -1)
-    unevenness = {count: -(-tiles // count) * count / tiles - 1 for count in counts}
-    even = (count for count in counts if unevenness[count] <= BLOCK_UNEVENNESS)
+    even = (count for count in counts if -(-tiles // count) * count <= tiles * (1 + BLOCK_UNEVENNESS))
     return min(size, next(even) * step)
