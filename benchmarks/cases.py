@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmarks.chains import Chain
 from opendml import operators
-from opendml.descriptors import Operator
-from opendml.enums import (
+from opendml.description.descriptors import Operator
+from opendml.description.enums import (
     ConvolutionDirection,
     ConvolutionMode,
     DepthSpaceOrder,
@@ -23,7 +23,7 @@ from opendml.enums import (
     PaddingMode,
     ReduceFunction,
 )
-from opendml.tensor import TensorDesc, packed_strides
+from opendml.description.tensor import TensorDesc, packed_strides
 
 POOLED = (8, 64, 112, 112)
 """The input of the two-dimensional poolings, whatever its data type."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import opendml as dml
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
 
 Tensor = Any
 """A graph tensor of opendml."""

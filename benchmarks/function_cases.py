@@ -11,8 +11,8 @@ from typing import Any, Final
 from benchmarks.cases import IMAGE, Aim, Case, Values
 from benchmarks.chains import AddLayerNormalization, BiasGelu, Chain, GatedSigmoid, ResidualRelu, ScaleBiasRelu
 from opendml import operators
-from opendml.descriptors import Operator
-from opendml.tensor import TensorDesc
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
 
 SMALL_IMAGE: Final = (1, 16, 64, 64)
 ROWS: Final = (1, 24, 512, 1024)

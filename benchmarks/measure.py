@@ -21,8 +21,8 @@ from benchmarks.cases import Case, Work
 from benchmarks.chains import Chain
 from benchmarks.peers import OPENDML, Array, Buffers, Call, Contestant, Prepared, Unsupported, make_buffers
 from opendml import operators
-from opendml.descriptors import Operator
-from opendml.enums import ReduceFunction
+from opendml.description.descriptors import Operator
+from opendml.description.enums import ReduceFunction
 
 SAMPLE_SECONDS = 0.0005
 """A sample is so many calls that it takes at least this long."""

@@ -12,7 +12,7 @@ from benchmarks import chains
 from benchmarks.cases import Work
 from benchmarks.peers import Array, Buffers, Prepared, Unsupported, in_place
 from opendml import operators
-from opendml.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
+from opendml.description.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
 
 
 class NumPy:

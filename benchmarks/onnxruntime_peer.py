@@ -16,7 +16,7 @@ from benchmarks.cases import Work
 from benchmarks.numpy_peer import block_shapes, strided_window
 from benchmarks.peers import Array, Buffers, Prepared, Unsupported
 from opendml import operators
-from opendml.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
+from opendml.description.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
 
 OPSET = 21
 IR_VERSION = 10

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from benchmarks.cases import Values, Work
 from benchmarks.chains import Chain
-from opendml.device import Device
-from opendml.graph_building import Graph
-from opendml.program import empty
-from opendml.tensor import TensorDesc
+from opendml.building.graph_building import Graph
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import Device
+from opendml.programs.program import empty
 
 Array = npt.NDArray[Any]
 Call = Callable[[], object]

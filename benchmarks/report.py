@@ -19,7 +19,7 @@ from benchmarks.measure import Outcome, Result
 from benchmarks.networks import CONTESTANTS, NetworkResult
 from benchmarks.peers import EAGER, OPENDML, Contestant
 from benchmarks.small import SmallResult
-from opendml.runtime.host import host_target
+from opendml.llvm.host import host_target
 
 
 @dataclass

@@ -16,9 +16,9 @@ from benchmarks import cases
 from benchmarks.cases import Case
 from benchmarks.measure import Effort, Timing, race, run_case
 from benchmarks.peers import OPENDML, Contestant, Opendml, make_buffers
-from opendml.descriptors import Operator
-from opendml.enums import ReduceFunction
-from opendml.runtime.object_cache import DIRECTORY_VARIABLE
+from opendml.description.descriptors import Operator
+from opendml.description.enums import ReduceFunction
+from opendml.llvm.object_cache import DIRECTORY_VARIABLE
 
 ELEMENTS = 256
 

@@ -13,7 +13,7 @@ from benchmarks.numpy_peer import block_shapes, interleaved_shapes, strided_wind
 from benchmarks.peers import EAGER, Array, Buffers, Call, Prepared, Unsupported
 from benchmarks.torch_functions import function_of, function_with_output
 from opendml import operators
-from opendml.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
+from opendml.description.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
 
 Tensor = Any  # torch's own type is unknown to the type checker: torch is not needed for checking.
 Tensors = Sequence[Tensor]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 import opendml as dml
-from opendml.descriptors import Operator, operator_class
+from opendml.description.descriptors import Operator, operator_class
 from opendml.operators import implemented
 
 Array = np.ndarray[Any, Any]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opendml.errors import ModelFormatError
-from opendml.models import Executor, Folders, Model, RunOptions, parse_model
-from opendml.rules import validate_or_raise
+from opendml.description.errors import ModelFormatError
+from opendml.description.rules import validate_or_raise
+from opendml.formats.dxdispatch import Executor, Folders, Model, RunOptions, parse_model
 
 
 class NumpyDevice:

@@ -18,18 +18,19 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from opendml import program as program_module
-from opendml.code import program_code
-from opendml.descriptors import Operator
-from opendml.device import compile_operator
-from opendml.enums import FeatureLevel, TensorDataType
+from opendml.description.descriptors import Operator
+from opendml.description.enums import FeatureLevel, TensorDataType
+from opendml.description.rules import validate
+from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Definition, Tensor
-from opendml.graph import program as graph_program_module
-from opendml.kernels import memory_plan, schedule
-from opendml.program import Program
-from opendml.rules import validate
-from opendml.tensor import TensorDesc
+from opendml.loops import memory_plan
+from opendml.programs import compiled_graph as graph_program_module
+from opendml.programs import program as program_module
+from opendml.programs.device import compile_operator
+from opendml.programs.program import Program
+from opendml.targets.cpu import schedule
+from opendml.targets.cpu.code import program_code
 
 Array = np.ndarray[Any, Any]
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from opendml.descriptors import Operator
-from opendml.device import compile_operator
-from opendml.enums import TensorFlags
-from opendml.expression.interpreter import run_interpreted
-from opendml.fields import TensorArrayField, TensorField
-from opendml.graph_desc import (
+from opendml.description.descriptors import Operator
+from opendml.description.enums import TensorFlags
+from opendml.description.fields import TensorArrayField, TensorField
+from opendml.description.graph_desc import (
     GraphDesc,
     GraphInput,
     NodeInput,
@@ -25,8 +23,10 @@ from opendml.graph_desc import (
     sources,
     topological_order,
 )
-from opendml.program import Binding, Program
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
+from opendml.expression.interpreter import run_interpreted
+from opendml.programs.device import compile_operator
+from opendml.programs.program import Binding, Program
 
 Array = np.ndarray[Any, Any]
 Memory = np.ndarray[Any, np.dtype[np.uint8]]

@@ -14,12 +14,12 @@ from execution import layouts
 from hypothesis import strategies as st
 
 from opendml import operators as op
-from opendml.descriptors import Operator, operator_class
-from opendml.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
-from opendml.fields import EnumField, FloatField, ScalarUnionField, TensorField
+from opendml.description.descriptors import Operator, operator_class
+from opendml.description.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
+from opendml.description.fields import EnumField, FloatField, ScalarUnionField, TensorField
+from opendml.description.rules import support_at
+from opendml.description.tensor import TensorDesc
 from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_SOFTMAX
-from opendml.rules import support_at
-from opendml.tensor import TensorDesc
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 127, 128, 129, 200, 257)
 """Sizes at and beside multiples of vectors."""

@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import strategies as st
 from sample_descriptors import samples
 
-from opendml.descriptors import Operator
-from opendml.graph_desc import (
+from opendml.description.descriptors import Operator
+from opendml.description.graph_desc import (
     ConstantNode,
     GraphDesc,
     InputEdge,
@@ -23,7 +23,7 @@ from opendml.graph_desc import (
     OperatorNode,
     OutputEdge,
 )
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
 
 LARGEST_CONSTANT = 4096
 

@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from opendml import operators as op
-from opendml.descriptors import Operator
-from opendml.tensor import TensorDesc
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
 
 
 def f32(*sizes: int, **options: Any) -> TensorDesc:

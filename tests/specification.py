@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from opendml import operators
-from opendml.descriptors import Operator, operator_class
-from opendml.enums import OperatorType
+from opendml.description.descriptors import Operator, operator_class
+from opendml.description.enums import OperatorType
 
 SHARED = Path(os.environ.get("OPENDML_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 SPECIFICATION = SHARED / "spec"

@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 from test_mathematics import assert_error
 
 from opendml import operators
-from opendml.activations import ACTIVATIONS, activate, clip
-from opendml.device import compile_operator
-from opendml.enums import OperatorType
+from opendml.description.enums import OperatorType
+from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import F32, I32, Variable, constant
 from opendml.operators.activation import FUSABLE_WITH_CLIP
-from opendml.tensor import TensorDesc
+from opendml.operators.activation_functions import ACTIVATIONS, activate, clip
+from opendml.programs.device import compile_operator
 
 bounded = settings(max_examples=20, deadline=None)
 INFINITY = float("inf")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import opendml as dml
-from opendml.descriptors import Operator
+from opendml.description.descriptors import Operator
+from opendml.description.rules import validate
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.rules import validate
 
 
 @pytest.fixture(autouse=True)

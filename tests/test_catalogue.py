@@ -9,11 +9,11 @@ import pytest
 from specification import IMPLEMENTED, SHEET_NAMES, needs_specification, sheet
 
 import opendml as dml
-from opendml.descriptors import operator_class
-from opendml.enums import FeatureLevel, OperatorType
-from opendml.errors import UnknownOperatorError
-from opendml.operator_catalogue import SupportByLevel, catalogue
+from opendml.description.descriptors import operator_class
+from opendml.description.enums import FeatureLevel, OperatorType
+from opendml.description.errors import UnknownOperatorError
 from opendml.operators import class_name
+from opendml.operators.catalogue import SupportByLevel, catalogue
 
 each_operator = pytest.mark.parametrize("operator_type", IMPLEMENTED, ids=lambda operator_type: operator_type.name)
 

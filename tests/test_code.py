@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from execution import assert_identical
 
-from opendml.code.builder import Builder, Value, literal
-from opendml.enums import TensorDataType
-from opendml.errors import ConfigurationError
+from opendml.description.enums import TensorDataType
+from opendml.description.errors import ConfigurationError
+from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import NUMPY_TYPES, interpret, run_interpreted
 from opendml.expression.ir import (
     ARITHMETIC,
@@ -48,9 +48,9 @@ from opendml.expression.ir import (
     temporary,
     unary,
 )
-from opendml.program import Binding, Program, compile_definition
-from opendml.runtime.host import HostTarget, host_target
-from opendml.tensor import TensorDesc
+from opendml.llvm.builder import Builder, Value, literal
+from opendml.llvm.host import HostTarget, host_target
+from opendml.programs.program import Binding, Program, compile_definition
 
 Array = np.ndarray[Any, Any]
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import opendml as dml
-from opendml.code import program_code
-from opendml.errors import CodeGenerationError
-from opendml.runtime import compile_workers
-from opendml.runtime.compile_workers import compile_objects
-from opendml.runtime.host import HostTarget, host_target
-from opendml.runtime.native import compile_object, load_object
+from opendml.description.errors import CodeGenerationError
+from opendml.llvm import compile_workers
+from opendml.llvm.compile_workers import compile_objects
+from opendml.llvm.host import HostTarget, host_target
+from opendml.llvm.native import compile_object, load_object
+from opendml.targets.cpu.code import program_code
 
 MODULES = [f"define i64 @f{n}(i64 %x) {{\n  %y = mul i64 %x, {n + 3}\n  ret i64 %y\n}}\n" for n in range(12)]
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from test_kernels import DATA_TYPES, LEVELS
 
 from opendml import operators
-from opendml.code.program_code import program_code
-from opendml.device import compile_operator
-from opendml.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
+from opendml.description.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
+from opendml.description.tensor import TensorDesc
 from opendml.expression.folds import sum_of_products
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
 from opendml.expression.ir import (
@@ -36,13 +35,14 @@ from opendml.expression.ir import (
     load,
     select,
 )
-from opendml.kernels import contraction, schedule
-from opendml.kernels.contraction import ContractionKernel, schedule_contraction
-from opendml.kernels.description import describe_kernel
+from opendml.llvm.host import host_target
 from opendml.operators import convolution
-from opendml.program import Binding, compile_definition
-from opendml.runtime.host import host_target
-from opendml.tensor import TensorDesc
+from opendml.programs.device import compile_operator
+from opendml.programs.program import Binding, compile_definition
+from opendml.targets.cpu import contraction, schedule
+from opendml.targets.cpu.code.program_code import program_code
+from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
+from opendml.targets.cpu.kernel_description import describe_kernel
 
 MACHINES = (schedule.Machine(64, 32), schedule.Machine(32, 16), schedule.Machine(16, 32))
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from rounding import assert_within_rounding
 
 from opendml import operators
-from opendml.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
-from opendml.errors import ConfigurationError
-from opendml.explanation import explain_operator
+from opendml.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
+from opendml.description.errors import ConfigurationError
+from opendml.description.rules import validate
+from opendml.description.tensor import TensorDesc
+from opendml.inspection.explanation import explain_operator
+from opendml.llvm.host import host_target
 from opendml.operators import convolution
-from opendml.rules import validate
-from opendml.runtime.host import host_target
-from opendml.tensor import TensorDesc
 
 bounded = settings(max_examples=25, deadline=None)
 

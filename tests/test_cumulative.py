@@ -11,8 +11,8 @@ from reference import cumulative
 
 import opendml as dml
 from opendml import operators
-from opendml.enums import AxisDirection
-from opendml.tensor import TensorDesc
+from opendml.description.enums import AxisDirection
+from opendml.description.tensor import TensorDesc
 
 bounded = settings(max_examples=50, deadline=None)
 types = st.sampled_from(["FLOAT32", "FLOAT16", "INT64", "INT32", "UINT64", "UINT32"])

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from reference import space_to_depth, window_selection
 
 from opendml import operators
-from opendml.enums import DepthSpaceOrder, PaddingMode
-from opendml.tensor import TensorDesc
+from opendml.description.enums import DepthSpaceOrder, PaddingMode
+from opendml.description.tensor import TensorDesc
 
 bounded = settings(max_examples=40, deadline=None)
 types = st.sampled_from(ALL_TYPES)

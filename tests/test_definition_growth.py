@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from opendml import operators
-from opendml.descriptors import Operator
+from opendml.description.descriptors import Operator
+from opendml.description.rules import validate
+from opendml.description.tensor import TensorDesc
 from opendml.expression.printer import format_definition
-from opendml.rules import validate
-from opendml.tensor import TensorDesc
 
 LARGE = 2**28
 

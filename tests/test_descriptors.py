@@ -18,9 +18,9 @@ from specification import IMPLEMENTED
 
 import opendml as dml
 from opendml import operators as op
-from opendml.enums import AxisDirection, OperatorType, PaddingMode, ReduceFunction, TensorDataType
-from opendml.errors import DescriptorArgumentError, DescriptorFormatError
-from opendml.fields import (
+from opendml.description.enums import AxisDirection, OperatorType, PaddingMode, ReduceFunction, TensorDataType
+from opendml.description.errors import DescriptorArgumentError, DescriptorFormatError
+from opendml.description.fields import (
     ArrayField,
     BooleanField,
     CountField,
@@ -36,7 +36,7 @@ from opendml.fields import (
     StructField,
     TensorField,
 )
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
 
 each_sample = pytest.mark.parametrize("desc", samples(), ids=lambda desc: desc.type.name)
 

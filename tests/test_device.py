@@ -9,10 +9,10 @@ import pytest
 
 import opendml as dml
 from opendml import operators as op
-from opendml.device import CheckedOperator, Device, default_device
-from opendml.enums import FeatureLevel
-from opendml.errors import ConfigurationError, InvalidDescriptorError
-from opendml.tensor import TensorDesc
+from opendml.description.enums import FeatureLevel
+from opendml.description.errors import ConfigurationError, InvalidDescriptorError
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import CheckedOperator, Device, default_device
 
 PAIR = TensorDesc("float32", [2, 2])
 ADD = op.ElementWiseAdd(a_tensor=PAIR, b_tensor=PAIR, output_tensor=PAIR)

@@ -14,9 +14,9 @@ from dxdispatch_running import NumpyDevice, problem, read, results, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendml.errors import ModelFormatError, OpendmlError
-from opendml.models import Executor, RunOptions, check_model, read_model
-from opendml.models.printing import format_elements, format_elements_verbose
+from opendml.description.errors import ModelFormatError, OpendmlError
+from opendml.formats.dxdispatch import Executor, RunOptions, check_model, read_model
+from opendml.formats.dxdispatch.printing import format_elements, format_elements_verbose
 
 # ---- running
 

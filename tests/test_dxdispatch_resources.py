@@ -16,8 +16,8 @@ from dxdispatch_running import problem, read, resource, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendml.errors import ModelFormatError
-from opendml.models.json_text import parse
+from opendml.description.errors import ModelFormatError
+from opendml.formats.json_text import parse
 
 # ---- JSON
 
@@ -358,7 +358,9 @@ def test_write_files(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "out.npy").write_bytes(b"old")
-    monkeypatch.setattr("opendml.models.executor.write_numpy", lambda file, values: file.write(b"half") and 1 / 0)
+    monkeypatch.setattr(
+        "opendml.formats.dxdispatch.executor.write_numpy", lambda file, values: file.write(b"half") and 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         run(write_command(targetPath="out.npy"), tmp_path)
     assert (tmp_path / "out.npy").read_bytes() == b"old"

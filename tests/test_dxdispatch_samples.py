@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opendml.device import Device
-from opendml.errors import ModelFormatError
-from opendml.models import Executor, read_model
+from opendml.description.errors import ModelFormatError
+from opendml.formats.dxdispatch import Executor, read_model
+from opendml.programs.device import Device
 
 SHARED = Path(os.environ.get("OPENDML_SHARED", Path(__file__).parents[2] / "shared")) / "dxdispatch"
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from reference import cast, clip, scale_bias
 
 from opendml import operators
-from opendml.device import compile_operator
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import compile_operator
 
 bounded = settings(max_examples=40, deadline=None)
 CLIP_TYPES = tuple(name for name in ALL_TYPES if name != "FLOAT64")

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import opendml as dml
 from opendml import operators
-from opendml.descriptors import Operator
-from opendml.device import compile_operator
-from opendml.program import Program
-from opendml.tensor import TensorDesc
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import compile_operator
+from opendml.programs.program import Program
 
 Array = np.ndarray[Any, Any]
 bounded = settings(max_examples=8, deadline=None)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import opendml as dml
 from opendml import operators
-from opendml.descriptors import Operator
-from opendml.device import compile_operator
-from opendml.enums import FeatureLevel
-from opendml.rules import validate
-from opendml.tensor import TensorDesc
+from opendml.description.descriptors import Operator
+from opendml.description.enums import FeatureLevel
+from opendml.description.rules import validate
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import compile_operator
 
 Array = np.ndarray[Any, Any]
 bounded = settings(max_examples=6, deadline=None)

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 import opendml as dml
 from opendml import operators
-from opendml.device import compile_operator
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import compile_operator
 
 Array = np.ndarray[Any, Any]
 bounded = settings(max_examples=8, deadline=None)

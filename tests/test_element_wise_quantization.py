@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import opendml as dml
 from opendml import operators
-from opendml.rules import validate
-from opendml.tensor import TensorDesc
+from opendml.description.rules import validate
+from opendml.description.tensor import TensorDesc
 
 Array = np.ndarray[Any, Any]
 bounded = settings(max_examples=12, deadline=None)

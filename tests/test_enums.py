@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from specification import load, needs_specification
 
-from opendml import enums
-from opendml.enums import FeatureLevel, OperatorType, PaddingMode, TensorDataType, TensorFlags
+from opendml.description import enums
+from opendml.description.enums import FeatureLevel, OperatorType, PaddingMode, TensorDataType, TensorFlags
 
 ENUMERATIONS: list[type[Any]] = [
     value

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import opendml as dml
 from opendml import operators
+from opendml.description.rules import validate
 from opendml.functions import core
-from opendml.rules import validate
 
 # ---- inference: what is inferred validates, and is what DirectMLX or the formula says
 

@@ -25,14 +25,14 @@ from hypothesis import strategies as st
 from random_descriptors import descriptors, is_drawn
 
 from opendml import operators as op
-from opendml.descriptors import Operator, operator_class
-from opendml.device import compile_operator
-from opendml.enums import OperatorType
+from opendml.description.descriptors import Operator, operator_class
+from opendml.description.enums import OperatorType
+from opendml.description.rules import validate
+from opendml.description.tensor import TensorDesc
+from opendml.llvm.host import host_target
 from opendml.operators import implemented
-from opendml.program import generate
-from opendml.rules import validate
-from opendml.runtime.host import host_target
-from opendml.tensor import TensorDesc
+from opendml.programs.device import compile_operator
+from opendml.programs.program import generate
 
 EXAMPLES = int(os.environ.get("OPENDML_FUZZ_EXAMPLES", "4"))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference import max_unpooling
 
 from opendml import operators
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
 
 bounded = settings(max_examples=50, deadline=None)
 

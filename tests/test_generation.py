@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendml import operators
-from opendml.fields import ScalarUnion
-from opendml.tensor import TensorDesc
+from opendml.description.fields import ScalarUnion
+from opendml.description.tensor import TensorDesc
 
 bounded = settings(max_examples=40, deadline=None)
 SEQUENCE_TYPES = tuple(name for name in ALL_TYPES if name != "FLOAT64")

@@ -16,9 +16,9 @@ from calls import FUNCTIONS
 from graph_reference import evaluate_graph, seen_as
 
 import opendml as dml
-from opendml.graph_building import CONSTANT_NODE_LIMIT
-from opendml.graph_desc import validate_graph
-from opendml.graph_program import GraphProgram
+from opendml.building.graph_building import CONSTANT_NODE_LIMIT
+from opendml.building.graph_program import GraphProgram
+from opendml.description.graph_desc import validate_graph
 
 Array = np.ndarray[Any, Any]
 

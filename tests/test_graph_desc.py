@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from random_graphs import graphs
 
 import opendml as dml
-from opendml.errors import InvalidDescriptorError
-from opendml.graph_desc import (
+from opendml.description.errors import InvalidDescriptorError
+from opendml.description.graph_desc import (
     ConstantNode,
     GraphDesc,
     GraphInput,

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import opendml as dml
+from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
 from opendml.expression.ir import F32, Compute, Definition, Store, Tensor, grid, indices, load, temporary
-from opendml.graph import plan as plan_module
-from opendml.graph import program as graph_program
-from opendml.graph.plan import graph_key
-from opendml.graph_desc import ConstantNode, GraphDesc, Node
-from opendml.kernels import schedule
-from opendml.kernels.memory_plan import plan_memory
-from opendml.runtime.host import host_target
+from opendml.llvm.host import host_target
+from opendml.loops.memory_plan import plan_memory
+from opendml.programs import compiled_graph as graph_program
+from opendml.programs import graph_plan as plan_module
+from opendml.programs.graph_plan import graph_key
+from opendml.targets.cpu import schedule
 
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)
 

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from random_descriptors import descriptors, is_drawn
 
 import opendml as dml
-from opendml.descriptors import Operator
-from opendml.enums import TensorDataType
-from opendml.graph_building import GraphAssembly
-from opendml.graph_desc import graph_input_tensors, graph_output_tensors
-from opendml.kernels import schedule
+from opendml.building.graph_building import GraphAssembly
+from opendml.description.descriptors import Operator
+from opendml.description.enums import TensorDataType
+from opendml.description.graph_desc import graph_input_tensors, graph_output_tensors
+from opendml.description.tensor import TensorDesc
 from opendml.operators import implemented
-from opendml.tensor import TensorDesc
+from opendml.targets.cpu import schedule
 
 Array = np.ndarray[Any, Any]
 

@@ -9,9 +9,9 @@ import pytest
 from execution import assert_same_values, random_array
 
 from opendml import operators
-from opendml.descriptors import Operator
-from opendml.device import compile_operator
-from opendml.tensor import TensorDesc
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import compile_operator
 
 
 def _descriptors(data_type: str) -> Iterator[Operator]:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendml import operators
-from opendml.code.program_code import program_code
-from opendml.enums import TensorDataType
+from opendml.description.enums import TensorDataType
+from opendml.description.tensor import TensorDesc
 from opendml.expression.folds import KEPT_ROW_BYTES, fold, lanes_for, sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
 from opendml.expression.ir import (
@@ -32,10 +32,10 @@ from opendml.expression.ir import (
     select,
     unary,
 )
-from opendml.kernels.schedule import Machine
-from opendml.program import Binding, compile_definition
-from opendml.runtime.host import host_target
-from opendml.tensor import TensorDesc
+from opendml.llvm.host import host_target
+from opendml.programs.program import Binding, compile_definition
+from opendml.targets.cpu.code.program_code import program_code
+from opendml.targets.cpu.schedule import Machine
 
 LENGTHS = (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 1000, 4095)
 TYPES = ("f16", "f32", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")

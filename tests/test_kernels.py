@@ -16,8 +16,9 @@ from random_definitions import definitions
 
 import opendml as dml
 from opendml import operators as op
-from opendml.enums import TensorDataType
-from opendml.errors import ConfigurationError
+from opendml.description.enums import TensorDataType
+from opendml.description.errors import ConfigurationError
+from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
 from opendml.expression.ir import (
     F32,
@@ -43,13 +44,12 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import substitute, walk
-from opendml.kernels import schedule
-from opendml.kernels.affine import EXACT, affine, decide, interval, threshold_form
-from opendml.kernels.description import describe_kernel
-from opendml.kernels.rewriting import simplify
-from opendml.program import Binding, compile_definition, generate
-from opendml.runtime.host import host_target
-from opendml.tensor import TensorDesc
+from opendml.llvm.host import host_target
+from opendml.loops.affine import EXACT, affine, decide, interval, threshold_form
+from opendml.loops.rewriting import simplify
+from opendml.programs.program import Binding, compile_definition, generate
+from opendml.targets.cpu import schedule
+from opendml.targets.cpu.kernel_description import describe_kernel
 
 Array = np.ndarray[Any, Any]
 

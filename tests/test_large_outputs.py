@@ -7,9 +7,9 @@ import pytest
 from execution import random_array, run_operator, run_single
 
 from opendml import operators
-from opendml.device import Device
-from opendml.kernels import schedule
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import Device
+from opendml.targets.cpu import schedule
 
 
 @pytest.fixture(params=["cached", "streamed", "staged"])

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from execution import assert_same_values
 
-from opendml.enums import TensorDataType
+from opendml.description.enums import TensorDataType
+from opendml.description.tensor import TensorDesc
 from opendml.expression import mathematics, trigonometry
 from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
 from opendml.expression.ir import (
@@ -33,9 +34,8 @@ from opendml.expression.ir import (
     load,
     select,
 )
-from opendml.program import Binding, compile_definition
-from opendml.runtime.host import host_target
-from opendml.tensor import TensorDesc
+from opendml.llvm.host import host_target
+from opendml.programs.program import Binding, compile_definition
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Expression]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rounding import assert_within_rounding
 
 from opendml import operators
-from opendml.enums import MatrixTransform
-from opendml.tensor import TensorDesc
+from opendml.description.enums import MatrixTransform
+from opendml.description.tensor import TensorDesc
 
 bounded = settings(max_examples=40, deadline=None)
 scales = st.sampled_from([0.0, 1.0, -0.5, 3.25])

@@ -16,7 +16,7 @@ from graph_reference import evaluate_graph, seen_as
 import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.kernels.memory_plan import plan_memory
+from opendml.loops.memory_plan import plan_memory
 
 NETWORKS = Path(__file__).parent.parent / "examples" / "networks"
 

@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 from sample_descriptors import f32, sample
 
 from opendml import operators
-from opendml.descriptors import Operator
-from opendml.enums import FeatureLevel
+from opendml.description.descriptors import Operator
+from opendml.description.enums import FeatureLevel
+from opendml.description.rules import validate
+from opendml.description.tensor import TensorDesc
 from opendml.functions.versions import version_for
-from opendml.rules import validate
-from opendml.tensor import TensorDesc
 
 bounded = settings(max_examples=12, deadline=None)
 few = settings(max_examples=6, deadline=None)

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from rounding import assert_within_rounding
 
 from opendml import operators
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
 
 bounded = settings(max_examples=25, deadline=None)
 types = st.sampled_from(["FLOAT32", "FLOAT16", *INTEGERS])

@@ -24,15 +24,15 @@ from typer.testing import CliRunner
 
 import opendml as dml
 from opendml.command_line import app
-from opendml.errors import BindingError
+from opendml.description.errors import BindingError
 from opendml.expression.ir import F32, Axis, Compute, Scan, Scatter, Store, Tensor, constant, index, indices, load
-from opendml.instrumentation import tick_seconds
-from opendml.kernels.costs import cost_of
-from opendml.layered_drawing import draw
-from opendml.machine_limits import MachineLimits, machine_limits
-from opendml.profile_page import page
-from opendml.profiling import End, Profile, trace_of
-from opendml.runtime.host import host_target
+from opendml.inspection.instrumentation import tick_seconds
+from opendml.inspection.layered_drawing import draw
+from opendml.inspection.machine_limits import MachineLimits, machine_limits
+from opendml.inspection.profile_page import page
+from opendml.inspection.profiling import End, Profile, trace_of
+from opendml.llvm.host import host_target
+from opendml.loops.costs import cost_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HOSTILE = "<script>alert('&quot;\"')</script>\x1b[31m\x00\u202e]]>-->"

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendml import operators as op
-from opendml.device import Device, compile_operator
-from opendml.errors import BindingError, ConfigurationError
-from opendml.kernels import schedule
-from opendml.program import ALIGNMENT, Program, aligned_empty, empty
-from opendml.tensor import TensorDesc
+from opendml.description.errors import BindingError, ConfigurationError
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import Device, compile_operator
+from opendml.programs.program import ALIGNMENT, Program, aligned_empty, empty
+from opendml.targets.cpu import schedule
 
 Array = np.ndarray[Any, Any]
 
@@ -327,8 +327,8 @@ def test_programs_are_freed() -> None:
 import gc, resource
 import numpy as np
 from opendml import operators as op
-from opendml.device import compile_operator
-from opendml.tensor import TensorDesc
+from opendml.programs.device import compile_operator
+from opendml.description.tensor import TensorDesc
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 def rounds(count):
@@ -421,8 +421,8 @@ import os, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 from opendml import operators as op
-from opendml.device import compile_operator
-from opendml.tensor import TensorDesc
+from opendml.programs.device import compile_operator
+from opendml.description.tensor import TensorDesc
 tensor = TensorDesc("float32", [300, 1000])
 program = compile_operator(op.ElementWiseAdd(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor), 2)
 x = np.ones(tensor.sizes, np.float32)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendml import operators
-from opendml.enums import RecurrentNetworkDirection
+from opendml.description.enums import RecurrentNetworkDirection
+from opendml.description.tensor import TensorDesc
 from opendml.operators import recurrent
-from opendml.tensor import TensorDesc
 
 bounded = settings(max_examples=30, deadline=None)
 TANH, RELU = operators.ActivationTanh(), operators.ActivationRelu()

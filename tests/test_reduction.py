@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from rounding import assert_within_rounding
 
 from opendml import operators
-from opendml.enums import ReduceFunction
+from opendml.description.enums import ReduceFunction
+from opendml.description.tensor import TensorDesc
 from opendml.expression import reductions
-from opendml.tensor import TensorDesc
 
 bounded = settings(max_examples=40, deadline=None)
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from reference import bilinear
 
 from opendml import operators
-from opendml.enums import InterpolationMode
-from opendml.fields import Size2D
-from opendml.tensor import TensorDesc
+from opendml.description.enums import InterpolationMode
+from opendml.description.fields import Size2D
+from opendml.description.tensor import TensorDesc
 
 bounded = settings(max_examples=40, deadline=None)
 types = st.sampled_from(["FLOAT32", "FLOAT16"])

@@ -13,11 +13,11 @@ from specification import IMPLEMENTED, examples, needs_specification
 
 import opendml as dml
 from opendml import operators as op
-from opendml.descriptors import Operator
-from opendml.enums import FeatureLevel, OperatorType, TensorDataType
-from opendml.errors import InvalidDescriptorError
-from opendml.rules import Violation, support_at, validate, validate_or_raise
-from opendml.tensor import TensorDesc
+from opendml.description.descriptors import Operator
+from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
+from opendml.description.errors import InvalidDescriptorError
+from opendml.description.rules import Violation, support_at, validate, validate_or_raise
+from opendml.description.tensor import TensorDesc
 
 each_sample = pytest.mark.parametrize("desc", samples(), ids=lambda desc: desc.type.name)
 

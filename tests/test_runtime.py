@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendml.errors import CodeGenerationError, ConfigurationError
-from opendml.runtime import object_cache
-from opendml.runtime.host import HostTarget, default_thread_count, host_target, usable_processors
-from opendml.runtime.native import (
+from opendml.description.errors import CodeGenerationError, ConfigurationError
+from opendml.llvm import object_cache
+from opendml.llvm.host import HostTarget, default_thread_count, host_target, usable_processors
+from opendml.llvm.native import (
     DEFAULT_OPTIONS,
     CompileOptions,
     LoadedObject,
@@ -29,9 +29,9 @@ from opendml.runtime.native import (
     load_object,
     optimised_ir,
 )
-from opendml.runtime.object_cache import CacheWarning, ObjectCache, default_cache, get_or_compile, object_key
-from opendml.runtime.team_code import barrier_ir, team_ir
-from opendml.runtime.thread_team import ThreadTeam, default_team
+from opendml.llvm.object_cache import CacheWarning, ObjectCache, default_cache, get_or_compile, object_key
+from opendml.targets.cpu.runtime.team_code import barrier_ir, team_ir
+from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
 X86 = pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="x86-64 only")
@@ -405,8 +405,8 @@ def test_bad_size_of_the_environment(cache_directory: Path, monkeypatch: pytest.
 
 WRITER = """
 import sys
-from opendml.runtime.host import host_target
-from opendml.runtime.object_cache import default_cache
+from opendml.llvm.host import host_target
+from opendml.llvm.object_cache import default_cache
 cache = default_cache()
 for round in range(150):
     key = bytes([round % 7]) * 32
@@ -563,10 +563,10 @@ def test_default_team_is_shared_and_grows() -> None:
 
 PRELUDE = """
 import ctypes, os, sys, threading, time
-from opendml.runtime.host import host_target
-from opendml.runtime.native import compile_object, load_object
-from opendml.runtime.team_code import barrier_ir
-from opendml.runtime.thread_team import default_team
+from opendml.llvm.host import host_target
+from opendml.llvm.native import compile_object, load_object
+from opendml.targets.cpu.runtime.team_code import barrier_ir
+from opendml.targets.cpu.runtime.thread_team import default_team
 sys.path.insert(0, os.environ["TEST_DIRECTORY"])
 from test_runtime import NEIGHBOURS, Neighbours
 program = load_object(compile_object(NEIGHBOURS + barrier_ir(host_target()), host_target()), ["entry"])

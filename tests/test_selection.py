@@ -25,10 +25,10 @@ from reference import cast
 from sample_descriptors import f32, sample, u32
 
 from opendml import operators
-from opendml.descriptors import Operator
+from opendml.description.descriptors import Operator
+from opendml.description.rules import validate
+from opendml.description.tensor import TensorDesc
 from opendml.operators import scattering
-from opendml.rules import validate
-from opendml.tensor import TensorDesc
 
 bounded = settings(max_examples=25, deadline=None)
 types = st.sampled_from(ALL_TYPES)

@@ -22,9 +22,9 @@ from typer.testing import CliRunner
 
 import opendml as dml
 from opendml.command_line import app
-from opendml.descriptors import Operator
-from opendml.errors import InvalidDescriptorError, ModelFormatError, OpendmlError
-from opendml.graph_desc import (
+from opendml.description.descriptors import Operator
+from opendml.description.errors import InvalidDescriptorError, ModelFormatError, OpendmlError
+from opendml.description.graph_desc import (
     ConstantNode,
     GraphDesc,
     InputEdge,
@@ -34,9 +34,9 @@ from opendml.graph_desc import (
     topological_order,
     validate_graph,
 )
-from opendml.models import serialized_graph
-from opendml.models.flat_buffers import Reader, Writer
-from opendml.models.serialized_graph import SCHEMA, read_graph, write_graph
+from opendml.formats.serialized_graph import graph_file as serialized_graph
+from opendml.formats.serialized_graph.flat_buffers import Reader, Writer
+from opendml.formats.serialized_graph.graph_file import SCHEMA, read_graph, write_graph
 
 T = dml.TensorDesc("FLOAT32", [1, 1, 2, 3])
 

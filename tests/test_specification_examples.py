@@ -7,8 +7,8 @@ import pytest
 from execution import run_operator
 from specification import IMPLEMENTED, examples, needs_specification
 
-from opendml.enums import OperatorType
-from opendml.tensor import TensorDesc
+from opendml.description.enums import OperatorType
+from opendml.description.tensor import TensorDesc
 
 
 def _array(desc: TensorDesc, data: list[float]) -> np.ndarray:

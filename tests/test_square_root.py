@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opendml import operators
-from opendml.code.square_root import LEAST
-from opendml.device import Device
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
+from opendml.programs.device import Device
+from opendml.targets.cpu.code.square_root import LEAST
 
 Array = np.ndarray[Any, Any]
 

@@ -13,8 +13,8 @@ from execution import ALL_TYPES, assert_identical
 
 import opendml as dml
 from opendml import operators as op
-from opendml.kernels import schedule
-from opendml.tensor import TensorDesc
+from opendml.description.tensor import TensorDesc
+from opendml.targets.cpu import schedule
 
 Array = np.ndarray[Any, Any]
 

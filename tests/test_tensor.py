@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opendml.enums import TensorDataType, TensorFlags
-from opendml.errors import DescriptorFormatError, InvalidDescriptorError
-from opendml.tensor import TensorDesc, overlaps_itself
+from opendml.description.enums import TensorDataType, TensorFlags
+from opendml.description.errors import DescriptorFormatError, InvalidDescriptorError
+from opendml.description.tensor import TensorDesc, overlaps_itself
 
 quick = settings(max_examples=200, deadline=None)
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=8)

@@ -25,8 +25,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opendml.definition import widen
-from opendml.enums import TensorDataType
+from opendml.description.enums import TensorDataType
+from opendml.description.tensor import TensorDesc
 from opendml.expression import mathematics, trigonometry
 from opendml.expression.ir import (
     F16,
@@ -43,9 +43,9 @@ from opendml.expression.ir import (
     index,
     load,
 )
-from opendml.program import Binding, Program, compile_definition
-from opendml.runtime.host import host_target
-from opendml.tensor import TensorDesc
+from opendml.llvm.host import host_target
+from opendml.operators.definition import widen
+from opendml.programs.program import Binding, Program, compile_definition
 
 Array = npt.NDArray[Any]
 Reference = Callable[..., Array]

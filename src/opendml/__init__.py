@@ -19,63 +19,63 @@ from opendml._version import __version__ as __version__
 if TYPE_CHECKING:
     # isort: off
     from opendml import operators as operators
-    from opendml.descriptors import OperatorDesc as OperatorDesc
-    from opendml.enums import AxisDirection as AxisDirection
-    from opendml.enums import BindingType as BindingType
-    from opendml.enums import ConvolutionDirection as ConvolutionDirection
-    from opendml.enums import ConvolutionMode as ConvolutionMode
-    from opendml.enums import CreateDeviceFlags as CreateDeviceFlags
-    from opendml.enums import DepthSpaceOrder as DepthSpaceOrder
-    from opendml.enums import ExecutionFlags as ExecutionFlags
-    from opendml.enums import Feature as Feature
-    from opendml.enums import FeatureLevel as FeatureLevel
-    from opendml.enums import GraphEdgeType as GraphEdgeType
-    from opendml.enums import GraphNodeType as GraphNodeType
-    from opendml.enums import InterpolationMode as InterpolationMode
-    from opendml.enums import IsInfinityMode as IsInfinityMode
-    from opendml.enums import MatrixTransform as MatrixTransform
-    from opendml.enums import MultiheadAttentionMaskType as MultiheadAttentionMaskType
-    from opendml.enums import OperatorType as OperatorType
-    from opendml.enums import PaddingMode as PaddingMode
-    from opendml.enums import QuantizationType as QuantizationType
-    from opendml.enums import RandomGeneratorType as RandomGeneratorType
-    from opendml.enums import RecurrentNetworkDirection as RecurrentNetworkDirection
-    from opendml.enums import ReduceFunction as ReduceFunction
-    from opendml.enums import RoundingMode as RoundingMode
-    from opendml.enums import TensorDataType as TensorDataType
-    from opendml.enums import TensorFlags as TensorFlags
-    from opendml.enums import TensorType as TensorType
-    from opendml.errors import DescriptorArgumentError as DescriptorArgumentError
-    from opendml.errors import DescriptorFormatError as DescriptorFormatError
-    from opendml.errors import InvalidDescriptorError as InvalidDescriptorError
-    from opendml.errors import ModelFormatError as ModelFormatError
-    from opendml.errors import OpendmlError as OpendmlError
-    from opendml.errors import OutOfMemoryError as OutOfMemoryError
-    from opendml.errors import UnknownOperatorError as UnknownOperatorError
-    from opendml.explanation import explain as explain
-    from opendml.fields import ScalarUnion as ScalarUnion
-    from opendml.fields import ScaleBias as ScaleBias
-    from opendml.fields import Size2D as Size2D
-    from opendml.graph_building import Graph as Graph
-    from opendml.graph_building import GraphTensor as GraphTensor
-    from opendml.graph_building import reinterpret as reinterpret
-    from opendml.graph_desc import ConstantNode as ConstantNode
-    from opendml.graph_desc import GraphDesc as GraphDesc
-    from opendml.graph_desc import InputEdge as InputEdge
-    from opendml.graph_desc import IntermediateEdge as IntermediateEdge
-    from opendml.graph_desc import OperatorNode as OperatorNode
-    from opendml.graph_desc import OutputEdge as OutputEdge
-    from opendml.graph_desc import validate_graph as validate_graph
-    from opendml.models.serialized_graph import load as load
-    from opendml.models.serialized_graph import save as save
-    from opendml.operator_catalogue import catalogue as catalogue
-    from opendml.rules import Violation as Violation
-    from opendml.rules import validate as validate
-    from opendml.tensor import TensorDesc as TensorDesc
-    from opendml.device import CheckedOperator as CheckedOperator
-    from opendml.device import Device as Device
-    from opendml.errors import BindingError as BindingError
-    from opendml.errors import ConfigurationError as ConfigurationError
+    from opendml.description.descriptors import OperatorDesc as OperatorDesc
+    from opendml.description.enums import AxisDirection as AxisDirection
+    from opendml.description.enums import BindingType as BindingType
+    from opendml.description.enums import ConvolutionDirection as ConvolutionDirection
+    from opendml.description.enums import ConvolutionMode as ConvolutionMode
+    from opendml.description.enums import CreateDeviceFlags as CreateDeviceFlags
+    from opendml.description.enums import DepthSpaceOrder as DepthSpaceOrder
+    from opendml.description.enums import ExecutionFlags as ExecutionFlags
+    from opendml.description.enums import Feature as Feature
+    from opendml.description.enums import FeatureLevel as FeatureLevel
+    from opendml.description.enums import GraphEdgeType as GraphEdgeType
+    from opendml.description.enums import GraphNodeType as GraphNodeType
+    from opendml.description.enums import InterpolationMode as InterpolationMode
+    from opendml.description.enums import IsInfinityMode as IsInfinityMode
+    from opendml.description.enums import MatrixTransform as MatrixTransform
+    from opendml.description.enums import MultiheadAttentionMaskType as MultiheadAttentionMaskType
+    from opendml.description.enums import OperatorType as OperatorType
+    from opendml.description.enums import PaddingMode as PaddingMode
+    from opendml.description.enums import QuantizationType as QuantizationType
+    from opendml.description.enums import RandomGeneratorType as RandomGeneratorType
+    from opendml.description.enums import RecurrentNetworkDirection as RecurrentNetworkDirection
+    from opendml.description.enums import ReduceFunction as ReduceFunction
+    from opendml.description.enums import RoundingMode as RoundingMode
+    from opendml.description.enums import TensorDataType as TensorDataType
+    from opendml.description.enums import TensorFlags as TensorFlags
+    from opendml.description.enums import TensorType as TensorType
+    from opendml.description.errors import DescriptorArgumentError as DescriptorArgumentError
+    from opendml.description.errors import DescriptorFormatError as DescriptorFormatError
+    from opendml.description.errors import InvalidDescriptorError as InvalidDescriptorError
+    from opendml.description.errors import ModelFormatError as ModelFormatError
+    from opendml.description.errors import OpendmlError as OpendmlError
+    from opendml.description.errors import OutOfMemoryError as OutOfMemoryError
+    from opendml.description.errors import UnknownOperatorError as UnknownOperatorError
+    from opendml.inspection.explanation import explain as explain
+    from opendml.description.fields import ScalarUnion as ScalarUnion
+    from opendml.description.fields import ScaleBias as ScaleBias
+    from opendml.description.fields import Size2D as Size2D
+    from opendml.building.graph_building import Graph as Graph
+    from opendml.building.graph_building import GraphTensor as GraphTensor
+    from opendml.building.graph_building import reinterpret as reinterpret
+    from opendml.description.graph_desc import ConstantNode as ConstantNode
+    from opendml.description.graph_desc import GraphDesc as GraphDesc
+    from opendml.description.graph_desc import InputEdge as InputEdge
+    from opendml.description.graph_desc import IntermediateEdge as IntermediateEdge
+    from opendml.description.graph_desc import OperatorNode as OperatorNode
+    from opendml.description.graph_desc import OutputEdge as OutputEdge
+    from opendml.description.graph_desc import validate_graph as validate_graph
+    from opendml.formats.serialized_graph.graph_file import load as load
+    from opendml.formats.serialized_graph.graph_file import save as save
+    from opendml.operators.catalogue import catalogue as catalogue
+    from opendml.description.rules import Violation as Violation
+    from opendml.description.rules import validate as validate
+    from opendml.description.tensor import TensorDesc as TensorDesc
+    from opendml.programs.device import CheckedOperator as CheckedOperator
+    from opendml.programs.device import Device as Device
+    from opendml.description.errors import BindingError as BindingError
+    from opendml.description.errors import ConfigurationError as ConfigurationError
     from opendml.functions import fused_activation as fused_activation
     from opendml.functions.activation import activation_celu as activation_celu
     from opendml.functions.activation import activation_elu as activation_elu
@@ -201,32 +201,32 @@ if TYPE_CHECKING:
     from opendml.functions.scattering import scatter_nd as scatter_nd
     from opendml.functions.slicing import slice as slice
     from opendml.functions.slicing import slice_grad as slice_grad
-    from opendml.graph_program import BoundGraph as BoundGraph
-    from opendml.graph_program import GraphProgram as GraphProgram
-    from opendml.profiling import KernelProfile as KernelProfile
-    from opendml.profiling import Profile as Profile
-    from opendml.profiling import profile as profile
-    from opendml.program import BoundCall as BoundCall
-    from opendml.program import Program as Program
+    from opendml.building.graph_program import BoundGraph as BoundGraph
+    from opendml.building.graph_program import GraphProgram as GraphProgram
+    from opendml.inspection.profiling import KernelProfile as KernelProfile
+    from opendml.inspection.profiling import Profile as Profile
+    from opendml.inspection.profiling import profile as profile
+    from opendml.programs.program import BoundCall as BoundCall
+    from opendml.programs.program import Program as Program
 
     # isort: on
 
 # What the package offers, by the module that has it.
 _EXPORTS = {
-    "descriptors": "OperatorDesc",
-    "device": "CheckedOperator Device",
-    "enums": """
+    "description.descriptors": "OperatorDesc",
+    "programs.device": "CheckedOperator Device",
+    "description.enums": """
         AxisDirection BindingType ConvolutionDirection ConvolutionMode CreateDeviceFlags DepthSpaceOrder ExecutionFlags
         Feature FeatureLevel GraphEdgeType GraphNodeType InterpolationMode IsInfinityMode MatrixTransform
         MultiheadAttentionMaskType OperatorType PaddingMode QuantizationType RandomGeneratorType
         RecurrentNetworkDirection ReduceFunction RoundingMode TensorDataType TensorFlags TensorType
     """,
-    "errors": """
+    "description.errors": """
         BindingError ConfigurationError DescriptorArgumentError DescriptorFormatError InvalidDescriptorError
         ModelFormatError OpendmlError OutOfMemoryError UnknownOperatorError
     """,
-    "explanation": "explain",
-    "fields": "ScalarUnion ScaleBias Size2D",
+    "inspection.explanation": "explain",
+    "description.fields": "ScalarUnion ScaleBias Size2D",
     "functions.activation": """
         activation_celu activation_elu activation_gelu activation_hard_sigmoid activation_hard_swish activation_hardmax
         activation_identity activation_leaky_relu activation_linear activation_log_softmax
@@ -268,15 +268,17 @@ _EXPORTS = {
     "functions.reversal": "reverse_subsequences",
     "functions.scattering": "one_hot scatter_elements scatter_nd",
     "functions.slicing": "slice slice_grad",
-    "graph_building": "Graph GraphTensor reinterpret",
-    "graph_desc": "ConstantNode GraphDesc InputEdge IntermediateEdge OperatorNode OutputEdge validate_graph",
-    "graph_program": "BoundGraph GraphProgram",
-    "models.serialized_graph": "load save",
-    "operator_catalogue": "catalogue",
-    "profiling": "KernelProfile Profile profile",
-    "program": "BoundCall Program",
-    "rules": "Violation validate",
-    "tensor": "TensorDesc",
+    "building.graph_building": "Graph GraphTensor reinterpret",
+    "description.graph_desc": """
+        ConstantNode GraphDesc InputEdge IntermediateEdge OperatorNode OutputEdge validate_graph
+    """,
+    "building.graph_program": "BoundGraph GraphProgram",
+    "formats.serialized_graph.graph_file": "load save",
+    "operators.catalogue": "catalogue",
+    "inspection.profiling": "KernelProfile Profile profile",
+    "programs.program": "BoundCall Program",
+    "description.rules": "Violation validate",
+    "description.tensor": "TensorDesc",
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from opendml.errors import OpendmlError
+from opendml.description.errors import OpendmlError
 
 # Everything else is imported by the command that needs it: `opendml --help` must answer at once.
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from opendml.descriptors import TensorSupport
-    from opendml.models import Model
-    from opendml.models.executor import Progress
-    from opendml.operator_catalogue import CatalogueEntry, SupportByLevel
+    from opendml.description.descriptors import TensorSupport
+    from opendml.formats.dxdispatch import Model
+    from opendml.formats.dxdispatch.executor import Progress
+    from opendml.operators.catalogue import CatalogueEntry, SupportByLevel
 
 __all__ = ["app", "main"]
 
@@ -145,7 +145,7 @@ def run(
       opendml run -s                               show where models can run
     """
     with _readable_errors(model):
-        from opendml.models import adapters
+        from opendml.formats.dxdispatch import adapters
 
         if show_adapters:
             typer.echo("\n\n".join(found.detailed_description for found in adapters.available()))
@@ -156,8 +156,8 @@ def run(
         selected = adapters.select(adapter)
         level = _feature_level(feature_level)
 
-        from opendml.device import Device
-        from opendml.models import Executor, RunOptions, read_model
+        from opendml.formats.dxdispatch import Executor, RunOptions, read_model
+        from opendml.programs.device import Device
 
         parsed = read_model(model, input_path=input_path, output_path=output_path, memory_limit=memory_limit << 20)
         typer.echo(f"Running on '{selected.description}'")
@@ -187,9 +187,9 @@ def check(model: ModelPath, feature_level: FeatureLevelName = "6_4", input_path:
       opendml check model.json --feature-level 3_0
     """
     with _readable_errors(model):
-        from opendml.models import check_model
-        from opendml.models.checking import violation_line
-        from opendml.models.printing import printable
+        from opendml.formats.dxdispatch import check_model
+        from opendml.formats.dxdispatch.checking import violation_line
+        from opendml.formats.dxdispatch.printing import printable
 
         level = _feature_level(feature_level)
         parsed = _read(model, input_path)
@@ -220,7 +220,7 @@ def ops(
       opendml ops SLICE1   its fields, and the ranks and data types that each feature level supports
     """
     with _readable_errors(None):
-        from opendml.operator_catalogue import catalogue
+        from opendml.operators.catalogue import catalogue
 
         if name is None:
             _show_catalogue(list(catalogue.values()))
@@ -245,10 +245,10 @@ def explain(
       opendml explain model.json --llvm
     """
     with _readable_errors(model):
-        from opendml.explanation import explain_graph, explain_operator
-        from opendml.graph_desc import GraphDesc
-        from opendml.models.checking import check_operator
-        from opendml.models.printing import printable
+        from opendml.description.graph_desc import GraphDesc
+        from opendml.formats.dxdispatch.checking import check_operator
+        from opendml.formats.dxdispatch.printing import printable
+        from opendml.inspection.explanation import explain_graph, explain_operator
 
         for name, dispatchable in _read(model, input_path).dispatchables.items():
             check_operator(dispatchable)
@@ -287,12 +287,12 @@ def profile(
       opendml profile model.json --html profile.html --trace trace.json
     """
     with _readable_errors(model):
-        from opendml.device import Device
-        from opendml.models import Executor, read_model
-        from opendml.models.files import write_bytes
-        from opendml.profile_page import page as page_of
-        from opendml.profile_table import clean, profile_table, summary
-        from opendml.profiling import profile_bound, trace_of
+        from opendml.formats.dxdispatch import Executor, read_model
+        from opendml.formats.files import write_bytes
+        from opendml.inspection.profile_page import page as page_of
+        from opendml.inspection.profile_table import clean, profile_table, summary
+        from opendml.inspection.profiling import profile_bound, trace_of
+        from opendml.programs.device import Device
 
         parsed = read_model(model, input_path=input_path, memory_limit=memory_limit << 20)
         with _progress_bar() as progress:
@@ -313,7 +313,7 @@ def profile(
 
 
 def _read(path: Path, input_path: Path | None) -> Model:
-    from opendml.models import read_model
+    from opendml.formats.dxdispatch import read_model
 
     # Nothing is allocated, so there is nothing to limit.
     return read_model(path, input_path=input_path, memory_limit=sys.maxsize)
@@ -321,7 +321,7 @@ def _read(path: Path, input_path: Path | None) -> Model:
 
 def _feature_level(name: str) -> str:
     """A level as the package spells it, ``3_0``; DxDispatch spells it ``3.0``."""
-    from opendml.enums import FeatureLevel
+    from opendml.description.enums import FeatureLevel
 
     known = {str(level): level for level in FeatureLevel}
     if name.replace(".", "_") not in known:
@@ -347,7 +347,7 @@ def _readable_errors(model: Path | None) -> Iterator[None]:
 
 
 def _fail(message: str) -> NoReturn:
-    from opendml.models.printing import printable
+    from opendml.formats.dxdispatch.printing import printable
 
     sys.stdout.flush()
     typer.secho("error: ", nl=False, err=True, fg="red", bold=True)
@@ -368,7 +368,7 @@ def _progress_bar() -> Iterator[Progress | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    from opendml.models.printing import printable
+    from opendml.formats.dxdispatch.printing import printable
 
     bar = Progress(
         TextColumn("{task.description}", markup=False),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers
 from opendml.functions.element_wise import packed
 from opendml.functions.fused_activation import SCALED_ELU_ALPHA, SCALED_ELU_GAMMA
@@ -40,7 +40,7 @@ from opendml.operators.activation import (
     ActivationTanh,
     ActivationThresholdedRelu,
 )
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def activation_elu(input: Operand, alpha: float = 1.0, *, device: Device | None = None, out: Any = None) -> Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.fields import ScaleBias
+from opendml.description.descriptors import Operator
+from opendml.description.fields import ScaleBias
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Builder
 from opendml.functions.element_wise import packed
-from opendml.tensor import TensorDesc
 
 
 def of_two(operator: Callable[..., Operator]) -> Builder:

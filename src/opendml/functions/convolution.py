@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import ConvolutionDirection, ConvolutionMode
+from opendml.description.descriptors import Operator
+from opendml.description.enums import ConvolutionDirection, ConvolutionMode
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, is_member, or_default, sizes_by, sizes_or
 from opendml.operators.convolution import Convolution
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def convolution(

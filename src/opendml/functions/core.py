@@ -21,15 +21,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opendml.descriptors import Operator
-from opendml.device import Device, default_device
-from opendml.enums import DirectMLEnum, FeatureLevel
-from opendml.errors import BindingError, InvalidDescriptorError
-from opendml.fields import TensorArrayField, TensorField
+from opendml.building.graph_building import Graph, GraphTensor, caller_place, located
+from opendml.description.descriptors import Operator
+from opendml.description.enums import DirectMLEnum, FeatureLevel
+from opendml.description.errors import BindingError, InvalidDescriptorError
+from opendml.description.fields import TensorArrayField, TensorField
+from opendml.description.tensor import MAXIMUM_UINT, TensorDesc, packed_strides
 from opendml.functions.versions import version_for
-from opendml.graph_building import Graph, GraphTensor, caller_place, located
-from opendml.program import Program, as_array
-from opendml.tensor import MAXIMUM_UINT, TensorDesc, packed_strides
+from opendml.programs.device import Device, default_device
+from opendml.programs.program import Program, as_array
 
 Array = Any
 """What functions return: an array of NumPy, or a graph tensor where an operand is one."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import AxisDirection
+from opendml.description.descriptors import Operator
+from opendml.description.enums import AxisDirection
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
 from opendml.operators.cumulative import CumulativeProduct, CumulativeSummation
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def cumulative_summation(

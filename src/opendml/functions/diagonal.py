@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import TensorDataType
-from opendml.fields import ScalarUnion
+from opendml.description.descriptors import Operator
+from opendml.description.enums import TensorDataType
+from opendml.description.fields import ScalarUnion
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers
 from opendml.operators.diagonal import DiagonalMatrix1
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def diagonal_matrix(

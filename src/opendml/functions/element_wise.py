@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import TensorDataType
-from opendml.fields import ScalarUnion, ScaleBias
+from opendml.description.descriptors import Operator
+from opendml.description.enums import TensorDataType
+from opendml.description.fields import ScalarUnion, ScaleBias
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.versions import fits
 from opendml.operators.element_wise import (
@@ -18,7 +18,7 @@ from opendml.operators.element_wise import (
     ElementWiseClip1,
     ElementWiseIdentity,
 )
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def identity(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import RoundingMode
-from opendml.fields import ScaleBias
+from opendml.description.descriptors import Operator
+from opendml.description.enums import RoundingMode
+from opendml.description.fields import ScaleBias
+from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one, of_one_scaled, of_two
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
@@ -30,7 +30,7 @@ from opendml.operators.element_wise_arithmetic import (
     ElementWiseSqrt,
     ElementWiseSubtract,
 )
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def subtract(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:

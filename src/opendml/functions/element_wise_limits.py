@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.fields import ScalarUnion, ScaleBias
+from opendml.description.descriptors import Operator
+from opendml.description.fields import ScalarUnion, ScaleBias
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
 from opendml.functions.versions import fits
 from opendml.operators.element_wise_limits import ElementWiseClipGrad, ElementWiseClipGrad1, ElementWiseThreshold
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def threshold(

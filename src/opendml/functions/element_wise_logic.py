@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import IsInfinityMode, TensorDataType
+from opendml.description.descriptors import Operator
+from opendml.description.enums import IsInfinityMode, TensorDataType
+from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one, of_one_typed, of_two, of_two_typed
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
@@ -31,7 +31,7 @@ from opendml.operators.element_wise_logic import (
     ElementWiseLogicalOr,
     ElementWiseLogicalXor,
 )
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def logical_and(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import TensorDataType
+from opendml.description.descriptors import Operator
+from opendml.description.enums import TensorDataType
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.operators.element_wise_quantization import (
     ElementWiseDequantizeLinear,
     ElementWiseQuantizedLinearAdd,
     ElementWiseQuantizeLinear,
 )
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def quantize_linear(

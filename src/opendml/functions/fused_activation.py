@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from opendml.fields import ScaleBias
+from opendml.description.fields import ScaleBias
 from opendml.operators.activation import (
     ActivationCelu,
     ActivationElu,

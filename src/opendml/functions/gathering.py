@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, sizes_or
 from opendml.operators.gathering import Gather, GatherElements, GatherNd1
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def gather(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import TensorDataType
-from opendml.fields import ScalarUnion
+from opendml.building.graph_building import Graph
+from opendml.description.descriptors import Operator
+from opendml.description.enums import TensorDataType
+from opendml.description.fields import ScalarUnion
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, evaluate_single, integers
-from opendml.graph_building import Graph
 from opendml.operators.generation import FillValueConstant, FillValueSequence
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def fill_value_constant(

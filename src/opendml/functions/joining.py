@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import TensorDataType
+from opendml.description.descriptors import Operator
+from opendml.description.enums import TensorDataType
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import INFERENCE_ERRORS, Array, Operand, evaluate, evaluate_single, integers, replaced
 from opendml.operators.joining import Join, Split
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def split(

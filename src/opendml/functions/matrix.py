@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import MatrixTransform
+from opendml.description.descriptors import Operator
+from opendml.description.enums import MatrixTransform
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, is_member, sizes_or
 from opendml.operators.matrix import Gemm
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def gemm(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers
 from opendml.functions.element_wise import packed
 from opendml.operators.normalization import (
@@ -16,7 +16,7 @@ from opendml.operators.normalization import (
     MeanVarianceNormalization2,
     ValueScale2D,
 )
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def batch_normalization(

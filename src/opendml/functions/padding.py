@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import PaddingMode
-from opendml.fields import ScalarUnion
+from opendml.description.descriptors import Operator
+from opendml.description.enums import PaddingMode
+from opendml.description.fields import ScalarUnion
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, sizes_by
 from opendml.functions.versions import fits
 from opendml.operators.padding import Padding, Padding1, Tile
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def padding(

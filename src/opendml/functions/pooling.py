@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import TensorDataType
+from opendml.description.descriptors import Operator
+from opendml.description.enums import TensorDataType
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate, evaluate_single, integers, or_default, sizes_by
 from opendml.operators.pooling import AveragePooling1, LpPooling1, MaxPooling2, MaxUnpooling
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 class MaxPoolingOutputs(NamedTuple):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import RecurrentNetworkDirection
+from opendml.description.descriptors import Operator
+from opendml.description.enums import RecurrentNetworkDirection
+from opendml.description.tensor import TensorDesc
 from opendml.functions import fused_activation
 from opendml.functions.core import Array, Operand, evaluate, integers, is_member, sizes_or
 from opendml.operators.recurrent import Rnn
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 class RnnOutputs(NamedTuple):

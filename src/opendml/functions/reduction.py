@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import AxisDirection, ReduceFunction, TensorDataType
+from opendml.description.descriptors import Operator
+from opendml.description.enums import AxisDirection, ReduceFunction, TensorDataType
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, is_member, sizes_or
 from opendml.operators.reduction import Argmax, Argmin, Reduce
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def reduce(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
-from opendml.enums import InterpolationMode
-from opendml.fields import Size2D
+from opendml.description.descriptors import Operator
+from opendml.description.enums import InterpolationMode
+from opendml.description.fields import Size2D
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, sizes_or
 from opendml.operators.resampling import Upsample2D
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def upsample_2d(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
 from opendml.operators.reversal import ReverseSubsequences
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def reverse_subsequences(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opendml.descriptors import Operator
-from opendml.device import Device
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, sizes_by
 from opendml.operators.slicing import Slice1, SliceGrad
-from opendml.tensor import TensorDesc
+from opendml.programs.device import Device
 
 
 def slice(

@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from opendml.descriptors import Operator, operator_class
-from opendml.enums import AxisDirection, DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
-from opendml.fields import CountField, ScalarUnion, is_integers
-from opendml.json_values import to_float32
+from opendml.description.descriptors import Operator, operator_class
+from opendml.description.enums import (
+    AxisDirection,
+    DepthSpaceOrder,
+    FeatureLevel,
+    OperatorType,
+    ReduceFunction,
+    TensorDataType,
+)
+from opendml.description.fields import CountField, ScalarUnion, is_integers
+from opendml.description.json_values import to_float32
 
 
 def version_for(desc: Operator, level: FeatureLevel) -> Operator:

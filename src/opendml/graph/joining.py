@@ -6,7 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from opendml.definition import tensor
+from opendml.description.graph_desc import (
+    ConstantNode,
+    GraphDesc,
+    GraphInput,
+    NodeInput,
+    NodeOutput,
+    OperatorNode,
+    Source,
+    graph_input_tensors,
+    sources,
+    topological_order,
+    used_bytes,
+)
+from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import (
     Compute,
     Const,
@@ -22,20 +35,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.statements import replaced_loads, rewritten
 from opendml.graph.layouts import coordinate_factors, moved_coordinates
-from opendml.graph_desc import (
-    ConstantNode,
-    GraphDesc,
-    GraphInput,
-    NodeInput,
-    NodeOutput,
-    OperatorNode,
-    Source,
-    graph_input_tensors,
-    sources,
-    topological_order,
-    used_bytes,
-)
-from opendml.tensor import TensorDesc
+from opendml.operators.definition import tensor
 
 SEEN_BYTES: Final = 8
 """Bytes of a constant node at most that make a difference to the definitions: those of a single number."""

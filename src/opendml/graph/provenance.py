@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from opendml.description.graph_desc import (
+    GraphDesc,
+    NodeInput,
+    NodeOutput,
+    OperatorNode,
+    Source,
+    sources,
+    topological_order,
+)
 from opendml.expression.ir import Definition, Statement, Tensor
 from opendml.expression.statements import reads_of, writes_of
 from opendml.graph.joining import JoinedGraph
-from opendml.graph_desc import GraphDesc, NodeInput, NodeOutput, OperatorNode, Source, sources, topological_order
 
 
 class Provenance:

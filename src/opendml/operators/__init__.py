@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from opendml.enums import OperatorType
-from opendml.errors import UnknownOperatorError
+from opendml.description.enums import OperatorType
+from opendml.description.errors import UnknownOperatorError
 
 if TYPE_CHECKING:
     # isort: off

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from opendml.activations import activate, hardmax, log_softmax, parameterized_relu, softmax
-from opendml.data_types import FLOATS, FLOATS_AND_SIGNED, UP_TO_32_BIT
-from opendml.definition import every_element, tensor, widen
-from opendml.descriptors import (
+from opendml.description.data_types import FLOATS, FLOATS_AND_SIGNED, UP_TO_32_BIT
+from opendml.description.descriptors import (
     Operator,
     at,
     count_of,
@@ -18,13 +16,15 @@ from opendml.descriptors import (
     tensor_output,
     uint_array,
 )
-from opendml.enums import FeatureLevel, OperatorType
+from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.expression.ir import Definition, Expression, Tensor, cast, load, select
 from opendml.expression.reductions import Reduction, reduction
+from opendml.operators.activation_functions import activate, hardmax, log_softmax, parameterized_relu, softmax
+from opendml.operators.definition import every_element, tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 def _from_levels(levels: dict[str, str]) -> dict[OperatorType, FeatureLevel]:

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from opendml.activations import activate
-from opendml.data_types import FLOATS
-from opendml.definition import computation_type, optional_tensor, packed_copy, tensor, widen
-from opendml.descriptors import (
+from opendml.description.data_types import FLOATS
+from opendml.description.descriptors import (
     Operator,
     at,
     count_of,
@@ -23,7 +21,7 @@ from opendml.descriptors import (
     uint,
     uint_array,
 )
-from opendml.enums import ConvolutionDirection, ConvolutionMode, OperatorType
+from opendml.description.enums import ConvolutionDirection, ConvolutionMode, OperatorType
 from opendml.expression.folds import sum_of_products
 from opendml.expression.ir import (
     Compute,
@@ -44,10 +42,12 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.operators.activation import FUSABLE_WITH_CLIP
+from opendml.operators.activation_functions import activate
+from opendml.operators.definition import computation_type, optional_tensor, packed_copy, tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from opendml.data_types import FLOATS_AND_32_BIT, FLOATS_AND_32_TO_64_BIT
-from opendml.definition import tensor, widen
-from opendml.descriptors import Operator, at, boolean, enumeration, levels, tensor_input, tensor_output, uint
-from opendml.enums import AxisDirection, OperatorType
+from opendml.description.data_types import FLOATS_AND_32_BIT, FLOATS_AND_32_TO_64_BIT
+from opendml.description.descriptors import (
+    Operator,
+    at,
+    boolean,
+    enumeration,
+    levels,
+    tensor_input,
+    tensor_output,
+    uint,
+)
+from opendml.description.enums import AxisDirection, OperatorType
 from opendml.expression.ir import Definition, Scan, Store, Variable, binary, cast, constant, grid, index, load
+from opendml.operators.definition import tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class Cumulative(Operator):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opendml.data_types import ALL, FLOATS, UP_TO_32_BIT
-from opendml.definition import converted, every_element, optional_tensor, scalar, tensor
-from opendml.descriptors import (
+from opendml.description.data_types import ALL, FLOATS, UP_TO_32_BIT
+from opendml.description.descriptors import (
     Operator,
     at,
     enumeration,
@@ -17,13 +16,14 @@ from opendml.descriptors import (
     tensor_input,
     tensor_output,
 )
-from opendml.enums import OperatorType, TensorDataType
+from opendml.description.enums import OperatorType, TensorDataType
 from opendml.expression.ir import BOOL, I32, I64, Const, Definition, Expression, Tensor, cast, constant, load, select
+from opendml.operators.definition import converted, every_element, optional_tensor, scalar, tensor
 
 if TYPE_CHECKING:
-    from opendml.fields import ScalarUnion
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.fields import ScalarUnion
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class DiagonalMatrix(Operator, type=OperatorType.DIAGONAL_MATRIX, since="2_0"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from opendml.activations import activate, clip
-from opendml.data_types import (
+from opendml.description.data_types import (
     ALL,
     ALL_BUT_FLOAT64,
     FLOATS,
@@ -15,8 +14,7 @@ from opendml.data_types import (
     FLOATS_AND_32_TO_64_BIT,
     UP_TO_32_BIT,
 )
-from opendml.definition import ELEMENT_TYPE_OF, converted, every_element, optional_tensor, scalar, tensor, widen
-from opendml.descriptors import (
+from opendml.description.descriptors import (
     Operator,
     at,
     enumeration,
@@ -28,15 +26,25 @@ from opendml.descriptors import (
     tensor_input,
     tensor_output,
 )
-from opendml.enums import OperatorType, TensorDataType
+from opendml.description.enums import OperatorType, TensorDataType
 from opendml.expression.ir import F16, F32, F64, Definition, ElementType, Expression, Tensor, cast, load
 from opendml.expression.mathematics import narrow_to_f16
 from opendml.operators.activation import FUSABLE
+from opendml.operators.activation_functions import activate, clip
+from opendml.operators.definition import (
+    ELEMENT_TYPE_OF,
+    converted,
+    every_element,
+    optional_tensor,
+    scalar,
+    tensor,
+    widen,
+)
 
 if TYPE_CHECKING:
-    from opendml.fields import ScalarUnion, ScaleBias
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.fields import ScalarUnion, ScaleBias
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 Function = Callable[[Expression], Expression]
 

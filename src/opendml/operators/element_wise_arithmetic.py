@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from opendml.data_types import (
+from opendml.description.data_types import (
     ALL_BUT_FLOAT64,
     FLOATS,
     FLOATS_AND_32_BIT,
@@ -14,8 +14,8 @@ from opendml.data_types import (
     UP_TO_32_BIT,
     data_types,
 )
-from opendml.descriptors import Support, at, enumeration, levels
-from opendml.enums import OperatorType, RoundingMode, TensorDataType
+from opendml.description.descriptors import Support, at, enumeration, levels
+from opendml.description.enums import OperatorType, RoundingMode, TensorDataType
 from opendml.expression.folds import maximum, minimum
 from opendml.expression.ir import F32, F64, Expression, cast, constant, fused_multiply_add, select, unary
 from opendml.operators.element_wise import BinaryElementWise, ScaledElementWise, UnaryElementWise

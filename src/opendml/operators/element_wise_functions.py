@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from opendml.data_types import FLOATS, UP_TO_32_BIT
-from opendml.definition import widen
-from opendml.descriptors import Support, at, float_value, levels, scale_bias, tensor_input, tensor_output
-from opendml.enums import FeatureLevel, OperatorType
+from opendml.description.data_types import FLOATS, UP_TO_32_BIT
+from opendml.description.descriptors import Support, at, float_value, levels, scale_bias, tensor_input, tensor_output
+from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.expression import mathematics, trigonometry
 from opendml.expression.ir import (
     F16,
@@ -28,6 +27,7 @@ from opendml.expression.ir import (
     select,
     unary,
 )
+from opendml.operators.definition import widen
 from opendml.operators.element_wise import (
     BinaryElementWise,
     ElementWise,
@@ -37,9 +37,9 @@ from opendml.operators.element_wise import (
 )
 
 if TYPE_CHECKING:
-    from opendml.fields import ScaleBias
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.fields import ScaleBias
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 _FROM_1_0: Final[Support] = levels(at("3_0", (1, 8), FLOATS), at("1_0", (4, 4), FLOATS))
 _FROM_2_0: Final[Support] = levels(at("3_0", (1, 8), FLOATS), at("2_0", (4, 4), FLOATS))

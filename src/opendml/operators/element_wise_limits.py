@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opendml.data_types import ALL_BUT_FLOAT64, FLOATS, UP_TO_32_BIT
-from opendml.definition import ELEMENT_TYPE_OF, converted, scalar, widen
-from opendml.descriptors import at, enumeration, float_value, levels, scalar_union, tensor_input, tensor_output
-from opendml.enums import OperatorType, TensorDataType
+from opendml.description.data_types import ALL_BUT_FLOAT64, FLOATS, UP_TO_32_BIT
+from opendml.description.descriptors import (
+    at,
+    enumeration,
+    float_value,
+    levels,
+    scalar_union,
+    tensor_input,
+    tensor_output,
+)
+from opendml.description.enums import OperatorType, TensorDataType
 from opendml.expression.ir import Definition, Expression, select
+from opendml.operators.definition import ELEMENT_TYPE_OF, converted, scalar, widen
 from opendml.operators.element_wise import ElementWise, ScaledElementWise, each_element
 
 if TYPE_CHECKING:
-    from opendml.fields import ScalarUnion
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.fields import ScalarUnion
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class ElementWiseThreshold(ScaledElementWise, type=OperatorType.ELEMENT_WISE_THRESHOLD, since="1_0"):

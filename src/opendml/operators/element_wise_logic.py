@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from opendml.data_types import ALL, ALL_BUT_FLOAT64, FLOATS, UINT32_ONLY, UP_TO_32_BIT, data_types
-from opendml.descriptors import Operator, Support, at, enumeration, levels, tensor_input, tensor_output
-from opendml.enums import IsInfinityMode, OperatorType
+from opendml.description.data_types import ALL, ALL_BUT_FLOAT64, FLOATS, UINT32_ONLY, UP_TO_32_BIT, data_types
+from opendml.description.descriptors import Operator, Support, at, enumeration, levels, tensor_input, tensor_output
+from opendml.description.enums import IsInfinityMode, OperatorType
 from opendml.expression.ir import (
     ELEMENT_TYPES,
     Bitcast,
@@ -21,7 +21,7 @@ from opendml.expression.ir import (
 from opendml.operators.element_wise import BinaryElementWise, ElementWise, UnaryElementWise, each_element
 
 if TYPE_CHECKING:
-    from opendml.tensor import TensorDesc
+    from opendml.description.tensor import TensorDesc
 
 TRUTH_VALUES: Final = data_types("UINT32 UINT8")
 UNSIGNED: Final = data_types("UINT64 UINT32 UINT16 UINT8")

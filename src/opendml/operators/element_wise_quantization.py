@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from opendml.data_types import FLOATS, data_types
-from opendml.definition import ELEMENT_TYPE_OF, widen
-from opendml.descriptors import at, levels, tensor_input, tensor_output
-from opendml.enums import FeatureLevel, OperatorType, TensorDataType
+from opendml.description.data_types import FLOATS, data_types
+from opendml.description.descriptors import at, levels, tensor_input, tensor_output
+from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.expression.ir import F32, F64, Definition, ElementType, Expression, cast, unary
+from opendml.operators.definition import ELEMENT_TYPE_OF, widen
 from opendml.operators.element_wise import ElementWise, each_element
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 BYTES: Final = data_types("INT8 UINT8")
 UINT8_ONLY: Final = data_types("UINT8")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from opendml.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
-from opendml.definition import every_element, tensor
-from opendml.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
-from opendml.enums import OperatorType
+from opendml.description.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
+from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
+from opendml.description.enums import OperatorType
 from opendml.expression.ir import (
     I64,
     Definition,
@@ -21,10 +20,11 @@ from opendml.expression.ir import (
     load,
     select,
 )
+from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class Gather(Operator, type=OperatorType.GATHER, since="1_0"):

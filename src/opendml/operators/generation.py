@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opendml.data_types import ALL, ALL_BUT_FLOAT64, UP_TO_32_BIT
-from opendml.definition import every_element, scalar, tensor, widen
-from opendml.descriptors import Operator, at, enumeration, levels, scalar_union, tensor_output
-from opendml.enums import OperatorType, TensorDataType
+from opendml.description.data_types import ALL, ALL_BUT_FLOAT64, UP_TO_32_BIT
+from opendml.description.descriptors import Operator, at, enumeration, levels, scalar_union, tensor_output
+from opendml.description.enums import OperatorType, TensorDataType
 from opendml.expression.ir import I32, I64, Definition, Expression, cast, constant, packed_strides
+from opendml.operators.definition import every_element, scalar, tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.fields import ScalarUnion
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.fields import ScalarUnion
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class FillValueConstant(Operator, type=OperatorType.FILL_VALUE_CONSTANT, since="2_1"):

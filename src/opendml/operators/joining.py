@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from opendml.data_types import ALL, FLOATS_AND_16_TO_32_BIT, UP_TO_32_BIT
-from opendml.definition import tensor
-from opendml.descriptors import (
+from opendml.description.data_types import ALL, FLOATS_AND_16_TO_32_BIT, UP_TO_32_BIT
+from opendml.description.descriptors import (
     Operator,
     at,
     count_of,
@@ -18,12 +17,13 @@ from opendml.descriptors import (
     tensor_outputs,
     uint,
 )
-from opendml.enums import OperatorType
+from opendml.description.enums import OperatorType
 from opendml.expression.ir import Compute, Definition, Expression, Store, Tensor, grid, index, indices, load, select
+from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 ALTERNATING_PIECES: Final = 8
 ALTERNATING_BYTES: Final = 4096

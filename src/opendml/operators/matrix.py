@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from opendml.activations import activate, softmax
-from opendml.data_types import FLOATS
-from opendml.definition import computation_type, optional_tensor, tensor, widen
-from opendml.descriptors import (
+from opendml.description.data_types import FLOATS
+from opendml.description.descriptors import (
     Operator,
     at,
     enumeration,
@@ -18,7 +16,7 @@ from opendml.descriptors import (
     tensor_input,
     tensor_output,
 )
-from opendml.enums import MatrixTransform, OperatorType
+from opendml.description.enums import MatrixTransform, OperatorType
 from opendml.expression.folds import lanes_for, sum_of_products
 from opendml.expression.ir import (
     F16,
@@ -37,10 +35,12 @@ from opendml.expression.ir import (
 )
 from opendml.expression.reductions import SHORTEST_LANES, packed_reduction
 from opendml.operators.activation import FUSABLE_WITH_SOFTMAX, ActivationSoftmax, ActivationSoftmax1
+from opendml.operators.activation_functions import activate, softmax
+from opendml.operators.definition import computation_type, optional_tensor, tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 FEW: Final = 4

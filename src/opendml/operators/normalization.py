@@ -7,10 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from opendml.activations import activate
-from opendml.data_types import FLOATS
-from opendml.definition import computation_type, every_element, optional_tensor, tensor, widen
-from opendml.descriptors import (
+from opendml.description.data_types import FLOATS
+from opendml.description.descriptors import (
     Operator,
     at,
     boolean,
@@ -24,7 +22,7 @@ from opendml.descriptors import (
     uint,
     uint_array,
 )
-from opendml.enums import FeatureLevel, OperatorType
+from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.expression.folds import sum_of
 from opendml.expression.ir import (
     Axis,
@@ -48,12 +46,14 @@ from opendml.expression.ir import (
 from opendml.expression.mathematics import pow, power_integer
 from opendml.expression.reductions import Reduction, reduction
 from opendml.expression.windows import WindowDimension
-from opendml.groups import Groups, Place
 from opendml.operators.activation import FUSABLE
+from opendml.operators.activation_functions import activate
+from opendml.operators.definition import computation_type, every_element, optional_tensor, tensor, widen
+from opendml.operators.groups import Groups, Place
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class BatchNormalization(Operator, type=OperatorType.BATCH_NORMALIZATION, since="1_0"):

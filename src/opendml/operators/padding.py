@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from opendml.data_types import ALL, ALL_BUT_FLOAT64, FLOATS, UP_TO_32_BIT
-from opendml.definition import ELEMENT_TYPE_OF, converted, every_element, scalar, tensor
-from opendml.descriptors import (
+from opendml.description.data_types import ALL, ALL_BUT_FLOAT64, FLOATS, UP_TO_32_BIT
+from opendml.description.descriptors import (
     Operator,
     at,
     count_of,
@@ -19,7 +18,8 @@ from opendml.descriptors import (
     tensor_output,
     uint_array,
 )
-from opendml.enums import OperatorType, PaddingMode, TensorDataType
+from opendml.description.enums import OperatorType, PaddingMode, TensorDataType
+from opendml.description.tensor import MAXIMUM_UINT
 from opendml.expression.ir import (
     I64,
     Compute,
@@ -35,12 +35,12 @@ from opendml.expression.ir import (
     load,
     select,
 )
-from opendml.tensor import MAXIMUM_UINT
+from opendml.operators.definition import ELEMENT_TYPE_OF, converted, every_element, scalar, tensor
 
 if TYPE_CHECKING:
-    from opendml.fields import ScalarUnion
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.fields import ScalarUnion
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class Padding(Operator, type=OperatorType.PADDING, since="1_0"):

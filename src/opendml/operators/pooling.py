@@ -9,10 +9,19 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from opendml.data_types import ALL_BUT_FLOAT64, FLOATS, FLOATS_AND_BYTES, UINT32_ONLY, UINT32_OR_64
-from opendml.definition import every_element, tensor, widen
-from opendml.descriptors import Operator, at, boolean, count_of, levels, tensor_input, tensor_output, uint, uint_array
-from opendml.enums import OperatorType
+from opendml.description.data_types import ALL_BUT_FLOAT64, FLOATS, FLOATS_AND_BYTES, UINT32_ONLY, UINT32_OR_64
+from opendml.description.descriptors import (
+    Operator,
+    at,
+    boolean,
+    count_of,
+    levels,
+    tensor_input,
+    tensor_output,
+    uint,
+    uint_array,
+)
+from opendml.description.enums import OperatorType
 from opendml.expression.folds import extreme_of, extreme_with_position, lowest, sum_of
 from opendml.expression.ir import (
     I64,
@@ -35,10 +44,11 @@ from opendml.expression.ir import (
 )
 from opendml.expression.mathematics import power_integer, root
 from opendml.expression.windows import Window, sliding_window
+from opendml.operators.definition import every_element, tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 NO_POSITION: Final = 2**32 - 1
 """The index given for a window that has no element inside the input; no element of any tensor has it."""

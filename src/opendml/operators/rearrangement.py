@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opendml.data_types import ALL, FLOATS, UP_TO_32_BIT
-from opendml.definition import tensor
-from opendml.descriptors import Operator, at, enumeration, levels, tensor_input, tensor_output, uint
-from opendml.enums import DepthSpaceOrder, OperatorType
+from opendml.description.data_types import ALL, FLOATS, UP_TO_32_BIT
+from opendml.description.descriptors import Operator, at, enumeration, levels, tensor_input, tensor_output, uint
+from opendml.description.enums import DepthSpaceOrder, OperatorType
 from opendml.expression.ir import (
     I64,
     Compute,
@@ -21,10 +20,11 @@ from opendml.expression.ir import (
     indices,
     load,
 )
+from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class BlockRearrangement(Operator):

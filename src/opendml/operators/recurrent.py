@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from opendml.activations import activate
-from opendml.data_types import FLOATS, UINT32_ONLY
-from opendml.definition import computation_type, optional_tensor, packed_copy, tensor, widen
-from opendml.descriptors import (
+from opendml.description.data_types import FLOATS, UINT32_ONLY
+from opendml.description.descriptors import (
     Operator,
     at,
     count_of,
@@ -18,7 +16,7 @@ from opendml.descriptors import (
     tensor_input,
     tensor_output,
 )
-from opendml.enums import OperatorType, RecurrentNetworkDirection, TensorFlags
+from opendml.description.enums import OperatorType, RecurrentNetworkDirection, TensorFlags
 from opendml.expression.folds import sum_of_products
 from opendml.expression.ir import (
     I64,
@@ -42,10 +40,12 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.operators.activation import FUSABLE
+from opendml.operators.activation_functions import activate
+from opendml.operators.definition import computation_type, optional_tensor, packed_copy, tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 PROJECTED_GROWTH: Final = 16

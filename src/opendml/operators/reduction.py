@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from opendml.data_types import (
+from opendml.description.data_types import (
     ALL_BUT_FLOAT64,
     FLOATS,
     FLOATS_AND_32_BIT,
@@ -15,8 +15,7 @@ from opendml.data_types import (
     UINT32_ONLY,
     UP_TO_32_BIT,
 )
-from opendml.definition import computation_type, tensor, widen
-from opendml.descriptors import (
+from opendml.description.descriptors import (
     LevelSupport,
     Operator,
     Support,
@@ -27,15 +26,16 @@ from opendml.descriptors import (
     tensor_output,
     uint_array,
 )
-from opendml.enums import AxisDirection, OperatorType, ReduceFunction
+from opendml.description.enums import AxisDirection, OperatorType, ReduceFunction
 from opendml.expression.folds import highest, lowest, maximum, minimum
 from opendml.expression.ir import Definition, ElementType, Expression, Tensor, constant, load, select, unary
 from opendml.expression.mathematics import exp, log
 from opendml.expression.reductions import Reduction, extreme_and_position, one_value, reduction, sum_start
+from opendml.operators.definition import computation_type, tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 # The documentation has one table for each group of functions.
 _SUPPORT: dict[str, Support] = {

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from opendml.data_types import FLOATS
-from opendml.definition import tensor, widen
-from opendml.descriptors import Operator, at, enumeration, levels, size_2d, tensor_input, tensor_output
-from opendml.enums import InterpolationMode, OperatorType
+from opendml.description.data_types import FLOATS
+from opendml.description.descriptors import Operator, at, enumeration, levels, size_2d, tensor_input, tensor_output
+from opendml.description.enums import InterpolationMode, OperatorType
 from opendml.expression.ir import (
     I64,
     Axis,
@@ -23,11 +22,12 @@ from opendml.expression.ir import (
     load,
     select,
 )
+from opendml.operators.definition import tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.fields import Size2D
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.fields import Size2D
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class Upsample2D(Operator, type=OperatorType.UPSAMPLE_2D, since="1_0"):

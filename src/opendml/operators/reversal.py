@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opendml.data_types import ALL, UINT32_ONLY, UINT32_OR_64, UP_TO_32_BIT
-from opendml.definition import every_element, tensor
-from opendml.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
-from opendml.enums import OperatorType
+from opendml.description.data_types import ALL, UINT32_ONLY, UINT32_OR_64, UP_TO_32_BIT
+from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
+from opendml.description.enums import OperatorType
 from opendml.expression.ir import I64, Definition, Expression, binary, cast, constant, load, select
+from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class ReverseSubsequences(Operator, type=OperatorType.REVERSE_SUBSEQUENCES, since="2_1"):

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from opendml.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
-from opendml.definition import every_element, tensor
-from opendml.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
-from opendml.enums import OperatorType
+from opendml.description.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
+from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
+from opendml.description.enums import OperatorType
 from opendml.expression.ir import (
     I32,
     I64,
@@ -33,11 +32,12 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.operators.definition import every_element, tensor
 from opendml.operators.gathering import IndexTuples, check_index_tuples, index_inside
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class ScatterElements(Operator, type=OperatorType.SCATTER_ELEMENTS, since="2_0"):

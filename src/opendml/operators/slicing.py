@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opendml.data_types import ALL, FLOATS_AND_16_TO_32_BIT, UP_TO_32_BIT
-from opendml.definition import every_element, tensor
-from opendml.descriptors import Operator, at, count_of, int_array, levels, tensor_input, tensor_output, uint_array
-from opendml.enums import OperatorType
+from opendml.description.data_types import ALL, FLOATS_AND_16_TO_32_BIT, UP_TO_32_BIT
+from opendml.description.descriptors import (
+    Operator,
+    at,
+    count_of,
+    int_array,
+    levels,
+    tensor_input,
+    tensor_output,
+    uint_array,
+)
+from opendml.description.enums import OperatorType
 from opendml.expression.ir import (
     Compute,
     Definition,
@@ -24,10 +32,11 @@ from opendml.expression.ir import (
     load,
     select,
 )
+from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:
-    from opendml.rules import Rules
-    from opendml.tensor import TensorDesc
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
 
 
 class Slice(Operator, type=OperatorType.SLICE, since="1_0"):

@@ -1,0 +1,792 @@
+"""``Graph`` and ``GraphTensor``: a graph of operators is built by writing down what it computes, as in DirectMLX.
+
+    g = dml.Graph(dml.Device("cpu"))
+    x = g.input("float32", [1, 3, 224, 224], name="image")
+    y = dml.activation_relu(dml.convolution(x, filter, bias, strides=[2, 2]) * 0.5 + shift)
+    program = g.compile({"features": y})
+    features = program(image=picture)["features"]
+
+The functions that run at once on arrays append a node where an operand is a graph tensor; arrays beside graph tensors
+become constants, copied as they are then. Python's operators work on graph tensors with NumPy's broadcasting, which
+costs nothing (strides of 0); the functions take sizes as DirectML does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.description.descriptors import Operator, operator_class
+from opendml.description.enums import OperatorType, TensorDataType, TensorFlags
+from opendml.description.errors import BindingError, InvalidDescriptorError
+from opendml.description.fields import CountField, TensorArrayField, TensorField
+from opendml.description.graph_desc import (
+    CONSTANTS_SINCE,
+    SINCE,
+    ConstantNode,
+    GraphDesc,
+    InputEdge,
+    IntermediateEdge,
+    OperatorNode,
+    OutputEdge,
+)
+from opendml.description.rules import validate
+from opendml.description.tensor import MAXIMUM_DIMENSION_COUNT, TensorDesc, packed_strides
+from opendml.programs.device import Device, default_device
+from opendml.programs.program import as_array
+
+if TYPE_CHECKING:
+    from opendml.building.graph_program import GraphProgram
+
+__all__ = ["CONSTANT_NODE_LIMIT", "Graph", "GraphAssembly", "GraphTensor", "reinterpret"]
+
+Array = npt.NDArray[Any]
+Operand = Any
+"""A graph tensor, an array (or anything with DLPack or the buffer protocol), or a number."""
+
+CONSTANT_NODE_LIMIT: Final = 1024
+"""Bytes up to which a compiled graph has a constant as a node, whose content the compiler sees. Larger ones are
+OWNED_BY_DML inputs that the program is initialised with: their content is no part of the code."""
+
+
+class Graph:
+    """A graph being built for a device. Not for several threads at once.
+
+    ``device`` decides what is valid (by default the processor at feature level 6_4); graphs exist from level 2_1 on.
+    Every node is checked when it is made: an InvalidDescriptorError has all violations and the line of the program
+    that made the node. Graphs only grow; what no output needs is left out when they are compiled.
+    """
+
+    def __init__(self, device: Device | None = None) -> None:
+        self.device = device or default_device()
+        if self.device.feature_level < SINCE:
+            level = self.device.feature_level
+            raise InvalidDescriptorError(f"graphs do not exist at feature level {level}, only from {SINCE} on")
+        self._inputs: list[_Input] = []
+        self._nodes: list[_Node] = []
+        self._constants: dict[bytes, int] = {}
+        self._scopes: list[str] = []
+
+    def __repr__(self) -> str:
+        names = ", ".join(given.name for given in self._inputs)
+        return f"<Graph on {self.device!r}: inputs ({names}), {len(self._nodes)} nodes>"
+
+    def input(
+        self,
+        data_type: TensorDataType | str | Any,
+        sizes: Sequence[int],
+        name: str | None = None,
+        strides: Sequence[int] | None = None,
+        owned_by_dml: bool = False,
+    ) -> GraphTensor:
+        """A new input of the graph.
+
+        ``data_type``: a ``TensorDataType``, its name, or a NumPy type. ``name``: by default ``input0`` and so on, by
+        position. ``owned_by_dml``: bound once, when the program is initialised, and not when it runs (weights).
+        """
+        flags = TensorFlags.OWNED_BY_DML if owned_by_dml else TensorFlags.NONE
+        with _at_place(caller_place()):
+            desc = TensorDesc(data_type, sizes, strides, flags=flags)
+            _check_layout(desc)
+            name = name or f"input{len(self._inputs)}"
+            if name == "out" or any(given.name == name for given in self._inputs):
+                reason = "is what outputs are given by" if name == "out" else "is an input already"
+                raise InvalidDescriptorError(f"the name {name!r} {reason}")
+        self._inputs.append(_Input(name, desc))
+        return GraphTensor(self, desc, _FromInput(len(self._inputs) - 1))
+
+    def constant(self, array: Operand) -> GraphTensor:
+        """A tensor with the values that an array has now. What it repeats with strides of 0 is kept once."""
+        if isinstance(array, GraphTensor):
+            return self._own(array)
+        values = as_array(array, "constant")
+        with _at_place(caller_place()):
+            desc, data = _constant(values)
+        return GraphTensor(self, desc, _FromConstant(self._constants.setdefault(data, len(self._constants))))
+
+    def append(self, operator: Operator, *inputs: Operand | None) -> tuple[GraphTensor | None, ...]:
+        """The outputs of a new node, None for those that its descriptor does not have.
+
+        ``inputs`` are in DirectML's binding order, None for optional tensors that the descriptor does not have.
+        Their bytes are read as the descriptor says; only the total sizes must agree. Raises InvalidDescriptorError.
+        """
+        place = caller_place()
+        tensors = [None if given is None else self.constant(given) for given in inputs]
+        with _at_place(place):
+            checked = self.device.create_operator(operator).desc
+            _check_inputs(checked, tensors)
+        self._nodes.append(_Node(checked, tuple(tensors), self._node_name(checked, place)))
+        source = len(self._nodes) - 1
+        return tuple(
+            None if desc is None else GraphTensor(self, desc, _FromNode(source, number))
+            for number, (_, desc) in enumerate(checked.outputs())
+        )
+
+    @contextlib.contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Nodes made inside a ``with`` block of it are named ``name`` in messages and profiles; nested ``a/b``."""
+        self._scopes.append(name)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def describe(self, outputs: Any, *, constant_limit: int | None = None) -> GraphDesc:
+        """The graph that computes the outputs (see ``compile``) as DirectML's descriptor.
+
+        Constants of more than ``constant_limit`` bytes are graph inputs, OWNED_BY_DML, behind those of the graph;
+        ``assemble`` has their values too. By default there are none from feature level 6_2 on, where constants are
+        nodes, and below only those.
+        """
+        return self.assemble(outputs, constant_limit=constant_limit).desc
+
+    def assemble(self, outputs: Any, *, constant_limit: int | None = None) -> GraphAssembly:
+        """As ``describe``, together with what the descriptor's inputs and outputs are."""
+        named = _outputs_by_name(outputs)
+        limit = constant_limit
+        if self.device.feature_level < CONSTANTS_SINCE:
+            limit = -1
+        return _Assembler(self, named, sys.maxsize if limit is None else limit).assemble()
+
+    def compile(
+        self,
+        outputs: Any,
+        *,
+        constant_limit: int = CONSTANT_NODE_LIMIT,
+        progress: Callable[[float], None] | None = None,
+    ) -> GraphProgram:
+        """Native code for the outputs, which are also the form of the program's results: one graph tensor gives an
+        array, a sequence a tuple, a mapping of names to graph tensors a dictionary. ``progress`` is as for
+        ``Device.compile_graph``.
+
+        Raises InvalidDescriptorError, whose ``violations`` are all that is wrong with the graph.
+        """
+        from opendml.building.graph_program import GraphProgram
+
+        assembly = self.assemble(outputs, constant_limit=constant_limit)
+        program = self.device.compile_graph(assembly.desc, progress=progress)
+        return GraphProgram(program, assembly, _form_of(outputs))
+
+    def _own(self, tensor: GraphTensor) -> GraphTensor:
+        if tensor.graph is not self:
+            raise BindingError("graph tensors of different graphs cannot meet in one operator")
+        return tensor
+
+    def _node_name(self, operator: Operator, place: Place) -> str:
+        label = "/".join(self._scopes) or operator.type.name.lower()
+        return f"{label} ({Path(place.file).name}:{place.line})"
+
+
+class GraphTensor:
+    """A tensor of a graph: what it will be is known (``desc``), not what it holds.
+
+    Made by ``Graph.input``, ``Graph.constant`` and all functions. ``+ - * / %``, ``-x``, ``abs(x)``, ``& | ^ << >> ~``
+    and comparisons work as in DirectMLX, on tensors, arrays and numbers, with NumPy's broadcasting. ``%`` is
+    MODULUS_TRUNCATE: the remainder has the sign of the dividend, unlike Python's. Comparisons give uint8, 0 or 1.
+    """
+
+    __slots__ = ("desc", "graph", "source")
+    __array_ufunc__ = None  # So that NumPy leaves ``array + tensor`` to the tensor.
+    __hash__ = object.__hash__
+
+    def __init__(self, graph: Graph, desc: TensorDesc, source: _Source) -> None:
+        self.graph = graph
+        self.desc = desc
+        self.source = source
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Element counts, outermost dimension first."""
+        return self.desc.sizes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one to the next along each dimension."""
+        return self.desc.effective_strides
+
+    @property
+    def data_type(self) -> TensorDataType:
+        """The type of the elements."""
+        return self.desc.data_type
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return self.desc.rank
+
+    def __repr__(self) -> str:
+        strides = "" if self.desc.strides is None else f", strides={list(self.desc.strides)}"
+        return f"GraphTensor({self.data_type.name.lower()!r}, {list(self.sizes)}{strides})"
+
+    # ---- the same bytes, seen otherwise
+
+    def reinterpret(
+        self,
+        sizes: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        data_type: TensorDataType | str | Any = None,
+    ) -> GraphTensor:
+        """The same bytes with other sizes, strides or another type; costs nothing.
+
+        Without ``sizes`` they stay, and so do the strides unless given; with ``sizes`` the default is packed. The new
+        tensor must fit into the bytes of the old one. Bytes that the old one's strides leave out have no value.
+        """
+        if sizes is None:
+            sizes, strides = self.sizes, self.desc.strides if strides is None else strides
+        data_type = self.data_type if data_type is None else data_type
+        with _at_place(caller_place()):
+            desc = TensorDesc(
+                data_type,
+                sizes,
+                strides,
+                flags=self.desc.flags,
+                total_size_in_bytes=self.desc.total_size_in_bytes,
+                guaranteed_base_offset_alignment=self.desc.guaranteed_base_offset_alignment,
+            )
+            _check_layout(desc)
+            room = self.desc.total_size_in_bytes
+            if desc.minimum_size_in_bytes > room:
+                needed = desc.minimum_size_in_bytes
+                raise InvalidDescriptorError(f"{desc!r} needs {needed} bytes, but {self!r} has {room}")
+        return GraphTensor(self.graph, desc, self.source)
+
+    def reshape(self, sizes: Sequence[int]) -> GraphTensor:
+        """The same elements in the same order; costs nothing for a packed tensor, else it is packed first."""
+        if math.prod(sizes) != self.desc.element_count:
+            with _at_place(caller_place()):
+                raise InvalidDescriptorError(f"{self!r} cannot have the sizes {list(sizes)}")
+        return (self if self.desc.is_packed else self.packed()).reinterpret(sizes)
+
+    def transpose(self, axes: Sequence[int]) -> GraphTensor:
+        """The dimensions in another order, ``sizes[axes[0]]`` first; costs nothing."""
+        if sorted(axes) != list(range(self.rank)):
+            with _at_place(caller_place()):
+                raise InvalidDescriptorError(f"{list(axes)} is no order of the dimensions of {self!r}")
+        return self.reinterpret([self.sizes[i] for i in axes], [self.strides[i] for i in axes])
+
+    def broadcast_to(self, sizes: Sequence[int]) -> GraphTensor:
+        """Repeated along dimensions of size 1, and in new ones in front, like NumPy's; costs nothing."""
+        sizes = tuple(sizes)
+        if sizes == self.sizes:
+            return self
+        new = len(sizes) - self.rank
+        if new < 0 or any(have not in (1, want) for have, want in zip(self.sizes, sizes[new:], strict=True)):
+            with _at_place(caller_place()):
+                raise InvalidDescriptorError(f"{self!r} does not broadcast to {list(sizes)}")
+        strides = (
+            0 if have == 1 and want != 1 else stride
+            for have, want, stride in zip(self.sizes, sizes[new:], self.strides, strict=True)
+        )
+        return self.reinterpret(sizes, [*[0] * new, *strides])
+
+    def packed(self) -> GraphTensor:
+        """A packed copy (ELEMENT_WISE_IDENTITY)."""
+        return _unary(OperatorType.ELEMENT_WISE_IDENTITY, self)
+
+    # ---- operators
+
+    def __add__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_ADD, self, other)
+
+    def __radd__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_ADD, other, self)
+
+    def __sub__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_SUBTRACT, self, other)
+
+    def __rsub__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_SUBTRACT, other, self)
+
+    def __mul__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_MULTIPLY, self, other)
+
+    def __rmul__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_MULTIPLY, other, self)
+
+    def __truediv__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_DIVIDE, self, other)
+
+    def __rtruediv__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_DIVIDE, other, self)
+
+    def __mod__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_MODULUS_TRUNCATE, self, other)
+
+    def __rmod__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_MODULUS_TRUNCATE, other, self)
+
+    def __and__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_AND, self, other)
+
+    def __rand__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_AND, other, self)
+
+    def __or__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_OR, self, other)
+
+    def __ror__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_OR, other, self)
+
+    def __xor__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_XOR, self, other)
+
+    def __rxor__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_XOR, other, self)
+
+    def __lshift__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_SHIFT_LEFT, self, other)
+
+    def __rlshift__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_SHIFT_LEFT, other, self)
+
+    def __rshift__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_SHIFT_RIGHT, self, other)
+
+    def __rrshift__(self, other: Operand) -> GraphTensor:
+        return _binary(OperatorType.ELEMENT_WISE_BIT_SHIFT_RIGHT, other, self)
+
+    def __eq__(self, other: Operand) -> GraphTensor:  # type: ignore[override]
+        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_EQUALS, self, other)
+
+    def __ne__(self, other: Operand) -> GraphTensor:  # type: ignore[override]
+        return _unary(OperatorType.ELEMENT_WISE_LOGICAL_NOT, self == other)
+
+    def __lt__(self, other: Operand) -> GraphTensor:
+        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_LESS_THAN, self, other)
+
+    def __le__(self, other: Operand) -> GraphTensor:
+        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL, self, other)
+
+    def __gt__(self, other: Operand) -> GraphTensor:
+        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_GREATER_THAN, self, other)
+
+    def __ge__(self, other: Operand) -> GraphTensor:
+        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL, self, other)
+
+    def __pos__(self) -> GraphTensor:
+        return self
+
+    def __neg__(self) -> GraphTensor:
+        if operator_class(OperatorType.ELEMENT_WISE_NEGATE).since <= self.graph.device.feature_level:
+            return _unary(OperatorType.ELEMENT_WISE_NEGATE, self)
+        return _unary(OperatorType.ELEMENT_WISE_IDENTITY, self, scale_bias=(-1.0, 0.0))
+
+    def __abs__(self) -> GraphTensor:
+        return _unary(OperatorType.ELEMENT_WISE_ABS, self)
+
+    def __invert__(self) -> GraphTensor:
+        return _unary(OperatorType.ELEMENT_WISE_BIT_NOT, self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a graph tensor has no truth value while the graph is built; see opendml.if_")
+
+    def __array__(self, *_: Any, **__: Any) -> Array:
+        raise TypeError("a graph tensor has no values while the graph is built; compile the graph and run it")
+
+
+def reinterpret(
+    input: GraphTensor,
+    sizes: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    data_type: TensorDataType | str | Any = None,
+) -> GraphTensor:
+    """``input.reinterpret(...)``: the same bytes with other sizes, strides or another type."""
+    return input.reinterpret(sizes, strides, data_type)
+
+
+class GraphAssembly(NamedTuple):
+    """A descriptor of a graph, and what its inputs and outputs are.
+
+    ``inputs`` and ``outputs``: names and tensors as the builder of the graph sees them; the first ones of the
+    descriptor's. ``kept``: the content of the descriptor's further inputs, by their numbers: constants that are no
+    nodes, OWNED_BY_DML where the operators that read them allow that. The descriptor's further outputs are those that
+    an operator must have and nobody uses.
+    """
+
+    desc: GraphDesc
+    inputs: tuple[tuple[str, TensorDesc], ...]
+    outputs: tuple[tuple[str, TensorDesc], ...]
+    kept: dict[int, KeptConstant]
+
+
+class KeptConstant(NamedTuple):
+    """The bytes of a whole tensor for an input of a graph; ``owned``: bound when the graph is initialised."""
+
+    data: bytes
+    owned: bool
+
+
+# ---- what a graph consists of
+
+
+@dataclass(frozen=True, slots=True)
+class _FromInput:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _FromConstant:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _FromNode:
+    node: int
+    output: int
+
+
+_Source = _FromInput | _FromConstant | _FromNode
+
+
+class _Input(NamedTuple):
+    name: str
+    desc: TensorDesc
+
+
+class _Node(NamedTuple):
+    operator: Operator
+    inputs: tuple[GraphTensor | None, ...]
+    name: str
+
+
+# ---- Python's operators
+
+
+def _binary(
+    operator_type: OperatorType, a: Operand, b: Operand, data_type: TensorDataType | None = None
+) -> GraphTensor:
+    """An operator with the fields ATensor, BTensor and OutputTensor on operands that broadcast to common sizes."""
+    tensor = a if isinstance(a, GraphTensor) else b
+    a, b = _as_tensor(a, tensor), _as_tensor(b, tensor)
+    try:
+        sizes = np.broadcast_shapes(a.sizes, b.sizes)
+    except ValueError:
+        with _at_place(caller_place()):
+            raise InvalidDescriptorError(f"{a!r} and {b!r} do not broadcast to common sizes") from None
+    a, b = a.broadcast_to(sizes), b.broadcast_to(sizes)
+    output = TensorDesc(a.data_type if data_type is None else data_type, sizes)
+    desc = operator_class(operator_type)(a_tensor=a.desc, b_tensor=b.desc, output_tensor=output)
+    return _only(tensor.graph.append(desc, a, b))
+
+
+def _comparison(operator_type: OperatorType, a: Operand, b: Operand) -> GraphTensor:
+    return _binary(operator_type, a, b, TensorDataType.UINT8)
+
+
+def _unary(operator_type: OperatorType, input: GraphTensor, **fields: Any) -> GraphTensor:
+    output = TensorDesc(input.data_type, input.sizes)
+    desc = operator_class(operator_type)(input_tensor=input.desc, output_tensor=output, **fields)
+    return _only(input.graph.append(desc, input))
+
+
+def _only(outputs: tuple[GraphTensor | None, ...]) -> GraphTensor:
+    (output,) = outputs
+    assert output is not None
+    return output
+
+
+def _as_tensor(value: Operand, beside: GraphTensor) -> GraphTensor:
+    """An operand as a graph tensor; a number has the type of the tensor beside it."""
+    if isinstance(value, (bool, int, float, np.generic)):
+        value = _scalar(value.item() if isinstance(value, np.generic) else value, beside)
+    return beside.graph.constant(value)
+
+
+def _scalar(value: Any, beside: GraphTensor) -> Array:
+    dtype = beside.data_type.dtype
+    fits = isinstance(value, (bool, int)) and (dtype.kind == "f" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+    if not fits and not (isinstance(value, float) and dtype.kind == "f"):
+        with _at_place(caller_place()):
+            raise InvalidDescriptorError(f"{value!r} is no value of {beside.data_type.name}, the type of {beside!r}")
+    with np.errstate(over="ignore"):
+        return np.full((1,) * beside.rank, value, dtype)
+
+
+# ---- checks
+
+
+class Place(NamedTuple):
+    """A line of a program."""
+
+    file: str
+    line: int
+
+
+_PACKAGE: Final = str(Path(__file__).parent.parent)
+
+
+def caller_place() -> Place:
+    """The innermost line outside of this package that is being executed."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)
+
+
+@contextlib.contextmanager
+def _at_place(place: Place) -> Iterator[None]:
+    """InvalidDescriptorErrors raised inside say where the program was."""
+    try:
+        yield
+    except InvalidDescriptorError as error:
+        raise located(error, place) from None
+
+
+def located(error: InvalidDescriptorError, place: Place) -> InvalidDescriptorError:
+    """The error with a line of the program in its message."""
+    message = str(error).split("\n", 1)[0]
+    return InvalidDescriptorError(f'File "{place.file}", line {place.line}: {message}', error.violations)
+
+
+def _check_layout(desc: TensorDesc) -> None:
+    """What no operator allows, of a tensor that no operator has yet."""
+    if not 1 <= desc.rank <= MAXIMUM_DIMENSION_COUNT:
+        raise InvalidDescriptorError(f"{desc!r} must have from 1 to {MAXIMUM_DIMENSION_COUNT} dimensions")
+    if min(desc.sizes) < 1:
+        raise InvalidDescriptorError(f"{desc!r} must not have sizes less than 1")
+    if desc.strides is not None and (len(desc.strides) != desc.rank or min(desc.strides) < 0):
+        raise InvalidDescriptorError(f"{desc!r} must have one stride a dimension, none of them negative")
+
+
+def _check_inputs(operator: Operator, tensors: Sequence[GraphTensor | None]) -> None:
+    inputs = operator.inputs()
+    name = operator.type.dml_name
+    if len(tensors) != len(inputs):
+        fields = ", ".join(field for field, _ in inputs) or "none"
+        raise InvalidDescriptorError(f"{name} has {len(inputs)} inputs ({fields}), got {len(tensors)}")
+    for (field_name, desc), tensor in zip(inputs, tensors, strict=True):
+        if (desc is None) != (tensor is None):
+            what = "is given, but the descriptor does not have it" if desc is None else "is missing"
+            raise InvalidDescriptorError(f"{name}: {field_name} {what}")
+        if desc is None or tensor is None:
+            continue
+        if desc.total_size_in_bytes != tensor.desc.total_size_in_bytes:
+            sizes = f"{desc.total_size_in_bytes} bytes, but {tensor!r} has {tensor.desc.total_size_in_bytes}"
+            raise InvalidDescriptorError(f"{name}: {field_name} has {sizes}")
+        if desc.is_owned_by_dml != tensor.desc.is_owned_by_dml:
+            raise InvalidDescriptorError(f"{name}: {field_name} and {tensor!r} disagree on being OWNED_BY_DML")
+
+
+# ---- constants
+
+
+def _constant(array: Array) -> tuple[TensorDesc, bytes]:
+    """The description of an array's values and their bytes; what strides of 0 repeat is there once."""
+    repeated = tuple(stride == 0 and size > 1 for size, stride in zip(array.shape, array.strides, strict=True))
+    once = array[tuple(slice(0, 1) if repeats else slice(None) for repeats in repeated)]
+    strides = None
+    if any(repeated):
+        usual = packed_strides(once.shape)
+        strides = [0 if repeats else stride for repeats, stride in zip(repeated, usual, strict=True)]
+    desc = TensorDesc(array.dtype, array.shape, strides)
+    _check_layout(desc)
+    return desc, np.ascontiguousarray(once, array.dtype.newbyteorder("=")).tobytes()
+
+
+# ---- descriptors of graphs
+
+
+def _outputs_by_name(outputs: Any) -> list[tuple[str, GraphTensor]]:
+    """The outputs, whatever form they are given in, with names."""
+    if isinstance(outputs, GraphTensor):
+        named = [("output", outputs)]
+    elif isinstance(outputs, Mapping):
+        named = [(str(name), tensor) for name, tensor in outputs.items()]
+    elif isinstance(outputs, Sequence):
+        named = [(f"output{i}", tensor) for i, tensor in enumerate(outputs)]
+    else:
+        named = []
+    if not named or not all(isinstance(tensor, GraphTensor) for _, tensor in named):
+        raise BindingError("outputs: expected a graph tensor, or a sequence or a mapping of at least one")
+    return named
+
+
+def _form_of(outputs: Any) -> Callable[[Sequence[Any]], Any]:
+    """What turns the results of a program into the form that outputs were given in."""
+    if isinstance(outputs, GraphTensor):
+        return lambda results: results[0]
+    if isinstance(outputs, Mapping):
+        names = [str(name) for name in outputs]
+        return lambda results: dict(zip(names, results, strict=True))
+    return tuple
+
+
+@dataclass
+class _Assembler:
+    """Writes down the part of a graph that some outputs need."""
+
+    graph: Graph
+    named: list[tuple[str, GraphTensor]]
+    constant_limit: int
+    nodes: list[_Node] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)
+
+    def assemble(self) -> GraphAssembly:
+        sources = [self._output_source(name, tensor) for name, tensor in self.named]
+        self._keep_needed_nodes(sources)
+        outputs = [self._renumbered(source) for source in sources]
+        used = {*outputs, *(self._renumbered(source) for source in self._sources() if isinstance(source, _FromNode))}
+        self.nodes = [_without_unused_outputs(node, number, used) for number, node in enumerate(self.nodes)]
+        unused = [
+            _FromNode(number, output)
+            for number, node in enumerate(self.nodes)
+            for output, (_, desc) in enumerate(node.operator.outputs())
+            if desc is not None and _FromNode(number, output) not in used
+        ]
+        constants, kept = self._constants()
+        return self._described([*outputs, *unused], constants, kept)
+
+    def _output_source(self, name: str, tensor: GraphTensor) -> _FromNode:
+        """Where an output comes from; inputs and constants reach it through a copy."""
+        self.graph._own(tensor)
+        if isinstance(tensor.source, _FromNode):
+            return tensor.source
+        desc = tensor.desc
+        data_type, count = desc.data_type, desc.element_span
+        if data_type.bits == 64:
+            # Lower levels have no copies of 64-bit types.
+            data_type, count = TensorDataType.UINT32, 2 * count
+        with self.graph.scope(name):
+            source = tensor.reinterpret([1, 1, 1, count], data_type=data_type).packed().source
+        assert isinstance(source, _FromNode)
+        return source
+
+    def _keep_needed_nodes(self, sources: Sequence[_FromNode]) -> None:
+        """The nodes that outputs depend on, in the order in which they were made."""
+        needed, waiting = set[int](), [source.node for source in sources]
+        while waiting:
+            number = waiting.pop()
+            if number not in needed:
+                needed.add(number)
+                inputs = self.graph._nodes[number].inputs
+                waiting += [t.source.node for t in inputs if t is not None and isinstance(t.source, _FromNode)]
+        self.numbers = {number: new for new, number in enumerate(sorted(needed))}
+        self.nodes = [self.graph._nodes[number] for number in self.numbers]
+
+    def _renumbered(self, source: Any) -> _FromNode:
+        return _FromNode(self.numbers[source.node], source.output)
+
+    def _constants(self) -> tuple[dict[int, int], dict[int, KeptConstant]]:
+        """The numbers of the constants that become nodes, and the graph's inputs for the others by constant.
+
+        A constant is OWNED_BY_DML if every operator that reads it allows that.
+        """
+        data = list(self.graph._constants)
+        level = self.graph.device.feature_level
+        constants, kept = dict[int, int](), dict[int, KeptConstant]()
+        for index, readers in sorted(self._readers_of_constants().items()):
+            owned = {i: _with_owned(self.nodes[i], index) for i in readers}
+            may_be_owned = not any(validate(node.operator, level) for node in owned.values())
+            if len(data[index]) <= self.constant_limit or (not may_be_owned and level >= CONSTANTS_SINCE):
+                constants[index] = len(self.nodes) + len(constants)
+                continue
+            whole = data[index].ljust(-(-len(data[index]) // 4) * 4, b"\0")
+            kept[index] = KeptConstant(whole, may_be_owned)
+            for i, node in owned.items() if may_be_owned else ():
+                self.nodes[i] = node
+        return constants, kept
+
+    def _readers_of_constants(self) -> dict[int, list[int]]:
+        """The nodes that read each constant."""
+        readers: dict[int, list[int]] = {}
+        for number, node in enumerate(self.nodes):
+            for constant in {
+                t.source.number for t in node.inputs if t is not None and isinstance(t.source, _FromConstant)
+            }:
+                readers.setdefault(constant, []).append(number)
+        return readers
+
+    def _sources(self) -> Iterator[_Source]:
+        """What the nodes read."""
+        return (tensor.source for node in self.nodes for tensor in node.inputs if tensor is not None)
+
+    def _described(
+        self, outputs: Sequence[_FromNode], constants: dict[int, int], kept: dict[int, KeptConstant]
+    ) -> GraphAssembly:
+        inputs = self.graph._inputs
+        data = list(self.graph._constants)
+        kept_numbers = {index: len(inputs) + number for number, index in enumerate(kept)}
+        input_edges, edges = list[InputEdge](), list[IntermediateEdge]()
+        for number, node in enumerate(self.nodes):
+            for position, tensor in enumerate(node.inputs):
+                source = None if tensor is None else tensor.source
+                if isinstance(source, _FromNode):
+                    new = self._renumbered(source)
+                    edges.append(IntermediateEdge(new.node, new.output, number, position))
+                elif isinstance(source, _FromInput):
+                    input_edges.append(InputEdge(source.number, number, position))
+                elif isinstance(source, _FromConstant) and source.number in constants:
+                    edges.append(IntermediateEdge(constants[source.number], 0, number, position))
+                elif isinstance(source, _FromConstant):
+                    input_edges.append(InputEdge(kept_numbers[source.number], number, position))
+        names = [name for name, _ in self.named]
+        desc = GraphDesc(
+            input_count=len(inputs) + len(kept),
+            output_count=len(outputs),
+            nodes=(
+                *(OperatorNode(node.operator, node.name) for node in self.nodes),
+                *(ConstantNode(data[index], f"constant{index}") for index in constants),
+            ),
+            input_edges=tuple(input_edges),
+            output_edges=tuple(OutputEdge(source.node, source.output, number) for number, source in enumerate(outputs)),
+            intermediate_edges=tuple(edges),
+            input_names=(*(given.name for given in inputs), *(f"constant{index}" for index in kept)),
+            output_names=(*names, *(f"unused{number}" for number in range(len(outputs) - len(names)))),
+        )
+        return GraphAssembly(
+            desc,
+            tuple((given.name, given.desc) for given in inputs),
+            tuple((name, tensor.desc) for name, tensor in self.named),
+            {kept_numbers[index]: constant for index, constant in kept.items()},
+        )
+
+
+def _with_owned(node: _Node, constant: int) -> _Node:
+    """The node with the inputs that read a constant OWNED_BY_DML."""
+
+    def owned(desc: TensorDesc | None, tensor: GraphTensor | None) -> TensorDesc | None:
+        if desc is None or tensor is None or tensor.source != _FromConstant(constant):
+            return desc
+        size = desc.total_size_in_bytes
+        return desc.replace(flags=desc.flags | TensorFlags.OWNED_BY_DML, total_size_in_bytes=size)
+
+    descs = [desc for _, desc in node.operator.inputs()]
+    tensors = [owned(desc, tensor) for desc, tensor in zip(descs, node.inputs, strict=True)]
+    return node._replace(operator=_with_tensors(node.operator, "input", tensors))
+
+
+def _without_unused_outputs(node: _Node, number: int, used: set[_FromNode]) -> _Node:
+    """The node without the optional outputs that nobody uses."""
+    operator = node.operator
+    optional = [
+        isinstance(described, TensorField) and not described.is_required
+        for name, described in operator.fields.items()
+        if isinstance(described, (TensorField, TensorArrayField)) and described.direction == "output"
+        for _ in (getattr(operator, name) if isinstance(described, TensorArrayField) else (name,))
+    ]
+    outputs = [
+        None if may_be_absent and _FromNode(number, i) not in used else desc
+        for i, (may_be_absent, (_, desc)) in enumerate(zip(optional, operator.outputs(), strict=True))
+    ]
+    return node._replace(operator=_with_tensors(operator, "output", outputs)) if any(optional) else node
+
+
+def _with_tensors(operator: Operator, direction: str, tensors: Sequence[TensorDesc | None]) -> Operator:
+    """The operator with other tensors for its inputs or its outputs, in DirectML's binding order."""
+    given = iter(tensors)
+    changes: dict[str, Any] = {}
+    for name, described in operator.fields.items():
+        if isinstance(described, TensorArrayField) and described.direction == direction:
+            changes[name] = tuple(next(given) for _ in getattr(operator, name))
+        elif isinstance(described, TensorField) and described.direction == direction:
+            changes[name] = next(given)
+    counts = {name: value for name, value in operator.values().items() if isinstance(operator.fields[name], CountField)}
+    return operator.replace(**changes, **counts)

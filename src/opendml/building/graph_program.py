@@ -1,0 +1,239 @@
+"""``GraphProgram``: a compiled graph whose inputs and outputs have names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.building.graph_building import GraphAssembly
+from opendml.description.errors import BindingError
+from opendml.description.tensor import TensorDesc
+from opendml.programs.program import Binding, BoundCall, aligned_empty, as_array, empty
+
+if TYPE_CHECKING:
+    from opendml.programs.compiled_graph import BindingProperties, CompiledGraph
+
+__all__ = ["BoundGraph", "GraphProgram"]
+
+Array = npt.NDArray[Any]
+
+
+class GraphProgram:
+    """What ``Graph.compile`` makes; call it with arrays by position or by name.
+
+    ``program(x, mask=m)`` returns the outputs in the form that they were given to ``compile`` in: an array, a tuple or
+    a dictionary. ``out`` are arrays to write to, in the same form. ``inputs`` and ``outputs`` are names and tensors.
+    Inputs that are OWNED_BY_DML are given to ``initialize`` instead, once. The constants of the graph are in the
+    program already. A program may be called from several threads at once.
+
+    Raises BindingError where the number, names, types, sizes or memory of arrays do not fit.
+    """
+
+    def __init__(self, program: CompiledGraph, assembly: GraphAssembly, form: Callable[[Sequence[Any]], Any]) -> None:
+        self.program = program
+        self.desc = assembly.desc
+        self.inputs = tuple(Binding(name, desc) for name, desc in assembly.inputs)
+        self.outputs = tuple(Binding(name, desc) for name, desc in assembly.outputs)
+        self._form = form
+        self._kept = {number: np.frombuffer(kept.data, np.uint8) for number, kept in assembly.kept.items()}
+        self._owned_constants = [number for number, kept in assembly.kept.items() if kept.owned]
+        self._is_initialized = False
+        if not self._owned_names():
+            self.initialize()
+
+    def __repr__(self) -> str:
+        names = ", ".join(binding.name for binding in self.inputs)
+        return f"<GraphProgram ({names}) -> ({', '.join(binding.name for binding in self.outputs)})>"
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        """The memory that the graph needs beside its inputs and outputs, as DirectML reports it."""
+        return self.program.binding_properties
+
+    def initialize(self, **arrays: Any) -> None:
+        """Bind the inputs that are OWNED_BY_DML; their values are copied. Done by ``compile`` where there are none."""
+        owned = self._owned_names()
+        if set(arrays) != set(owned):
+            raise BindingError(f"expected {', '.join(owned) or 'nothing'} to initialize with, got {', '.join(arrays)}")
+        buffers: list[Array | None] = [None] * len(self.program.inputs)
+        for number, binding in enumerate(self.inputs):
+            if binding.name in arrays:
+                buffers[number] = self._taken(number, arrays[binding.name])[0]
+        for number in self._owned_constants:
+            buffers[number] = _seen_as(self._kept.pop(number), self.program.inputs[number].desc)
+        if any(buffer is not None for buffer in buffers):
+            self.program.initialize(buffers)
+        self._is_initialized = True
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Run on arrays and return the outputs."""
+        bound = self.bind(*arrays, out=out, **named)
+        bound.run_last()
+        return bound.results
+
+    def bind(self, *arrays: Any, out: Any = None, **named: Any) -> BoundGraph:
+        """Check arrays and fix their addresses; the result is called without arguments, again and again.
+
+        Inputs that are used in place are read anew at every call; others are copied when they are bound.
+        """
+        if not self._is_initialized:
+            raise BindingError(f"the program must be initialized with {', '.join(self._owned_names())} first")
+        inputs, refreshes = self._bound_inputs(self._by_position(arrays, named))
+        places = [self._output_place(number, given) for number, given in enumerate(self._results_given(out))]
+        unused = [None if b.desc is None else empty(b.desc) for b in self.program.outputs[len(places) :]]
+        call = self.program.bind(inputs, [*(place.buffer for place in places), *unused])
+        return BoundGraph(call, refreshes, places, self._form([place.result for place in places]))
+
+    def _owned_names(self) -> list[str]:
+        return [b.name for b in self.inputs if b.desc is not None and b.desc.is_owned_by_dml]
+
+    def _by_position(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The arrays of the inputs that are not OWNED_BY_DML, None for those."""
+        owned = self._owned_names()
+        names = [binding.name for binding in self.inputs if binding.name not in owned]
+        given = dict(zip(names, arrays, strict=False))
+        wrong = [name for name in named if name not in names or name in given]
+        missing = [name for name in names if name not in given and name not in named]
+        if len(arrays) > len(names) or wrong or missing:
+            problems = [
+                f"{len(arrays)} arrays" if len(arrays) > len(names) else "",
+                f"{', '.join(wrong)} unexpectedly or twice" if wrong else "",
+                f"no {', '.join(missing)}" if missing else "",
+            ]
+            raise BindingError(f"expected {', '.join(names) or 'no inputs'}, got {'; '.join(filter(None, problems))}")
+        given.update(named)
+        return [given.get(binding.name) for binding in self.inputs]
+
+    def _bound_inputs(self, arrays: Sequence[Any]) -> tuple[list[Array | None], list[Callable[[], None]]]:
+        buffers: list[Array | None] = [None] * len(self.program.inputs)
+        refreshes = []
+        for number, array in enumerate(arrays):
+            if array is not None and self.program.inputs[number].desc is not None:
+                buffers[number], refresh = self._taken(number, array)
+                refreshes += [] if refresh is None else [refresh]
+            elif array is not None:
+                as_array(array, self.inputs[number].name)
+        for number, data in self._kept.items():
+            buffers[number] = _seen_as(data, self.program.inputs[number].desc)
+        return buffers, refreshes
+
+    def _taken(self, number: int, array: Any) -> tuple[Array | None, Callable[[], None] | None]:
+        """An array for an input, laid out as the program wants it; what copies it anew, if it had to be copied."""
+        declared, wanted = self.inputs[number], self.program.inputs[number].desc
+        if declared.desc is None or wanted is None or _same_layout(declared.desc, wanted):
+            return as_array(array, declared.name), None
+        return _reinterpreted(declared, wanted, array)
+
+    def _results_given(self, out: Any) -> list[Any]:
+        """Arrays to write to, None where new ones are to be made."""
+        if out is None:
+            return [None] * len(self.outputs)
+        names = [binding.name for binding in self.outputs]
+        if isinstance(out, Mapping):
+            if set(out) - set(names):
+                raise BindingError(f"out: expected {', '.join(names)}, got {', '.join(map(str, out))}")
+            return [out.get(name) for name in names]
+        given = [out] if isinstance(out, np.ndarray) or not isinstance(out, Sequence) else list(out)
+        if len(given) != len(names):
+            raise BindingError(f"out: expected {len(names)} arrays ({', '.join(names)}), got {len(given)}")
+        return given
+
+    def _output_place(self, number: int, given: Any) -> _OutputPlace:
+        binding, written = self.outputs[number], self.program.outputs[number].desc
+        desc = binding.desc
+        assert desc is not None and written is not None
+        if _same_layout(desc, written):
+            result = empty(desc) if given is None else as_array(given, f"out, {binding.name}")
+            return _OutputPlace(result, result, None)
+        memory = aligned_empty(max(desc.total_size_in_bytes, written.total_size_in_bytes))
+        buffer, view = _seen_as(memory, written), _viewed(memory, desc)
+        if given is None:
+            return _OutputPlace(buffer, view, None)
+        array = as_array(given, f"out, {binding.name}")
+        if array.dtype != view.dtype or array.shape != view.shape or not array.flags.writeable:
+            expected = f"expected a writeable array of {view.dtype} {list(view.shape)}"
+            raise BindingError(f"out, {binding.name}: {expected}, got {array.dtype} {list(array.shape)}")
+        return _OutputPlace(buffer, array, view)
+
+
+class BoundGraph:
+    """Arrays bound to a program; call it to run. ``results`` are the outputs that every call writes."""
+
+    __slots__ = ("_call", "_places", "_refreshes", "results")
+
+    def __init__(
+        self, call: BoundCall, refreshes: Sequence[Callable[[], None]], places: Sequence[_OutputPlace], results: Any
+    ) -> None:
+        self._call = call
+        self._refreshes = tuple(refreshes)
+        self._places = tuple(place for place in places if place.view is not None)
+        self.results = results
+
+    def __call__(self) -> None:
+        """Run once."""
+        self._run(self._call)
+
+    def run_last(self) -> None:
+        """Run for the last time: the memory for temporaries goes to a later call of the same program."""
+        self._run(self._call.run_last)
+
+    def _run(self, call: Callable[[], None]) -> None:
+        for refresh in self._refreshes:
+            refresh()
+        call()
+        for place in self._places:
+            place.result[...] = place.view
+
+
+class _OutputPlace(NamedTuple):
+    """What the program writes (``buffer``), what the caller gets, and what is to be copied to there, if anything."""
+
+    buffer: Array
+    result: Array
+    view: Array | None
+
+
+def _same_layout(a: TensorDesc, b: TensorDesc) -> bool:
+    return (a.data_type, a.sizes, a.effective_strides) == (b.data_type, b.sizes, b.effective_strides)
+
+
+def _reinterpreted(declared: Binding, wanted: TensorDesc, array: Any) -> tuple[Array, Callable[[], None] | None]:
+    """The bytes of an array, laid out as declared, seen as another tensor; what copies them anew, if need be."""
+    desc = declared.desc
+    assert desc is not None
+    dtype, source = desc.data_type.dtype, as_array(array, declared.name)
+    is_flat = source.ndim == 1 and source.size >= desc.element_span and source.flags.c_contiguous
+    if source.dtype != dtype or (source.shape != desc.sizes and not is_flat):
+        expected = f"expected {dtype} {list(desc.sizes)}"
+        raise BindingError(f"{declared.name}: {expected}, got {source.dtype} {list(source.shape)}")
+    has_layout = source.flags.c_contiguous and (is_flat or desc.is_packed)
+    if has_layout and source.flags.aligned and source.nbytes >= wanted.minimum_size_in_bytes:
+        return _seen_as(source.reshape(-1).view(np.uint8), wanted), None
+    memory = np.zeros(max(desc.total_size_in_bytes, wanted.total_size_in_bytes), np.uint8)
+    target = _viewed(memory, desc)
+    if source.shape != desc.sizes:
+        source, target = source[: desc.element_span], memory.view(dtype)[: desc.element_span]
+    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in target.strides)
+
+    def refresh() -> None:
+        target[once] = source[once]
+
+    refresh()
+    return _seen_as(memory, wanted), refresh
+
+
+def _seen_as(memory: npt.NDArray[np.uint8], desc: TensorDesc | None) -> Array:
+    """Bytes as the flat buffer of a tensor."""
+    assert desc is not None
+    dtype = desc.data_type.dtype
+    return memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+def _viewed(memory: npt.NDArray[np.uint8], desc: TensorDesc) -> Array:
+    """Bytes as a tensor."""
+    dtype = desc.data_type.dtype
+    strides = tuple(stride * dtype.itemsize for stride in desc.effective_strides)
+    return np.ndarray(desc.sizes, dtype, memory, 0, strides)

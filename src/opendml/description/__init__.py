@@ -1,0 +1,1 @@
+"""Descriptors and graphs as values: enums, tensors, fields, operators' structs, rules, graph descriptions."""

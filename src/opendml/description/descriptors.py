@@ -1,0 +1,349 @@
+"""Operator descriptors: one immutable, hashable class an operator, field for field DirectML's structs.
+
+A class is declared by its fields, in DirectML's order, its support table and its own rules::
+
+    class Slice1(Operator, type=OperatorType.SLICE1, since="2_1"):
+        \"\"\"Copies a strided window of the input.\"\"\"
+
+        input_tensor: TensorDesc = tensor_input()
+        output_tensor: TensorDesc = tensor_output()
+        dimension_count: int = count_of("input_window_offsets", default=None)
+        input_window_offsets: tuple[int, ...] = uint_array(count="dimension_count")
+        ...
+
+Constructing a descriptor never judges it: values are brought into their canonical form (lists become tuples, names of
+enumeration members become members, floats are rounded to IEEE single) and what cannot be stays as it is, for the rules
+to report together with everything else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
+
+from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
+from opendml.description.errors import DescriptorArgumentError, DescriptorFormatError
+from opendml.description.fields import (
+    ArrayField,
+    CountField,
+    Field,
+    OperatorField,
+    TensorArrayField,
+    TensorField,
+    boolean,
+    count_of,
+    enumeration,
+    float_array,
+    float_value,
+    int_array,
+    int_value,
+    is_integers,
+    operator_array,
+    operator_desc,
+    scalar_union,
+    scale_bias,
+    size_2d,
+    tensor_input,
+    tensor_inputs,
+    tensor_output,
+    tensor_outputs,
+    uint,
+    uint_array,
+)
+from opendml.description.json_values import check_fields, closest, join, read_enum, read_object
+
+if TYPE_CHECKING:
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
+    from opendml.expression.ir import Definition
+
+__all__ = [
+    "LevelSupport",
+    "Operator",
+    "OperatorDesc",
+    "Support",
+    "TensorSupport",
+    "at",
+    "boolean",
+    "count_of",
+    "enumeration",
+    "float_array",
+    "float_value",
+    "int_array",
+    "int_value",
+    "levels",
+    "operator_array",
+    "operator_class",
+    "operator_desc",
+    "scalar_union",
+    "scale_bias",
+    "size_2d",
+    "tensor_input",
+    "tensor_inputs",
+    "tensor_output",
+    "tensor_outputs",
+    "uint",
+    "uint_array",
+]
+
+
+class TensorSupport(NamedTuple):
+    """What one tensor of an operator may be at one feature level."""
+
+    minimum_rank: int
+    maximum_rank: int
+    data_types: tuple[TensorDataType, ...]
+
+
+class LevelSupport(NamedTuple):
+    """One row of a support table: valid from ``level`` on, until a row with a higher level."""
+
+    level: FeatureLevel
+    ranks: tuple[int, int]
+    data_types: tuple[TensorDataType, ...]
+    exceptions: tuple[tuple[str, tuple[TensorDataType, ...]], ...]
+
+    def of(self, field: str) -> TensorSupport:
+        """The support of the tensor in a field."""
+        return TensorSupport(*self.ranks, dict(self.exceptions).get(field, self.data_types))
+
+
+Support = tuple[LevelSupport, ...]
+
+
+def at(
+    level: str,
+    ranks: tuple[int, int],
+    data_types: tuple[TensorDataType, ...],
+    **exceptions: tuple[TensorDataType, ...],
+) -> LevelSupport:
+    """A row of a support table. ``exceptions`` are the data types of the fields that have other ones."""
+    return LevelSupport(FeatureLevel.parse(level), ranks, data_types, tuple(exceptions.items()))
+
+
+def levels(*rows: LevelSupport) -> Support:
+    """A support table."""
+    return rows
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    field_specifiers=(
+        boolean,
+        count_of,
+        enumeration,
+        float_array,
+        float_value,
+        int_array,
+        int_value,
+        operator_array,
+        operator_desc,
+        scalar_union,
+        scale_bias,
+        size_2d,
+        tensor_input,
+        tensor_inputs,
+        tensor_output,
+        tensor_outputs,
+        uint,
+        uint_array,
+    ),
+)
+class Operator:
+    """Base of the descriptors; as ``opendml.OperatorDesc`` the place where descriptors in JSON are read.
+
+    Subclasses are constructed with keywords only. ``DescriptorArgumentError`` (a TypeError) is raised for a missing or
+    an unknown field, never for a bad value.
+    """
+
+    type: ClassVar[OperatorType] = OperatorType.INVALID
+    since: ClassVar[FeatureLevel] = FeatureLevel.LEVEL_1_0
+    fields: ClassVar[Mapping[str, Field]] = {}
+    support: ClassVar[Support] = ()
+    support_variants: ClassVar[Mapping[str, Support]] = {}
+    in_place: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, type: OperatorType | None = None, since: str = "1_0") -> None:
+        cls.fields = _collect_fields(cls)
+        if type is not None:
+            cls.type = type
+            cls.since = FeatureLevel.parse(since)
+            _OPERATOR_CLASSES[type] = cls
+
+    def __init__(self, **values: Any) -> None:
+        fields = self.fields
+        for name in values:
+            if name not in fields:
+                hint = closest(name, fields)
+                raise DescriptorArgumentError(f"{self.__class__.__name__} has no field {name!r}{hint}")
+        missing = [name for name, field in fields.items() if field.is_required and name not in values]
+        if missing:
+            raise DescriptorArgumentError(f"{self.__class__.__name__} needs {', '.join(missing)}")
+        complete = {name: values.get(name, field.default) for name, field in fields.items()}
+        own = self.__dict__
+        for name, field in fields.items():
+            own[name] = field.normalise(complete[name], complete)
+        for name, field in fields.items():
+            if isinstance(field, CountField) and own[name] is None:
+                own[name] = len(own[field.array]) if isinstance(own[field.array], tuple) else 0
+
+    def check(self, rules: Rules) -> None:
+        """Reports what breaks the operator's own rules; the general ones are checked before."""
+
+    def define(self) -> Definition:
+        """What the operator computes, for a valid descriptor; every operator's class has its own."""
+        raise TypeError(f"{self.__class__.__name__} has no definition")
+
+    def support_table(self) -> Support:
+        """The support table that applies to this descriptor (REDUCE has one a function)."""
+        return self.support
+
+    def inputs(self) -> tuple[tuple[str, TensorDesc | None], ...]:
+        """The input tensors in DirectML's binding order, arrays expanded: ``(("InputTensors[0]", desc), ...)``.
+        An absent optional tensor is there as ``None``."""
+        return tuple(self._tensors("input"))
+
+    def outputs(self) -> tuple[tuple[str, TensorDesc | None], ...]:
+        """The output tensors in DirectML's binding order, as ``inputs``."""
+        return tuple(self._tensors("output"))
+
+    def _tensors(self, direction: str) -> Iterator[tuple[str, TensorDesc | None]]:
+        for name, field in self.fields.items():
+            value = self.__dict__[name]
+            if isinstance(field, TensorField) and field.direction == direction:
+                yield field.json_name, value
+            elif isinstance(field, TensorArrayField) and field.direction == direction:
+                for position, tensor in enumerate(value if isinstance(value, tuple) else ()):
+                    yield f"{field.json_name}[{position}]", tensor
+
+    def values(self) -> dict[str, Any]:
+        """The fields' values by name, in DirectML's order."""
+        return {name: self.__dict__[name] for name in self.fields}
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed. Counts are computed anew unless they are among them."""
+        kept = {name: self.__dict__[name] for name, field in self.fields.items() if not isinstance(field, CountField)}
+        return self.__class__(**(kept | changes))
+
+    def to_json(self) -> dict[str, Any]:
+        """The descriptor in DirectML's spelling, ``{"Type": ..., "Desc": {...}}``; absent optional fields are left
+        out. ``from_json`` gives an equal descriptor again."""
+        values = self.__dict__
+        desc = {field.json_name: field.encode(values[name], values) for name, field in self.fields.items()}
+        return {"Type": self.type.dml_name, "Desc": {name: json for name, json in desc.items() if json is not None}}
+
+    @classmethod
+    def from_json(cls, json: object, path: str = "") -> Self:
+        """Reads a descriptor, its fields under ``Desc`` or inline beside ``Type``, as DxDispatch accepts them.
+
+        Names of operators and enumeration members may be full or abbreviated, members also numbers; floats may be
+        "inf", "-inf" or "nan". Called on an operator's class it accepts that operator only. Raises
+        ``DescriptorFormatError`` with the path of what cannot be read, and ``UnknownOperatorError``'s text with it for
+        operators that do not exist.
+        """
+        operator, fields, path = _split_json(read_object(json, path), path)
+        if not issubclass(operator, cls):
+            raise DescriptorFormatError(join(path, "Type"), f"expected {cls.type.dml_name}")
+        names = {field.json_name: name for name, field in operator.fields.items()}
+        required = [field.json_name for field in operator.fields.values() if field.is_required]
+        check_fields(fields, names, required, path)
+        present = {names[json_name]: value for json_name, value in fields.items() if value is not None}
+        for json_name in required:
+            if fields[json_name] is None:
+                raise DescriptorFormatError(join(path, json_name), "null is not allowed here")
+        return operator(
+            **{name: operator.fields[name].decode(value, join(path, operator.fields[name].json_name), fields)
+               for name, value in present.items()}
+        )  # fmt: skip
+
+    def _key(self) -> tuple[object, ...]:
+        key: tuple[object, ...] | None = self.__dict__.get("_cached_key")
+        if key is None:
+            key = (self.type, *(identity(self.__dict__[name]) for name in self.fields))
+            self.__dict__["_cached_key"] = key
+        return key
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Operator) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{self.__class__.__name__} is immutable; use replace({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self.__class__.__name__} is immutable")
+
+    def __repr__(self) -> str:
+        given = ((name, self.__dict__[name]) for name in self.fields)
+        parts = (f"{name}={value!r}" for name, value in given if value is not None)
+        return f"{self.__class__.__name__}({', '.join(parts)})"
+
+
+OperatorDesc = Operator
+
+_OPERATOR_CLASSES: dict[OperatorType, type[Operator]] = {}
+
+
+def operator_class(operator_type: OperatorType) -> type[Operator]:
+    """The descriptor class of an operator; ``UnknownOperatorError`` if there is none."""
+    if operator_type not in _OPERATOR_CLASSES:
+        # The families register themselves when they are imported, which is put off until one is asked for.
+        importlib.import_module("opendml.operators").load(operator_type)
+    return _OPERATOR_CLASSES[operator_type]
+
+
+def identity(value: object) -> object:
+    """What decides whether two values are the same: floats by their bits, so that NaN equals itself and -0.0 differs
+    from 0.0 and an integer from both."""
+    if isinstance(value, float):
+        return struct.pack("<d", value)
+    if isinstance(value, tuple) and not is_integers(value):
+        return tuple(identity(item) for item in value)
+    return value
+
+
+def _collect_fields(cls: type[Operator]) -> dict[str, Field]:
+    """The inherited fields and the class's own ones, those with ``after`` put behind the field named there."""
+    names = list(cls.__base__.fields) if cls.__base__ and issubclass(cls.__base__, Operator) else []
+    fields = dict(cls.__base__.fields) if names else {}  # type: ignore[union-attr]
+    for name, value in vars(cls).items():
+        if isinstance(value, Field):
+            value.bind(name)
+            if name not in names:
+                names.insert(names.index(value.after) + 1 if value.after else len(names), name)
+            fields[name] = value
+    return {name: fields[name] for name in names}
+
+
+def _split_json(json: Mapping[str, Any], path: str) -> tuple[type[Operator], Mapping[str, Any], str]:
+    """The operator's class, its fields and their path, from {Type, Desc} or fields inline, in either letter case."""
+    type_name = next((name for name in ("Type", "type") if name in json), None)
+    if type_name is None:
+        raise DescriptorFormatError(join(path, "Type"), "the field is missing")
+    operator_type = read_enum(OperatorType, json[type_name], join(path, type_name))
+    try:
+        operator = operator_class(operator_type)
+    except LookupError as error:
+        raise DescriptorFormatError(join(path, type_name), str(error)) from None
+    desc_name = next((name for name in ("Desc", "desc") if name in json), None)
+    if desc_name is None:
+        return operator, {name: value for name, value in json.items() if name != type_name}, path
+    check_fields(json, (type_name, desc_name), (), path)
+    return operator, read_object(json[desc_name], join(path, desc_name)), join(path, desc_name)
+
+
+def attached_operators(operator: Operator) -> Iterable[tuple[str, OperatorField, Operator]]:
+    """The fused activations of a descriptor: location in snake_case, field and activation."""
+    for name, field in operator.fields.items():
+        value = getattr(operator, name)
+        if isinstance(field, OperatorField) and isinstance(value, Operator):
+            yield name, field, value
+        elif isinstance(field, ArrayField) and isinstance(field.element, OperatorField) and isinstance(value, tuple):
+            for position, item in enumerate(value):
+                if isinstance(item, Operator):
+                    yield f"{name}[{position}]", field.element, item

@@ -1,0 +1,70 @@
+"""The exceptions of the package. Everything that it raises on purpose is an ``OpendmlError``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opendml.description.rules import Violation
+
+
+class OpendmlError(Exception):
+    """Base of all errors of the package."""
+
+
+class InvalidDescriptorError(OpendmlError, ValueError):
+    """A descriptor breaks rules of its operator. ``violations`` has all of them, not only the first."""
+
+    def __init__(self, message: str, violations: Iterable[Violation] = ()) -> None:
+        self.violations: tuple[Violation, ...] = tuple(violations)
+        super().__init__("\n".join([message, *(f"  {violation}" for violation in self.violations)]))
+
+
+class DescriptorArgumentError(OpendmlError, TypeError):
+    """A descriptor is constructed with a field that it does not have, or without one that it needs."""
+
+
+class DescriptorFormatError(OpendmlError, ValueError):
+    """A descriptor in JSON cannot be read. ``path`` is where, such as ``Desc.InputWindowStrides[2]``."""
+
+    def __init__(self, path: str, message: str) -> None:
+        self.path = path
+        self.message = message
+        super().__init__(f"{path}: {message}" if path else message)
+
+
+class UnknownOperatorError(OpendmlError, KeyError):
+    """No operator has this name or number, or it is not implemented yet."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ModelFormatError(OpendmlError, ValueError):
+    """A model file cannot be read or run. ``path`` is where, such as ``resources.A.initialValues[3]``."""
+
+    def __init__(self, path: str, message: str) -> None:
+        self.path = path
+        self.message = message
+        super().__init__(f"{path}: {message}" if path else message)
+
+
+class BindingError(OpendmlError, ValueError):
+    """Arrays do not fit the tensors of a program: their number, types, sizes, memory layout or overlap."""
+
+
+class OutOfMemoryError(OpendmlError, MemoryError):
+    """There is no memory for the outputs or the temporaries of a program."""
+
+
+class ConfigurationError(OpendmlError, ValueError):
+    """An environment variable or an option of the runtime has a value that means nothing, or not on this machine."""
+
+
+class CodeGenerationError(OpendmlError, RuntimeError):
+    """The generated code was refused by LLVM, or its object file could not be loaded: a fault of this package."""
+
+
+class UnknownAdapterError(OpendmlError, LookupError):
+    """Nothing on this machine that programs can run on has such a name."""

@@ -1,0 +1,294 @@
+"""``TensorDesc``: the data type, sizes and memory layout of one tensor (``DML_BUFFER_TENSOR_DESC``).
+
+A description is a value: immutable, equal and hashable field for field. It may hold nonsense (a size of 0, more
+dimensions than DirectML has): the rules report that together with everything else that is wrong with an operator.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from opendml.description.enums import TensorDataType, TensorFlags, TensorType
+from opendml.description.errors import DescriptorFormatError, InvalidDescriptorError
+from opendml.description.json_values import (
+    check_fields,
+    closest,
+    read_enum,
+    read_flags,
+    read_integer,
+    read_integers,
+    read_object,
+)
+
+MAXIMUM_DIMENSION_COUNT: Final = 8
+MAXIMUM_UINT: Final = 2**32 - 1
+MAXIMUM_UINT64: Final = 2**64 - 1
+OVERLAP_SEARCH_LIMIT: Final = 1 << 17
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TensorDesc:
+    """A tensor: element type, sizes and where each element lies in its buffer.
+
+    ``sizes`` are element counts, outermost dimension first ({N, C, H, W} where axes have a meaning). ``strides`` are
+    in elements, one a dimension: the element at a coordinate lies at the dot product of coordinate and strides.
+    ``None`` means packed, last dimension fastest; 0 repeats one element (broadcast), allowed for inputs only.
+    ``total_size_in_bytes`` is the size of the buffer, by default the least possible; a larger one declares padding
+    after the data. ``guaranteed_base_offset_alignment`` in bytes promises where bindings start, 0 promises nothing.
+
+    ``data_type`` is a ``TensorDataType``, its name in any case ("float32") or a NumPy type. Raises
+    ``InvalidDescriptorError`` for arguments of a wrong Python type.
+    """
+
+    data_type: TensorDataType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    flags: TensorFlags
+    total_size_in_bytes: int
+    guaranteed_base_offset_alignment: int
+
+    def __init__(
+        self,
+        data_type: TensorDataType | str | type | Any,
+        sizes: Iterable[int],
+        strides: Iterable[int] | None = None,
+        *,
+        flags: TensorFlags | int | str | Sequence[str] = TensorFlags.NONE,
+        total_size_in_bytes: int | None = None,
+        guaranteed_base_offset_alignment: int = 0,
+    ) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        # Members of the enumerations are taken as they are: tensors are described in every eager call.
+        is_member = type(data_type) is TensorDataType
+        put("data_type", data_type if is_member else _parse("DataType", TensorDataType.parse, data_type))
+        put("sizes", _integers("Sizes", sizes))
+        put("strides", None if strides is None else _integers("Strides", strides))
+        put("flags", flags if type(flags) is TensorFlags else _parse("Flags", TensorFlags.parse, flags))
+        put(
+            "total_size_in_bytes",
+            self.minimum_size_in_bytes
+            if total_size_in_bytes is None
+            else _integer("TotalTensorSizeInBytes", total_size_in_bytes),
+        )
+        put(
+            "guaranteed_base_offset_alignment",
+            _integer("GuaranteedBaseOffsetAlignment", guaranteed_base_offset_alignment),
+        )
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions (DimensionCount)."""
+        return len(self.sizes)
+
+    @property
+    def element_count(self) -> int:
+        """The number of elements: the product of the sizes."""
+        return math.prod(self.sizes[: MAXIMUM_DIMENSION_COUNT + 1])
+
+    @property
+    def packed_strides(self) -> tuple[int, ...]:
+        """The strides, in elements, of a packed tensor of these sizes."""
+        return packed_strides(self.sizes)
+
+    @property
+    def effective_strides(self) -> tuple[int, ...]:
+        """The strides in elements, packed ones where none are given."""
+        return self.packed_strides if self.strides is None else self.strides
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether elements follow one another without gaps in logical order, whatever the strides of single-element
+        dimensions are."""
+        return self.strides is None or all(
+            size == 1 or stride == packed
+            for size, stride, packed in zip(self.sizes, self.strides, self.packed_strides, strict=False)
+        )
+
+    @property
+    def element_span(self) -> int:
+        """The number of elements from the first to the last one in memory, gaps included."""
+        if self.strides is None:
+            return self.element_count
+        steps = zip(self.sizes[: MAXIMUM_DIMENSION_COUNT + 1], self.strides, strict=False)
+        return 1 + sum((size - 1) * stride for size, stride in steps)
+
+    @property
+    def minimum_size_in_bytes(self) -> int:
+        """The least size of a buffer for this tensor, a multiple of 4 (DMLCalcBufferTensorSize)."""
+        used = -(-self.element_span * self.data_type.bits // 8)
+        return (used + 3) // 4 * 4
+
+    @property
+    def is_owned_by_dml(self) -> bool:
+        """Whether the tensor is bound once, when its operator is initialised."""
+        return TensorFlags.OWNED_BY_DML in self.flags
+
+    def replace(self, **changes: Any) -> TensorDesc:
+        """A copy with some arguments changed. The total size is computed anew unless it is among them."""
+        arguments: dict[str, Any] = {
+            "data_type": self.data_type,
+            "sizes": self.sizes,
+            "strides": self.strides,
+            "flags": self.flags,
+            "guaranteed_base_offset_alignment": self.guaranteed_base_offset_alignment,
+        }
+        return TensorDesc(**(arguments | changes))
+
+    def __repr__(self) -> str:
+        parts = [repr(self.data_type.name.lower()), repr(list(self.sizes))]
+        if self.strides is not None:
+            parts.append(f"strides={list(self.strides)}")
+        if self.flags:
+            parts.append(f"flags={self.flags.dml_names or int(self.flags)}")
+        if self.total_size_in_bytes != self.minimum_size_in_bytes:
+            parts.append(f"total_size_in_bytes={self.total_size_in_bytes}")
+        if self.guaranteed_base_offset_alignment:
+            parts.append(f"guaranteed_base_offset_alignment={self.guaranteed_base_offset_alignment}")
+        return f"TensorDesc({', '.join(parts)})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The description in DirectML's spelling; what has its default value is left out."""
+        json: dict[str, Any] = {"DataType": self.data_type.name, "Sizes": list(self.sizes)}
+        if self.strides is not None:
+            json["Strides"] = list(self.strides)
+        if self.flags:
+            names = self.flags.dml_names
+            json["Flags"] = int(self.flags) if self.flags.unknown_bits else names[0] if len(names) == 1 else names
+        if self.total_size_in_bytes != self.minimum_size_in_bytes:
+            json["TotalTensorSizeInBytes"] = self.total_size_in_bytes
+        if self.guaranteed_base_offset_alignment:
+            json["GuaranteedBaseOffsetAlignment"] = self.guaranteed_base_offset_alignment
+        return json
+
+    @classmethod
+    def from_json(cls, json: object, path: str = "") -> TensorDesc:
+        """Reads a description as DxDispatch does: its fields inline, or under ``Desc`` beside ``Type: BUFFER``.
+
+        ``Strides`` (or ``[]``), ``Flags``, ``TotalTensorSizeInBytes`` (or 0: computed) and
+        ``GuaranteedBaseOffsetAlignment`` may be absent. ``DimensionCount``, if there, must be the length of ``Sizes``.
+        Raises ``DescriptorFormatError``.
+        """
+        fields, path = _tensor_fields(read_object(json, path), path)
+        check_fields(fields, _JSON_FIELDS, required=("DataType", "Sizes"), path=path)
+
+        def at(name: str) -> str:
+            return f"{path}.{name}" if path else name
+
+        sizes = read_integers(fields["Sizes"], at("Sizes"))
+        strides = fields.get("Strides")
+        tensor = cls(
+            read_enum(TensorDataType, fields["DataType"], at("DataType")),
+            sizes,
+            read_integers(strides, at("Strides")) if strides else None,
+            flags=read_flags(TensorFlags, fields.get("Flags", "NONE"), at("Flags")),
+            total_size_in_bytes=read_integer(fields.get("TotalTensorSizeInBytes", 0), at("TotalTensorSizeInBytes"))
+            or None,
+            guaranteed_base_offset_alignment=read_integer(
+                fields.get("GuaranteedBaseOffsetAlignment", 0), at("GuaranteedBaseOffsetAlignment")
+            ),
+        )
+        if read_integer(fields.get("DimensionCount", len(sizes)), at("DimensionCount")) != len(sizes):
+            raise DescriptorFormatError(at("DimensionCount"), f"expected {len(sizes)}, the length of Sizes")
+        return tensor
+
+
+_JSON_FIELDS = (
+    "DataType",
+    "Flags",
+    "DimensionCount",
+    "Sizes",
+    "Strides",
+    "TotalTensorSizeInBytes",
+    "GuaranteedBaseOffsetAlignment",
+)
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The strides in elements of a packed tensor: each the product of the sizes after it."""
+    strides = [1] * len(sizes)
+    for dimension in range(len(sizes) - 1, 0, -1):
+        strides[dimension - 1] = strides[dimension] * sizes[dimension]
+    return tuple(strides)
+
+
+def overlaps_itself(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two coordinates of a tensor share an address (sizes >= 1, strides >= 0).
+
+    That is so if some non-zero vector of coordinate differences, each less than the size in magnitude, has the dot
+    product 0 with the strides. The usual layouts are decided at once; for the others partial sums are followed from
+    the largest stride down, as long as the remaining dimensions can still bring them back to 0. A layout that needs
+    more than ``OVERLAP_SEARCH_LIMIT`` partial sums (none that anybody has a use for) counts as overlapping.
+    """
+    dimensions = sorted(((stride, size - 1) for size, stride in zip(sizes, strides, strict=True) if size > 1))
+    reaches = [0]
+    for stride, steps in dimensions:
+        reaches.append(reaches[-1] + stride * steps)
+    if all(stride > reach for (stride, _), reach in zip(dimensions, reaches, strict=False)):
+        return False
+    if dimensions[0][0] == 0 or math.prod(steps + 1 for _, steps in dimensions) > reaches[-1] + 1:
+        return True
+
+    partial_sums: set[int] = set()
+    for (stride, steps), reach in zip(reversed(dimensions), reversed(reaches[:-1]), strict=True):
+        following: set[int] = set()
+        for partial_sum in (*partial_sums, None):
+            following.update(_steps_within_reach(partial_sum, stride, steps, reach))
+            if len(following) > OVERLAP_SEARCH_LIMIT:
+                return True
+        partial_sums = following
+    return 0 in partial_sums
+
+
+def _steps_within_reach(partial_sum: int | None, stride: int, steps: int, reach: int) -> Iterator[int]:
+    """The sums after one more dimension that may still return to 0. ``None``: all differences are 0 so far, and the
+    first other one may be taken as positive."""
+    start = partial_sum or 0
+    lowest = 1 if partial_sum is None else max(-steps, -((reach + start) // stride))
+    highest = min(steps, (reach - start) // stride)
+    for step in range(lowest, min(highest, lowest + OVERLAP_SEARCH_LIMIT) + 1):
+        yield start + step * stride
+
+
+def _tensor_fields(json: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any], str]:
+    """The fields of the buffer description and their path, out of an optional {Type, Desc} wrapper."""
+    if "Type" in json:
+        type_path = f"{path}.Type" if path else "Type"
+        if read_enum(TensorType, json["Type"], type_path) != TensorType.BUFFER:
+            raise DescriptorFormatError(type_path, "expected DML_TENSOR_TYPE_BUFFER")
+    if "Desc" not in json:
+        return {name: value for name, value in json.items() if name != "Type"}, path
+    path = f"{path}.Desc" if path else "Desc"
+    extra = [name for name in json if name not in ("Type", "Desc")]
+    if extra:
+        raise DescriptorFormatError(path, f"unexpected field {extra[0]!r} beside Desc{closest(extra[0], _JSON_FIELDS)}")
+    return read_object(json["Desc"], path), path
+
+
+def _parse(name: str, parse: Any, value: object) -> Any:
+    try:
+        return parse(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidDescriptorError(f"{name}: {error}") from None
+
+
+def _integer(name: str, value: object) -> int:
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            pass
+    raise InvalidDescriptorError(f"{name}: expected an integer, got {value!r}")
+
+
+def _integers(name: str, values: object) -> tuple[int, ...]:
+    if type(values) in (tuple, list) and set(map(type, values)) <= {int}:  # type: ignore[call-overload]
+        return tuple(values)  # type: ignore[arg-type]
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise InvalidDescriptorError(f"{name}: expected a sequence of integers, got {values!r}")
+    return tuple(_integer(f"{name}[{position}]", value) for position, value in enumerate(values))

@@ -1,0 +1,69 @@
+"""What models can run on: DxDispatch's adapters. The processor is the only one so far."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from opendml.description.errors import UnknownAdapterError
+from opendml.llvm.host import default_thread_count, usable_processors
+
+__all__ = ["Adapter", "available", "select"]
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """Something that programs run on.
+
+    Attributes:
+        device: the name to open it by: ``opendml.Device(adapter.device)``.
+        description: its name to people.
+        properties: what else there is to say.
+    """
+
+    device: str
+    description: str
+    properties: tuple[tuple[str, str], ...]
+
+    @property
+    def detailed_description(self) -> str:
+        """The description and a line a property."""
+        return "\n".join([self.description, *(f"-{name}: {value}" for name, value in self.properties)])
+
+
+def available() -> list[Adapter]:
+    """All adapters of this machine, the preferred one first."""
+    properties = (
+        ("Device", "cpu"),
+        ("Architecture", platform.machine()),
+        ("Processors", str(usable_processors())),
+        ("Threads", str(default_thread_count())),
+    )
+    return [Adapter("cpu", _processor_name(), properties)]
+
+
+def select(part: str = "") -> Adapter:
+    """The first adapter whose description or device contains `part`, in any letter case.
+
+    Raises:
+        UnknownAdapterError: there is none.
+    """
+    for adapter in available():
+        if part.casefold() in f"{adapter.device} {adapter.description}".casefold():
+            return adapter
+    names = ", ".join(repr(adapter.description) for adapter in available())
+    raise UnknownAdapterError(f"no adapter matches {part[:80]!r}; there are: {names}")
+
+
+def _processor_name() -> str:
+    """The processor's own name where the operating system tells it."""
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip() == "model name" and value.strip():
+                    return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or "cpu"

@@ -1,0 +1,500 @@
+"""Models in DxDispatch's JSON format: resources, dispatchables (operators and graphs) and the commands to run.
+
+`read_model` reads a whole file and checks everything that does not depend on a device; nothing is allocated or run.
+Source of the format: DxDispatch's guide, schema and parser in microsoft/DirectML.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opendml.description.descriptors import Operator
+from opendml.description.enums import ExecutionFlags, TensorDataType
+from opendml.description.errors import DescriptorFormatError, ModelFormatError
+from opendml.description.graph_desc import (
+    ConstantNode,
+    GraphDesc,
+    graph_input_tensors,
+    graph_output_tensors,
+    validate_graph,
+)
+from opendml.description.tensor import TensorDesc
+from opendml.formats.dxdispatch.initial_values import InitialValues, parse_initial_values
+from opendml.formats.files import IMAGE_SUFFIXES, Folders, require_pillow
+from opendml.formats.json_text import Node, is_remark, parse, unknown_name
+from opendml.formats.serialized_graph.graph_file import is_serialized_graph, load
+
+__all__ = [
+    "DEFAULT_MEMORY_LIMIT",
+    "BindingSource",
+    "Bindings",
+    "Command",
+    "DispatchCommand",
+    "Dispatchable",
+    "Model",
+    "PrintCommand",
+    "Resource",
+    "WriteFileCommand",
+    "model_of_graph",
+    "parse_model",
+    "read_model",
+]
+
+#: The most that the resources of a model may take together, in bytes, unless the caller says otherwise.
+DEFAULT_MEMORY_LIMIT = 8 << 30
+#: The largest model file, in bytes. Large data belong into files of their own.
+MODEL_FILE_LIMIT = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A buffer: `size_in_bytes` long, zero but for the initial values, which lie at an offset (0 by default)."""
+
+    name: str
+    path: str
+    initial_values: InitialValues
+    size_in_bytes: int
+    initial_values_offset_in_bytes: int
+
+    @property
+    def data_type(self) -> TensorDataType | None:
+        """The type by which it is printed and written, or None for a list of mixed types."""
+        return self.initial_values.data_type
+
+    @property
+    def used_size_in_bytes(self) -> int:
+        """Its size up to the last initial value: printing leaves out the padding behind."""
+        return self.initial_values_offset_in_bytes + self.initial_values.size_in_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BindingSource:
+    """A resource to bind, from `element_offset` on; None: as given by the resource's own data type."""
+
+    resource: str
+    path: str
+    element_offset: int = 0
+    element_count: int | None = None
+    element_size_in_bytes: int | None = None
+
+
+Bindings = Mapping[str, tuple[BindingSource, ...]]
+"""Resources by bind point, the name of a tensor field (``InputTensor``); arrays of tensors take several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatchable:
+    """An operator or a graph to compile. `bindings` are those of initialisation, for tensors OWNED_BY_DML.
+
+    `desc_path` is the path of the descriptor's fields; `compile_graph` says that it is to be compiled as a graph, which
+    changes nothing in what an operator computes.
+    """
+
+    name: str
+    path: str
+    desc_path: str
+    desc: Operator | GraphDesc
+    compile_graph: bool
+    execution_flags: ExecutionFlags
+    bindings: Bindings
+
+    @property
+    def operator_count(self) -> int:
+        """The number of operators in it."""
+        nodes = self.desc.nodes if isinstance(self.desc, GraphDesc) else (self.desc,)
+        return sum(not isinstance(node, ConstantNode) for node in nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchCommand:
+    """Run a dispatchable."""
+
+    path: str
+    dispatchable: str
+    bindings: Bindings
+
+
+@dataclass(frozen=True, slots=True)
+class PrintCommand:
+    """Print the elements of a resource, with their bits where `verbose`."""
+
+    path: str
+    resource: str
+    verbose: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFileCommand:
+    """Write a resource to a file: NumPy array, image or raw bytes, by the suffix of `target_path`.
+
+    `dimensions` are the array's, or the image's [1, channels, height, width]; empty: all elements in one dimension.
+    """
+
+    path: str
+    resource: str
+    target_path: Path
+    dimensions: tuple[int, ...]
+
+
+Command = DispatchCommand | PrintCommand | WriteFileCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A whole model. `parameters` are the commands as they stand in the file."""
+
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    commands: tuple[Command, ...]
+    parameters: tuple[Any, ...] = field(repr=False)
+
+
+def read_model(
+    path: Path,
+    *,
+    input_path: Path | None = None,
+    output_path: Path | None = None,
+    memory_limit: int = DEFAULT_MEMORY_LIMIT,
+) -> Model:
+    """Read a model file.
+
+    Args:
+        path: the model, ``*.json``, or a serialised graph alone, ``*.bin``: `model_of_graph`.
+        input_path: folder of the files it reads; by default the model's own.
+        output_path: folder of the files it writes; by default the current directory.
+        memory_limit: the most bytes that its resources may take together.
+
+    Raises:
+        ModelFormatError: the file cannot be read, or something in it is wrong.
+    """
+    if path.suffix.lower() == ".onnx":
+        raise ModelFormatError("", "ONNX models are not supported yet; expected a DxDispatch model in JSON")
+    folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
+    if is_serialized_graph(path):
+        return model_of_graph(load(path), path.stem, folders, memory_limit=memory_limit)
+    try:
+        if path.stat().st_size > MODEL_FILE_LIMIT:
+            raise ModelFormatError("", f"the file is larger than {MODEL_FILE_LIMIT >> 20} MiB")
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ModelFormatError("", f"not UTF-8 text: {error.reason} at byte {error.start}") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFormatError):
+            raise
+        raise ModelFormatError("", f"cannot read the file: {getattr(error, 'strerror', None) or error}") from None
+    return parse_model(text, folders, memory_limit=memory_limit)
+
+
+def parse_model(text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> Model:
+    """A model from JSON text; otherwise as `read_model`."""
+    root = parse(text)
+    root.members(known=("resources", "dispatchables", "commands"))
+    resources = {
+        name: _parse_resource(name, node, folders) for name, node in root.member("resources").members().items()
+    }
+    _check_memory(resources.values(), memory_limit)
+    dispatchables = {
+        name: _parse_dispatchable(name, node, resources, folders)
+        for name, node in root.member("dispatchables").members().items()
+    }
+    commands = root.member("commands").elements()
+    return Model(
+        resources,
+        dispatchables,
+        tuple(_parse_command(node, _Known(resources, dispatchables, folders)) for node in commands),
+        tuple(node.value for node in commands),
+    )
+
+
+def model_of_graph(graph: GraphDesc, name: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> Model:
+    """A model that runs a graph once and prints its outputs.
+
+    An input is read from the NumPy file of its name in the folder of inputs, ``x.npy``; without one it is all zeros. An
+    invalid graph gives a model that can be checked, not run.
+    """
+    dispatchable = Dispatchable(name, "", "", graph, True, ExecutionFlags.NONE, {})
+    if validate_graph(graph):
+        return Model({}, {name: dispatchable}, (), ())
+    tensors = {graph.input_name(i): tensor for i, tensor in enumerate(graph_input_tensors(graph)) if tensor is not None}
+    outputs = {graph.output_name(i): tensor for i, tensor in enumerate(graph_output_tensors(graph))}
+    resources = {
+        tensor_name: _graph_resource(tensor_name, tensor, folders if tensor_name in tensors else None)
+        for tensor_name, tensor in (tensors | outputs).items()
+    }
+    _check_memory(resources.values(), memory_limit)
+    bindings = {tensor_name: (BindingSource(tensor_name, tensor_name),) for tensor_name in resources}
+    dispatch = DispatchCommand("", name, bindings)
+    prints = [PrintCommand("", tensor_name, False) for tensor_name in outputs]
+    parameters = [{"type": "dispatch", "dispatchable": name}, *({"type": "print", "resource": o} for o in outputs)]
+    return Model(resources, {name: dispatchable}, (dispatch, *prints), tuple(parameters))
+
+
+def _graph_resource(name: str, tensor: TensorDesc, folders: Folders | None) -> Resource:
+    """The buffer of an input, with the values of its file if there are folders and the file exists, or of an output."""
+    members: dict[str, Any] = {
+        "initialValuesDataType": tensor.data_type.name,
+        "initialValues": {"valueCount": max(1, tensor.element_span), "value": 0},
+        "sizeInBytes": tensor.total_size_in_bytes,
+    }
+    file_name = f"{name}.npy"
+    if folders is not None and "/" not in file_name and os.path.isfile(folders.input / file_name):  # noqa: PTH113
+        members["initialValues"] = {"sourcePath": file_name}
+    return _parse_resource(name, Node(members, name), folders or Folders(Path(), Path()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What commands may refer to."""
+
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    folders: Folders
+
+    def resource(self, node: Node) -> Resource:
+        name = node.text()
+        if name not in self.resources:
+            node.fail(unknown_name("resource", name, self.resources))
+        return self.resources[name]
+
+
+def _parse_resource(name: str, node: Node, folders: Folders) -> Resource:
+    node.members(
+        known=(
+            "type",
+            "initialValues",
+            "initialValuesDataType",
+            "initialValuesOffsetInBytes",
+            "sizeInBytes",
+            "resampleSize",
+            "resampleMode",
+        )
+    )
+    kind = node.optional("type")
+    if kind is not None and kind.text() != "buffer":
+        kind.fail("resources must be of the type 'buffer'")
+    values = parse_initial_values(node, folders)
+    offset_node, size_node = node.optional("initialValuesOffsetInBytes"), node.optional("sizeInBytes")
+    offset = 0 if offset_node is None else offset_node.unsigned(64)
+    # DirectML binds multiples of 4 bytes, so a size that is not given is rounded up; one that is given stays.
+    size = (offset + values.size_in_bytes + 3) // 4 * 4 if size_node is None else size_node.unsigned(64, minimum=1)
+    if offset + values.size_in_bytes > size:
+        (size_node or node).fail(
+            f"{size} bytes are too small for {values.size_in_bytes} bytes of initial values at offset {offset}"
+        )
+    return Resource(name, node.path, values, size, offset)
+
+
+def _check_memory(resources: Any, limit: int) -> None:
+    total = 0
+    for resource in resources:
+        total += resource.size_in_bytes
+        if total > limit:
+            raise ModelFormatError(
+                resource.path,
+                f"the resources up to this one need {total} bytes; the limit is {limit} bytes (--memory_limit)",
+            )
+
+
+def _parse_dispatchable(name: str, node: Node, resources: Mapping[str, Resource], folders: Folders) -> Dispatchable:
+    type_node = node.members().get("Type") or node.member("type")
+    kind = type_node.text().lower()
+    if kind in _NOT_SUPPORTED:
+        type_node.fail(f"{_NOT_SUPPORTED[kind]} dispatchables are not supported yet; operators of DirectML are")
+    if kind == _SERIALIZED_GRAPH:
+        return _parse_serialized_graph(name, node, resources, folders)
+    return _parse_operator_dispatchable(name, node, type_node, resources)
+
+
+def _parse_serialized_graph(name: str, node: Node, resources: Mapping[str, Resource], folders: Folders) -> Dispatchable:
+    """A graph from a file; what its tensors are called in bindings stands in the file."""
+    members = node.members(known=("type", "Type", "sourcePath", "executionFlags", "bindings"))
+    source = node.member("sourcePath")
+    try:
+        graph = load(folders.source(source))
+    except ModelFormatError as error:
+        if error.path == source.path:
+            raise
+        source.fail(str(error))
+    flags = members.get("executionFlags")
+    return Dispatchable(
+        name,
+        node.path,
+        node.path,
+        graph,
+        True,
+        ExecutionFlags.NONE if flags is None else _parse_execution_flags(flags),
+        {} if "bindings" not in members else _parse_bindings(members["bindings"], resources),
+    )
+
+
+def _parse_operator_dispatchable(
+    name: str, node: Node, type_node: Node, resources: Mapping[str, Resource]
+) -> Dispatchable:
+    members = node.members()
+    own = {member: members.pop(member) for member in _DISPATCHABLE_MEMBERS if member in members}
+    members.pop(type_node.path.rpartition(".")[2], None)
+    desc = members.pop("Desc", None) or members.pop("desc", None)
+    if desc is not None:
+        extra = next((member for member in members if not is_remark(member)), None)
+        if extra is not None:
+            node.fail(unknown_name("member", extra, ("type", "desc", *_DISPATCHABLE_MEMBERS)))
+        fields, desc_path = desc.value, desc.path
+    else:
+        fields, desc_path = {member: members[member].value for member in members if not is_remark(member)}, node.path
+    flags = own.get("executionFlags")
+    return Dispatchable(
+        name,
+        node.path,
+        desc_path,
+        _parse_operator(type_node, fields, desc_path),
+        _parse_compile_type(own.get("dmlCompileType")),
+        ExecutionFlags.NONE if flags is None else _parse_execution_flags(flags),
+        {} if "bindings" not in own else _parse_bindings(own["bindings"], resources),
+    )
+
+
+def _parse_operator(type_node: Node, fields: Any, desc_path: str) -> Operator:
+    try:
+        return Operator.from_json({"Type": type_node.value, "Desc": fields})
+    except DescriptorFormatError as error:
+        head, dot, rest = error.path.partition(".")
+        raise ModelFormatError(desc_path + dot + rest if head == "Desc" else type_node.path, error.message) from None
+
+
+def _parse_compile_type(node: Node | None) -> bool:
+    if node is None:
+        return False
+    kinds = {"DmlCompileOp": False, "DmlCompileGraph": True}
+    if node.text() not in kinds:
+        node.fail(unknown_name("compile type", node.text(), kinds))
+    return kinds[node.text()]
+
+
+def _parse_execution_flags(node: Node) -> ExecutionFlags:
+    flags = ExecutionFlags.NONE
+    for name in node.elements() if isinstance(node.value, list) else [node]:
+        try:
+            flags |= ExecutionFlags.parse(name.text())
+        except ModelFormatError:
+            raise
+        except ValueError:
+            name.fail(unknown_name("execution flag", name.text(), [flag.name or "" for flag in ExecutionFlags]))
+    return flags
+
+
+def _parse_bindings(node: Node, resources: Mapping[str, Resource]) -> Bindings:
+    return {
+        name: tuple(
+            _parse_binding_source(source, resources)
+            for source in (sources.elements() if isinstance(sources.value, list) else [sources])
+        )
+        for name, sources in node.members().items()
+    }
+
+
+def _parse_binding_source(node: Node, resources: Mapping[str, Resource]) -> BindingSource:
+    if not isinstance(node.value, (str, dict)):
+        node.expected("the name of a resource, an object, or an array of these")
+    name = node if isinstance(node.value, str) else node.member("name")
+    if name.text() not in resources:
+        name.fail(unknown_name("resource", name.text(), resources))
+    if isinstance(node.value, str):
+        return BindingSource(name.text(), node.path)
+    members = node.members(known=_BINDING_MEMBERS)
+    if "counter" in members:
+        members["counter"].fail("counters belong to HLSL dispatchables, which are not supported")
+    numbers = {member: members[member].unsigned(64) for member in members if member.startswith("element")}
+    size = numbers.get("elementSizeInBytes", numbers.get("elementStride"))
+    return BindingSource(
+        name.text(), node.path, numbers.get("elementOffset", 0), numbers.get("elementCount") or None, size or None
+    )
+
+
+def _parse_command(node: Node, known: _Known) -> Command:
+    kind = node.member("type").text().lower()
+    if kind not in _COMMANDS:
+        node.member("type").fail(unknown_name("command", kind, ("dispatch", "print", "writeFile")))
+    parsed: Command = _COMMANDS[kind](node, known)
+    return parsed
+
+
+def _parse_dispatch(node: Node, known: _Known) -> DispatchCommand:
+    members = node.members(known=("type", "dispatchable", "bindings", "threadGroupCount"))
+    name = node.member("dispatchable")
+    if name.text() not in known.dispatchables:
+        name.fail(unknown_name("dispatchable", name.text(), known.dispatchables))
+    if "threadGroupCount" in members:  # of no meaning to operators
+        for count in members["threadGroupCount"].elements(count=3):
+            count.unsigned(32, minimum=1)
+    return DispatchCommand(node.path, name.text(), _parse_bindings(node.member("bindings"), known.resources))
+
+
+def _parse_print(node: Node, known: _Known) -> PrintCommand:
+    members = node.members(known=("type", "resource", "verbose"))
+    resource = known.resource(node.member("resource"))
+    if resource.data_type is None:
+        members["resource"].fail("a list of mixed types cannot be printed: it has no data type")
+    return PrintCommand(node.path, resource.name, "verbose" in members and members["verbose"].boolean())
+
+
+def _parse_write_file(node: Node, known: _Known) -> WriteFileCommand:
+    members = node.members(known=("type", "resource", "targetPath", "dimensions"))
+    resource = known.resource(node.member("resource"))
+    target = node.member("targetPath")
+    path = known.folders.target(target)
+    dimensions: tuple[int, ...] = ()
+    if "dimensions" in members:
+        dimensions = tuple(size.unsigned(32, minimum=1) for size in members["dimensions"].elements())
+    suffix = path.suffix.lower()
+    if suffix == ".npy" or suffix in IMAGE_SUFFIXES:
+        _check_dimensions(node, resource, dimensions)
+    if suffix in IMAGE_SUFFIXES:
+        _check_image(node, resource, dimensions, IMAGE_SUFFIXES[suffix])
+    return WriteFileCommand(node.path, resource.name, path, dimensions)
+
+
+def _check_dimensions(node: Node, resource: Resource, dimensions: tuple[int, ...]) -> None:
+    if resource.data_type is None:
+        node.member("resource").fail("a list of mixed types can only be written as raw bytes: it has no data type")
+    if len(dimensions) > 32:
+        node.member("dimensions").fail("there may be at most 32 dimensions")
+    needed = resource.data_type.dtype.itemsize
+    for size in dimensions:
+        needed *= size
+    if dimensions and needed > resource.size_in_bytes:
+        node.member("dimensions").fail(
+            f"they need {needed} bytes, but resource {resource.name!r} has {resource.size_in_bytes}"
+        )
+
+
+def _check_image(node: Node, resource: Resource, dimensions: tuple[int, ...], image_format: str) -> None:
+    if len(dimensions) != 4 or dimensions[0] != 1 or dimensions[1] not in (1, 3, 4):
+        (node.optional("dimensions") or node).fail(
+            "an image needs the dimensions [1, channels, height, width] with 1, 3 or 4 channels"
+        )
+    if image_format == "JPEG" and dimensions[1] == 4:
+        node.member("dimensions").fail("JPEG images have 1 or 3 channels")
+    if resource.data_type not in (TensorDataType.FLOAT16, TensorDataType.FLOAT32):
+        node.member("resource").fail("only FLOAT16 and FLOAT32 resources can be written as images")
+    require_pillow(node.member("targetPath"))
+
+
+_NOT_SUPPORTED = {"hlsl": "HLSL", "onnx": "ONNX"}
+_SERIALIZED_GRAPH = "dmlserializedgraph"
+_DISPATCHABLE_MEMBERS = ("dmlCompileType", "executionFlags", "bindings")
+_BINDING_MEMBERS = (
+    "name",
+    "format",
+    "elementCount",
+    "elementSizeInBytes",
+    "elementStride",
+    "elementOffset",
+    "counter",
+    "counterOffsetBytes",
+    "shape",
+)
+_COMMANDS: dict[str, Any] = {"dispatch": _parse_dispatch, "print": _parse_print, "writefile": _parse_write_file}

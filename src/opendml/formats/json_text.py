@@ -1,0 +1,245 @@
+"""JSON as DxDispatch writes it: the standard grammar, comments and trailing commas.
+
+`parse` gives plain Python values; `Node` is a value together with its path inside the file, so that every complaint
+names the place it is about (``resources.A.initialValues[3]``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, NoReturn
+
+from opendml.description.errors import ModelFormatError
+
+__all__ = ["Node", "is_remark", "member_path", "parse", "unknown_name"]
+
+
+def parse(text: str) -> Node:
+    """The root of a JSON document.
+
+    Accepted beyond standard JSON: ``//`` and ``/* */`` comments, and a comma before a closing bracket.
+    Numbers stay exact: integers of any length, real numbers as IEEE double precision.
+
+    Raises:
+        ModelFormatError: malformed text (with line and column), a name that occurs twice in one object (with its
+            path), a number outside the range of double precision.
+    """
+    plain = _without_extensions(text)
+    repeated: list[_Object] = []
+
+    def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = _Object(pairs)
+        if len(members) != len(pairs):
+            members.find_repeated(pairs)
+            repeated.append(members)
+        return members
+
+    try:
+        value = json.loads(plain, object_pairs_hook=build_object, parse_float=_real_number)
+    except json.JSONDecodeError as error:
+        raise _malformed(text, error.pos, error.msg[:1].lower() + error.msg[1:]) from None
+    except _NumberOutOfRangeError as error:
+        raise _malformed(text, plain.find(error.digits), "a number is outside the range of double precision") from None
+    except RecursionError:
+        raise ModelFormatError("", "objects and arrays are nested too deeply") from None
+    except ValueError:  # Python refuses to convert integers of more than some thousand digits
+        digits = re.search(r"[0-9]{600,}", plain)
+        raise _malformed(text, digits.start() if digits else 0, "a number has too many digits") from None
+    if repeated:
+        path, name = next(_repeated_names(value, ""))
+        raise ModelFormatError(path, f"the name {json.dumps(name)} occurs more than once in this object")
+    return Node(value, "")
+
+
+class Node:
+    """A JSON value and its path from the root of the file ("" for the root itself)."""
+
+    __slots__ = ("path", "value")
+
+    def __init__(self, value: Any, path: str) -> None:
+        self.value = value
+        self.path = path
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise ModelFormatError about this value."""
+        raise ModelFormatError(self.path, message)
+
+    def expected(self, what: str) -> NoReturn:
+        """Raise ModelFormatError: `what` was expected, and this is what stands here."""
+        self.fail(f"expected {what}, got {_describe(self.value)}")
+
+    def __contains__(self, name: str) -> bool:
+        return isinstance(self.value, dict) and name in self.value
+
+    def members(self, known: Collection[str] | None = None) -> dict[str, Node]:
+        """The members of an object; names outside `known`, where it is given, are errors unless they are remarks."""
+        if not isinstance(self.value, dict):
+            self.expected("an object")
+        if known is not None:
+            for name in self.value:
+                if name not in known and not is_remark(name):
+                    self.fail(unknown_name("member", name, known))
+        return {name: Node(value, member_path(self.path, name)) for name, value in self.value.items()}
+
+    def member(self, name: str) -> Node:
+        """The member `name` of an object, which must be there."""
+        found = self.optional(name)
+        if found is None:
+            self.fail(f"member {name!r} is required")
+        return found
+
+    def optional(self, name: str) -> Node | None:
+        """The member `name` of an object, or None."""
+        if not isinstance(self.value, dict):
+            self.expected("an object")
+        return Node(self.value[name], member_path(self.path, name)) if name in self.value else None
+
+    def elements(self, count: int | None = None) -> list[Node]:
+        """The elements of an array, `count` of them where that is given."""
+        if not isinstance(self.value, list):
+            self.expected("an array")
+        if count is not None and len(self.value) != count:
+            self.fail(f"expected {count} elements, got {len(self.value)}")
+        return [Node(value, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
+
+    def text(self) -> str:
+        """A string."""
+        if not isinstance(self.value, str):
+            self.expected("a string")
+        return self.value
+
+    def boolean(self) -> bool:
+        """True or false."""
+        if not isinstance(self.value, bool):
+            self.expected("true or false")
+        return self.value
+
+    def unsigned(self, bits: int, minimum: int = 0) -> int:
+        """An integer from `minimum` to 2^bits - 1."""
+        if type(self.value) is not int:
+            self.expected("an unsigned integer")
+        if not minimum <= self.value < 1 << bits:
+            self.fail(f"{_describe(self.value)} is outside {minimum} to {(1 << bits) - 1}")
+        return self.value
+
+
+def is_remark(name: str) -> bool:
+    """Whether a member is there for the reader only: ``$schema``, ``comment``, ``// anything``."""
+    return name in ("comment", "description", "name") or name[:1] in ("$", "_", "/")
+
+
+def member_path(path: str, name: str) -> str:
+    """The path of member `name`: dotted where the name is an identifier, in brackets and quotes otherwise."""
+    if not re.fullmatch(r"[\w$-]+", name):
+        return f"{path}[{json.dumps(_shortened(name))}]"
+    return f"{path}.{_shortened(name)}" if path else _shortened(name)
+
+
+def unknown_name(kind: str, name: str, known: Collection[str]) -> str:
+    """``unknown member 'Szes'; did you mean 'Sizes'?``, or the known names where none is close."""
+    close = difflib.get_close_matches(name[:80], known, n=1)
+    if close:
+        hint = f"did you mean {close[0]!r}?"
+    elif known:
+        listed = sorted(known)
+        hint = f"known: {', '.join(listed[:12])}{', ...' if len(listed) > 12 else ''}"
+    else:
+        hint = "there are none"
+    return f"unknown {kind} {_shortened(name)!r}; {hint}"
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers which name it was given more than once."""
+
+    __slots__ = ("repeated",)
+
+    repeated: str
+
+    def find_repeated(self, pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                self.repeated = name
+                return
+            seen.add(name)
+
+
+class _NumberOutOfRangeError(ArithmeticError):
+    def __init__(self, digits: str) -> None:
+        super().__init__(digits)
+        self.digits = digits
+
+
+# A string (complete or cut off by the end of the text), a comment, or a literal that JSON does not have.
+_TOKENS = re.compile(
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|//[^\n\r]*+|/\*.*?\*/|(?P<open>/\*)|(?P<constant>-?\bInfinity\b|\bNaN\b)', re.DOTALL
+)
+_TRAILING_COMMAS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|,(?=[ \t\n\r]*+[\]}])', re.DOTALL)
+_LINE_BREAK_OR_NOT = re.compile(r"[^\n\r]")
+
+
+def _without_extensions(text: str) -> str:
+    """`text` with comments and trailing commas blanked out: positions stay as they are."""
+
+    def blank_comment(token: re.Match[str]) -> str:
+        if token["open"]:
+            raise _malformed(text, token.start(), "a comment is not closed")
+        if token["constant"]:
+            raise _malformed(text, token.start(), f'{token[0]} is not a JSON number; write "nan", "inf" or "-inf"')
+        return _LINE_BREAK_OR_NOT.sub(" ", token[0]) if token[0].startswith("/") else token[0]
+
+    def blank_comma(token: re.Match[str]) -> str:
+        if token[0] != ",":
+            return token[0]
+        before = token.start() - 1
+        while before >= 0 and plain[before] in " \t\n\r":
+            before -= 1
+        return " " if before >= 0 and plain[before] not in "[{," else ","
+
+    plain = _TOKENS.sub(blank_comment, text)
+    return _TRAILING_COMMAS.sub(blank_comma, plain)
+
+
+def _real_number(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise _NumberOutOfRangeError(digits)
+    return value
+
+
+def _malformed(text: str, position: int, message: str) -> ModelFormatError:
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    snippet = text[position : position + 40].split("\n", 1)[0].strip()
+    near = f" at {snippet!r}" if snippet else " at the end of the line" if position < len(text) else " at the end"
+    return ModelFormatError("", f"malformed JSON, line {line}, column {column}: {message}{near}")
+
+
+def _repeated_names(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    pending = [(value, path)]
+    while pending:
+        value, path = pending.pop()
+        if isinstance(value, _Object):
+            if hasattr(value, "repeated"):
+                yield path, value.repeated
+            pending.extend((child, member_path(path, name)) for name, child in value.items())
+        elif isinstance(value, list):
+            pending.extend((child, f"{path}[{index}]") for index, child in enumerate(value))
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    if type(value) is int and abs(value) >= 1 << 256:
+        return "an integer of very many digits"
+    return _shortened(json.dumps(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,1 @@
+"""DML graphs as ONNX Runtime's DirectML provider serialises them."""

@@ -1,0 +1,1 @@
+"""Explanations, profiles, drawings and the limits of the machine, for people."""

@@ -1,0 +1,111 @@
+"""Profiles as tables of text."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from opendml.inspection.profiling import KernelProfile, Profile
+
+TEXT_WIDTH: Final = 140
+"""Columns of a table where there is no terminal to tell."""
+
+
+def profile_table(profile: Profile) -> Table:
+    """A row for each kernel, in the order in which they run."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("#", justify="right")
+    table.add_column("Kernel", overflow="fold")
+    has_nodes = any(kernel.nodes for kernel in profile.kernels)
+    if has_nodes:
+        table.add_column("Node", overflow="ellipsis", no_wrap=True)
+    for column in ("Time", "Share", "Bytes", "of copy", "FLOPs", "of peak", "Limit"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for kernel in profile.kernels:
+        node = [Text(clean(first_node(kernel)))] if has_nodes else []
+        table.add_row(str(kernel.number), Text(kernel.title), *node, *_cells(profile, kernel))
+    return table
+
+
+def first_node(kernel: KernelProfile) -> str:
+    """The name of the first node that a kernel computes, without the place where it was made."""
+    return kernel.nodes[0].partition(" (")[0] if kernel.nodes else ""
+
+
+def clean(text: str) -> str:
+    """Text from anywhere without what could steer a terminal or a browser; line breaks stay."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _cells(profile: Profile, kernel: KernelProfile) -> list[str]:
+    limits = profile.limits
+    bandwidth = limits.bandwidth(kernel.bytes / kernel.repetitions)
+    return [
+        format_seconds(kernel.seconds),
+        f"{profile.share(kernel):.1%}",
+        format_quantity(kernel.bytes, "B"),
+        f"{kernel.bandwidth / bandwidth:.0%}",
+        format_quantity(kernel.operations, ""),
+        f"{kernel.operation_rate / limits.fma_peak:.0%}",
+        "memory" if kernel.is_bound_by_memory(limits) else "arithmetic",
+    ]
+
+
+def summary(profile: Profile) -> list[str]:
+    """What there is to say about the whole program, a line each."""
+    limits, operations = profile.limits, sum(kernel.operations for kernel in profile.kernels)
+    moved = sum(kernel.bytes for kernel in profile.kernels)
+    far = limits.copies[-1][1]
+    return [
+        f"{_count(len(profile.kernels), 'kernel')}, {_count(limits.thread_count, 'thread')}: "
+        f"{format_seconds(profile.seconds)}; with records {format_seconds(profile.instrumented_seconds)}, "
+        f"of which {format_seconds(profile.kernel_seconds)} in kernels (the fastest of {profile.runs} runs)",
+        f"{format_quantity(moved, 'B')} moved at {format_quantity(moved / profile.seconds, 'B/s')}, "
+        f"{format_quantity(operations, 'FLOP')} at {format_quantity(operations / profile.seconds, 'FLOP/s')}, "
+        f"{format_quantity(profile.temporary_bytes, 'B')} for temporary tensors "
+        f"({format_quantity(profile.alive_bytes, 'B')} alive at one time)"
+        + (f", {format_quantity(profile.thread_bytes, 'B')} more for each thread" if profile.thread_bytes else ""),
+        f"this machine: copies at {format_quantity(far, 'B/s')} (in caches up to "
+        f"{format_quantity(max(rate for _, rate in limits.copies), 'B/s')}), "
+        f"fused multiply-adds at {format_quantity(limits.fma_peak, 'FLOP/s')}",
+    ]
+
+
+def profile_text(profile: Profile) -> str:
+    """The summary and the table."""
+    from rich.console import Console
+
+    text = io.StringIO()
+    Console(file=text, highlight=False, markup=False, width=TEXT_WIDTH).print(profile_table(profile))
+    return "\n".join([clean(profile.title), *summary(profile), text.getvalue()])
+
+
+def format_seconds(seconds: float) -> str:
+    """``1.25 ms``: three digits and a unit."""
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= factor:
+            return f"{_digits(seconds / factor)} {unit}"
+    return f"{_digits(seconds / 1e-9)} ns"
+
+
+def format_quantity(number: float, unit: str) -> str:
+    """``1.25 GB/s``: three digits, a decimal prefix and the unit."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= factor:
+            return f"{_digits(number / factor)} {prefix}{unit}"
+    return f"{number:.0f} {unit}".rstrip()
+
+
+def _digits(number: float) -> str:
+    return f"{number:.2f}" if number < 10 else f"{number:.1f}" if number < 100 else f"{number:.0f}"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

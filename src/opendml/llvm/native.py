@@ -1,0 +1,203 @@
+"""LLVM text to machine code, and machine code into this process.
+
+`compile_object` gives a relocatable object file's bytes, which may be stored; `load_object` maps such bytes into memory
+and gives the addresses of its functions. LLVM is imported when the first of these is called.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from opendml.description.errors import CodeGenerationError
+from opendml.llvm.host import HostTarget, host_target
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How hard LLVM tries.
+
+    The generator writes explicit vectors, so LLVM's own vectorisers are off: they find little and cost time.
+    `speed_level` (0 to 3) chooses the pipeline of the optimiser, `codegen_level` (0 to 3) that of the code generator.
+    Level 3 takes twice as long as level 2 because it unrolls and unswitches more; on straight-line vector loop nests
+    it gains nothing but where the trip count of an inner vector loop is small and constant.
+    """
+
+    speed_level: int = 2
+    codegen_level: int = 2
+    loop_unrolling: bool = True
+    vectorization: bool = False
+
+
+DEFAULT_OPTIONS = CompileOptions()
+
+LIBRARIES: Final = 64
+"""Objects that one linker loads."""
+
+
+def compile_object(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
+    """Compile LLVM text to a relocatable object file (its bytes).
+
+    The text must not say its own `target triple` or `target datalayout`: these come from `host`.
+    Raises CodeGenerationError with LLVM's words if the text does not parse or verify.
+    """
+    with _optimised(llvm_ir, host, options) as (module, machine):
+        return bytes(machine.emit_object(module))
+
+
+def assembly(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> str:
+    """The assembly listing of what `compile_object` makes of the same arguments."""
+    with _optimised(llvm_ir, host, options) as (module, machine):
+        return str(machine.emit_assembly(module))
+
+
+def optimised_ir(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> str:
+    """LLVM text after the optimiser, before instruction selection."""
+    with _optimised(llvm_ir, host, options) as (module, _):
+        return str(module)
+
+
+class LoadedObject:
+    """Machine code in memory. `addresses` maps each requested symbol to its address; `object["entry"]` is one of them.
+
+    The code is unmapped when this object dies: whoever holds an address must hold the object too.
+    """
+
+    __slots__ = ("_tracker", "addresses")
+
+    def __init__(self, tracker: Any, addresses: Mapping[str, int]) -> None:
+        self._tracker = tracker
+        self.addresses = MappingProxyType(dict(addresses))
+
+    def __getitem__(self, symbol: str) -> int:
+        return self.addresses[symbol]
+
+    def keep_until_exit(self) -> None:
+        """Never unmap the code: for code that threads may still be in when the interpreter ends."""
+        self._tracker.detach()
+
+
+def load_object(
+    data: bytes, symbols: Iterable[str], host: HostTarget | None = None, more: Iterable[bytes] = ()
+) -> LoadedObject:
+    """Map an object file made by `compile_object`, and `more` that it refers to, and give the addresses of `symbols`.
+
+    The objects may refer to the symbols of this process (memcpy, pthread_create, ...). Its bytes are machine code that
+    will run: they must come from the compiler or from an authenticated cache.
+    Raises CodeGenerationError if a symbol, or one that the code refers to, is absent.
+    """
+    llvm, symbols = _llvm(), tuple(symbols)
+    with _llvm_lock:
+        library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        for further in more:
+            library.add_object_img(further)
+        for symbol in symbols:
+            library.export_symbol(symbol)
+        try:
+            tracker = library.link(*next(_linkers(host or host_target())))
+        except RuntimeError as error:
+            raise CodeGenerationError(f"the object file cannot be loaded: {error}") from error
+        return LoadedObject(tracker, {symbol: int(tracker[symbol]) for symbol in symbols})
+
+
+def compiler_version() -> str:
+    """The versions that decide what `compile_object` emits, as one line."""
+    import llvmlite
+
+    return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, _llvm().llvm_version_info))}"
+
+
+# llvmlite lets one thread at a time into LLVM anyway. The lock is also taken around a fork, so that no child process
+# starts with LLVM's state half changed or llvmlite's own lock held.
+_llvm_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_llvm_lock.acquire, after_in_parent=_llvm_lock.release, after_in_child=_llvm_lock.release
+    )
+
+
+@contextmanager
+def _optimised(llvm_ir: str, host: HostTarget, options: CompileOptions) -> Iterator[tuple[Any, Any]]:
+    llvm = _llvm()
+    with _llvm_lock:
+        machine = _target_machine(host, options.codegen_level)
+        header = f'target datalayout = "{_data_layout(host)}"\ntarget triple = "{host.triple}"\n'
+        try:
+            module = llvm.parse_assembly(header + llvm_ir, llvm.create_context())
+            module.verify()
+        except RuntimeError as error:
+            raise CodeGenerationError(f"LLVM does not accept the generated code: {error}") from error
+        tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
+        tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = options.vectorization
+        tuning.loop_unrolling = options.loop_unrolling
+        builder = llvm.create_pass_builder(machine, tuning)
+        with _passes(builder) as passes:
+            passes.run(module, builder)
+        yield module, machine
+
+
+@contextmanager
+def _passes(builder: Any) -> Iterator[Any]:
+    """The optimiser's passes, freed afterwards.
+
+    llvmlite 0.50 does not free them: closing a pass manager calls the empty method of ``ObjectRef``, which stands
+    before its own in the order of its bases. A manager is 70 KiB after its run.
+    """
+    from llvmlite.binding.ffi import ObjectRef
+    from llvmlite.binding.newpassmanagers import NewPassManager
+
+    passes = builder.getModulePassManager()
+    try:
+        yield passes
+    finally:
+        if type(passes)._dispose is ObjectRef._dispose:
+            NewPassManager._dispose(passes)
+            passes.detach()
+        else:
+            passes.close()
+
+
+def _target_machine(host: HostTarget, codegen_level: int) -> Any:
+    return (
+        _llvm()
+        .Target.from_triple(host.triple)
+        .create_target_machine(
+            cpu=host.cpu_name, features=host.features, opt=codegen_level, reloc="pic", codemodel="small", jit=True
+        )
+    )
+
+
+@functools.cache
+def _linkers(host: HostTarget) -> Iterator[tuple[Any, str]]:
+    """A linker and a name for a library in it, as often as one is asked for.
+
+    A linker keeps the names of libraries that are long gone, so every now and then a new one takes over; the old one
+    goes with the last of its libraries.
+    """
+    # JITLink places the sections of an object in one block, within reach of the small code model, and reports what is
+    # wrong with an object; the older RuntimeDyld scatters them and ends the process.
+    while True:
+        linker = _llvm().create_lljit_compiler(_target_machine(host, 0), use_jit_link=True, suppress_errors=True)
+        for number in range(LIBRARIES):
+            yield linker, f"object {number}"
+
+
+@functools.cache
+def _data_layout(host: HostTarget) -> str:
+    return str(_target_machine(host, 0).target_data)
+
+
+@functools.cache
+def _llvm() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    return llvm

@@ -1,0 +1,332 @@
+"""Index expressions as sums of axes: addresses, conditions and their ranges.
+
+Everything that the code generator knows about memory is read off these forms: how an address moves along an axis,
+where a bounds test changes its answer, and whether a load can ever leave its tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from opendml.expression.ir import (
+    I64,
+    Axis,
+    Binary,
+    Cast,
+    Const,
+    ElementType,
+    Expression,
+    Fold,
+    Index,
+    Load,
+    Select,
+    Tensor,
+    Variable,
+    as_expression,
+    index,
+)
+
+EXACT: Final = 1 << 62
+"""Sums up to here are computed without overflow in 64 bits. Beyond it integers wrap, and are not sums any more."""
+
+Term = Axis | Expression
+Interval = tuple[int, int]
+Ranges = Mapping[Axis, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``constant`` + the sum of coefficient * term; a term is an axis or an expression that is not affine itself."""
+
+    terms: tuple[tuple[Term, int], ...]
+    constant: int
+
+    def coefficient(self, axis: Axis) -> int:
+        """How much the value grows when ``axis`` moves by one (leaving aside what opaque terms do)."""
+        return next((c for t, c in self.terms if t is axis), 0)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether all terms are axes."""
+        return all(isinstance(term, Axis) for term, _ in self.terms)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes among the terms."""
+        return tuple(term for term, _ in self.terms if isinstance(term, Axis))
+
+    @property
+    def opaque(self) -> tuple[Expression, ...]:
+        """The terms that are not axes."""
+        return tuple(term for term, _ in self.terms if not isinstance(term, Axis))
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """``self + factor * other``."""
+        return total(((self, 1), (other, factor)))
+
+    def rebuilt(self, rewrite: Callable[[Expression], Expression]) -> Affine:
+        """The form with its opaque terms rewritten; they may turn out affine now."""
+        parts = [
+            (Affine(((term, 1),), 0) if isinstance(term, Axis) else affine(rewrite(term)), coefficient)
+            for term, coefficient in self.terms
+        ]
+        return total(parts, self.constant)
+
+    def range(self, ranges: Ranges) -> Interval | None:
+        """The least and greatest value over ``ranges`` (whole axes where not given); None if unknown."""
+        low = high = self.constant
+        for term, coefficient in self.terms:
+            reach = axis_range(term, ranges) if isinstance(term, Axis) else interval(term, ranges)
+            if reach is None:
+                return None
+            ends = (reach[0] * coefficient, reach[1] * coefficient)
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    @property
+    def magnitude(self) -> int:
+        """What no partial sum of the terms exceeds, whatever their order."""
+        result = abs(self.constant)
+        for term, coefficient in self.terms:
+            low, high = axis_range(term, {}) if isinstance(term, Axis) else whole_interval(term)
+            result += abs(coefficient) * max(abs(low), abs(high))
+        return result
+
+    def as_expression(self) -> Expression:
+        """The form as an expression again."""
+        result: Expression = as_expression(self.constant, I64)
+        for term, coefficient in self.terms:
+            result = result + (index(term) if isinstance(term, Axis) else term) * coefficient
+        return result
+
+
+def axis_range(axis: Axis, ranges: Ranges) -> Interval:
+    """The first and last coordinate of ``axis``."""
+    return ranges.get(axis, (0, axis.size - 1))
+
+
+def total(parts: Iterable[tuple[Affine, int]], constant: int = 0) -> Affine:
+    """``constant`` + the sum of factor * form."""
+    terms: dict[Term, int] = {}
+    for form, factor in parts:
+        constant += factor * form.constant
+        for term, coefficient in form.terms:
+            terms[term] = terms.get(term, 0) + factor * coefficient
+    found = Affine(tuple((t, c) for t, c in terms.items() if c != 0), constant)
+    return _recombined(found)
+
+
+def _recombined(form: Affine) -> Affine:
+    """The form with every ``x / n * n + x % n`` as ``x``: a coordinate that was taken apart and put together again."""
+    for term, coefficient in form.terms:
+        if not (isinstance(term, Binary) and term.operation == "div" and isinstance(term.right, Const)):
+            continue
+        divisor = int(term.right.value)
+        if divisor > 0 and coefficient % divisor == 0:
+            rest: Expression = Binary("rem", term.left, term.right)
+            if (rest, coefficient // divisor) in form.terms:
+                left = tuple((t, c) for t, c in form.terms if t is not term and t != rest)
+                return total(((Affine(left, form.constant), 1), (affine(term.left), coefficient // divisor)))
+    return form
+
+
+def affine(expression: Expression) -> Affine:
+    """Any integer expression as an affine form; what is not affine, or may overflow, becomes an opaque term."""
+    if isinstance(expression, Const):
+        return Affine((), int(expression.value))
+    if isinstance(expression, Index):
+        return Affine(((expression.axis, 1),), 0)
+    if isinstance(expression, Binary) and expression.type is I64 and expression.operation in ("add", "sub", "mul"):
+        if not hasattr(expression, "_form"):
+            form = _linear(expression)
+            is_exact = form is not None and form.magnitude <= EXACT
+            expression._form = form if is_exact else Affine(((expression, 1),), 0)
+        found: Affine = expression._form
+        return found
+    return Affine(((expression, 1),), 0)
+
+
+def _linear(e: Binary) -> Affine | None:
+    """A sum, difference or multiple of affine forms."""
+    left, right = affine(e.left), affine(e.right)
+    if e.operation != "mul":
+        return left.plus(right, 1 if e.operation == "add" else -1)
+    if not right.terms:
+        return total(((left, right.constant),))
+    return None if left.terms else total(((right, left.constant),))
+
+
+class Element(Expression):
+    """A load by address: the element of ``tensor``'s buffer at ``address``.
+
+    ``safe`` says that the address is inside the tensor whatever the conditions around it, so that it may be read
+    speculatively.
+    """
+
+    __slots__ = ("address", "safe", "tensor")
+
+    def __init__(self, tensor: Tensor, address: Affine, safe: bool) -> None:
+        self.tensor = tensor
+        self.address = address
+        self.safe = safe
+        self.type: ElementType = tensor.type
+
+    def _key(self) -> tuple[object, ...]:
+        return (
+            id(self.tensor),
+            tuple((id(t) if isinstance(t, Axis) else t, c) for t, c in self.address.terms),
+            self.address.constant,
+        )
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.address.opaque
+
+    def rebuilt(self, rewrite: Callable[[Expression], Expression]) -> Expression:
+        """The element with its address rewritten; an opaque term may turn out affine now."""
+        return Element(self.tensor, self.address.rebuilt(rewrite), self.safe) if self.address.opaque else self
+
+    def __str__(self) -> str:
+        from opendml.targets.cpu.kernel_description import format_address
+
+        return f"{self.tensor.name}@({format_address(self.address)})"
+
+
+def address_of(tensor: Tensor, coordinates: Iterable[Expression]) -> Affine:
+    """The place of an element in its buffer, in elements."""
+    return total(zip(map(affine, coordinates), tensor.strides, strict=True), tensor.offset)
+
+
+def always_inside(load: Load, ranges: Ranges) -> bool:
+    """Whether every coordinate of ``load`` is inside its dimension over all of ``ranges``."""
+    for coordinate, size in zip(load.coordinates, load.tensor.sizes, strict=True):
+        reach = affine(coordinate).range(ranges)
+        if reach is None or reach[0] < 0 or reach[1] >= size:
+            return False
+    return True
+
+
+def interval(expression: Expression, ranges: Ranges) -> Interval | None:
+    """Bounds of an integer expression over ``ranges``, or None where nothing is known."""
+    if isinstance(expression, Const):
+        return (int(expression.value), int(expression.value))
+    if isinstance(expression, Index):
+        return axis_range(expression.axis, ranges)
+    if isinstance(expression, Select):
+        return _hull(interval(expression.then, ranges), interval(expression.otherwise, ranges))
+    if isinstance(expression, Cast):
+        inner = interval(expression.operand, ranges) if expression.operand.type.is_integer else None
+        limits = type_limits(expression.type)
+        if inner is not None and limits is not None and limits[0] <= inner[0] and inner[1] <= limits[1]:
+            return inner
+        return limits
+    if isinstance(expression, Binary) and expression.type.is_integer:
+        return _binary_interval(expression, ranges)
+    return type_limits(expression.type)
+
+
+def whole_interval(expression: Expression) -> Interval:
+    """Bounds of an integer expression for all values of its axes."""
+    if not hasattr(expression, "_bounds"):
+        expression._bounds = interval(expression, {}) or type_limits(I64)
+    found: Interval = expression._bounds
+    return found
+
+
+def type_limits(type: ElementType) -> Interval | None:
+    """The least and greatest value of an integer type."""
+    if not type.is_integer:
+        return None
+    if type.kind == "uint":
+        return (0, (1 << type.bits) - 1)
+    return (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1)
+
+
+def _hull(a: Interval | None, b: Interval | None) -> Interval | None:
+    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def _binary_interval(e: Binary, ranges: Ranges) -> Interval | None:
+    form = affine(e)
+    if form.terms != ((e, 1),):
+        return form.range(ranges)
+    if e.operation not in ("min", "max", "div", "rem"):
+        return type_limits(e.type)
+    a, b = interval(e.left, ranges), interval(e.right, ranges)
+    if a is None or b is None:
+        return type_limits(e.type)
+    if e.operation == "min":
+        return (min(a[0], b[0]), min(a[1], b[1]))
+    if e.operation == "max":
+        return (max(a[0], b[0]), max(a[1], b[1]))
+    if e.operation == "div" and b[0] == b[1] > 0 and a[0] >= 0:
+        return (a[0] // b[0], a[1] // b[0])
+    if e.operation == "rem" and b[0] == b[1] > 0 and a[0] >= 0:
+        return a if a[1] < b[0] else (0, b[0] - 1)
+    return type_limits(e.type)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Conditions. A comparison of index expressions is kept as a form that is >= 0 exactly where the comparison holds.
+
+
+def threshold_form(condition: Expression) -> Affine | None:
+    """The form that is >= 0 exactly where the comparison ``condition`` holds; None if it has no such form."""
+    if not isinstance(condition, Binary) or condition.left.type is not I64:
+        return None
+    left, right = affine(condition.left), affine(condition.right)
+    one = Affine((), 1)
+    if condition.operation == "ge":
+        return left.plus(right, -1)
+    if condition.operation == "gt":
+        return left.plus(right, -1).plus(one, -1)
+    if condition.operation == "le":
+        return right.plus(left, -1)
+    if condition.operation == "lt":
+        return right.plus(left, -1).plus(one, -1)
+    return None
+
+
+def decide(condition: Expression, ranges: Ranges) -> bool | None:
+    """Whether a comparison holds everywhere (True) or nowhere (False) over ``ranges``; None if neither is certain."""
+    form = threshold_form(condition)
+    if form is not None:
+        reach = form.range(ranges)
+        if reach is None:
+            return None
+        return True if reach[0] >= 0 else (False if reach[1] < 0 else None)
+    if isinstance(condition, Binary) and condition.operation in ("eq", "ne") and condition.left.type is I64:
+        reach = affine(condition.left).plus(affine(condition.right), -1).range(ranges)
+        if reach is not None and (reach[0] > 0 or reach[1] < 0):
+            return condition.operation == "ne"
+        if reach == (0, 0):
+            return condition.operation == "eq"
+    return None
+
+
+class Dependencies:
+    """The axes and variables that expressions depend on, remembered for one compilation."""
+
+    def __init__(self) -> None:
+        self._known: dict[Expression, frozenset[Axis | Variable]] = {}
+
+    def of(self, expression: Expression) -> frozenset[Axis | Variable]:
+        """The free axes and variables of ``expression``."""
+        found = self._known.get(expression)
+        if found is None:
+            found = self._known[expression] = self._find(expression)
+        return found
+
+    def _find(self, e: Expression) -> frozenset[Axis | Variable]:
+        if isinstance(e, Index):
+            return frozenset((e.axis,))
+        if isinstance(e, Variable):
+            return frozenset((e,))
+        result: frozenset[Axis | Variable] = frozenset().union(*(self.of(child) for child in e.children))
+        if isinstance(e, Element):
+            result |= frozenset(e.address.axes)
+        if isinstance(e, Fold):
+            result -= frozenset(e.axes)
+        return result

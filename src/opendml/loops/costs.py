@@ -1,0 +1,152 @@
+"""What a statement costs whatever its schedule: the memory that it has to touch, and its floating-point operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from opendml.expression.ir import (
+    Axis,
+    Binary,
+    Compute,
+    Expression,
+    Fold,
+    FusedMultiplyAdd,
+    Load,
+    Scan,
+    Scatter,
+    Tensor,
+    Unary,
+    Variable,
+)
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import expressions_of, stores_of
+from opendml.loops.affine import Dependencies, Interval, address_of
+
+ARITHMETIC: Final = frozenset(("add", "sub", "mul", "div", "rem"))
+"""Operations of two floating-point numbers that count as one; comparisons and minima do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bytes that are read and written at least, each element once, and floating-point operations.
+
+    An expression is counted once for every point of the axes that it depends on, as if everything that does not change
+    in a loop were computed before it; a fused multiply-add, or a step of a sum of products, is two operations. Both
+    branches of a Select count, and steps of a fold that its condition leaves out.
+    """
+
+    bytes_read: dict[Tensor, int]
+    bytes_written: dict[Tensor, int]
+    operations: int
+
+
+def cost_of(statement: Compute | Scan | Scatter, repeats: Iterable[Axis] = ()) -> Cost:
+    """The cost of a statement once, at one point of the Repeats around it."""
+    count = _Count(statement, frozenset(repeats))
+    reads: dict[Tensor, _Footprint] = {}
+    writes: dict[Tensor, _Footprint] = {}
+    for e in count.expressions():
+        if isinstance(e, Load):
+            reads.setdefault(e.tensor, _Footprint(e.tensor)).add(e.coordinates, count)
+    for store in stores_of(statement):
+        writes.setdefault(store.tensor, _Footprint(store.tensor)).add(store.coordinates, count)
+    return Cost(
+        {tensor: footprint.size_in_bytes for tensor, footprint in reads.items()},
+        {tensor: footprint.size_in_bytes for tensor, footprint in writes.items()},
+        count.operations(),
+    )
+
+
+class _Count:
+    """How often the expressions of a statement are evaluated."""
+
+    def __init__(self, statement: Compute | Scan | Scatter, repeats: frozenset[Axis]) -> None:
+        self.statement = statement
+        self._repeats = repeats
+        self._dependencies = Dependencies()
+        scan = statement if isinstance(statement, Scan) else None
+        self._state = frozenset() if scan is None else frozenset(scan.state)
+        self._state_axes = frozenset() if scan is None else frozenset((*scan.axes, scan.along))
+
+    def expressions(self) -> Iterator[Expression]:
+        """All expressions of the statement, each once."""
+        return iter(dict.fromkeys(e for root in expressions_of(self.statement) for e in walk(root)))
+
+    def axes_of(self, e: Expression) -> frozenset[Axis]:
+        """The axes that the value of an expression differs along."""
+        free = self._dependencies.of(e)
+        axes = frozenset(axis for axis in free if isinstance(axis, Axis)) - self._repeats
+        return axes | self._state_axes if free & self._state else axes
+
+    def operations(self) -> int:
+        """Floating-point operations of the statement."""
+        total = 0
+        for e in _outside_of_combines(expressions_of(self.statement)):
+            total += _operations(e) * _points(self.axes_of(e))
+            if isinstance(e, Fold):
+                steps = _points(self.axes_of(e) | frozenset(e.axes))
+                total += steps * sum(map(_operations, _outside_of_combines(e.combine.result)))
+        return total
+
+
+def _outside_of_combines(roots: Iterable[Expression]) -> Iterator[Expression]:
+    """All expressions, each once, but for those that say how folds combine."""
+    seen: set[Expression] = set()
+    stack = list(roots)
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen.add(e)
+            yield e
+            stack.extend(e.children)
+
+
+def _operations(e: Expression) -> int:
+    if not e.type.is_float or isinstance(e, Variable):
+        return 0
+    if isinstance(e, FusedMultiplyAdd):
+        return 2
+    is_one = (isinstance(e, Binary) and e.operation in ARITHMETIC) or (isinstance(e, Unary) and e.operation == "sqrt")
+    return int(is_one)
+
+
+def _points(axes: Iterable[Axis]) -> int:
+    return math.prod(axis.size for axis in axes)
+
+
+@dataclass(slots=True)
+class _Footprint:
+    """The elements of a tensor that are touched, through one or several ways to reach them."""
+
+    tensor: Tensor
+    _ways: dict[object, tuple[int, Interval | None]] = field(default_factory=dict)
+
+    def add(self, coordinates: tuple[Expression, ...], count: _Count) -> None:
+        """Elements at coordinates."""
+        address = address_of(self.tensor, coordinates)
+        axes = frozenset(axis for c in coordinates for axis in count.axes_of(c))
+        moves = sorted((c, t.size) if isinstance(t, Axis) else (c, hash(t)) for t, c in address.terms)
+        self._ways[(address.constant, *moves)] = (_points(axes), address.range({}))
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of the elements, none counted twice."""
+        pairs = zip(self.tensor.sizes, self.tensor.strides, strict=True)
+        most = math.prod(size for size, stride in pairs if stride)
+        counts = sum(points for points, _ in self._ways.values())
+        ranges = [reach for _, reach in self._ways.values() if reach is not None]
+        if len(ranges) == len(self._ways):
+            counts = min(counts, _covered(ranges))
+        return min(counts, most) * max(self.tensor.type.bits, 8) // 8
+
+
+def _covered(ranges: Iterable[Interval]) -> int:
+    """How many whole numbers are in any of the ranges."""
+    total, end = 0, -math.inf
+    for low, high in sorted(ranges):
+        total += max(0, int(high - max(low - 1, end)))
+        end = max(end, high)
+    return total

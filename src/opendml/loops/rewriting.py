@@ -1,0 +1,32 @@
+"""Loads lowered to addresses, and conditions decided by ranges."""
+
+from __future__ import annotations
+
+from opendml.expression.ir import BOOL, Binary, Expression, Load, constant
+from opendml.expression.rewriting import Rewriter
+from opendml.loops.affine import Element, Ranges, address_of, always_inside, decide
+
+
+def lower_loads(ranges: Ranges) -> Rewriter:
+    """A rewriter that turns loads by coordinates into elements by address."""
+
+    def visit(e: Expression) -> Expression | None:
+        if not isinstance(e, Load):
+            return None
+        lowered = Load(e.tensor, tuple(map(rewriter, e.coordinates)))
+        return Element(e.tensor, address_of(e.tensor, lowered.coordinates), always_inside(e, ranges))
+
+    rewriter = Rewriter(visit)
+    return rewriter
+
+
+def simplify(ranges: Ranges) -> Rewriter:
+    """A rewriter that replaces the comparisons which ``ranges`` decide."""
+
+    def visit(e: Expression) -> Expression | None:
+        if e.type is BOOL and isinstance(e, Binary):
+            answer = decide(e, ranges)
+            return None if answer is None else constant(answer, BOOL)
+        return None
+
+    return Rewriter(visit)

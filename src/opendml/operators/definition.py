@@ -1,0 +1,111 @@
+"""What operators write their definitions with: tensors of the grammar from descriptors, and common conversions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from opendml.description.enums import TensorDataType
+from opendml.description.tensor import TensorDesc
+from opendml.expression.ir import (
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Compute,
+    Const,
+    ElementType,
+    Expression,
+    Store,
+    Tensor,
+    cast,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+    temporary,
+)
+
+if TYPE_CHECKING:
+    from opendml.description.fields import ScalarUnion
+
+ELEMENT_TYPE_OF: Final[dict[TensorDataType, ElementType]] = {
+    TensorDataType.FLOAT16: F16,
+    TensorDataType.FLOAT32: F32,
+    TensorDataType.FLOAT64: F64,
+    TensorDataType.INT8: I8,
+    TensorDataType.INT16: I16,
+    TensorDataType.INT32: I32,
+    TensorDataType.INT64: I64,
+    TensorDataType.UINT8: U8,
+    TensorDataType.UINT16: U16,
+    TensorDataType.UINT32: U32,
+    TensorDataType.UINT64: U64,
+}
+
+
+DATA_TYPE_OF: Final[dict[str, TensorDataType]] = {type.name: data_type for data_type, type in ELEMENT_TYPE_OF.items()}
+"""The data type of tensors by the name of their elements' type."""
+
+
+def tensor(name: str, desc: TensorDesc, role: Literal["input", "output"]) -> Tensor:
+    """The tensor of the grammar that a descriptor describes."""
+    return Tensor(name, ELEMENT_TYPE_OF[desc.data_type], desc.sizes, desc.effective_strides, role)
+
+
+def optional_tensor(name: str, desc: TensorDesc | None, role: Literal["input", "output"]) -> Tensor | None:
+    """As ``tensor``; None for a tensor that is not given."""
+    return None if desc is None else tensor(name, desc, role)
+
+
+def computation_type(type: ElementType) -> ElementType:
+    """The type in which values of ``type`` are computed: float16 in float32, everything else as it is."""
+    return F32 if type is F16 else type
+
+
+def widen(value: Expression) -> Expression:
+    """``value`` in its computation type."""
+    return cast(value, computation_type(value.type))
+
+
+def every_element(target: Tensor, value_at: Callable[[tuple[Expression, ...]], Expression]) -> Compute:
+    """The statement ``target[i] = value_at(i)`` for all coordinates ``i``."""
+    axes = grid(target.sizes)
+    return Compute(axes, (Store(target, indices(axes), value_at(indices(axes))),))
+
+
+def converted(value: float, type: ElementType) -> Const:
+    """The constant that ``Cast`` makes of a number: float to integer truncates and saturates, NaN gives 0."""
+    if type.is_float or isinstance(value, int):
+        return constant(value, type)
+    if math.isnan(value):
+        return constant(0, type)
+    lowest = -(1 << (type.bits - 1)) if type.kind == "int" else 0
+    highest = lowest + (1 << type.bits) - 1
+    if math.isinf(value):
+        return constant(highest if value > 0 else lowest, type)
+    return constant(min(max(math.trunc(value), lowest), highest), type)
+
+
+def scalar(union: ScalarUnion, type: ElementType) -> Const:
+    """The constant that a ``DML_SCALAR_UNION`` holds, bit for bit."""
+    return Const(int.from_bytes(union.data, "little") & ((1 << type.bits) - 1), type)
+
+
+def packed_copy(source: Tensor, order: Sequence[int] | None = None) -> tuple[Tensor, Compute]:
+    """A packed temporary with the elements of ``source`` in their computation type, its dimensions in another
+    ``order`` (that of dimension d first which ``order`` names first), and the statement that writes it."""
+    order = range(len(source.sizes)) if order is None else order
+    copy = temporary(f"packed_{source.name}", computation_type(source.type), [source.sizes[d] for d in order])
+    axes = grid(copy.sizes)
+    coordinates = [index(axes[tuple(order).index(d)]) for d in range(len(source.sizes))]
+    return copy, Compute(axes, (Store(copy, indices(axes), widen(load(source, coordinates))),))

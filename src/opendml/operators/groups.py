@@ -1,0 +1,121 @@
+"""Operators that reduce groups of elements and then compute every element anew from what came of its group.
+
+Softmax and the normalisations are of this kind. Where a group lies in one run at the end of the output, its reductions
+stand inside the one statement that stores the output: they are computed once a run, which stays in the cache. Elsewhere
+a statement of its own computes them, and those of few large groups are computed in pieces, one after the other. Only
+the last choice changes the order of the folds (``reductions``), and sizes alone decide it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from opendml.expression.ir import (
+    Compute,
+    Expression,
+    Store,
+    Tensor,
+    cast,
+    grid,
+    indices,
+    load,
+)
+from opendml.expression.reductions import SHORTEST_LANES, Reducer, Reduction, one_value, sum_start
+from opendml.operators.definition import computation_type, widen
+
+Place = tuple[Expression, ...]
+Finish = Callable[[Expression], Expression]
+
+
+class GroupValue:
+    """A value of every group: called with the coordinates of an element, that of the element's group."""
+
+    def __init__(self, work: Reduction, name: str, value: Expression) -> None:
+        self.work = work
+        self.name = name
+        self.value = value
+        self.stored: Tensor | None = None
+
+    def __call__(self, place: Place) -> Expression:
+        """The value as it stands in its own statement, or loaded once it is stored."""
+        return self.value if self.stored is None else load(self.stored, self.work.result_place(place))
+
+
+class Groups:
+    """The groups of a ``Reduction``, whose elements are stored in ``output``, one for one.
+
+    First the values of the groups are named, with ``reduced`` and ``total``, each in terms of those before it; then
+    ``store`` adds the statements to the reduction. ``beside`` are other tensors read at the same coordinates
+    (dimensions of size 1 broadcast), ``with_positions`` says that the positions of elements in their groups are used.
+    """
+
+    def __init__(
+        self, work: Reduction, output: Tensor, beside: Sequence[Tensor] = (), with_positions: bool = False
+    ) -> None:
+        self.work = work
+        self.output = output
+        self.type = computation_type(output.type)
+        self._axes = grid(output.sizes)
+        self._is_inline = _is_one_run(work, [output, *beside], with_positions)
+        self._group_axes = self._axes if self._is_inline else grid(output.sizes)
+        self._values: list[GroupValue] = []
+
+    def reduced(self, name: str, reducer: Reducer, finish: Finish = lambda value: value, part: int = 0) -> GroupValue:
+        """``finish`` (which keeps the type) of one of the values that the elements of each group are reduced to."""
+        work = self.work
+        if work.pieces is None:
+            value = GroupValue(work, name, finish(work.values_along(self._group_axes, reducer)[part]))
+            self._values.append(value)
+            return value
+        value = GroupValue(work, name, reducer.initial[part])
+        value.stored = work.intermediate(name, value.value.type)
+        work.reduce(reducer, value.stored, lambda values, place: finish(values[part]))
+        return value
+
+    def total(
+        self,
+        name: str,
+        enter: Callable[[Expression, Place], Expression] = lambda x, place: x,
+        finish: Finish = lambda value: value,
+    ) -> GroupValue:
+        """``finish`` of the sum of ``enter(element, coordinates)``, all in the computation type."""
+        start = sum_start(self.type)
+        reducer = one_value(lambda a, b: a + b, start, lambda value, point: enter(widen(value), point.output))
+        return self.reduced(name, reducer, finish)
+
+    def store(self, value: Callable[[Expression, Place], Expression]) -> None:
+        """Adds the statements that store ``value(element, coordinates)``, cast to the output's type."""
+        if self._values and not self._is_inline:
+            self._store_values()
+        place = indices(self._axes)
+        element = widen(load(self.work.source, self.work.place(place)))
+        stored = Store(self.output, place, cast(value(element, place), self.output.type))
+        self.work.statements.append(Compute(self._axes, (stored,)))
+
+    def _store_values(self) -> None:
+        """One statement for the values of all groups: what one of them reads is still in the cache for the next."""
+        place = self.work.result_place(indices(self._group_axes))
+        tensors = [self.work.intermediate(value.name, value.value.type) for value in self._values]
+        stores = [Store(t, place, value.value) for t, value in zip(tensors, self._values, strict=True)]
+        axes = [axis for axis, size in zip(self._group_axes, self.work.result_sizes(), strict=True) if size > 1]
+        self.work.statements.append(Compute(tuple(axes), tuple(stores)))
+        for value, tensor in zip(self._values, tensors, strict=True):
+            value.stored = tensor
+
+
+def _is_one_run(work: Reduction, tensors: Sequence[Tensor], with_positions: bool) -> bool:
+    """Whether every group is the last dimension of the walk over the output, long enough, and in one piece."""
+    *kept, last = work.dimensions
+    if not last.is_reduced:
+        return not any(d.is_reduced for d in kept)
+    run, output = last.originals, tensors[0]
+    if not run:
+        return True
+    if any(d.is_reduced for d in kept) or work.pieces is not None or last.size < SHORTEST_LANES:
+        return False
+    if with_positions and len(run) > 1:
+        return False
+    strides = [[0 if n == 1 else s for n, s in zip(t.sizes, t.strides, strict=True)] for t in tensors]
+    merge = all(s[a] == s[b] * output.sizes[b] for s in strides for a, b in itertools.pairwise(run))
+    return merge and all(output.strides[d.originals[0]] > output.strides[run[0]] for d in kept)

@@ -1,0 +1,232 @@
+"""Compiled graphs: one native function for all nodes, and what is made once for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.description.errors import BindingError
+from opendml.description.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors
+from opendml.description.tensor import TensorDesc
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
+from opendml.llvm.compile_workers import Progress
+from opendml.llvm.object_cache import default_cache, get_or_compile_all, object_key
+from opendml.operators.definition import DATA_TYPE_OF
+from opendml.programs.graph_plan import (
+    GraphPlan,
+    KeptTensor,
+    StoredProgram,
+    graph_key,
+    plan_of,
+    store_plan,
+    stored_plan,
+)
+from opendml.programs.program import (
+    Binding,
+    BoundCall,
+    BoundTensor,
+    Program,
+    aligned_empty,
+    copied,
+    generate,
+    program_of,
+)
+
+if TYPE_CHECKING:
+    from opendml.llvm.host import HostTarget
+
+Array = npt.NDArray[Any]
+
+
+class BindingProperties(NamedTuple):
+    """``DML_BINDING_PROPERTIES``: what a dispatchable needs beside its tensors, sizes in bytes."""
+
+    required_descriptor_count: int
+    temporary_resource_size: int
+    persistent_resource_size: int
+
+
+class CompiledGraph:
+    """A graph compiled for this machine.
+
+    ``inputs`` and ``outputs`` are the graph's own, in order. Inputs OWNED_BY_DML are given to ``initialize`` once and
+    are None at every run; a graph without any is ready as it is. Arrays are as for ``Program``. May be called from
+    several threads at once.
+
+    Raises BindingError where arrays do not fit, or where the graph is run before it is initialised.
+    """
+
+    def __init__(
+        self, graph: GraphDesc, plan: GraphPlan, execution: Program, initialisation: Program | None, fusion: bool
+    ) -> None:
+        inputs = graph_input_tensors(graph)
+        self.inputs = tuple(Binding(graph.input_name(i), desc) for i, desc in enumerate(inputs))
+        outputs = graph_output_tensors(graph)
+        self.outputs = tuple(Binding(graph.output_name(i), desc) for i, desc in enumerate(outputs))
+        self.desc = graph
+        self.fusion = fusion
+        self.owned = tuple(desc is not None and desc.is_owned_by_dml for desc in inputs)
+        self.execution = execution
+        self._initialisation = initialisation
+        self._plan = plan
+        self._kept: list[BoundTensor] | None = None
+        if not any(self.owned):
+            self.initialize([None] * len(self.inputs))
+
+    @property
+    def thread_count(self) -> int:
+        """Threads of a run."""
+        return self.execution.thread_count
+
+    @property
+    def from_cache(self) -> bool:
+        """Whether the code came from the disk cache."""
+        return self.execution.from_cache
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        """The memory that the graph needs: for one run, and kept as long as the graph is.
+
+        Temporary tensors share one piece of memory. It is hardly ever larger than what is alive at one time, which no
+        plan for the same kernels in the same order can do without: ``least_temporary_size``. Some kernels need memory
+        for each thread beside that.
+        """
+        persistent = sum(-(-self._plan.kept[n].size // 4) * 4 for n in self._plan.persistent)
+        count = len(self.inputs) + len(self.outputs)
+        return BindingProperties(count, self.execution.temporary_size, persistent)
+
+    @property
+    def least_temporary_size(self) -> int:
+        """Bytes of the temporary tensors that are alive at one time, at most."""
+        return self.execution.least_temporary_size
+
+    def initialize(self, arrays: Sequence[Any]) -> None:
+        """Take the inputs OWNED_BY_DML (None for all others), copy them, and compute what depends on them only."""
+        if len(arrays) != len(self.inputs):
+            raise BindingError(f"expected {len(self.inputs)} inputs to initialize with, got {len(arrays)}")
+        for binding, array, is_owned in zip(self.inputs, arrays, self.owned, strict=True):
+            if is_owned and array is None:
+                raise BindingError(f"{binding.name}: is OWNED_BY_DML, so an array is needed to initialize with")
+            if array is not None and not is_owned:
+                raise BindingError(f"{binding.name}: is not OWNED_BY_DML, so it is bound when the graph runs")
+        plan = self._plan
+        kept = [self._kept_array(n, tensor, arrays) for n, tensor in enumerate(plan.kept)]
+        if self._initialisation is not None:
+            self._initialisation.bind([kept[n] for n in plan.sources], [kept[n] for n in plan.computed])()
+        self._kept = self.execution.bound_last([kept[n] for n in plan.persistent])
+
+    def _kept_array(self, position: int, tensor: KeptTensor, arrays: Sequence[Any]) -> Array:
+        """A copy of what an input or a constant holds; memory for what is computed."""
+        if tensor.origin == "input":
+            return copied(self.inputs[tensor.number], arrays[tensor.number])
+        if tensor.origin == "computed":
+            return _buffer(tensor)
+        node = self.desc.nodes[tensor.number]
+        assert isinstance(node, ConstantNode)
+        data = np.frombuffer(node.data, DATA_TYPE_OF[tensor.type].dtype, tensor.extent)
+        if position not in self._plan.persistent:
+            return data  # read once
+        buffer = _buffer(tensor)
+        buffer[...] = data
+        return buffer
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundCall:
+        """Check arrays and fix their addresses; the result is called without arguments, again and again."""
+        if self._kept is None:
+            names = ", ".join(b.name for b, is_owned in zip(self.inputs, self.owned, strict=True) if is_owned)
+            raise BindingError(f"the graph must be initialized with {names} first")
+        if len(inputs) != len(self.inputs):
+            raise BindingError(f"expected {len(self.inputs)} inputs, got {len(inputs)}")
+        for binding, is_owned, array in zip(self.inputs, self.owned, inputs, strict=True):
+            if is_owned and array is not None:
+                raise BindingError(f"{binding.name}: is OWNED_BY_DML, so it was bound when the graph was initialized")
+        return self.execution.bind(inputs, outputs, self._kept)
+
+    def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
+        """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
+        outputs = self.execution.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
+        self.bind(arrays, outputs).run_last()
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def compile_graph(
+    graph: GraphDesc, *, host: HostTarget, thread_count: int, fusion: bool = True, progress: Progress | None = None
+) -> CompiledGraph:
+    """Native code for a valid graph. Without ``fusion`` every node's statements stay as they are.
+
+    A graph that differs in nothing but names from one that was compiled before comes from the disk cache. ``progress``
+    is told which part of the work is done.
+    """
+    key = graph_key(graph, host, fusion)
+    plan = stored_plan(key)
+    objects = None if plan is None else _stored_objects(plan)
+    from_cache = objects is not None
+    if plan is None or objects is None:
+        plan, objects, from_cache = _compiled(graph, host, fusion, progress)
+        store_plan(key, plan)
+
+    def program(part: StoredProgram, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
+        return program_of(
+            [objects[key] for key in part.keys],
+            part.requirements,
+            inputs=inputs,
+            outputs=outputs,
+            in_place=False,
+            host=host,
+            thread_count=thread_count,
+            from_cache=from_cache,
+        )
+
+    kept = [_binding(number, tensor) for number, tensor in enumerate(plan.kept)]
+    inputs = [
+        Binding(graph.input_name(i), None if desc is not None and desc.is_owned_by_dml else desc)
+        for i, desc in enumerate(graph_input_tensors(graph))
+    ]
+    outputs = [Binding(graph.output_name(i), desc) for i, desc in enumerate(graph_output_tensors(graph))]
+    execution = program(plan.execution, [*inputs, *(kept[n] for n in plan.persistent)], outputs)
+    initialisation = None
+    if plan.initialisation is not None:
+        sources, computed = [kept[n] for n in plan.sources], [kept[n] for n in plan.computed]
+        initialisation = program(plan.initialisation, sources, computed)
+    return CompiledGraph(graph, plan, execution, initialisation, fusion)
+
+
+def _stored_objects(plan: GraphPlan) -> dict[bytes, bytes] | None:
+    """The object files of a plan by their keys; None if one of them is no longer in the cache."""
+    cache = default_cache()
+    keys = [key for part in (plan.execution, plan.initialisation) if part is not None for key in part.keys]
+    objects = {key: cache.read(key) for key in keys} if cache is not None else {}
+    found = {key: data for key, data in objects.items() if data is not None}
+    return found if found and len(found) == len(objects) else None
+
+
+def _compiled(
+    graph: GraphDesc, host: HostTarget, fusion: bool, progress: Progress | None
+) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
+    """A plan, its object files by their keys, and whether all of these came from the cache."""
+    joined = join(graph)
+    parts = divide_and_fuse(joined, fusion=fusion)
+    definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
+    codes = [generate(definition, host, in_place=False) for definition in definitions]
+    modules = list(dict.fromkeys(module for code in codes for module in code.modules))
+    compiled, from_cache = get_or_compile_all(modules, host, progress)
+    keys = {module: object_key(module, host) for module in modules}
+    stored = [StoredProgram(code.requirements, tuple(keys[module] for module in code.modules)) for code in codes]
+    plan = plan_of(joined, parts, stored[0], stored[1] if len(stored) > 1 else None)
+    return plan, {keys[module]: data for module, data in zip(modules, compiled, strict=True)}, from_cache
+
+
+def _binding(number: int, tensor: KeptTensor) -> Binding:
+    """A tensor of the program's own, bound as the flat buffer that it is."""
+    return Binding(f"kept tensor {number}", TensorDesc(DATA_TYPE_OF[tensor.type], [tensor.extent]))
+
+
+def _buffer(tensor: KeptTensor) -> Array:
+    """Memory for a tensor, and for views of it that reach further."""
+    dtype = DATA_TYPE_OF[tensor.type].dtype
+    count = max(tensor.extent, -(-tensor.reach // dtype.itemsize) if tensor.origin == "computed" else 0)
+    return aligned_empty(count * dtype.itemsize).view(dtype)

@@ -1,0 +1,153 @@
+"""Devices: where descriptors are validated, compiled and run."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final
+
+from opendml.description.descriptors import Operator
+from opendml.description.enums import FeatureLevel, TensorDataType
+from opendml.description.errors import ConfigurationError
+from opendml.description.rules import validate_or_raise
+from opendml.llvm.host import MAXIMUM_THREADS
+from opendml.programs.program import Binding, Program, compile_definition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opendml.description.graph_desc import GraphDesc
+    from opendml.programs.compiled_graph import CompiledGraph
+
+DEFAULT_FEATURE_LEVEL: Final = FeatureLevel.LEVEL_6_4
+
+
+class Device:
+    """A processor and the feature level that descriptors are held to.
+
+    ``name`` is ``"cpu"``. ``feature_level`` is a ``FeatureLevel`` or text such as ``"3_0"``; a device accepts exactly
+    what DirectML accepts at that level. ``thread_count`` is the number of threads of a dispatch (the default:
+    ``OPENDML_NUM_THREADS``, else the processors that this process may use); results do not depend on it.
+
+        >>> import opendml as dml
+        >>> device = dml.Device("cpu", feature_level="6_4")
+        >>> desc = dml.TensorDesc("FLOAT32", [2, 2])
+        >>> program = device.compile(dml.operators.ElementWiseAdd(a_tensor=desc, b_tensor=desc, output_tensor=desc))
+
+    Raises ConfigurationError for an unknown name, level or number of threads. Devices are values without
+    state, equal where these three are, and may be used from any thread.
+    """
+
+    def __init__(
+        self,
+        name: str = "cpu",
+        *,
+        feature_level: FeatureLevel | str = DEFAULT_FEATURE_LEVEL,
+        thread_count: int | None = None,
+    ) -> None:
+        if name != "cpu":
+            raise ConfigurationError(f"unknown device {name!r}: expected 'cpu'")
+        if thread_count is not None and (type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS):
+            raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to {MAXIMUM_THREADS}")
+        self.name = name
+        self.feature_level = FeatureLevel.parse(feature_level)
+        self._thread_count = thread_count
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r}, feature_level={str(self.feature_level)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Device) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return type(self), self.name, int(self.feature_level), self._thread_count
+
+    @property
+    def thread_count(self) -> int:
+        """Threads of a dispatch."""
+        from opendml.llvm.host import default_thread_count
+
+        return self._thread_count if self._thread_count is not None else default_thread_count()
+
+    def supports(self, data_type: TensorDataType | str) -> bool:
+        """Whether tensors of a data type exist at the device's level (``TENSOR_DATA_TYPE_SUPPORT`` of DirectML)."""
+        parsed = TensorDataType.parse(data_type)
+        return parsed is not TensorDataType.UNKNOWN and parsed.since <= self.feature_level
+
+    def create_operator(self, desc: Operator) -> CheckedOperator:
+        """``desc``, found valid at the device's feature level.
+
+        Raises InvalidDescriptorError, whose ``violations`` are all that is wrong.
+        """
+        validate_or_raise(desc, self.feature_level)
+        return CheckedOperator(self, desc)
+
+    def compile(self, operator: Operator | CheckedOperator) -> Program:
+        """Native code for an operator; a descriptor is validated first.
+
+        Raises InvalidDescriptorError for an invalid descriptor.
+        """
+        checked = operator if isinstance(operator, CheckedOperator) else self.create_operator(operator)
+        return compile_operator(checked.desc, self.thread_count)
+
+    def compile_graph(
+        self, graph: GraphDesc, *, fusion: bool = True, progress: Callable[[float], None] | None = None
+    ) -> CompiledGraph:
+        """One native program for a whole graph; it is validated first.
+
+        ``fusion=False`` compiles the nodes side by side; the results are the same, bit for bit. ``progress`` is told
+        now and then which part of a compilation is done, from 0 to 1; never where the code comes from the disk cache.
+        Raises InvalidDescriptorError for an invalid graph, with all violations.
+        """
+        from opendml.description.graph_desc import validate_graph_or_raise
+        from opendml.llvm.host import host_target
+        from opendml.programs.compiled_graph import compile_graph
+
+        validate_graph_or_raise(graph, self.feature_level)
+        host, threads = host_target(), self.thread_count
+        return compile_graph(graph, host=host, thread_count=threads, fusion=fusion, progress=progress)
+
+
+class CheckedOperator:
+    """An operator that a device has found valid. It holds no resources; compile it to run it."""
+
+    __slots__ = ("desc", "device")
+
+    def __init__(self, device: Device, desc: Operator) -> None:
+        self.device = device
+        self.desc = desc
+
+    def __repr__(self) -> str:
+        return f"CheckedOperator({self.desc!r})"
+
+    def compile(self) -> Program:
+        """Native code for the operator."""
+        return self.device.compile(self)
+
+
+def compile_operator(desc: Operator, thread_count: int) -> Program:
+    """Native code for a valid descriptor."""
+    from opendml.llvm.host import host_target
+
+    program = compile_definition(
+        desc.define(),
+        inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
+        outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
+        in_place=desc.in_place,
+        host=host_target(),
+        thread_count=thread_count,
+    )
+    program.desc = desc
+    return program
+
+
+@functools.cache
+def default_device() -> Device:
+    """The device that eager functions use where none is given."""
+    return Device("cpu")
+
+
+__all__ = ["CheckedOperator", "Device", "compile_operator", "default_device"]

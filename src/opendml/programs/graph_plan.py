@@ -1,0 +1,171 @@
+"""What is left of a graph when it is compiled: tensors that are kept, and object files. Plans are stored on disk, so
+that a graph that was compiled before needs no stage of the compiler again."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from opendml._loading import LOADED_AT
+from opendml.description.graph_desc import GraphDesc, OperatorNode
+from opendml.expression.ir import ELEMENT_TYPES, Tensor
+from opendml.graph.compilation import GraphDefinitions
+from opendml.graph.joining import SEEN_BYTES, JoinedGraph
+from opendml.llvm.host import HostTarget
+from opendml.llvm.native import DEFAULT_OPTIONS, compiler_version
+from opendml.llvm.object_cache import default_cache
+from opendml.targets.cpu import schedule
+from opendml.targets.cpu.code.interface import Requirements
+
+PACKAGE: Final = Path(__file__).parent.parent
+
+
+class KeptTensor(NamedTuple):
+    """A tensor that has a buffer as long as the graph is there: an input OWNED_BY_DML or a constant node, by their
+    ``number``, or one that is computed at initialisation.
+
+    ``extent`` is the number of its elements, ``reach`` the bytes that views of it reach, which may be more.
+    """
+
+    origin: Literal["input", "constant", "computed"]
+    number: int
+    type: str
+    extent: int
+    reach: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of its elements."""
+        return self.extent * ELEMENT_TYPES[self.type].bits // 8
+
+
+class StoredProgram(NamedTuple):
+    """A program whose object files are in the cache under ``keys``."""
+
+    requirements: Requirements
+    keys: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """How a graph is initialised and run.
+
+    Of the ``kept`` tensors, ``persistent`` are those that the program reads behind the graph's own inputs, ``sources``
+    those that the initialisation reads, and ``computed`` those that it writes, by their positions.
+    """
+
+    kept: tuple[KeptTensor, ...]
+    persistent: tuple[int, ...]
+    sources: tuple[int, ...]
+    computed: tuple[int, ...]
+    execution: StoredProgram
+    initialisation: StoredProgram | None
+
+    def to_bytes(self) -> bytes:
+        """The plan as JSON."""
+        programs = [p and [p.requirements, [k.hex() for k in p.keys]] for p in (self.execution, self.initialisation)]
+        return json.dumps([self.kept, self.persistent, self.sources, self.computed, *programs]).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> GraphPlan:
+        """The plan that ``to_bytes`` was asked for."""
+        kept, persistent, sources, computed, execution, initialisation = json.loads(data)
+        return cls(
+            tuple(KeptTensor(*tensor) for tensor in kept),
+            tuple(persistent),
+            tuple(sources),
+            tuple(computed),
+            _stored_program(execution),
+            None if initialisation is None else _stored_program(initialisation),
+        )
+
+
+def _stored_program(fields: list[Any]) -> StoredProgram:
+    requirements, keys = fields
+    return StoredProgram(Requirements(*requirements), tuple(map(bytes.fromhex, keys)))
+
+
+def plan_of(
+    joined: JoinedGraph, parts: GraphDefinitions, execution: StoredProgram, initialisation: StoredProgram | None
+) -> GraphPlan:
+    """The plan of a graph whose two parts are compiled."""
+    computed = [] if parts.initialisation is None else [t for t in parts.initialisation.outputs if t is not None]
+    tensors = list(dict.fromkeys((*parts.persistent, *parts.sources, *computed)))
+    inputs = {t: i for i, t in enumerate(joined.inputs) if t is not None}
+    reach: dict[Tensor, int] = {}
+    for view, root in joined.views.items():
+        reach[root] = max(reach.get(root, 0), view.extent * view.type.bits // 8)
+
+    def kept(tensor: Tensor) -> KeptTensor:
+        facts = tensor.type.name, tensor.extent, reach.get(tensor, 0)
+        if tensor in inputs:
+            return KeptTensor("input", inputs[tensor], *facts)
+        if tensor in joined.constants:
+            return KeptTensor("constant", joined.constants[tensor], *facts)
+        return KeptTensor("computed", 0, *facts)
+
+    persistent, sources, written = (
+        tuple(map(tensors.index, some)) for some in (parts.persistent, parts.sources, computed)
+    )
+    return GraphPlan(tuple(map(kept, tensors)), persistent, sources, written, execution, initialisation)
+
+
+# ---- the cache
+
+
+def stored_plan(key: bytes | None) -> GraphPlan | None:
+    """The plan that is stored under a key."""
+    cache = default_cache()
+    stored = None if cache is None or key is None else cache.read(key)
+    return None if stored is None else GraphPlan.from_bytes(stored)
+
+
+def store_plan(key: bytes | None, plan: GraphPlan) -> None:
+    """Keep a plan, if there is a cache."""
+    cache = default_cache()
+    if cache is not None and key is not None:
+        cache.write(key, plan.to_bytes())
+
+
+def graph_key(graph: GraphDesc, host: HostTarget, fusion: bool) -> bytes | None:
+    """The 32 bytes that name a plan: a hash over all that it depends on, but for the names in a valid graph. None where
+    that is not known, because it includes the package's own code."""
+    digest = _package_digest()
+    if digest is None:
+        return None
+    facts = (compiler_version(), host.triple, host.cpu_name, host.features, DEFAULT_OPTIONS, fusion, schedule.limits())
+    description = "\n".join((digest, repr(facts), *_description(graph)))
+    return hashlib.sha256(description.encode()).digest()
+
+
+def _description(graph: GraphDesc) -> Iterator[str]:
+    """Lines that are the same for two valid graphs only if their code is."""
+    yield repr((graph.input_count, graph.output_count))
+    for node in graph.nodes:
+        if isinstance(node, OperatorNode):
+            yield repr(node.operator)
+        else:
+            yield repr((len(node.data), node.data[:SEEN_BYTES]))
+    for edges in (graph.input_edges, graph.output_edges, graph.intermediate_edges):
+        yield repr([tuple(getattr(e, f) for f in e.__dataclass_fields__ if f != "name") for e in edges])
+
+
+@functools.cache
+def _package_digest() -> str | None:
+    """A hash of the package's source: what any of its versions would do is not what another one does.
+
+    None where there are no files, or where they have changed since this process loaded the package.
+    """
+    files = sorted(PACKAGE.rglob("*.py"))
+    if any(file.stat().st_mtime >= LOADED_AT for file in files):
+        return None
+    digest = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest() if files else None

@@ -1,0 +1,482 @@
+"""Compiled operators: native code, and the tensors that have to be bound to it."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.description.errors import BindingError, OutOfMemoryError
+from opendml.description.tensor import TensorDesc
+from opendml.expression.ir import Definition
+
+if TYPE_CHECKING:
+    from opendml.description.descriptors import Operator
+    from opendml.llvm.host import HostTarget
+    from opendml.llvm.native import LoadedObject
+    from opendml.targets.cpu.code.interface import Requirements
+    from opendml.targets.cpu.code.program_code import ProgramCode
+    from opendml.targets.cpu.runtime.thread_team import ThreadTeam
+
+Array = npt.NDArray[Any]
+
+OVERLAP_WORK: Final = 10_000
+"""Candidates tried to tell whether two interleaving arrays share an element."""
+
+_CALL_WORDS: Final = 4
+
+ALIGNMENT: Final = 64
+"""Bytes to which buffers made here are aligned: a cache line, and the widest vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A tensor that a program takes: its field in DirectML's spelling (``InputTensors[1]``) and its descriptor."""
+
+    name: str
+    desc: TensorDesc | None
+
+
+class Program:
+    """An operator compiled for this machine; call it with arrays, or bind arrays once and call that often.
+
+    ``program(x, ...)`` allocates the outputs and returns them: one array, or a tuple. ``program(x, out=[y])`` writes
+    into given arrays. Inputs and outputs are in DirectML's order, None for optional tensors that the descriptor does
+    not have. An array whose type, sizes and strides are those of the descriptor is used in place; so is a flat one
+    that holds the descriptor's buffer. Other inputs of the right sizes are copied first. Anything with DLPack or the
+    buffer protocol will do for an array. A program may be called from several threads at once. ``desc``: its operator,
+    None for a part of a graph.
+
+    Raises BindingError where the number, type, sizes or memory of arrays do not fit.
+    """
+
+    def __init__(
+        self,
+        requirements: Requirements,
+        loaded: LoadedObject,
+        entry: int,
+        *,
+        inputs: Sequence[Binding],
+        outputs: Sequence[Binding],
+        in_place: bool,
+        thread_count: int,
+        from_cache: bool,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.in_place = in_place
+        self.thread_count = thread_count if requirements.parallel else 1
+        self.from_cache = from_cache
+        self._loaded = loaded
+        self._entry = entry
+        self.least_temporary_size = requirements.least_temporary_size
+        self._shared_size = requirements.temporary_size
+        self._scratch_size = requirements.scratch_size
+        self.desc: Operator | None = None
+        self.records: Array | None = None
+        self._team = _team_of(self.thread_count)
+        self._spare: list[Array] = []  # memory for temporaries of a call that is over, for the next one
+        self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
+
+    @property
+    def temporary_size(self) -> int:
+        """Bytes of memory that a run needs beside its tensors: what its threads share, and what each needs alone."""
+        return self._shared_size + self._scratch_size * self.thread_count
+
+    def with_thread_count(self, thread_count: int) -> Program:
+        """The same program run by another number of threads; the results are the same."""
+        other = copy.copy(self)
+        other.thread_count = thread_count
+        other._team = _team_of(thread_count)
+        other._spare = []
+        return other
+
+    def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
+        """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
+        outputs = self.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
+        self.bind(arrays, outputs).run_last()
+        results = tuple(array for array in outputs if array is not None)
+        return results[0] if len(results) == 1 else results
+
+    def run_unchecked(self, arrays: Sequence[Array | None]) -> list[Array | None]:
+        """Run on arrays and return new outputs, None for absent ones, without the checks of a call.
+
+        For callers that have made the descriptors from these very arrays: each must be aligned and have the type,
+        sizes and strides of its descriptor, None where there is none. New outputs overlap nothing.
+        """
+        outputs = [None if place is None else _new_array(place) for place in self._output_places]
+        addresses = [_address(array) for array in (*arrays, *outputs) if array is not None]
+        scratch = aligned_empty(self.temporary_size) if self.temporary_size else None
+        if scratch is not None:
+            addresses.append(_address(scratch))
+        table = self._table(addresses)
+        self._team.call_function(ctypes.addressof(table))
+        return outputs
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[BoundTensor] = ()) -> BoundCall:
+        """Check arrays and fix their addresses; the result is called without arguments, again and again.
+
+        Bound inputs are read anew at every call, as far as they are used in place. The arrays must not be resized
+        meanwhile; a bound call may run in one thread at a time. ``last_inputs`` come from ``bound_last``.
+        """
+        bound_inputs = _bind_all(self.inputs[: len(self.inputs) - len(last_inputs)], inputs, "input")
+        bound_outputs = _bind_all(self.outputs, outputs, "output")
+        self._check_overlap(bound_inputs, bound_outputs)
+        buffers = [b for b in (*bound_inputs, *last_inputs, *bound_outputs) if b is not None]
+        addresses = [buffer.address for buffer in buffers]
+        scratch = self._scratch()
+        addresses += [_address(scratch)] if scratch is not None else []
+        addresses += [_address(self.records)] if self.records is not None else []
+        table = self._table(addresses)
+        run = functools.partial(self._team.call_function, ctypes.addressof(table))
+        refreshed = [b for b in buffers if b.refresh is not None]
+        return BoundCall(run, (self, table, self.records, *buffers), refreshed, scratch, self._spare)
+
+    def bound_last(self, arrays: Sequence[Array]) -> list[BoundTensor]:
+        """The last inputs, checked once for any number of calls: memory that nobody else writes to."""
+        bound = _bind_all(self.inputs[len(self.inputs) - len(arrays) :], arrays, "input")
+        return [tensor for tensor in bound if tensor is not None]
+
+    def _table(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
+        """What the team is called with: itself, the entry, its arguments and the threads; then the arguments."""
+        table = (ctypes.c_void_p * (_CALL_WORDS + len(addresses)))()
+        arguments = ctypes.addressof(table) + _CALL_WORDS * ctypes.sizeof(ctypes.c_void_p)
+        table[:] = [self._team.handle, self._entry, arguments, self.thread_count, *addresses]
+        return table
+
+    def new_outputs(self) -> list[Array | None]:
+        """New arrays for all outputs, None for absent ones."""
+        return [None if binding.desc is None else empty(binding.desc) for binding in self.outputs]
+
+    def _scratch(self) -> Array | None:
+        """Memory for temporaries: that of a call that is over, since new pages are slow."""
+        if not self.temporary_size:
+            return None
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return aligned_empty(self.temporary_size)
+
+    def _check_overlap(self, inputs: Sequence[BoundTensor | None], outputs: Sequence[BoundTensor | None]) -> None:
+        for number, written in enumerate(outputs):
+            if written is None:
+                continue
+            for other in [*inputs, *outputs[:number]]:
+                if other is None or not _overlap(written.array, other.array):
+                    continue
+                if self.in_place and other in inputs and _same_memory(written, other):
+                    continue
+                reason = "does not work in place"
+                if self.in_place:
+                    reason = "works in place only on exactly the same elements"
+                raise BindingError(f"{written.name} overlaps the memory of {other.name}, and the operator {reason}")
+
+
+class BoundCall:
+    """Arrays bound to a program; call it to run. Keeps the arrays and the program alive."""
+
+    __slots__ = ("_keep", "_refreshed", "_run", "_scratch", "_spare")
+
+    def __init__(
+        self,
+        run: Callable[[], None],
+        keep: tuple[object, ...],
+        refreshed: Sequence[BoundTensor],
+        scratch: Array | None,
+        spare: list[Array],
+    ) -> None:
+        self._run = run
+        self._keep = keep
+        self._refreshed = tuple(refreshed)
+        self._scratch = scratch
+        self._spare = spare
+
+    def __call__(self) -> None:
+        """Run once."""
+        for bound in self._refreshed:
+            assert bound.refresh is not None
+            bound.refresh()
+        self._run()
+
+    def run_last(self) -> None:
+        """Run for the last time: the memory for temporaries goes to a later call of the same program."""
+        self()
+        scratch, self._scratch = self._scratch, None
+        self._run = _is_over
+        if scratch is not None and not self._spare:
+            self._spare.append(scratch)
+
+
+def _is_over() -> None:
+    raise BindingError("the call was told that it ran for the last time")
+
+
+@dataclass(slots=True, eq=False)
+class BoundTensor:
+    """An array at its place; ``refresh`` copies anew what could not be used in place."""
+
+    name: str
+    desc: TensorDesc
+    array: Array
+    refresh: Callable[[], None] | None = None
+    address: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.address = _address(self.array)
+
+
+class _Place(NamedTuple):
+    """What a new array is made of; sizes in elements, strides and the size of the buffer in bytes."""
+
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    buffer_size: int
+
+
+def _place_of(desc: TensorDesc) -> _Place:
+    dtype = desc.data_type.dtype
+    strides = None if desc.strides is None else tuple(stride * dtype.itemsize for stride in desc.strides)
+    return _Place(dtype, desc.sizes, strides, desc.element_span * dtype.itemsize)
+
+
+def _new_array(place: _Place) -> Array:
+    buffer, start = _aligned_memory(place.buffer_size)
+    return np.ndarray(place.sizes, place.dtype, buffer, start, place.strides)
+
+
+def empty(desc: TensorDesc) -> Array:
+    """A new array with the type, sizes and strides of a descriptor, aligned to a cache line; its content is random."""
+    return _new_array(_place_of(desc))
+
+
+def aligned_empty(size: int) -> npt.NDArray[np.uint8]:
+    """``size`` bytes of memory, aligned to ``ALIGNMENT``."""
+    buffer, start = _aligned_memory(size)
+    return buffer[start : start + size]
+
+
+def _aligned_memory(size: int) -> tuple[npt.NDArray[np.uint8], int]:
+    """Memory with room for ``size`` bytes from the aligned offset that is given with it."""
+    try:
+        buffer = np.empty(size + ALIGNMENT, np.uint8)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise OutOfMemoryError(f"there is no memory for a tensor of {size} bytes") from error
+    return buffer, -_address(buffer) % ALIGNMENT
+
+
+def as_array(value: Any, name: str) -> Array:
+    """``value`` as a NumPy array over the same memory: an array, or anything with DLPack or the buffer protocol."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise BindingError(f"{name}: the tensor is not accessible as a NumPy array: {error}") from error
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        kind = type(value).__name__
+        expected = "an array, or an object with DLPack or the buffer protocol"
+        raise BindingError(f"{name}: expected {expected}, got {kind}") from None
+
+
+def _bind_all(bindings: Sequence[Binding], values: Sequence[Any], role: str) -> list[BoundTensor | None]:
+    if len(values) != len(bindings):
+        names = ", ".join(binding.name for binding in bindings) or "none"
+        raise BindingError(f"expected {len(bindings)} {role}s ({names}), got {len(values)}")
+    return [_bind(binding, value, role) for binding, value in zip(bindings, values, strict=True)]
+
+
+def _bind(binding: Binding, value: Any, role: str) -> BoundTensor | None:
+    name, desc = binding.name, binding.desc
+    if desc is None:
+        if value is not None:
+            raise BindingError(f"{name}: the descriptor does not have this tensor, so None is expected")
+        return None
+    if value is None:
+        raise BindingError(f"{name}: an array is needed")
+    array = as_array(value, name)
+    if array.dtype != desc.data_type.dtype:
+        raise BindingError(f"{name}: expected elements of {desc.data_type.dtype}, got {array.dtype}")
+    if role == "output" and not array.flags.writeable:
+        raise BindingError(f"{name}: the array is read-only")
+    if _fits(array, desc) and array.flags.aligned:
+        return BoundTensor(name, desc, array)
+    if _is_flat_buffer(array, desc):
+        if array.size < desc.element_span:
+            raise BindingError(f"{name}: a buffer of {desc.element_span} elements is needed, got {array.size}")
+        if array.flags.aligned:
+            return BoundTensor(name, desc, array)
+    elif array.shape != desc.sizes:
+        raise BindingError(f"{name}: expected sizes {list(desc.sizes)}, got {list(array.shape)}")
+    if role == "output":
+        wanted = [s * array.itemsize for s in desc.effective_strides]
+        raise BindingError(f"{name}: expected aligned memory with strides of {wanted} bytes, got {list(array.strides)}")
+    return _copied(name, desc, array)
+
+
+def _copied(name: str, desc: TensorDesc, array: Array) -> BoundTensor:
+    """A copy laid out as the descriptor wants it."""
+    place = empty(desc)
+    if array.shape == desc.sizes:
+        source, target = array, _without_repetition(place)
+        source = array[tuple(slice(0, n) for n in target.shape)]
+    else:
+        place = aligned_empty(desc.element_span * array.itemsize).view(array.dtype)
+        source, target = array[: place.size], place
+
+    def refresh() -> None:
+        target[...] = source
+
+    return BoundTensor(name, desc, place, refresh)
+
+
+def copied(binding: Binding, value: Any) -> Array:
+    """A copy of the memory of an array that fits a binding, as the flat buffer that its descriptor describes."""
+    bound = _bind(binding, value, "input")
+    assert bound is not None
+    if bound.refresh is not None:
+        bound.refresh()
+    itemsize, span = bound.array.itemsize, bound.desc.element_span
+    buffer = aligned_empty(span * itemsize).view(bound.array.dtype)
+    buffer[...] = np.lib.stride_tricks.as_strided(bound.array, (span,), (itemsize,))
+    return buffer
+
+
+def _without_repetition(array: Array) -> Array:
+    """One element of each dimension along which the same memory is repeated (stride 0)."""
+    return array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+
+
+def _is_flat_buffer(array: Array, desc: TensorDesc) -> bool:
+    return array.ndim == 1 and (len(desc.sizes) > 1 or array.shape != desc.sizes) and array.flags.c_contiguous
+
+
+def _fits(array: Array, desc: TensorDesc) -> bool:
+    if array.shape != desc.sizes:
+        return False
+    if desc.strides is None and array.flags.c_contiguous:
+        return True
+    itemsize = array.itemsize
+    return all(
+        n == 1 or have == want * itemsize
+        for n, have, want in zip(desc.sizes, array.strides, desc.effective_strides, strict=True)
+    )
+
+
+def _address(array: Array) -> int:
+    if array.flags.carray and array.size:  # The quickest way there is.
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _overlap(a: Array, b: Array) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    # Arrays that interleave without sharing an element are told apart as long as that is quick; else they overlap.
+    try:
+        return np.shares_memory(a, b, max_work=cast(Any, OVERLAP_WORK))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _same_memory(a: BoundTensor, b: BoundTensor) -> bool:
+    """Whether every element of one is the same element of the other."""
+    strides = zip(a.desc.sizes, a.desc.effective_strides, b.desc.effective_strides, strict=True)
+    same_layout = a.desc.sizes == b.desc.sizes and all(n == 1 or x == y for n, x, y in strides)
+    return same_layout and a.array.dtype == b.array.dtype and _address(a.array) == _address(b.array)
+
+
+def _team_of(thread_count: int) -> ThreadTeam:
+    from opendml.targets.cpu.runtime.thread_team import default_team
+
+    return default_team(thread_count)
+
+
+def compile_definition(
+    definition: Definition,
+    *,
+    inputs: Sequence[Binding],
+    outputs: Sequence[Binding],
+    in_place: bool,
+    host: HostTarget,
+    thread_count: int,
+) -> Program:
+    """Generate, compile (or fetch from the cache) and load the code of a definition."""
+    code = generate(definition, host, in_place=in_place)
+    return load_program(code, inputs=inputs, outputs=outputs, in_place=in_place, host=host, thread_count=thread_count)
+
+
+def load_program(
+    code: ProgramCode,
+    *,
+    inputs: Sequence[Binding],
+    outputs: Sequence[Binding],
+    in_place: bool,
+    host: HostTarget,
+    thread_count: int,
+) -> Program:
+    """Compile (or fetch from the cache) and load code."""
+    from opendml.llvm.object_cache import get_or_compile_all
+
+    objects, from_cache = get_or_compile_all(code.modules, host)
+    return program_of(
+        objects,
+        code.requirements,
+        inputs=inputs,
+        outputs=outputs,
+        in_place=in_place,
+        host=host,
+        thread_count=thread_count,
+        from_cache=from_cache,
+    )
+
+
+def program_of(
+    objects: Sequence[bytes],
+    requirements: Requirements,
+    *,
+    inputs: Sequence[Binding],
+    outputs: Sequence[Binding],
+    in_place: bool,
+    host: HostTarget,
+    thread_count: int,
+    from_cache: bool,
+) -> Program:
+    """The program of object files, the first of them with the entry; they must be of this host's own making."""
+    from opendml.llvm.native import load_object
+    from opendml.targets.cpu.code.interface import ENTRY
+
+    loaded = load_object(objects[0], [ENTRY], host, objects[1:])
+    return Program(
+        requirements,
+        loaded,
+        loaded[ENTRY],
+        inputs=inputs,
+        outputs=outputs,
+        in_place=in_place,
+        thread_count=thread_count,
+        from_cache=from_cache,
+    )
+
+
+def generate(definition: Definition, host: HostTarget, *, in_place: bool, profiled: bool = False) -> ProgramCode:
+    """The LLVM module of a definition for a processor; if it is ``profiled``, its kernels record their times."""
+    from opendml.llvm.float16 import CONVERSIONS
+    from opendml.targets.cpu.code.program_code import program_code
+    from opendml.targets.cpu.runtime.team_code import barrier_ir
+    from opendml.targets.cpu.schedule import Machine
+
+    registers = 32 if host.vector_bytes == 64 or host.architecture == "aarch64" else 16
+    support = barrier_ir(host) if host.has_f16c else barrier_ir(host) + CONVERSIONS
+    machine = Machine(host.vector_bytes, registers)
+    return program_code(definition, machine, support, in_place=in_place, profiled=profiled)

@@ -1,0 +1,1 @@
+"""What is true of one kind of processor only: a folder a target."""

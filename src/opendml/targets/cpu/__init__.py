@@ -1,0 +1,1 @@
+"""This processor: schedules, code and the team of threads that runs it."""

@@ -1,0 +1,745 @@
+"""Expressions into instructions, for one point or for several points at once.
+
+A ``Point`` says where in the iteration space an expression is evaluated: the position of every axis, the axis whose
+neighbouring points fill the lanes of a vector, and the values of bound variables. What does not depend on the vector
+axis comes out as a scalar. Everything computed is remembered by the expression and by the part of the point that it
+depends on, in scopes that follow the control flow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from opendml.expression.ir import (
+    BOOL,
+    I64,
+    Axis,
+    Binary,
+    Bitcast,
+    Cast,
+    Const,
+    Expression,
+    Fold,
+    FusedMultiplyAdd,
+    Index,
+    Part,
+    Select,
+    Tensor,
+    Unary,
+    Variable,
+)
+from opendml.expression.rewriting import conjuncts, walk
+from opendml.llvm.builder import Builder, Value, index_value
+from opendml.loops.affine import Affine, Dependencies, Element, affine, threshold_form
+from opendml.targets.cpu.code.kept_rows import KeptRow, parts_outside_selects
+from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
+from opendml.targets.cpu.code.point import Point, Position
+from opendml.targets.cpu.code.square_root import REGISTER_BYTES, has_estimate, square_root
+from opendml.targets.cpu.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS, Rows
+
+
+class Evaluator:
+    """Writes instructions for expressions through a Builder."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        pointers: Mapping[Tensor, Pointer],
+        register_bytes: int,
+        unroll_steps: int,
+        prefetched: Mapping[Tensor, int],
+    ) -> None:
+        self.builder = builder
+        self.dependencies = Dependencies()
+        self.unroll_steps = unroll_steps
+        self.rows: Rows | None = None  # points along it are folded together
+        self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
+        self._scopes = Scopes()
+        self.memory = Memory(builder, self._scopes, pointers, register_bytes, prefetched)
+        self._forms: dict[Expression, Affine] = {}
+        self._thresholds: dict[Expression, list[Affine | None]] = {}
+        self._orders: dict[Expression, list[Axis | Variable]] = {}
+        self._unsafe: dict[Expression, bool] = {}
+        self._scratch: dict[tuple[int, str, int], Tensor] = {}
+        self._rows: dict[KeptRow, Tensor] = {}
+        self._rows_depth = 0
+        self._kept: dict[Expression, Element] = {}
+
+    def scope(self) -> AbstractContextManager[None]:
+        """What is computed inside is not known outside: for blocks that need not be executed."""
+        return self._scopes.inner()
+
+    # Values ----------------------------------------------------------------------------------------------------------
+
+    def value(self, e: Expression, point: Point) -> Value:
+        """The value of ``e`` at ``point``."""
+        key = self._key(e, point)
+        found = self._scopes.find(key)
+        if found is None:
+            kept = self._kept.get(e) if self._kept else None
+            value = self._compute(e, point) if kept is None else self.value(kept, point)
+            found = self._scopes.put(key, value)
+        return found
+
+    def define(self, e: Expression, point: Point, value: Value) -> None:
+        """Let ``e`` at ``point`` be ``value``, which was computed elsewhere."""
+        self._scopes.put(self._key(e, point), value)
+
+    def _is_known(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` has been computed at ``point``."""
+        return self._scopes.find(self._key(e, point)) is not None
+
+    def _key(self, e: Expression, point: Point) -> object:
+        bindings: list[object] = []
+        vectored = False
+        for item in self._ordered(e):
+            if isinstance(item, Axis):
+                bindings.append(point.positions[item])
+                vectored |= item is point.vector
+            else:
+                assert point.variables is not None
+                bindings.append(point.variables[item].text)
+        mask = point.mask.text if point.mask is not None else None
+        return (e, tuple(bindings), (point.lanes, point.active) if vectored else None, mask)
+
+    def _ordered(self, e: Expression) -> list[Axis | Variable]:
+        found = self._orders.get(e)
+        if found is None:
+            found = self._orders[e] = sorted(self.dependencies.of(e), key=id)
+        return found
+
+    def form(self, e: Expression) -> Affine:
+        """The affine form of an index expression."""
+        found = self._forms.get(e)
+        if found is None:
+            found = self._forms[e] = affine(e)
+        return found
+
+    def varies(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` may differ between the lanes of ``point``."""
+        if point.lanes == 1:
+            return False
+        for item in self.dependencies.of(e):
+            if item is point.vector:
+                return True
+            if isinstance(item, Variable) and point.variables and point.variables[item].lanes > 1:
+                return True
+        return False
+
+    def _compute(self, e: Expression, point: Point) -> Value:
+        if e.type is I64 and not isinstance(e, Const | Variable | Element | Part | Select):
+            linear = self._linear(e, point)
+            if linear is not None:
+                return linear
+        return _COMPUTE[type(e)](self, e, point)
+
+    # Indices ---------------------------------------------------------------------------------------------------------
+
+    def _linear(self, e: Expression, point: Point) -> Value | None:
+        """An affine index expression; None if it has to be computed operation by operation."""
+        form = self.form(e)
+        if form.terms == ((e, 1),):
+            return None
+        if any(self.varies(term, point) for term in form.opaque):
+            return None
+        base = self.index(form, point)
+        step = form.coefficient(point.vector) if point.vector is not None else 0
+        return self._spread_index(base, step, point.lanes, I64)
+
+    def _spread_index(self, base: Value, step: int, lanes: int, type: Any) -> Value:
+        base = self.builder.cast(base, type)
+        if step == 0 or lanes == 1:
+            return base
+        return self.builder.binary("add", base, self.builder.progression(step, type, lanes))
+
+    def index(self, form: Affine, point: Point, with_constant: bool = True) -> Value:
+        """An affine form as a scalar: for the first lane."""
+        total, constant = self._index_parts(form, point)
+        constant = constant if with_constant else 0
+        if total is None:
+            return index_value(constant)
+        if constant == 0:
+            return total
+        return index_value(self.builder.assign(f"add nsw i64 {total.text}, {constant}"))
+
+    def _index_parts(self, form: Affine, point: Point) -> tuple[Value | None, int]:
+        """The part that is only known when the code runs, and the constant rest."""
+        constant = form.constant
+        parts: list[tuple[str, int]] = []
+        for term, coefficient in form.terms:
+            if isinstance(term, Axis):
+                position = point.positions[term]
+                constant += coefficient * position.constant
+                if position.name is not None:
+                    parts.append((position.name, coefficient))
+            else:
+                parts.append((self.value(term, replace(point, vector=None, lanes=1)).text, coefficient))
+        if not parts:
+            return None, constant
+        key = ("index", tuple(parts))
+        found = self._scopes.find(key)
+        if found is not None:
+            return found, constant
+        text: str | None = None
+        for name, coefficient in parts:
+            product = name if coefficient == 1 else self.builder.assign(f"mul nsw i64 {name}, {coefficient}")
+            text = product if text is None else self.builder.assign(f"add nsw i64 {text}, {product}")
+        assert text is not None
+        return self._scopes.put(key, index_value(text)), constant
+
+    def place(self, tensor: Tensor, address: Affine, point: Point) -> Place:
+        """An element of a tensor: for the first lane."""
+        return Place(tensor, *self._index_parts(address, point))
+
+    # Rows kept in memory ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def keeping(self, rows: Sequence[KeptRow]) -> Iterator[None]:
+        """Inside, folds write ``rows`` to memory, and what comes after them reads the rows."""
+        self._rows = {row: self._scratch_row(number, row) for number, row in enumerate(rows)}
+        self._rows_depth = self._scopes.depth
+        yield
+        self._rows, self._kept = {}, {}
+
+    def _scratch_row(self, number: int, row: KeptRow) -> Tensor:
+        """Memory on the stack, the same for all bodies of a kernel."""
+        type = row.value.type
+        key = (number, type.name, row.size)
+        if key not in self._scratch:
+            tensor = Tensor(f"row{len(self._scratch)}", type, (row.size,), (1,), "temporary")
+            self._scratch[key] = tensor
+            self.memory.allocate(tensor)
+        return self._scratch[key]
+
+    def _written_rows(self, fold: Fold) -> list[tuple[KeptRow, Tensor]]:
+        """The rows that ``fold`` has to write: none where it is evaluated under a condition or in a loop."""
+        if not self._rows or self._scopes.depth != self._rows_depth:
+            return []
+        return [(row, tensor) for row, tensor in self._rows.items() if row.writer == fold]
+
+    def _write_rows(self, rows: Sequence[tuple[KeptRow, Tensor]], point: Point) -> None:
+        """Lanes that do not take part are written too: there is room for them behind the row."""
+        for row, tensor in rows:
+            value = self.value(row.value, point)
+            self.store(tensor, Affine(((row.axis, 1),), 0), value, replace(point, active=None))
+
+    def _keep(self, rows: Sequence[tuple[KeptRow, Tensor]]) -> None:
+        """From here on the rows are read."""
+        for row, tensor in rows:
+            for e, axis in row.readers.items():
+                self._kept[e] = Element(tensor, Affine(((axis, 1),), 0), True)
+
+    # Memory ----------------------------------------------------------------------------------------------------------
+
+    def load(self, e: Element, point: Point) -> Value:
+        """The element at an address; neighbouring lanes as vectors where the step between them allows it."""
+        if any(self.varies(term, point) for term in e.address.opaque):
+            return self._load_each_lane(e, point)
+        place, step = self.place(e.tensor, e.address, point), self._step(e.address, point)
+        if point.mask is not None and not e.safe:
+            mask = self._where_active(point.mask, point)
+            return self.memory.load_where(place, step, mask, point.allowed)
+        if step == 0 or point.lanes == 1:
+            return self.memory.load(place)
+        if point.active is None:
+            return self.memory.load_apart(place, step, point.lanes)
+        if 1 <= abs(step) <= SHUFFLED_STRIDE and point.active > 1:
+            return self.memory.load_where(place, step, first_lanes(point.active, point.lanes), (0, point.active))
+        return self.memory.load_one_by_one(place, step, point.active, point.lanes)
+
+    def _step(self, address: Affine, point: Point) -> int:
+        """How far an address moves from lane to lane."""
+        return address.coefficient(point.vector) if point.vector is not None and point.lanes > 1 else 0
+
+    def _where_active(self, mask: Value, point: Point) -> Value:
+        if point.active is None:
+            return mask
+        return self.builder.binary("and", mask, first_lanes(point.active, point.lanes))
+
+    def _load_each_lane(self, e: Element, point: Point) -> Value:
+        """An address that is not affine in the vector axis: the addresses as a vector, one load a lane."""
+        varying = [(t, c) for t, c in e.address.terms if not isinstance(t, Axis) and self.varies(t, point)]
+        uniform = Affine(tuple(term for term in e.address.terms if term not in varying), e.address.constant)
+        place = self.place(e.tensor, uniform, point)
+        offsets = self.builder.progression(self._step(uniform, point), I64, point.lanes)
+        for term, coefficient in varying:
+            factor = self.builder.spread(index_value(coefficient), point.lanes)
+            offsets = self.builder.binary("add", offsets, self.builder.binary("mul", self.value(term, point), factor))
+        pointers = self.memory.pointers(place, offsets)
+        if (e.safe or point.mask is None) and point.active is None:
+            if e.tensor.type.bits < 32 or self.memory.register_bytes < 64:
+                return self.memory.load_from_each(place, pointers, point.lanes)
+            return self.memory.gather(place, pointers, self.builder.spread(Value("true", BOOL), point.lanes))
+        if e.safe or point.mask is None:
+            assert point.active is not None
+            return self.memory.gather(place, pointers, first_lanes(point.active, point.lanes))
+        return self.memory.gather(place, pointers, self._where_active(point.mask, point))
+
+    def transpose(self, expressions: Sequence[Expression], tile: Axis, points: Sequence[Point]) -> None:
+        """Load what lies along ``tile`` as vectors, and transpose it into the vectors of the points.
+
+        ``points`` are as many neighbouring points of the tile as there are lanes. The loads stay known to ``value``.
+        Those under a condition that may keep them from leaving their tensor are left out.
+        """
+        vector, count = points[0].vector, len(points)
+        for e in {x: None for root in expressions for x in _unconditional_loads(root)}:
+            address = e.address
+            if vector is None or address.coefficient(tile) != 1 or abs(address.coefficient(vector)) <= SHUFFLED_STRIDE:
+                continue
+            if any(self.varies(term, point) for term in address.opaque for point in points):
+                continue
+            place, step = self.place(e.tensor, address, points[0]), address.coefficient(vector)
+            rows = [self.memory.load(place.moved(lane * step), count) for lane in range(count)]
+            for point, column in zip(points, self.builder.transposed(rows), strict=True):
+                self.define(e, point, column)
+
+    def store(self, tensor: Tensor, address: Affine, value: Value, point: Point, aligned: bool = False) -> None:
+        """``value`` to an address; lanes along the vector axis. ``aligned``: whole registers, past the caches."""
+        place, step = self.place(tensor, address, point), self._step(address, point)
+        if step == 0:
+            self.memory.store(place, self.builder.extract(value, 0))
+            return
+        value = self.builder.spread(value, point.lanes)
+        if step == -1:
+            value = self.builder.shuffle(value, None, range(point.lanes - 1, -1, -1))
+            place, step = place.moved(1 - point.lanes), 1
+        if step != 1:
+            self.memory.store_apart(place, step, value, point.lanes if point.active is None else point.active)
+        elif point.active is not None:
+            self.memory.store_first(place, value, point.active)
+        else:
+            self.memory.store(place, value, aligned)
+
+    # Selection -------------------------------------------------------------------------------------------------------
+
+    def _select(self, e: Select, point: Point) -> Value:
+        allowed = self._allowed_lanes(e.condition, point)
+        if allowed is not None:
+            return self._select_lanes(e, point, allowed)
+        condition = self.value(e.condition, point)
+        branches = (e.then, e.otherwise)
+        if e.rare and not any(self._may_stray(branch, point) for branch in branches):
+            return self._select_rarely(condition, e, point)
+        if condition.lanes > 1 and any(self._is_unsafe(x) and self._may_stray(x, point) for x in branches):
+            then = self.value(e.then, self._masked(point, condition))
+            otherwise = self.value(e.otherwise, self._masked(point, self.builder.unary("not", condition)))
+            return self.builder.select(condition, then, otherwise)
+        if condition.lanes > 1 or not any(self._is_costly(branch, point) for branch in branches):
+            return self.builder.select(condition, self.value(e.then, point), self.value(e.otherwise, point))
+
+        def side(branch: Expression) -> Callable[[], list[Value]]:
+            def write() -> list[Value]:
+                with self.scope():
+                    return [self.value(branch, point)]
+
+            return write
+
+        return self.builder.branch(condition, side(e.then), side(e.otherwise))[0]
+
+    def _select_lanes(self, e: Select, point: Point, allowed: tuple[int, int]) -> Value:
+        """``e`` where it is known for every lane which branch it takes."""
+        if allowed == point.active_lanes:
+            return self.value(e.then, point)
+        if allowed[0] == allowed[1]:
+            return self.value(e.otherwise, point)
+        mask = lanes_between(*allowed, point.lanes)
+        then = self.value(e.then, replace(point, mask=mask, allowed=allowed))
+        if _is_zero(e.otherwise) and self._is_zero_where_left_out(e.then, point):
+            return then
+        there = replace(point, mask=self.builder.unary("not", mask)) if self._is_unsafe(e.otherwise) else point
+        return self.builder.select(mask, then, self.value(e.otherwise, there))
+
+    def _is_zero_where_left_out(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` is a masked load, perhaps widened: 0 already in the lanes that its mask leaves out."""
+        while isinstance(e, Cast) and e.type.is_float and e.operand.type.is_float:
+            e = e.operand
+        if not isinstance(e, Element) or e.safe or any(self.varies(term, point) for term in e.address.opaque):
+            return False
+        return self._step(e.address, point) == 1 and self.memory.masks(e.tensor)
+
+    def _select_rarely(self, condition: Value, e: Select, point: Point) -> Value:
+        """``e.then`` is computed only if some lane wants it."""
+        condition = replace(condition, text=self.builder.assign(f"freeze {condition.typed}"))
+        otherwise = self.value(e.otherwise, point)
+
+        def mixed() -> list[Value]:
+            with self.scope():
+                return [self.builder.select(condition, self.value(e.then, point), otherwise)]
+
+        return self.builder.branch(self.builder.any_lane(condition), mixed, lambda: [otherwise])[0]
+
+    def _may_stray(self, e: Expression, point: Point) -> bool:
+        """Whether what is yet to be computed of ``e`` loads from places that only its conditions make safe."""
+
+        def is_known(x: Expression) -> bool:
+            return isinstance(x, Part) or self._is_known(x, point)
+
+        stack = (x for x in walk(e, is_known) if isinstance(x, Part) or (isinstance(x, Element) and not x.safe))
+        return any(not self._is_known(x, point) for x in stack)
+
+    def _is_unsafe(self, e: Expression) -> bool:
+        """Whether ``e`` loads what may be outside of its tensor where the conditions around it do not hold."""
+        found = self._unsafe.get(e)
+        if found is None:
+            here = isinstance(e, Element) and not e.safe
+            found = self._unsafe[e] = here or any(map(self._is_unsafe, e.children))
+        return found
+
+    def _is_costly(self, e: Expression, point: Point) -> bool:
+        """Whether ``e`` must not, or should not, be evaluated where it is not needed."""
+        for x in walk(e, lambda x: isinstance(x, Part)):
+            if isinstance(x, Part) and not self._is_known(x, point):
+                return True
+            if isinstance(x, Element) and not x.safe:
+                return True
+        return False
+
+    def _masked(self, point: Point, condition: Value) -> Point:
+        mask = condition if point.mask is None else self.builder.binary("and", point.mask, condition)
+        return replace(point, mask=mask)
+
+    # Folds -----------------------------------------------------------------------------------------------------------
+
+    def prepare(self, expressions: Sequence[Expression], points: Sequence[Point]) -> None:
+        """Evaluate the folds in ``expressions`` for all points together, so that they share what they load."""
+        folds = dict.fromkeys(part.fold for e in expressions for part in parts_outside_selects(e))
+        for fold in folds:
+            if all(self._is_known(Part(fold, 0), point) for point in points):
+                continue
+            for point, values in zip(points, self.folded(fold, points), strict=True):
+                for number, value in enumerate(values):
+                    self.define(Part(fold, number), point, value)
+
+    def folded(self, fold: Fold, points: Sequence[Point]) -> list[list[Value]]:
+        """All values of a fold at every one of ``points``."""
+        self._prepare_inner_folds(fold, points)
+        if fold.lanes > 1:
+            return [self._folded_with_lanes(fold, point) for point in points]
+        states = []
+        for point in points:
+            wide = any(self.varies(e, point) for e in fold.children)
+            initial = [self.value(e, point) for e in fold.initial]
+            states.append([self.builder.spread(v, point.lanes) for v in initial] if wide else initial)
+        if self.rows is not None and self.rows.tap in fold.axes:
+            return self._fold_rows(fold, self.rows, points, states)
+        unrolled = self._unrolled_axes(fold, len(points))
+        return self._fold_axes(fold, list(fold.axes), unrolled, list(points), states)
+
+    def _fold_rows(
+        self, fold: Fold, rows: Rows, points: Sequence[Point], states: list[list[Value]]
+    ) -> list[list[Value]]:
+        """The steps of a fold for several rows: those that load the same place one after the other.
+
+        Each row's own steps keep their order.
+        """
+        number = fold.axes.index(rows.tap)
+        before, behind = (
+            list(itertools.product(*(range(axis.size) for axis in axes)))
+            for axes in (fold.axes[:number], fold.axes[number + 1 :])
+        )
+        way = 1 if rows.reach > 0 else -1
+        meeting: dict[int, list[tuple[int, int]]] = {}
+        for tap, row in itertools.product(range(rows.tap.size), range(len(points))):
+            meeting.setdefault(way * (row * rows.step + tap * rows.reach), []).append((row, tap))
+        for outer, place, inner in itertools.product(before, sorted(meeting), behind):
+            for row, tap in meeting[place]:
+                positions = {axis: Position(None, i) for axis, i in zip(fold.axes, (*outer, tap, *inner), strict=True)}
+                here = replace(points[row], positions={**points[row].positions, **positions})
+                (states[row],) = self._fold_step(fold, [here], [states[row]])
+        return states
+
+    def _prepare_inner_folds(self, fold: Fold, points: Sequence[Point]) -> None:
+        """Folds inside of ``fold`` that are the same at all of its points, before it begins."""
+        axes = frozenset(fold.axes)
+        inner = [part for e in fold.children for part in parts_outside_selects(e)]
+        self.prepare([part for part in inner if not axes & self.dependencies.of(part)], points)
+
+    def _unrolled_axes(self, fold: Fold, copies: int) -> set[Axis]:
+        steps = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps
+        operations = sum(1 for e in (*fold.elements, *fold.combine.result) for _ in walk(e))
+        budget, result = max(1, min(steps, UNROLLED_OPERATIONS // operations)), set()
+        for axis in reversed(fold.axes):
+            if axis.size > budget:
+                break
+            budget //= max(axis.size, 1)
+            result.add(axis)
+        return result
+
+    def _fold_axes(
+        self, fold: Fold, axes: list[Axis], unrolled: set[Axis], points: list[Point], states: list[list[Value]]
+    ) -> list[list[Value]]:
+        if not axes:
+            return self._fold_step(fold, points, states)
+        axis, *rest = axes
+        if axis in unrolled:
+            for i in range(axis.size):
+                states = self._fold_axes(fold, rest, unrolled, [p.at(axis, None, i) for p in points], states)
+            return states
+        shape = [len(state) for state in states]
+
+        def body(position: str, values: list[Value]) -> list[Value]:
+            with self.scope():
+                moved = [p.at(axis, position) for p in points]
+                inner = self._fold_axes(fold, rest, unrolled, moved, _split(values, shape))
+                return [v for state in inner for v in state]
+
+        flat = [v for state in states for v in state]
+        return _split(self.builder.loop("0", str(axis.size), 1, flat, body), shape)
+
+    def _fold_step(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
+        if fold.where is None:
+            return self._combined(fold, points, states)
+        conditions = [self.value(fold.where, p) for p in points]
+        if all(c.text == "true" for c in conditions):
+            return self._combined(fold, points, states)
+        if conditions[0].lanes == 1 and all(c == conditions[0] for c in conditions):
+            shape = [len(state) for state in states]
+
+            def taken() -> list[Value]:
+                with self.scope():
+                    return [v for state in self._combined(fold, points, states) for v in state]
+
+            flat = self.builder.branch(conditions[0], taken, lambda: [v for state in states for v in state])
+            return _split(flat, shape)
+        result = []
+        for point, condition, state in zip(points, conditions, states, strict=True):
+            allowed = self._allowed_lanes(fold.where, point)
+            if condition.lanes == 1 and allowed is None:
+                result += self._fold_step(fold, [point], [state])
+            elif allowed == point.active_lanes:
+                result += self._combined(fold, [point], [state])
+            elif allowed is not None and allowed[0] == allowed[1]:
+                result.append(state)
+            else:
+                masked = replace(self._masked(point, condition), allowed=allowed)
+                (following,) = self._combined(fold, [masked], [state])
+                result.append([self.builder.select(condition, n, o) for n, o in zip(following, state, strict=True)])
+        return result
+
+    def _allowed_lanes(self, condition: Expression, point: Point) -> tuple[int, int] | None:
+        """The active lanes where a condition holds, as a range, if the point stands where that is known."""
+        if point.vector is None or point.mask is not None:
+            return None
+        first, last = point.active_lanes
+        for form in self._threshold_forms(condition):
+            if form is None or any(not isinstance(t, Axis) or point.positions[t].name for t, _ in form.terms):
+                return None
+            start = form.constant + sum(c * point.positions[t].constant for t, c in form.terms if isinstance(t, Axis))
+            slope = form.coefficient(point.vector)
+            holding = [lane for lane in range(first, last) if start + lane * slope >= 0]
+            first, last = (holding[0], holding[-1] + 1) if holding else (0, 0)
+        return first, last
+
+    def _threshold_forms(self, condition: Expression) -> list[Affine | None]:
+        found = self._thresholds.get(condition)
+        if found is None:
+            found = self._thresholds[condition] = [threshold_form(part) for part in conjuncts(condition)]
+        return found
+
+    def _combined(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
+        self.prepare(fold.elements, points)
+        if fold.contract and self.before_product is not None:
+            self.before_product(points[0])
+        return [self._combined_at(fold, p, s) for p, s in zip(points, states, strict=True)]
+
+    def _combined_at(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:
+        lanes = max(v.lanes for v in state)
+        if fold.contract:
+            product = fold.elements[0]
+            assert isinstance(product, Binary)
+            left, right = self.value(product.left, point), self.value(product.right, point)
+            return [self.builder.fused_multiply_add(left, right, state[0])]
+        elements = [self.value(e, point) for e in fold.elements]
+        joint = point.bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
+        return [self.builder.spread(self.value(e, joint), lanes) for e in fold.combine.result]
+
+    # Folds in lanes --------------------------------------------------------------------------------------------------
+
+    def _folded_with_lanes(self, fold: Fold, point: Point) -> list[Value]:
+        """A fold whose lanes take the place of those of the point; where it varies between these, one after another."""
+        lanes = point.lanes
+        if lanes == 1 or not (self.varies(fold, point) or point.mask is not None):
+            return self._folded_in_lanes(fold, replace(point, vector=None, lanes=1, active=None))
+
+        def at_lane(lane: str, values: list[Value]) -> list[Value]:
+            with self.scope():
+                here = self._lane(point, lane)
+
+                def folded() -> list[Value]:
+                    with self.scope():
+                        return self._folded_in_lanes(fold, here)
+
+                if point.mask is None:
+                    results = folded()
+                else:
+                    undefined = [Value("poison", v.type) for v in values]
+                    mask = self.builder.assign(f"extractelement {point.mask.typed}, i64 {lane}")
+                    results = self.builder.branch(Value(mask, BOOL), folded, lambda: undefined)
+                inserted = [
+                    self.builder.assign(f"insertelement {v.typed}, {result.typed}, i64 {lane}")
+                    for v, result in zip(values, results, strict=True)
+                ]
+                return [replace(v, text=text) for v, text in zip(values, inserted, strict=True)]
+
+        none = [Value("poison", e.type, lanes) for e in fold.elements]
+        return self.builder.loop("0", str(lanes if point.active is None else point.active), 1, none, at_lane)
+
+    def _lane(self, point: Point, lane: str) -> Point:
+        """One lane of a point, chosen when the code runs."""
+        variables = {}
+        for variable, value in (point.variables or {}).items():
+            one = f"extractelement {value.typed}, i64 {lane}"
+            variables[variable] = value if value.lanes == 1 else Value(self.builder.assign(one), value.type)
+        here = replace(point, vector=None, lanes=1, active=None, mask=None, variables=variables)
+        if point.vector is None:
+            return here
+        name, constant = point.positions[point.vector]
+        start = self.builder.assign(f"add nsw i64 {lane}, {constant}")
+        moved = start if name is None else self.builder.assign(f"add nsw i64 {name}, {start}")
+        return here.at(point.vector, moved)
+
+    def _folded_in_lanes(self, fold: Fold, point: Point) -> list[Value]:
+        *outer, last = fold.axes
+        lanes = fold.lanes
+        here = replace(point, vector=last, lanes=lanes)
+        state = [self.builder.spread(self.value(e, point), lanes) for e in fold.initial]
+        rows = self._written_rows(fold)
+
+        def nest(axes: Sequence[Axis], at: Point, values: list[Value]) -> list[Value]:
+            if not axes:
+                return self._fold_last_axis(fold, at, values, rows)
+
+            def body(position: str, inner: list[Value]) -> list[Value]:
+                with self.scope():
+                    return nest(axes[1:], at.at(axes[0], position), inner)
+
+            return self.builder.loop("0", str(axes[0].size), 1, values, body)
+
+        state = nest(outer, here, state)
+        self._keep(rows)
+        return self._merge_lanes(fold, point, state)
+
+    def _fold_last_axis(
+        self, fold: Fold, point: Point, state: list[Value], rows: Sequence[tuple[KeptRow, Tensor]]
+    ) -> list[Value]:
+        last, lanes = fold.axes[-1], fold.lanes
+        whole = last.size - last.size % lanes
+
+        def body(position: str, values: list[Value]) -> list[Value]:
+            with self.scope():
+                here = point.at(last, position)
+                following = self._fold_step(fold, [here], [values])[0]
+                self._write_rows(rows, here)
+                return following
+
+        state = self.builder.loop("0", str(whole), lanes, state, body)
+        if whole < last.size:
+            rest = replace(point.at(last, None, whole), active=last.size - whole)
+            with self.scope():
+                following = self._fold_step(fold, [rest], [state])[0]
+                self._write_rows(rows, rest)
+                mask = first_lanes(last.size - whole, lanes)
+                state = [self.builder.select(mask, n, o) for n, o in zip(following, state, strict=True)]
+        return state
+
+    def _merge_lanes(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:
+        combine = fold.combine
+        result = combine.result if combine.merge is None else combine.merge
+        width = fold.lanes
+        while width > 1:
+            width //= 2
+            lower = [self.builder.shuffle(v, None, range(width)) for v in state]
+            upper = [self.builder.shuffle(v, None, range(width, 2 * width)) for v in state]
+            joint = replace(point, lanes=width).bound((*combine.left, *combine.right), (*lower, *upper))
+            with self.scope():
+                state = [self.builder.spread(self.value(e, joint), width) for e in result]
+        return state
+
+
+def _is_zero(e: Expression) -> bool:
+    """Whether ``e`` is the number 0 itself, not -0."""
+    return isinstance(e, Const) and e.bits == 0
+
+
+def _unconditional_loads(root: Expression) -> Iterator[Element]:
+    """The elements in ``root`` that may be loaded whatever its conditions say."""
+    stack, seen = [root], set()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if isinstance(e, Element):
+            yield e
+        if isinstance(e, Select):
+            branches = (x for branch in (e.then, e.otherwise) for x in walk(branch))
+            yield from (x for x in branches if isinstance(x, Element) and x.safe)
+        stack.extend((e.condition,) if isinstance(e, Select) else e.children)
+
+
+def _split(values: Sequence[Value], shape: Sequence[int]) -> list[list[Value]]:
+    result, start = [], 0
+    for count in shape:
+        result.append(list(values[start : start + count]))
+        start += count
+    return result
+
+
+def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
+    """A conversion; a narrowed index is computed in the narrow type, lane by lane a constant apart."""
+    if e.operand.type is I64 and e.type.is_integer:
+        form = evaluator.form(e.operand)
+        if form.terms != ((e.operand, 1),) and not any(evaluator.varies(term, point) for term in form.opaque):
+            step = form.coefficient(point.vector) if point.vector is not None else 0
+            return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, e.type)
+    return evaluator.builder.cast(evaluator.value(e.operand, point), e.type)
+
+
+def _unary(evaluator: Evaluator, e: Unary, point: Point) -> Value:
+    operand = evaluator.value(e.operand, point)
+    if e.operation == "sqrt" and evaluator.memory.register_bytes == REGISTER_BYTES and has_estimate(operand):
+        return square_root(evaluator.builder, operand)
+    return evaluator.builder.unary(e.operation, operand)
+
+
+def _binary(evaluator: Evaluator, e: Binary, point: Point) -> Value:
+    return evaluator.builder.binary(e.operation, evaluator.value(e.left, point), evaluator.value(e.right, point))
+
+
+def _fused_multiply_add(evaluator: Evaluator, e: FusedMultiplyAdd, point: Point) -> Value:
+    return evaluator.builder.fused_multiply_add(*(evaluator.value(operand, point) for operand in (e.x, e.y, e.z)))
+
+
+def _variable(evaluator: Evaluator, e: Variable, point: Point) -> Value:
+    assert point.variables is not None
+    return point.variables[e]
+
+
+def _index(evaluator: Evaluator, e: Index, point: Point) -> Value:
+    form = evaluator.form(e)
+    step = 1 if e.axis is point.vector else 0
+    return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, I64)
+
+
+def _part(evaluator: Evaluator, e: Part, point: Point) -> Value:
+    evaluator.prepare([e], [point])
+    return evaluator.value(e, point)
+
+
+_COMPUTE: Final[dict[type, Callable[[Evaluator, Any, Point], Value]]] = {
+    Const: lambda evaluator, e, point: evaluator.builder.constant(e),
+    Index: _index,
+    Variable: _variable,
+    Element: lambda evaluator, e, point: evaluator.load(e, point),
+    Unary: _unary,
+    Binary: _binary,
+    Select: lambda evaluator, e, point: evaluator._select(e, point),
+    FusedMultiplyAdd: _fused_multiply_add,
+    Cast: _cast,
+    Bitcast: lambda evaluator, e, point: evaluator.builder.bitcast(evaluator.value(e.operand, point), e.type),
+    Part: _part,
+}

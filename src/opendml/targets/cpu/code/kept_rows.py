@@ -1,0 +1,195 @@
+"""Which values along a row are kept on the stack, because they would be computed more than once.
+
+Softmax needs the exponential of every element twice: for the sum of the row, and divided by it. The fold that is
+evaluated first writes such values to a row of scratch memory; folds that come later, and the loop over the row that
+stores the results, load them from there. They are the same bits, so this is a matter of the schedule alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from opendml.expression.folds import KEPT_ROW_BYTES
+from opendml.expression.ir import (
+    BOOL,
+    Axis,
+    Binary,
+    Cast,
+    Expression,
+    Fold,
+    FusedMultiplyAdd,
+    Index,
+    Part,
+    Select,
+    Unary,
+    index,
+)
+from opendml.expression.rewriting import Rewriter, walk
+from opendml.loops.affine import Affine, Dependencies, Element
+
+KEPT_OPERATIONS: Final = 4
+"""Operations from which on it is faster to store a value and load it than to compute it again."""
+
+SLOW_OPERATIONS: Final = 8
+"""What a division or a square root counts as."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRow:
+    """A value at every point of a row: ``writer`` computes ``value`` along ``axis``.
+
+    ``readers`` are the expressions that are the same elsewhere, each with the axis that takes the place of ``axis``.
+    """
+
+    writer: Fold
+    axis: Axis
+    value: Expression
+    readers: Mapping[Expression, Axis]
+
+    @property
+    def size(self) -> int:
+        """Elements of the row in memory: whole vectors of the writer."""
+        return -(-self.axis.size // self.writer.lanes) * self.writer.lanes
+
+    @property
+    def size_in_bytes(self) -> int:
+        """The memory that it takes."""
+        return self.size * self.value.type.bits // 8
+
+
+def kept_rows(folds: Sequence[Fold], values: Sequence[Expression], vector: Axis) -> list[KeptRow]:
+    """The rows to keep, for ``folds`` in the order of their evaluation before a loop over ``vector`` that computes
+    ``values``."""
+    users = [_User((fold,), fold.elements, fold.axes[0], vector) for fold in folds if _runs_along(fold, vector)]
+    if not users:
+        return []
+    users.append(_User((), values, vector, vector))
+    result: list[KeptRow] = []
+    known: set[Expression] = set()
+    free = KEPT_ROW_BYTES
+    for number, user in enumerate(users[:-1]):
+        for value, form in user.unconditional(known):
+            readers = {e: u.axis for u in users[number + 1 :] if (e := u.members.get(form)) is not None}
+            row = KeptRow(user.folds[0], user.axis, value, readers)
+            if readers and row.size_in_bytes <= free:
+                free -= row.size_in_bytes
+                known.add(form)
+                result.append(row)
+    return result
+
+
+def _runs_along(fold: Fold, vector: Axis) -> bool:
+    """Whether the fold visits every point of a row as long as ``vector``, in vectors."""
+    return fold.lanes > 1 and len(fold.axes) == 1 and fold.axes[0].size == vector.size and fold.where is None
+
+
+class _User:
+    """Expressions along an axis. ``members`` are their parts that are worth keeping, by what they are along ``vector``:
+    expressions of different axes are compared in this form."""
+
+    def __init__(self, folds: tuple[Fold, ...], roots: Sequence[Expression], axis: Axis, vector: Axis) -> None:
+        self.folds = folds
+        self.axis = axis
+        self._roots = roots
+        self._form = _moved(axis, vector)
+        self._dependencies = Dependencies()
+        parts = (e for root in roots for e in walk(root, _is_part))
+        self.members = {self._form(e): e for e in parts if self._is_worth_keeping(e)}
+
+    def unconditional(self, known: set[Expression]) -> Iterator[tuple[Expression, Expression]]:
+        """The members that are computed whatever conditions say, each before its parts, with their forms.
+
+        What has become ``known`` meanwhile is left out with its parts.
+        """
+        stack, seen = list(self._roots), set[Expression]()
+        while stack:
+            e = stack.pop()
+            form = self._form(e)
+            if e in seen or form in known:
+                continue
+            seen.add(e)
+            if form in self.members:
+                yield e, form
+            if form not in known and not _is_part(e):
+                stack.extend([e.condition] if isinstance(e, Select) else e.children)
+
+    def _is_worth_keeping(self, e: Expression) -> bool:
+        if e.type is BOOL or isinstance(e, Element) or self.axis not in self._dependencies.of(e):
+            return False
+        parts = list(walk(e, _is_part))
+        return any(isinstance(x, Element) for x in parts) and sum(map(_cost, parts)) >= KEPT_OPERATIONS
+
+
+def _is_part(e: Expression) -> bool:
+    return isinstance(e, Part)
+
+
+def _cost(e: Expression) -> int:
+    if not isinstance(e, Unary | Binary | Select | Cast | FusedMultiplyAdd):
+        return 0
+    is_slow = isinstance(e, Unary | Binary) and e.operation in ("div", "rem", "sqrt")
+    return SLOW_OPERATIONS if is_slow else 1
+
+
+def _moved(axis: Axis, to: Axis) -> Rewriter:
+    """A rewriter that puts one axis in the place of another, with the terms of addresses in a fixed order."""
+
+    def renamed(term: Axis | Expression) -> Axis | Expression:
+        if isinstance(term, Axis):
+            return to if term is axis else term
+        return rewrite(term)
+
+    def visit(e: Expression) -> Expression | None:
+        if isinstance(e, Index):
+            return index(to) if e.axis is axis else e
+        if isinstance(e, Part):
+            return e
+        if isinstance(e, Element):
+            terms = sorted(((renamed(t), c) for t, c in e.address.terms), key=_order)
+            return Element(e.tensor, Affine(tuple(terms), e.address.constant), e.safe)
+        return None
+
+    rewrite = Rewriter(visit)
+    return rewrite
+
+
+def _order(term: tuple[Axis | Expression, int]) -> tuple[bool, int, int]:
+    """Axes by identity, what is not affine behind them."""
+    place, coefficient = term
+    return (True, id(place), coefficient) if isinstance(place, Axis) else (False, hash(place), coefficient)
+
+
+def in_order_of_evaluation(parts: Iterable[Part], dependencies: Dependencies) -> list[Fold]:
+    """The folds of ``parts``, each behind the folds inside of it that are the same at all of its points."""
+    result: dict[Fold, None] = {}
+
+    def visit(fold: Fold) -> None:
+        if fold in result:
+            return
+        axes = frozenset(fold.axes)
+        for e in fold.children:
+            for part in parts_outside_selects(e):
+                if not axes & dependencies.of(part):
+                    visit(part.fold)
+        result[fold] = None
+
+    for part in parts:
+        visit(part.fold)
+    return list(result)
+
+
+def parts_outside_selects(e: Expression) -> Iterator[Part]:
+    """The values of folds in ``e`` that are needed whatever its conditions say, the outermost ones."""
+    seen: set[Expression] = set()
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        if isinstance(x, Part):
+            yield x
+        else:
+            stack.extend([x.condition] if isinstance(x, Select) else reversed(x.children))

@@ -1,0 +1,306 @@
+"""Loads and stores of scalars and vectors at places that are known but for what an index adds when the code runs.
+
+Loads of vectors never touch memory past their last element. A value and its pointers are remembered in ``Scopes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+from opendml.expression.ir import BOOL, F16, I64, U16, Tensor
+from opendml.llvm.builder import Builder, Value, index_value, suffix, vector_type
+from opendml.targets.cpu.schedule import CACHE_LINE, SHUFFLED_STRIDE, power_below
+
+
+class Scopes:
+    """What has been computed, by what it was computed from, in scopes that follow the control flow."""
+
+    def __init__(self) -> None:
+        self._scopes: list[dict[object, Value]] = [{}]
+
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """What is computed inside is not known outside: for blocks that need not be executed."""
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
+    @property
+    def depth(self) -> int:
+        """How many scopes are open."""
+        return len(self._scopes)
+
+    def find(self, key: object) -> Value | None:
+        """What is known under a key."""
+        for scope in reversed(self._scopes):
+            found = scope.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def put(self, key: object, value: Value) -> Value:
+        """``value``, known from here to the end of the innermost scope."""
+        self._scopes[-1][key] = value
+        return value
+
+
+class Pointer(NamedTuple):
+    """Where a tensor is: the value ``name`` is the address of its element ``origin``."""
+
+    name: str
+    origin: int
+
+
+class Place(NamedTuple):
+    """An element of a tensor: number ``base`` (0 if there is none) + ``constant``."""
+
+    tensor: Tensor
+    base: Value | None
+    constant: int
+
+    def moved(self, elements: int) -> Place:
+        """The place so many elements further."""
+        return self._replace(constant=self.constant + elements)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.tensor.type.bits // 8
+
+
+class Memory:
+    """Writes loads and stores through a Builder. Of the tensors in ``prefetched`` lines are asked for so many bytes
+    ahead of their use."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        scopes: Scopes,
+        pointers: Mapping[Tensor, Pointer],
+        register_bytes: int,
+        prefetched: Mapping[Tensor, int],
+    ) -> None:
+        self.builder = builder
+        self.register_bytes = register_bytes
+        self._scopes = scopes
+        self._pointers = dict(pointers)
+        self._prefetched = prefetched
+
+    # Pointers --------------------------------------------------------------------------------------------------------
+
+    def allocate(self, tensor: Tensor) -> None:
+        """Memory on the stack for a tensor."""
+        name = self.builder.allocate(tensor.name, vector_type(tensor.type, 1), tensor.extent)
+        self._pointers[tensor] = Pointer(name, 0)
+
+    @contextmanager
+    def elsewhere(self, pointers: Mapping[Tensor, str]) -> Iterator[None]:
+        """Inside, tensors begin at other places."""
+        before = {tensor: self._pointers[tensor] for tensor in pointers}
+        self._pointers |= {tensor: Pointer(name, 0) for tensor, name in pointers.items()}
+        with self._scopes.inner():
+            yield
+        self._pointers |= before
+
+    def pointer(self, place: Place) -> str:
+        """The address of an element."""
+        element = vector_type(place.tensor.type, 1)
+        pointer, origin = self._pointers[place.tensor]
+        if place.base is not None:
+            key = ("pointer", id(place.tensor), place.base.text)
+            found = self._scopes.find(key)
+            if found is None:
+                text = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {place.base.text}")
+                found = self._scopes.put(key, index_value(text))
+            pointer = found.text
+        if place.constant != origin:
+            pointer = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {place.constant - origin}")
+        return pointer
+
+    def pointers(self, place: Place, offsets: Value) -> str:
+        """The addresses of elements ``offsets`` behind a place, as a vector."""
+        start = self.pointer(place)
+        return self.builder.assign(f"getelementptr {vector_type(place.tensor.type, 1)}, ptr {start}, {offsets.typed}")
+
+    def prefetch(self, place: Place, *, is_stored: bool = False, cache: int = 1) -> None:
+        """Have the line of an element brought to the cache of a level; it need not be inside of the tensor."""
+        self.builder.prefetch(self.pointer(place), is_stored=is_stored, cache=cache)
+
+    # Loads -----------------------------------------------------------------------------------------------------------
+
+    def load(self, place: Place, lanes: int = 1) -> Value:
+        """Neighbouring elements."""
+        kind = vector_type(place.tensor.type, lanes)
+        text = self.builder.assign(f"load {kind}, ptr {self.pointer(place)}, align {place.size}")
+        return Value(text, place.tensor.type, lanes)
+
+    def load_apart(self, place: Place, step: int, lanes: int) -> Value:
+        """Elements ``step`` apart: as whole vectors where that is faster than one by one."""
+        if place.tensor in self._prefetched and abs(step) <= SHUFFLED_STRIDE:
+            self._prefetch_ahead(place, step, lanes)
+        if step == 1:
+            return self.load(place, lanes)
+        if step == -1:
+            return self.builder.shuffle(self.load(place.moved(1 - lanes), lanes), None, range(lanes - 1, -1, -1))
+        if abs(step) <= SHUFFLED_STRIDE:
+            return self._load_picked(place, step, lanes, (0, lanes))
+        return self.load_one_by_one(place, step, lanes, lanes)
+
+    def load_one_by_one(self, place: Place, step: int, count: int, lanes: int) -> Value:
+        """The first ``count`` of ``lanes`` elements."""
+        return self.builder.gathered([self.load(place.moved(lane * step)) for lane in range(count)], lanes)
+
+    def load_where(self, place: Place, step: int, mask: Value, allowed: tuple[int, int] | None = None) -> Value:
+        """Elements ``step`` apart where ``mask`` holds; the others are undefined.
+
+        ``allowed`` are the lanes where it may hold, if they are known as the code is written.
+        """
+        if step == 1 and (allowed is None or self.masks(place.tensor)):
+            return self._load_masked(place, mask)
+        if allowed is not None and 1 <= abs(step) <= SHUFFLED_STRIDE:
+            return self._load_picked(place, step, mask.lanes, allowed)
+        return self.gather(place, self.pointers(place, self.builder.progression(step, I64, mask.lanes)), mask)
+
+    def masks(self, tensor: Tensor) -> bool:
+        """Whether the processor's own loads of neighbouring elements leave lanes out, which are 0 then."""
+        return self.register_bytes >= 64 or (self.register_bytes == 32 and tensor.type.bits >= 32)
+
+    def _load_masked(self, place: Place, mask: Value) -> Value:
+        result = Value("", place.tensor.type, mask.lanes)
+        kind = result.llvm_type
+        name = f"llvm.masked.load.{suffix(result)}.p0"
+        self.builder.declarations.add(f"declare {kind} @{name}(ptr, {mask.llvm_type}, {kind})")
+        arguments = f"ptr align {place.size} {self.pointer(place)}, {mask.typed}, {kind} zeroinitializer"
+        return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
+
+    def gather(self, place: Place, pointers: str, mask: Value) -> Value:
+        """One load a lane from a vector of addresses, where ``mask`` holds; the others are undefined."""
+        result = Value("", place.tensor.type, mask.lanes)
+        kind, name = result.llvm_type, f"llvm.masked.gather.{suffix(result)}.v{mask.lanes}p0"
+        self.builder.declarations.add(f"declare {kind} @{name}(<{mask.lanes} x ptr>, {mask.llvm_type}, {kind})")
+        arguments = f"<{mask.lanes} x ptr> align {place.size} {pointers}, {mask.typed}, {kind} poison"
+        return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
+
+    def load_from_each(self, place: Place, pointers: str, lanes: int) -> Value:
+        """One load a lane from a vector of addresses."""
+        scalars = []
+        for lane in range(lanes):
+            pointer = self.builder.assign(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
+            text = self.builder.assign(f"load {vector_type(place.tensor.type, 1)}, ptr {pointer}, align {place.size}")
+            scalars.append(Value(text, place.tensor.type))
+        return self.builder.gathered(scalars, lanes)
+
+    def _load_picked(self, place: Place, step: int, lanes: int, allowed: tuple[int, int]) -> Value:
+        """Every ``step``-th element: whole registers loaded and picked apart, from the first allowed to the last."""
+        chunk = min(lanes, max(1, self.register_bytes // place.size))
+        first, last = allowed
+        chunks = []
+        for start in range(0, lanes, chunk):
+            here = range(max(first - start, 0), min(last - start, chunk))
+            chunks.append(self._load_picked_chunk(place.moved(start * step), step, chunk, here))
+        while len(chunks) > 1:
+            pairs = zip(chunks[::2], chunks[1::2], strict=True)
+            chunks = [self.builder.shuffle(a, b, range(2 * a.lanes)) for a, b in pairs]
+        return chunks[0]
+
+    def _load_picked_chunk(self, place: Place, step: int, lanes: int, allowed: range) -> Value:
+        """The lanes in ``allowed``; the others are undefined."""
+        if not allowed:
+            return Value("poison", place.tensor.type, lanes)
+        wanted = {lane: lane * step for lane in allowed}
+        lowest, highest = min(wanted.values()), max(wanted.values())
+        if len(wanted) == 1:
+            return self.builder.spread(self.load(place.moved(lowest)), lanes)
+        width = min(lanes, power_below(highest - lowest + 1))
+        result: Value | None = None
+        for start in _run_starts(highest - lowest + 1, width):
+            run = self.load(place.moved(lowest + start), width)
+            here = {n: at - lowest - start for n, at in wanted.items() if start <= at - lowest < start + width}
+            wanted = {lane: at for lane, at in wanted.items() if lane not in here}
+            if result is None:
+                order = [here.get(lane, 0) for lane in range(lanes)]
+                result = run if order == list(range(lanes)) else self.builder.shuffle(run, None, order)
+            elif here:
+                run = run if width == lanes else self.builder.shuffle(run, None, [i % width for i in range(lanes)])
+                order = [lanes + here[lane] if lane in here else lane for lane in range(lanes)]
+                result = self.builder.shuffle(result, run, order)
+        assert result is not None
+        return result
+
+    def _prefetch_ahead(self, place: Place, step: int, lanes: int) -> None:
+        """The lines of memory that the same load will want some rounds later."""
+        size = place.size
+        origin = self._pointers[place.tensor].origin  # lines are counted from here: the same in kernels at other places
+        start = (place.constant - origin) * size
+        ends = sorted((start, start + (lanes - 1) * step * size))
+        ahead = self._prefetched[place.tensor] if step > 0 else -self._prefetched[place.tensor]
+        for line in range(ends[0] // CACHE_LINE, ends[1] // CACHE_LINE + 1):
+            key = ("prefetched", id(place.tensor), place.base.text if place.base is not None else "", line)
+            if self._scopes.find(key) is None:
+                self.prefetch(place._replace(constant=origin + (line * CACHE_LINE + ahead) // size))
+                self._scopes.put(key, Value("", BOOL))
+
+    # Stores ----------------------------------------------------------------------------------------------------------
+
+    def store(self, place: Place, value: Value, aligned: bool = False) -> None:
+        """All lanes of ``value`` next to one another. ``aligned``: whole registers, past the caches."""
+        how = f"align {self.register_bytes}, !nontemporal !0" if aligned else f"align {place.size}"
+        if aligned and value.type is F16:
+            value = self._as_integers(value)
+        self.builder.line(f"store {value.typed}, ptr {self.pointer(place)}, {how}")
+
+    def store_apart(self, place: Place, step: int, value: Value, count: int) -> None:
+        """The first ``count`` lanes to places ``step`` elements apart."""
+        for lane in range(count):
+            self.store(place.moved(lane * step), self.builder.extract(value, lane))
+
+    def store_first(self, place: Place, value: Value, count: int) -> None:
+        """The first ``count`` lanes to neighbouring places."""
+        if self.register_bytes == 64:
+            mask = first_lanes(count, value.lanes)
+            name = f"llvm.masked.store.{suffix(value)}.p0"
+            self.builder.declarations.add(f"declare void @{name}({value.llvm_type}, ptr, {mask.llvm_type})")
+            target = f"ptr align {place.size} {self.pointer(place)}"
+            self.builder.line(f"call void @{name}({value.typed}, {target}, {mask.typed})")
+            return
+        start = 0
+        while start < count:
+            lanes = power_below(count - start)
+            self.store(place.moved(start), self.builder.shuffle(value, None, range(start, start + lanes)))
+            start += lanes
+
+    def _as_integers(self, value: Value) -> Value:
+        """Bits of float16 as LLVM stores them past the caches too. A plain bitcast it would take back.
+
+        So they are combined with a zero that it knows nothing about: there are never so many threads.
+        """
+        zero = self.builder.assign("lshr i64 %threads, 48")
+        narrow = Value(self.builder.assign(f"trunc i64 {zero} to i16"), U16)
+        return self.builder.binary("xor", self.builder.bitcast(value, U16), self.builder.spread(narrow, value.lanes))
+
+    def misaligned_elements(self, place: Place) -> str:
+        """How many elements there are from a place to the next register boundary in memory."""
+        address = self.builder.assign(f"ptrtoint ptr {self.pointer(place)} to i64")
+        beyond = self.builder.assign(f"sub i64 0, {address}")
+        gap = self.builder.assign(f"and i64 {beyond}, {self.register_bytes - 1}")
+        return self.builder.assign(f"udiv i64 {gap}, {place.size}")
+
+
+def first_lanes(count: int, lanes: int) -> Value:
+    """A mask that holds in the first ``count`` lanes, as a constant."""
+    return lanes_between(0, count, lanes)
+
+
+def lanes_between(first: int, last: int, lanes: int) -> Value:
+    """A mask that holds from lane ``first`` to that before ``last``, as a constant."""
+    bits = ", ".join("i1 true" if first <= lane < last else "i1 false" for lane in range(lanes))
+    return Value(f"<{bits}>", BOOL, lanes)
+
+
+def _run_starts(span: int, lanes: int) -> list[int]:
+    """Where runs of ``lanes`` elements begin that together cover ``span`` elements without leaving them."""
+    starts = list(range(0, span - lanes + 1, lanes))
+    return starts if starts[-1] + lanes == span else [*starts, span - lanes]

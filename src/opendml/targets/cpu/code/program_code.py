@@ -1,0 +1,344 @@
+"""A definition into LLVM modules: every kernel a function, and one entry that all threads run together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
+from opendml.llvm.builder import Builder, Value
+from opendml.loops.affine import Interval, affine
+from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
+from opendml.targets.cpu import schedule
+from opendml.targets.cpu.code.interface import ENTRY, Requirements
+from opendml.targets.cpu.code.kernel_code import kernel_code
+from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
+from opendml.targets.cpu.schedule import (
+    ComputeKernel,
+    Machine,
+    ScanKernel,
+    ScatterKernel,
+    schedule_compute,
+    schedule_scan,
+    schedule_scatter,
+    work_of,
+)
+
+CLOCK: Final = "llvm.readcyclecounter"
+"""The counter of constant rate that programs may read: x86's time stamp counter, AArch64's virtual counter."""
+
+MODULE_SIZE: Final = 1 << 16
+"""Characters of kernels from which on the next ones go to another module, which may be compiled at the same time."""
+
+Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel
+Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
+"""The statement of a kernel, and the axes of the Repeats that it is in."""
+
+RECORD: Final = ("work", "time")
+"""What a profiled program adds up for each kernel and thread, 64-bit ticks of the CLOCK: how long the thread
+worked, and how long it took until all threads were done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCode:
+    """The text of modules, and what a program needs to know to run them.
+
+    ``slots`` are the tensors whose buffers the entry expects, in order; after them comes one buffer of
+    ``requirements.temporary_size`` bytes and ``scratch_size`` more for each thread, aligned to 64, if that is not
+    nothing; then, if the program is profiled, one for records: the number of threads that it has room for, then as many
+    RECORDs for each kernel. ``kernels`` and their ``origins`` are there for people who want to see them.
+    """
+
+    modules: tuple[str, ...]
+    slots: tuple[Tensor, ...]
+    requirements: Requirements
+    kernels: tuple[Kernel, ...]
+    origins: tuple[Origin, ...]
+
+
+def program_code(
+    definition: Definition, machine: Machine, support: str, *, in_place: bool = False, profiled: bool = False
+) -> ProgramCode:
+    """The modules of a definition. ``support`` is text that defines ``barrier_wait`` and what else the machine lacks.
+
+    ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
+    records of time, for which all threads wait for each other behind every kernel.
+    """
+    slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
+    plan = plan_memory(definition)
+    scheduled = {s: _scheduled(s, machine, in_place) for s in _statements(definition.statements)}
+    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, scheduled, profiled)
+    writer.statements(definition.statements, [])
+    kernels, origins = tuple(writer.kernels), tuple(writer.origins)
+    requirements = Requirements(plan.size, plan.least_size, writer.scratch_size, writer.parallel)
+    return ProgramCode(writer.modules(support), slots, requirements, kernels, origins)
+
+
+_Region = tuple[Interval | None, ...]
+
+
+@dataclass(slots=True)
+class _Accesses:
+    """What has been read and written since the last barrier, writes with the regions they cover."""
+
+    reads: set[Tensor] = field(default_factory=set)
+    writes: dict[Tensor, list[_Region]] = field(default_factory=dict)
+
+    def conflict(self, later: _Accesses, plan: MemoryPlan) -> bool:
+        """Whether ``later`` must wait for these."""
+        if plan.conflict(self.writes, later.reads | later.writes.keys()) or plan.conflict(self.reads, later.writes):
+            return True
+        if not self.writes.keys().isdisjoint(later.reads) or not self.reads.isdisjoint(later.writes):
+            return True
+        earlier = ((self.writes.get(tensor, ()), regions) for tensor, regions in later.writes.items())
+        return any(_meet(a, b) for before, regions in earlier for b in regions for a in before)
+
+    def add(self, later: _Accesses) -> None:
+        self.reads |= later.reads
+        for tensor, regions in later.writes.items():
+            self.writes.setdefault(tensor, []).extend(regions)
+
+
+def _accesses(reads: Iterable[Tensor], stores: Iterable[Store]) -> _Accesses:
+    result = _Accesses(set(reads))
+    for store in stores:
+        result.writes.setdefault(store.tensor, []).append(_region(store))
+    return result
+
+
+def _meet(a: Sequence[Interval | None], b: Sequence[Interval | None]) -> bool:
+    return all(x is None or y is None or (x[0] <= y[1] and y[0] <= x[1]) for x, y in zip(a, b, strict=True))
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Kernels since the last barrier that one thread does, the one that ``thread`` gives the number 0; their work."""
+
+    thread: str
+    number: int = 0
+    work: int = 0
+
+
+class _ProgramWriter:
+    """The entry function and the kernels it calls."""
+
+    def __init__(
+        self,
+        slots: tuple[Tensor, ...],
+        plan: MemoryPlan,
+        views: Mapping[Tensor, Tensor],
+        machine: Machine,
+        scheduled: Mapping[Compute | Scan | Scatter, Kernel],
+        profiled: bool,
+    ) -> None:
+        self.kernels: list[Kernel] = []
+        self.origins: list[Origin] = []
+        self.parallel = False
+        self._plan = plan
+        self._views = views
+        self._machine = machine
+        self._scheduled = scheduled
+        self.scratch_size = max((-(-_scratch_bytes(k) // ALIGNMENT) * ALIGNMENT for k in scheduled.values()), default=0)
+        self._profiled = profiled
+        self._builder = Builder()
+        self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
+        self._declarations: set[str] = set()
+        self._pending = _Accesses()
+        self._turn = _Turn("%thread")
+        self._pointers = {tensor: self._argument(number) for number, tensor in enumerate(slots)}
+        has_memory = bool(plan.size or self.scratch_size)
+        memory = self._argument(len(slots)) if has_memory else ""
+        for tensor, offset in plan.offsets.items():
+            self._pointers[tensor] = self._builder.assign(f"getelementptr i8, ptr {memory}, i64 {offset}")
+        for view, root in views.items():
+            self._pointers[view] = self._pointers[root]
+        self._numbers = {tensor: number for number, tensor in enumerate(self._pointers)}
+        self._scratch = self._scratch_of_thread(memory) if self.scratch_size else ""
+        self._records = self._argument(len(slots) + has_memory) if profiled else ""
+
+    def _argument(self, number: int) -> str:
+        address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
+        return self._builder.assign(f"load ptr, ptr {address}, align 8")
+
+    def _scratch_of_thread(self, memory: str) -> str:
+        before = self._builder.assign(f"mul i64 %thread, {self.scratch_size}")
+        offset = self._builder.assign(f"add i64 {before}, {self._plan.size}")
+        return self._builder.assign(f"getelementptr i8, ptr {memory}, i64 {offset}")
+
+    def statements(self, statements: Sequence[Statement], repeats: list[tuple[Axis, str]]) -> None:
+        for statement in statements:
+            if isinstance(statement, Repeat):
+                self._repeat(statement, repeats)
+            else:
+                self._kernel(statement, repeats)
+
+    def _repeat(self, repeat: Repeat, repeats: list[tuple[Axis, str]]) -> None:
+        def body(position: str, _: list[Value]) -> list[Value]:
+            self._barrier()
+            self.statements(repeat.statements, [*repeats, (repeat.axis, position)])
+            return []
+
+        self._builder.loop("0", str(repeat.axis.size), 1, [], body)
+        self._barrier()
+
+    def _barrier(self) -> None:
+        self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
+        self._pending = _Accesses()
+        self._turn = _Turn("%thread")
+
+    def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
+        kernel = self._scheduled[statement]
+        stores = statement.stores if not isinstance(statement, Scatter) else (statement.store,)
+        accesses = _accesses({self._views.get(tensor, tensor) for tensor in kernel.reads}, stores)
+        if self._pending.conflict(accesses, self._plan):
+            self._barrier()
+        self._pending.add(accesses)
+        self.parallel |= not kernel.serial
+        used = sorted(kernel.reads | accesses.writes.keys(), key=self._numbers.__getitem__)
+        code = kernel_code(kernel, used, [axis for axis, _ in repeats], self._machine)
+        self.kernels.append(kernel)
+        name = self._functions.setdefault(code.text, f"kernel{len(self._functions)}")
+        self._declarations |= code.declarations
+        places = zip(used, code.origins, strict=True)
+        arguments = [f"ptr {self._pointer_to(t, origin)}" for t, origin in places]
+        arguments += [f"i64 {position}" for _, position in repeats]
+        arguments += [f"i64 {self._thread_of(kernel)}", "i64 %threads"]
+        if _scratch_bytes(kernel):
+            arguments.append(f"ptr {self._scratch}")
+        call = f"call void @{name}({', '.join(arguments)})"
+        if self._profiled:
+            self._timed(call)
+        else:
+            self._builder.line(call)
+        self.origins.append((statement, tuple(axis for axis, _ in repeats)))
+
+    def _thread_of(self, kernel: Kernel) -> str:
+        """The number by which a thread goes in a kernel: small ones that need not wait for each other take turns in
+        which thread is the first, as soon as there is enough work for one more."""
+        if not isinstance(kernel, ComputeKernel) or not kernel.serial:
+            return "%thread"
+        work = work_of(kernel)
+        if self._turn.work and self._turn.work + work > schedule.SERIAL_WORK:
+            number = self._turn.number + 1
+            moved = self._builder.assign(f"add i64 %thread, {number}")
+            self._turn = _Turn(self._builder.assign(f"urem i64 {moved}, %threads"), number)
+            self.parallel = True
+        self._turn.work += work
+        return self._turn.thread
+
+    def _pointer_to(self, tensor: Tensor, element: int) -> str:
+        pointer = self._pointers[tensor]
+        if element == 0:
+            return pointer
+        return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {element * tensor.type.bits // 8}")
+
+    def _timed(self, call: str) -> None:
+        now = f"call i64 @{CLOCK}()"
+        start = self._builder.assign(now)
+        self._builder.line(call)
+        times = [start, self._builder.assign(now)]
+        self._barrier()
+        times.append(self._builder.assign(now))
+        arguments = [f"i64 {value}" for value in (len(self.origins), "%thread", *times)]
+        self._builder.line(f"call void @record(ptr {self._records}, {', '.join(arguments)})")
+
+    def modules(self, support: str) -> tuple[str, ...]:
+        """The text of the modules: the entry, and where the kernels are many, groups of them."""
+        groups = _groups(self._functions)
+        timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
+        head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
+        entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
+        if len(groups) < 2:
+            functions = [f"define internal void @{name}{text}" for text, name in self._functions.items()]
+            return (self._module(support, [*timing, *functions, entry]),)
+        declarations = [f"declare void @{name}{_parameter_types(text)}" for text, name in self._functions.items()]
+        kernels = ([f"define void @{self._functions[text]}{text}" for text in group] for group in groups)
+        return (
+            self._module(support, [*timing, *declarations, entry]),
+            *(self._module(support, functions) for functions in kernels),
+        )
+
+    def _module(self, support: str, parts: Sequence[str]) -> str:
+        width = self._machine.vector_bytes * 8
+        attributes = (
+            f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" "prefer-vector-width"="{width}" }}'
+        )
+        parts = [*sorted(self._declarations), *parts, attributes]
+        needs_support = any("@barrier_wait" in part or "half" in part for part in parts)
+        return "\n\n".join([*([support] if needs_support else []), *parts, _METADATA]) + "\n"
+
+
+def _groups(functions: Iterable[str]) -> list[list[str]]:
+    """The texts of kernels, in groups of about ``MODULE_SIZE`` characters."""
+    groups: list[list[str]] = []
+    room = 0
+    for text in functions:
+        if room <= 0:
+            groups.append([])
+            room = MODULE_SIZE
+        groups[-1].append(text)
+        room -= len(text)
+    return groups
+
+
+def _parameter_types(function: str) -> str:
+    """``(ptr noalias %p0, i64 %thread) noinline #0 {`` as what a declaration has: ``(ptr noalias, i64)``."""
+    return re.sub(r" %\w+", "", function[: function.index(")") + 1])
+
+
+_METADATA: Final = """\
+!0 = !{i32 1}
+!1 = distinct !{!1, !2}
+!2 = !{!"llvm.loop.unroll.disable"}"""
+
+_RECORD_FUNCTION: Final = """
+%record = type { i64, i64 }
+
+define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start, i64 %end, i64 %together) {
+  %threads = load i64, ptr %records
+  %row = mul i64 %kernel, %threads
+  %number = add i64 %row, %thread
+  %header_end = getelementptr i64, ptr %records, i64 1
+  %work_place = getelementptr %record, ptr %header_end, i64 %number
+  %time_place = getelementptr %record, ptr %work_place, i64 0, i32 1
+  %old_work = load i64, ptr %work_place
+  %worked = sub i64 %end, %start
+  %work = add i64 %old_work, %worked
+  store i64 %work, ptr %work_place
+  %old_time = load i64, ptr %time_place
+  %took = sub i64 %together, %start
+  %time = add i64 %old_time, %took
+  store i64 %time, ptr %time_place
+  ret void
+}"""
+
+
+def _statements(statements: Sequence[Statement]) -> Iterator[Compute | Scan | Scatter]:
+    """All statements, those inside of Repeats too."""
+    for statement in statements:
+        if isinstance(statement, Repeat):
+            yield from _statements(statement.statements)
+        else:
+            yield statement
+
+
+def _scheduled(statement: Compute | Scan | Scatter, machine: Machine, in_place: bool) -> Kernel:
+    if isinstance(statement, Compute):
+        found = None if in_place else schedule_contraction(statement, machine)
+        return found or schedule_compute(statement, machine, in_place=in_place)
+    return schedule_scan(statement, machine) if isinstance(statement, Scan) else schedule_scatter(statement)
+
+
+def _scratch_bytes(kernel: Kernel) -> int:
+    return kernel.scratch_bytes if isinstance(kernel, ContractionKernel) else 0
+
+
+def _region(store: Store) -> _Region:
+    """The least and greatest coordinate that a store writes to in every dimension."""
+
+    def reach(coordinate: Expression) -> Interval | None:
+        return affine(coordinate).range({})
+
+    return tuple(map(reach, store.coordinates))

@@ -1,0 +1,68 @@
+"""Work items: a kernel's share for one thread, and the coordinates of an item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from opendml.llvm.builder import Builder, Value
+
+Bounds = tuple[str, str]
+"""The first point of a part of an axis, and the one behind its last."""
+
+
+def write_items(builder: Builder, count: int, serial: bool, body: Callable[[str], None]) -> None:
+    """``body(item)`` for this thread's share of ``count`` work items."""
+
+    def one(position: str, _: list[Value]) -> list[Value]:
+        body(position)
+        return []
+
+    if serial:
+        first = builder.assign("icmp eq i64 %thread, 0")
+        last = builder.assign(f"select i1 {first}, i64 {count}, i64 0")
+        builder.loop("0", last, 1, [], one)
+        return
+    builder.loop(*share(builder, count), 1, [], one)
+
+
+def share(builder: Builder, count: int) -> Bounds:
+    """This thread's share of ``count`` things in a row."""
+    start = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {count}')}, %threads")
+    after = builder.assign("add i64 %thread, 1")
+    return start, builder.assign(f"udiv i64 {builder.assign(f'mul i64 {after}, {count}')}, %threads")
+
+
+def decoded(builder: Builder, item: str, sizes: Sequence[int]) -> list[str]:
+    """The coordinates of a work item, slowest first."""
+    result: list[str] = []
+    rest = item
+    for size in reversed(sizes[1:]):
+        result.append(builder.assign(f"urem i64 {rest}, {size}"))
+        rest = builder.assign(f"udiv i64 {rest}, {size}")
+    return [rest, *reversed(result)] if sizes else []
+
+
+def block_bounds(builder: Builder, number: str, block: int, size: int, outer: Bounds | None = None) -> Bounds:
+    """Where the block of a number begins and ends on an axis of ``size``, or in an ``outer`` block of that size."""
+    if block >= size:
+        return outer or ("0", str(size))
+    start = builder.assign(f"mul nsw i64 {number}, {block}")
+    if outer is not None:
+        start = builder.assign(f"add nsw i64 {start}, {outer[0]}")
+    end = builder.assign(f"add nsw i64 {start}, {block}")
+    if outer is None and size % block == 0:
+        return start, end
+    limit = str(size) if outer is None else outer[1]
+    inside = builder.assign(f"icmp slt i64 {end}, {limit}")
+    return start, builder.assign(f"select i1 {inside}, i64 {end}, i64 {limit}")
+
+
+def smaller(builder: Builder, name: str, bound: str | int) -> str:
+    """The smaller one of two indices."""
+    less = builder.assign(f"icmp slt i64 {name}, {bound}")
+    return builder.assign(f"select i1 {less}, i64 {name}, i64 {bound}")
+
+
+def moved_back(builder: Builder, position: str, step: int, size: int) -> str:
+    """Where a tile of ``step`` points begins on an axis of ``size``: the last one moves back to end with the axis."""
+    return position if size % step == 0 else smaller(builder, position, size - step)

@@ -1,0 +1,504 @@
+"""Sums of products as loops: matrix products and convolutions.
+
+One factor of the product moves along a *vector* axis, the other along a *tile* axis; both are taken in a tile of
+registers: ``vectors`` registers of neighbouring points along the one times ``tile_size`` points along the other, all of
+which add up their sums side by side. Every step of the fold loads the registers of the one factor and the scalars of
+the other one once for the whole tile. The order of every sum is the fold's own, whatever the tile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor, temporary
+from opendml.expression.rewriting import substitute, walk
+from opendml.loops.affine import Affine, Dependencies, Element
+from opendml.targets.cpu import schedule
+from opendml.targets.cpu.schedule import CACHE_LINE, ElementStore, Machine, coalesce, lowered_stores, reads_of
+
+VECTOR_SIDE_BYTES: Final = 768 << 10
+"""Bytes of the factor along the vector axis that a work item reads again and again, from a second-level cache."""
+
+MOST_VECTORS: Final = 4
+MOST_TILE: Final = 16
+"""Registers along the vector axis, and points along the tile axis, at most."""
+
+LATENCY: Final = 4
+"""Cycles from a fused multiply-add to the next one of the same sum; two can begin in each cycle."""
+
+NEAR_CACHE_BYTES: Final = 24
+"""Bytes a cycle that the second-level cache gives."""
+
+LOADING_SHARE: Final = 0.1
+"""The part of the time that vectors take from that cache which does not pass while sums are done."""
+
+PACKING: Final = 0.5
+TRANSPOSING: Final = 0.8
+"""Cycles for copying an element of a factor into a panel, and for doing so where it is not contiguous there."""
+
+MOST_PANEL_BYTES: Final = 4 << 20
+"""Bytes of a strip of a panel at most."""
+
+FAR_PENALTY: Final = 1.3
+PREFETCHED_PENALTY: Final = 1.1
+LOST_PENALTY: Final = 1.8
+MANY_STEPS: Final = 1024
+"""How much longer steps take that load scalars from far apart places, vectors each from a page of its own, or vectors
+that begin anywhere in a line; that load what is far apart, but was asked for; and vectors for so many steps, or so far
+apart, that none of them is still near when the next tile wants it."""
+
+ALIASED_ROWS: Final = 8
+ALIASED_PENALTY: Final = 1.2
+"""Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears, and how much
+longer steps take with more."""
+
+FAR_TILE_BYTES: Final = 256 << 10
+"""Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
+
+NEAR_BYTES: Final = 256
+PAGE: Final = 4096
+"""Bytes from one step to the next up to which processors see by themselves what comes next, and from which on each
+step is on a page of its own."""
+
+TILE_OVERHEAD: Final = 40
+STEP_OVERHEAD: Final = 1
+"""Cycles that a tile, and a step of the fold, take beside its loads and multiply-adds."""
+
+BLOCK_UNEVENNESS: Final = 1 / 16
+"""By how much of an axis its blocks may together be too long."""
+
+STRIDED_LOAD: Final = 3
+"""Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Panel:
+    """A factor of the product, copied by each thread for the points of the vector side that its work item covers.
+
+    ``tensor`` holds strips of the vector axis, one behind the other; in a strip the points that are computed together
+    lie next to each other at every step of the fold. The stores of the kernel read it through ``base``, an axis that
+    stands where the strip would begin if its first point were number 0. ``source`` is the factor itself;
+    ``transposed`` is the axis of the fold along which it is contiguous, if it is not so along the vector axis.
+    """
+
+    tensor: Tensor
+    base: Axis
+    source: Expression
+    transposed: Axis | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContractionKernel:
+    """A Compute of one sum of products with its loops chosen.
+
+    A work item has loops over the axes ``batch`` (of both factors, or neither), ``across`` (of the factor of the tile
+    axis, which is the last one) and ``along`` (of the factor of the vector axis, likewise). ``blocks`` says how work
+    items are cut: an axis and how many of its points an item covers, slowest first; a second block of an axis is part
+    of the first. The vector axis is walked ``vectors`` registers of ``lanes`` points at a time, the tile axis
+    ``tile_size`` points at a time. ``turned`` says that the outputs lie next to each other along the tile axis instead
+    of the vector axis: tiles are transposed in registers before they are stored. ``far`` are loads along the tile axis,
+    and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step of the fold, so that
+    processors do not see by themselves what comes next. ``next_tile`` are loads along the tile axis whose points are
+    one run of memory, in order, for all steps and then for the next tile: with every step they move on by a cache
+    line. ``panel`` is the factor of the vector axis laid out anew, if it is.
+    """
+
+    stores: tuple[ElementStore, ...]
+    fold: Fold
+    batch: tuple[Axis, ...]
+    across: tuple[Axis, ...]
+    along: tuple[Axis, ...]
+    blocks: tuple[tuple[Axis, int], ...]
+    vector: Axis
+    lanes: int
+    vectors: int
+    tile: Axis
+    tile_size: int
+    turned: bool
+    far: tuple[Element, ...]
+    far_vectors: tuple[Element, ...]
+    next_tile: tuple[Element, ...]
+    panel: Panel | None
+    serial: bool
+    reads: frozenset[Tensor]
+
+    @property
+    def loops(self) -> tuple[Axis, ...]:
+        """All axes from the outermost to the innermost loop of a work item."""
+        return (*self.batch, *self.across, *self.along)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the fold."""
+        return math.prod(axis.size for axis in self.fold.axes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of memory of its own that a thread needs."""
+        return 0 if self.panel is None else self.panel.tensor.extent * self.panel.tensor.type.bits // 8
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        return math.prod(self.block_counts)
+
+    @property
+    def block_counts(self) -> tuple[int, ...]:
+        """How many blocks there are of every axis in ``blocks``."""
+        whole: dict[Axis, int] = {}
+        counts = []
+        for axis, block in self.blocks:
+            counts.append(-(-whole.get(axis, axis.size) // block))
+            whole[axis] = block
+        return tuple(counts)
+
+    @property
+    def strip(self) -> int:
+        """Points of the vector axis that are computed together."""
+        return self.lanes * self.vectors
+
+    @property
+    def last_vectors(self) -> int:
+        """Registers along the vector axis of the last strip."""
+        return last_vectors(self.vector.size, self.lanes, self.vectors)
+
+
+def last_vectors(size: int, lanes: int, vectors: int) -> int:
+    """How many registers the last strip of an axis takes if the others take ``vectors``."""
+    return -(-(size % (lanes * vectors) or lanes * vectors) // lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A choice of axes and of the numbers of points along them that are computed together."""
+
+    vector: Axis
+    lanes: int
+    vectors: int
+    tile: Axis
+    tile_size: int
+    turned: bool
+    packed: bool
+
+
+def schedule_contraction(compute: Compute, machine: Machine) -> ContractionKernel | None:
+    """Loops for a sum of products in registers; None if the statement is something else."""
+    if not any(isinstance(e, Fold) and e.contract and e.lanes == 1 for s in compute.stores for e in walk(s.value)):
+        return None
+    stores = lowered_stores(compute.stores)
+    axes = [axis for axis in compute.axes if axis.size > 1]
+    axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    axes, stores = coalesce(axes, stores)
+    fold = _only_fold(stores)
+    if fold is None or not _is_plain(stores):
+        return None
+    problem = _Problem(stores, fold, axes, machine)
+    tile = min(problem.tiles(), key=problem.cost, default=None)
+    return None if tile is None else problem.kernel(tile)
+
+
+def _only_fold(stores: Sequence[ElementStore]) -> Fold | None:
+    """The fold of all stores, if it is one sum of products from a constant on, without conditions."""
+    folds = {e for store in stores for e in walk(store.value) if isinstance(e, Fold)}
+    if len(folds) != 1:
+        return None
+    (fold,) = folds
+    is_sum = fold.contract and fold.lanes == 1 and fold.where is None and isinstance(fold.initial[0], Const)
+    everywhere = all(any(e == fold for e in walk(store.value)) for store in stores)
+    return fold if is_sum and everywhere else None
+
+
+def _is_plain(stores: Sequence[ElementStore]) -> bool:
+    """Whether all places are sums of axes, and all loads may be done whatever the conditions."""
+    elements = [e for store in stores for e in walk(store.value) if isinstance(e, Element)]
+    return all(e.safe and e.address.is_pure for e in elements) and all(store.address.is_pure for store in stores)
+
+
+class _Problem:
+    """What the choice of a tile depends on."""
+
+    def __init__(self, stores: tuple[ElementStore, ...], fold: Fold, axes: list[Axis], machine: Machine) -> None:
+        product = fold.elements[0]
+        assert isinstance(product, Binary)
+        self.stores = stores
+        self.fold = fold
+        self.axes = axes
+        self.machine = machine
+        self.factors = (product.left, product.right)
+        dependencies = Dependencies()
+        self.sides = tuple(frozenset(a for a in axes if a in dependencies.of(f)) for f in self.factors)
+        self.steps = math.prod(axis.size for axis in fold.axes)
+        self.points = math.prod(axis.size for axis in axes)
+        self._elements = tuple([e for e in walk(f) if isinstance(e, Element)] for f in self.factors)
+        self._known_coefficients: dict[tuple[int, Axis], set[int]] = {}
+        self._contiguous = {axis for axis in axes if all(s.address.coefficient(axis) == 1 for s in stores)}
+
+    def tiles(self) -> Iterator[_Tile]:
+        """All choices."""
+        width = self.machine.vector_bytes * 8 // self.fold.type.bits
+        for side, other in ((0, 1), (1, 0)):
+            own = [axis for axis in self.axes if axis in self.sides[side] and axis not in self.sides[other]]
+            across = [axis for axis in self.axes if axis in self.sides[other] and axis not in self.sides[side]]
+            for vector, packed in itertools.product(own, (False, True)):
+                if vector.size < width or not self._is_readable(side, vector, packed):
+                    continue
+                for tile in across:
+                    yield from self._tiles_of(vector, tile, width, packed)
+
+    def _tiles_of(self, vector: Axis, tile: Axis, lanes: int, packed: bool) -> Iterator[_Tile]:
+        registers = self.machine.vector_registers
+        turned = not self._is_along(vector) and self._is_along(tile)
+        for vectors in range(1, min(MOST_VECTORS, vector.size // lanes) + 1):
+            if packed and self.steps * vectors * lanes * self.fold.type.bits // 8 > MOST_PANEL_BYTES:
+                return
+            most = min((registers - 1 - vectors) // vectors, MOST_TILE, tile.size, lanes if turned else MOST_TILE)
+            counts = range(-(-tile.size // most), min(tile.size, 4 * -(-tile.size // most)) + 1)
+            for size in sorted({-(-tile.size // count) for count in counts}):
+                yield _Tile(vector, lanes, vectors, tile, size, turned, packed)
+
+    def _is_along(self, axis: Axis) -> bool:
+        """Whether neighbours along an axis are neighbours in all that is stored."""
+        return axis in self._contiguous
+
+    def _coefficients(self, side: int, axis: Axis) -> set[int]:
+        """How far apart neighbours along an axis are in what a factor loads."""
+        found = self._known_coefficients.get((side, axis))
+        if found is None:
+            found = {e.address.coefficient(axis) for e in self._elements[side]}
+            self._known_coefficients[side, axis] = found
+        return found
+
+    def _is_readable(self, side: int, vector: Axis, packed: bool) -> bool:
+        """Whether vectors of a factor can be loaded, or (``packed``) made: it is contiguous along some axis."""
+        if self._has_vectors(side, vector):
+            return True
+        return packed and self._contiguous_step(side) is not None
+
+    def _has_vectors(self, side: int, vector: Axis) -> bool:
+        return all(0 <= step <= schedule.SHUFFLED_STRIDE for step in self._coefficients(side, vector))
+
+    def _contiguous_step(self, side: int) -> Axis | None:
+        """The axis of the fold along which a factor is contiguous."""
+        return next((a for a in self.fold.axes if a.size > 1 and self._coefficients(side, a) == {1}), None)
+
+    def _side(self, tile: _Tile) -> int:
+        return 0 if tile.vector in self.sides[0] else 1
+
+    def _distances(self, side: int) -> list[int]:
+        """Bytes from one step of the fold to the next one."""
+        last = [axis for axis in self.fold.axes if axis.size > 1][-1:]
+        size = self.fold.type.bits // 8
+        return [abs(step) * size for axis in last for step in self._coefficients(side, axis)]
+
+    def _walking(self, side: int, tile: _Tile) -> float:
+        """How much longer steps take for where their loads are."""
+        result = 1.0
+        distances = [] if tile.packed else self._distances(side)
+        if any(d > NEAR_BYTES for d in distances):
+            is_lost = self.steps > MANY_STEPS or any(d % PAGE == 0 for d in distances)
+            is_far = any(d > PAGE for d in distances)
+            result = LOST_PENALTY if is_lost else FAR_PENALTY if is_far else PREFETCHED_PENALTY
+        if any(d % self.machine.vector_bytes for d in distances):
+            result = max(result, FAR_PENALTY)
+        if tile.tile_size > 1 and self._is_scattered(1 - side, tile.tile):
+            result *= FAR_PENALTY
+        scalars = max(self._distances(1 - side), default=0)
+        if scalars >= PAGE:
+            return result * (FAR_PENALTY if scalars % PAGE else LOST_PENALTY)
+        return result * (PREFETCHED_PENALTY if scalars > NEAR_BYTES else 1)
+
+    def _is_scattered(self, side: int, axis: Axis) -> bool:
+        """Whether neighbours along an axis are far apart, and no runs of memory either along the steps of the fold."""
+        size = self.fold.type.bits // 8
+        if all(abs(step) * size <= NEAR_BYTES for step in self._coefficients(side, axis)):
+            return False
+        run = 1
+        for inner in reversed(self.fold.axes):
+            if inner.size > 1 and self._coefficients(side, inner) != {run}:
+                break
+            run *= inner.size
+        return run * size < CACHE_LINE
+
+    def _is_aliased(self, side: int, axis: Axis) -> bool:
+        distances = [step * self.fold.type.bits // 8 for step in self._coefficients(side, axis)]
+        return any(distance and distance % PAGE == 0 for distance in distances)
+
+    def cost(self, tile: _Tile) -> float:
+        """Cycles of all sums, by and large."""
+        side = self._side(tile)
+        strips = -(-tile.vector.size // (tile.lanes * tile.vectors))
+        last = replace(tile, vectors=last_vectors(tile.vector.size, tile.lanes, tile.vectors))
+        row = (strips - 1) * self._tile_cost(side, tile) + self._tile_cost(side, last)
+        others = self.points // (tile.vector.size * tile.tile.size)
+        rows = others * -(-tile.tile.size // tile.tile_size)
+        return rows * row + (self._packing(side, tile) if tile.packed else 0)
+
+    def _tile_cost(self, side: int, tile: _Tile) -> float:
+        """Cycles of the sums of one tile."""
+        is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
+        loads = tile.vectors * (1 if is_dense else STRIDED_LOAD)
+        sums = tile.vectors * tile.tile_size
+        step = max(sums / 2, (loads + tile.tile_size) / 2, LATENCY)
+        loading = loads * self.machine.vector_bytes / NEAR_CACHE_BYTES
+        step = max(step, loading) + LOADING_SHARE * loading + STEP_OVERHEAD
+        step *= self._walking(side, tile)
+        if tile.tile_size > ALIASED_ROWS and self._is_aliased(1 - side, tile.tile):
+            step *= ALIASED_PENALTY
+        return self.steps * step + self._finishing(tile) + TILE_OVERHEAD
+
+    def _packing(self, side: int, tile: _Tile) -> float:
+        """Cycles for copying the factor of the vector axis."""
+        elements = self.steps * math.prod(axis.size for axis in self.axes if axis in self.sides[side])
+        return elements * (PACKING if self._has_vectors(side, tile.vector) else TRANSPOSING)
+
+    def _finishing(self, tile: _Tile) -> float:
+        """Cycles for storing a tile."""
+        if tile.turned:
+            return tile.vectors * tile.lanes * (math.log2(tile.lanes) + 1)
+        return tile.vectors * tile.tile_size * (1 if self._is_along(tile.vector) else 2 * tile.lanes)
+
+    def kernel(self, tile: _Tile) -> ContractionKernel:
+        """The loops around a tile."""
+        side = self._side(tile)
+        own, other = self.sides[side], self.sides[1 - side]
+        along = [axis for axis in self.axes if axis in own and axis not in other and axis is not tile.vector]
+        across = [axis for axis in self.axes if axis in other and axis not in own and axis is not tile.tile]
+        batch = [axis for axis in self.axes if (axis in own) == (axis in other)]
+        along, across = [*along, tile.vector], [*across, tile.tile]
+        steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors, tile.tile: tile.tile_size}
+        read = self._panel_bytes(along) if tile.packed else self._vector_side_bytes(side)
+        near = _shrunk(along, steps, read / VECTOR_SIDE_BYTES)
+        wanted = schedule.ITEMS // math.prod(axis.size for axis in batch)
+        wanted //= math.prod(-(-axis.size // block) for axis, block in near)
+        rows = _cut([(axis, axis.size) for axis in across], steps, max(1, wanted))
+        wanted //= math.prod(-(-axis.size // block) for axis, block in rows)
+        parts = [(axis, block) for axis, block in _cut(near, steps, max(1, wanted)) if block < dict(near)[axis]]
+        if tile.packed:
+            near, parts = [(axis, dict(parts).get(axis, block)) for axis, block in near], []
+        panel = self._panel(tile, near) if tile.packed else None
+        stores, fold = self.stores, self.fold
+        if panel is not None:
+            stores, fold = self._reading(panel, tile)
+        return ContractionKernel(
+            stores=stores,
+            fold=fold,
+            batch=tuple(batch),
+            across=tuple(across),
+            along=tuple(along),
+            blocks=(*((axis, 1) for axis in batch), *near, *rows, *parts),
+            vector=tile.vector,
+            lanes=tile.lanes,
+            vectors=tile.vectors,
+            tile=tile.tile,
+            tile_size=tile.tile_size,
+            turned=tile.turned,
+            far=self._far(1 - side, tile.tile),
+            far_vectors=() if tile.packed else self._far(side, tile.vector),
+            next_tile=self._next_tile(1 - side, tile.tile),
+            panel=panel,
+            serial=self.points * self.steps < schedule.SERIAL_WORK,
+            reads=reads_of(self.stores),  # the panel is nobody else's
+        )
+
+    def _far(self, side: int, axis: Axis) -> tuple[Element, ...]:
+        """Loads of a factor in runs along an axis that are far apart from step to step."""
+        return tuple(
+            e
+            for e in self._elements[side]
+            if 0 < abs(e.address.coefficient(axis)) <= schedule.SHUFFLED_STRIDE
+            and any(
+                abs(e.address.coefficient(a)) * e.type.bits // 8 > NEAR_BYTES and a.size > 1 for a in self.fold.axes
+            )
+        )
+
+    def _next_tile(self, side: int, axis: Axis) -> tuple[Element, ...]:
+        """Loads of a large factor that is one run of memory along the steps of the fold and then along an axis, as
+        loads that move by a cache line with every step. Where points are more than a page apart processors see by
+        themselves what comes next."""
+        elements = self._elements[side]
+        is_short = self.steps * self.fold.type.bits // 8 <= PAGE
+        if len(elements) != 1 or not is_short or self._bytes_of(elements) < FAR_TILE_BYTES:
+            return ()
+        (e,) = elements
+        run = 1
+        for inner in (*reversed(self.fold.axes), axis):
+            if inner.size > 1 and e.address.coefficient(inner) != run:
+                return ()
+            run *= inner.size
+        line = CACHE_LINE * 8 // e.type.bits
+        terms = tuple((t, c * line if t in self.fold.axes else c) for t, c in e.address.terms)
+        return (Element(e.tensor, Affine(terms, e.address.constant), e.safe),)
+
+    def _panel_bytes(self, along: Sequence[Axis]) -> int:
+        """Bytes of panels of the whole vector side, at one point of the axes that both factors share."""
+        return self.steps * math.prod(axis.size for axis in along) * self.fold.type.bits // 8
+
+    def _panel(self, tile: _Tile, blocks: Sequence[tuple[Axis, int]]) -> Panel:
+        """The panel of a work item's part of the vector side."""
+        side, strip = self._side(tile), tile.lanes * tile.vectors
+        strips = math.prod(-(-block // strip) if axis is tile.vector else block for axis, block in blocks)
+        tensor = temporary("panel", self.fold.type, (strips * self.steps * strip,))
+        transposed = None if self._has_vectors(side, tile.vector) else self._contiguous_step(side)
+        return Panel(tensor, Axis("panel_base", 1 << 40), self.factors[side], transposed)
+
+    def _reading(self, panel: Panel, tile: _Tile) -> tuple[tuple[ElementStore, ...], Fold]:
+        """The stores and their fold with the panel in place of its source."""
+        terms: list[tuple[Axis, int]] = [(panel.base, 1), (tile.vector, 1)]
+        size = tile.lanes * tile.vectors
+        for axis in reversed(self.fold.axes):
+            terms.append((axis, size))
+            size *= axis.size
+        rewrite = substitute({panel.source: Element(panel.tensor, Affine(tuple(terms), 0), True)})
+        fold = rewrite(self.fold)
+        assert isinstance(fold, Fold)
+        return tuple(ElementStore(s.tensor, s.address, rewrite(s.value)) for s in self.stores), fold
+
+    def _vector_side_bytes(self, side: int) -> int:
+        """Bytes that the factor of the vector axis loads in all, at one point of the axes that both factors share."""
+        shared = self.sides[0] & self.sides[1]
+        return self._bytes_of(self._elements[side]) // max(1, math.prod(axis.size for axis in shared))
+
+    @staticmethod
+    def _bytes_of(elements: Sequence[Element]) -> int:
+        """Bytes of all tensors that are read."""
+        result = 0
+        for tensor in {e.tensor for e in elements}:
+            size = math.prod(n for n, stride in zip(tensor.sizes, tensor.strides, strict=True) if stride)
+            result += size * tensor.type.bits // 8
+        return result
+
+
+_Blocks = list[tuple[Axis, int]]
+
+
+def _shrunk(axes: Sequence[Axis], steps: Mapping[Axis, int], times: float) -> _Blocks:
+    """Blocks that have together about so many times fewer points than the axes: the outermost axes are cut first."""
+    result = []
+    for axis in axes:
+        block = _block(axis.size, steps[axis], max(1, round(times)))
+        times *= block / axis.size
+        result.append((axis, block))
+    return result
+
+
+def _cut(blocks: _Blocks, steps: Mapping[Axis, int], wanted: int) -> _Blocks:
+    """The blocks cut, the outermost first, into so many smaller ones or more, if that is possible."""
+    result = []
+    for axis, size in blocks:
+        block = _block(size, steps[axis], wanted)
+        wanted = max(1, wanted // -(-size // block))
+        result.append((axis, block))
+    return result
+
+
+def _block(size: int, step: int, wanted: int) -> int:
+    """A multiple of ``step`` that cuts ``size`` into ``wanted`` blocks or somewhat more, all of about the same size:
+    threads share out blocks, not points."""
+    tiles = -(-size // step)
+    counts = range(max(1, tiles // wanted), 0, -1)
+    even = (count for count in counts if -(-tiles // count) * count <= tiles * (1 + BLOCK_UNEVENNESS))
+    return min(size, next(even) * step)

@@ -1,0 +1,103 @@
+"""Kernels as text, for people: which loops there are, and who runs them."""
+
+from __future__ import annotations
+
+from opendml.expression.ir import Axis
+from opendml.expression.printer import format_expression, format_values
+from opendml.loops.affine import Affine
+from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.schedule import ComputeKernel, ScanKernel, ScatterKernel
+
+
+def describe_kernel(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel) -> str:
+    """The loops of a kernel from the outside in, and what is stored in the innermost one."""
+    if isinstance(kernel, ComputeKernel):
+        lines = _compute_loops(kernel)
+        stores = kernel.stores
+    elif isinstance(kernel, ContractionKernel):
+        lines = _contraction_loops(kernel)
+        stores = kernel.stores
+    elif isinstance(kernel, ScanKernel):
+        lines = _scan_loops(kernel)
+        stores = kernel.stores
+    else:
+        lines = [_scatter_items(kernel)]
+        blocks = dict(kernel.blocks)
+        cut = {a: f" in blocks of {b} (shared out)" if b > 1 else " (shared out)" for a, b in blocks.items()}
+        lines += [f"{_loop(axis)}{'' if kernel.serial else cut.get(axis, '')}, in order" for axis in kernel.axes]
+        stores = (kernel.store,)
+    text = ["  " * depth + line for depth, line in enumerate(lines)]
+    targets = [(f"{store.tensor.name}@({format_address(store.address)})", store.value) for store in stores]
+    return "\n".join(text + ["  " * len(lines) + line for line in format_values(targets)])
+
+
+def _compute_loops(kernel: ComputeKernel) -> list[str]:
+    lines = [_items(kernel.item_count, kernel.serial)]
+    lines += [f"{_loop(axis)} (shared out)" for axis in kernel.shared]
+    lines += [_loop(axis) for axis in kernel.inner]
+    if kernel.stage is not None:
+        lines.append(f"{_loop(kernel.stage)} in blocks of {kernel.stage_block} (shared out), each stored as one run")
+    if kernel.rows is not None:
+        rows = kernel.rows
+        block = f" in blocks of {rows.block} (shared out)" if rows.block < rows.axis.size else ""
+        lines.append(f"{_loop(rows.axis)}{block}, {rows.together} together")
+    if kernel.vector is not None:
+        block = f" in blocks of {kernel.vector_block} (shared out)" if kernel.vector_block else ""
+        lines.append(f"{_loop(kernel.vector)}{block}, {kernel.lanes} at a time")
+    if kernel.tile is not None:
+        block = f" in blocks of {kernel.tile_block} (shared out)" if kernel.tile_block < kernel.tile.size else ""
+        together = ", stored as one run" if kernel.interleaved else ""
+        lines.append(f"{_loop(kernel.tile)}{block}, {kernel.tile_size} together{together}")
+    return lines
+
+
+def _contraction_loops(kernel: ContractionKernel) -> list[str]:
+    lines = [_items(kernel.item_count, kernel.serial)]
+    if kernel.panel is not None:
+        lines.append(f"with {format_expression(kernel.panel.source)} copied to {kernel.panel.tensor.name}")
+    for axis in kernel.loops:
+        sizes = [str(size) for cut, size in kernel.blocks if cut is axis and size < axis.size]
+        block = f" in blocks of {' and '.join(sizes)} (shared out)" if sizes else ""
+        steps = ""
+        if axis is kernel.vector:
+            steps = f", {kernel.vectors} vectors of {kernel.lanes} at a time"
+        elif axis is kernel.tile:
+            steps = f", {kernel.tile_size} together{', stored as vectors' if kernel.turned else ''}"
+        lines.append(f"{_loop(axis)}{block}{steps}")
+    return lines
+
+
+def _items(count: int, serial: bool) -> str:
+    return "by one thread" if serial else f"{count} work items, shared out among the threads"
+
+
+def _scan_loops(kernel: ScanKernel) -> list[str]:
+    lines = [_items(kernel.item_count, kernel.serial), *(_loop(axis) for axis in kernel.outer)]
+    along = f"{_loop(kernel.scan.along)}, carrying a state"
+    if kernel.vector is not None:
+        inner = f"{_loop(kernel.vector)} in blocks of {kernel.block}, {kernel.lanes} at a time"
+        return [*lines, along, inner] if kernel.by_rows else [*lines, inner, along]
+    if kernel.rows is not None:
+        lines.append(f"{_loop(kernel.rows)}, {kernel.rows_together} together")
+    return [*lines, along]
+
+
+def _scatter_items(kernel: ScatterKernel) -> str:
+    if kernel.serial or kernel.blocks:
+        return _items(kernel.item_count, kernel.serial)
+    return "by all threads, each writing its own part of the output"
+
+
+def _loop(axis: Axis) -> str:
+    return f"for {axis.name} < {axis.size}"
+
+
+def format_address(address: Affine) -> str:
+    """An address in elements, as a sum."""
+    terms = []
+    for term, coefficient in address.terms:
+        name = term.name if isinstance(term, Axis) else format_expression(term)
+        terms.append(name if coefficient == 1 else f"{coefficient}*{name}")
+    if address.constant or not terms:
+        terms.append(str(address.constant))
+    return " + ".join(terms).replace("+ -", "- ")

@@ -1,0 +1,516 @@
+"""The LLVM text of a thread team: the barrier that programs contain, and the team that dispatches them."""
+
+from __future__ import annotations
+
+from opendml.llvm.host import HostTarget
+from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
+
+
+def barrier_ir(host: HostTarget) -> str:
+    """LLVM text that defines `internal void @barrier_wait(ptr %barrier, i64 %thread_count)`.
+
+    All `thread_count` threads must call it equally often; what any of them wrote before is seen by all after. A thread
+    that is alone returns at once and does not touch `barrier`. Waiting threads spin briefly and then sleep.
+    """
+    return filled(_BARRIER, host)
+
+
+def team_ir(host: HostTarget) -> str:
+    """The LLVM text of the team for `host`."""
+    return filled(_TYPES + _TEAM, host) + platform_ir(host)
+
+
+# A barrier counts arrivals; the last thread to arrive resets the count and advances the generation that the others wait
+# for. Programs know of the struct only these offsets: 0 arrivals, 64 generation, 72 sleepers, 80 spins before sleeping,
+# 88 the function to sleep in, 96 the function to wake sleepers.
+_BARRIER = """
+define internal void @barrier_wait(ptr %barrier, i64 %thread_count) nounwind noinline {
+start:
+  %alone = icmp ule i64 %thread_count, 1
+  br i1 %alone, label %leave, label %arrive
+arrive:
+  %generation_address = getelementptr i8, ptr %barrier, i64 64
+  %generation = load atomic i64, ptr %generation_address monotonic, align 8
+  %before = atomicrmw add ptr %barrier, i64 1 acq_rel, align 8
+  %arrived = add i64 %before, 1
+  %is_last = icmp eq i64 %arrived, %thread_count
+  br i1 %is_last, label %release, label %spin_start
+release:
+  store atomic i64 0, ptr %barrier monotonic, align 8
+  %advanced = atomicrmw add ptr %generation_address, i64 1 seq_cst, align 8
+  %sleepers_address = getelementptr i8, ptr %barrier, i64 72
+  %sleepers = load atomic i64, ptr %sleepers_address seq_cst, align 8
+  %none_sleep = icmp eq i64 %sleepers, 0
+  br i1 %none_sleep, label %leave, label %wake
+wake:
+  %wake_address = getelementptr i8, ptr %barrier, i64 96
+  %wake_function = load ptr, ptr %wake_address, align 8
+  call void %wake_function(ptr %barrier)
+  br label %leave
+spin_start:
+  %spins_address = getelementptr i8, ptr %barrier, i64 80
+  %spins = load i64, ptr %spins_address, align 8
+  br label %spin
+spin:
+  %left = phi i64 [ %spins, %spin_start ], [ %fewer, %pause ]
+  %now = load atomic i64, ptr %generation_address acquire, align 8
+  %is_open = icmp ne i64 %now, %generation
+  br i1 %is_open, label %leave, label %tired
+tired:
+  %is_tired = icmp eq i64 %left, 0
+  br i1 %is_tired, label %sleep, label %pause
+pause:
+  $pause
+  %fewer = sub i64 %left, 1
+  br label %spin
+sleep:
+  %sleep_address = getelementptr i8, ptr %barrier, i64 88
+  %sleep_function = load ptr, ptr %sleep_address, align 8
+  call void %sleep_function(ptr %barrier, i64 %generation)
+  br label %leave
+leave:
+  ret void
+}
+$declare_pause
+"""
+
+# The struct types. What different threads write at the same time lies in different cache lines; 128 bytes hold the
+# mutex or the condition variable of every platform.
+_TYPES = """
+%storage = type { [128 x i8] }
+;                    0 arrived         2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake    8 mutex   9 condition
+%barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, [24 x i8], %storage, %storage }
+;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
+%worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage }
+;               0 busy            2 running
+%team = type { i64, [56 x i8], i64, [56 x i8],
+;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
+               ptr, ptr, i64, i64, i64, i64, i64, i64,
+;              12 spins, 13 processors  15 mutex, 16 all done, 17   18 set of processors
+               i64, i64, [48 x i8], %storage, %storage, %barrier, %storage }
+; The workers lie behind their team.
+"""
+
+# A dispatch gives every worker that takes part a new ticket. A worker sleeps only while it says so in "is asleep" and
+# its ticket is still the old one; since both sides write before they read, and all four accesses are sequentially
+# consistent, either the worker sees the new ticket or the dispatcher sees the sleeper. "the caller sleeps" and
+# "running", and "sleepers" and "generation", are two more such pairs.
+_TEAM = """
+define i64 @team_size(i64 %thread_count) nounwind {
+  %workers = getelementptr %team, ptr null, i64 1
+  %end = getelementptr %worker, ptr %workers, i64 %thread_count
+  %size = ptrtoint ptr %end to i64
+  ret i64 %size
+}
+
+define void @team_initialise(ptr %team, i64 %capacity, i64 %spins, i64 %processors) nounwind {
+  %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10
+  store i64 %capacity, ptr %capacity_address, align 8
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
+  store i64 %spins, ptr %spins_address, align 8
+  %processors_address = getelementptr %team, ptr %team, i64 0, i32 13
+  store i64 %processors, ptr %processors_address, align 8
+  %set = getelementptr %team, ptr %team, i64 0, i32 18
+  call void @processors_of_caller(ptr %set)
+  call void @team_reset(ptr %team)
+  ret void
+}
+
+; No worker exists: the state after creation, and in a child process after a fork.
+define void @team_reset(ptr %team) nounwind {
+  %running = getelementptr %team, ptr %team, i64 0, i32 2
+  store atomic i64 0, ptr %running monotonic, align 8
+  %caller_sleeps = getelementptr %team, ptr %team, i64 0, i32 7
+  store atomic i64 0, ptr %caller_sleeps monotonic, align 8
+  %started = getelementptr %team, ptr %team, i64 0, i32 9
+  store i64 0, ptr %started, align 8
+  %mutex = getelementptr %team, ptr %team, i64 0, i32 15
+  call void @mutex_initialise(ptr %mutex)
+  %done = getelementptr %team, ptr %team, i64 0, i32 16
+  call void @condition_initialise(ptr %done)
+  %barrier = getelementptr %team, ptr %team, i64 0, i32 17
+  store atomic i64 0, ptr %barrier monotonic, align 8
+  %sleepers = getelementptr %barrier, ptr %barrier, i64 0, i32 3
+  store atomic i64 0, ptr %sleepers monotonic, align 8
+  %sleep = getelementptr %barrier, ptr %barrier, i64 0, i32 5
+  store ptr @barrier_sleep, ptr %sleep, align 8
+  %wake = getelementptr %barrier, ptr %barrier, i64 0, i32 6
+  store ptr @barrier_wake, ptr %wake, align 8
+  %barrier_mutex = getelementptr %barrier, ptr %barrier, i64 0, i32 8
+  call void @mutex_initialise(ptr %barrier_mutex)
+  %barrier_condition = getelementptr %barrier, ptr %barrier, i64 0, i32 9
+  call void @condition_initialise(ptr %barrier_condition)
+  ; A stopped team stays busy for ever.
+  %stopping_address = getelementptr %team, ptr %team, i64 0, i32 8
+  %stopping = load atomic i64, ptr %stopping_address monotonic, align 8
+  store atomic i64 %stopping, ptr %team release, align 8
+  ret void
+}
+
+define i64 @team_run(ptr %team, ptr %entry, ptr %args, i64 %wanted) nounwind {
+start:
+  %is_single = icmp ule i64 %wanted, 1
+  br i1 %is_single, label %run_alone, label %acquire
+acquire:
+  %exchange = cmpxchg ptr %team, i64 0, i64 1 acquire monotonic, align 8
+  %acquired = extractvalue { i64, i1 } %exchange, 1
+  br i1 %acquired, label %recruit, label %run_alone
+run_alone:
+  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null)
+  ret i64 1
+recruit:
+  %workers = call i64 @team_recruit(ptr %team, i64 %wanted)
+  %has_workers = icmp ne i64 %workers, 0
+  br i1 %has_workers, label %dispatch, label %nobody
+nobody:
+  store atomic i64 0, ptr %team release, align 8
+  br label %run_alone
+dispatch:
+  %count = add i64 %workers, 1
+  call void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %workers)
+  %barrier = getelementptr %team, ptr %team, i64 0, i32 17
+  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 %count, ptr %barrier)
+  call void @team_wait(ptr %team)
+  store atomic i64 0, ptr %team release, align 8
+  ret i64 %count
+}
+
+; The same, of a struct of the four: a foreign call with one argument takes half as long.
+define void @team_call(ptr %call) nounwind {
+  %entry_address = getelementptr ptr, ptr %call, i64 1
+  %args_address = getelementptr ptr, ptr %call, i64 2
+  %wanted_address = getelementptr ptr, ptr %call, i64 3
+  %team = load ptr, ptr %call, align 8
+  %entry = load ptr, ptr %entry_address, align 8
+  %args = load ptr, ptr %args_address, align 8
+  %wanted = load i64, ptr %wanted_address, align 8
+  %count = call i64 @team_run(ptr %team, ptr %entry, ptr %args, i64 %wanted)
+  ret void
+}
+
+; Start workers until there are enough for %wanted threads. Gives the number of workers to use: fewer where the team is
+; smaller or the operating system refuses.
+define internal i64 @team_recruit(ptr %team, i64 %wanted) nounwind {
+start:
+  %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10
+  %capacity = load i64, ptr %capacity_address, align 8
+  %wanted_workers = sub i64 %wanted, 1
+  %target = call i64 @llvm.umin.i64(i64 %wanted_workers, i64 %capacity)
+  %started_address = getelementptr %team, ptr %team, i64 0, i32 9
+  br label %check
+check:
+  %started = load i64, ptr %started_address, align 8
+  %is_enough = icmp uge i64 %started, %target
+  br i1 %is_enough, label %leave, label %recruit
+recruit:
+  %next = add i64 %started, 1
+  %failure = call i32 @worker_start(ptr %team, i64 %started, i64 %next)
+  %is_failure = icmp ne i32 %failure, 0
+  br i1 %is_failure, label %leave, label %count
+count:
+  store i64 %next, ptr %started_address, align 8
+  br label %check
+leave:
+  %workers = call i64 @llvm.umin.i64(i64 %started, i64 %target)
+  ret i64 %workers
+}
+
+define internal i32 @worker_start(ptr %team, i64 %number, i64 %index) nounwind {
+  %workers = getelementptr %team, ptr %team, i64 1
+  %worker = getelementptr %worker, ptr %workers, i64 %number
+  store atomic i64 0, ptr %worker monotonic, align 8
+  %asleep = getelementptr %worker, ptr %worker, i64 0, i32 1
+  store atomic i64 0, ptr %asleep monotonic, align 8
+  %team_address = getelementptr %worker, ptr %worker, i64 0, i32 2
+  store ptr %team, ptr %team_address, align 8
+  %index_address = getelementptr %worker, ptr %worker, i64 0, i32 3
+  store i64 %index, ptr %index_address, align 8
+  %avoided = getelementptr %worker, ptr %worker, i64 0, i32 5
+  store i64 -1, ptr %avoided, align 8
+  %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
+  call void @mutex_initialise(ptr %mutex)
+  %condition = getelementptr %worker, ptr %worker, i64 0, i32 8
+  call void @condition_initialise(ptr %condition)
+  %thread = getelementptr %worker, ptr %worker, i64 0, i32 4
+  %failure = call i32 @thread_start(ptr %thread, ptr %worker)
+  ret i32 %failure
+}
+
+define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %workers) nounwind {
+  %count = add i64 %workers, 1
+  %entry_address = getelementptr %team, ptr %team, i64 0, i32 4
+  store ptr %entry, ptr %entry_address, align 8
+  %args_address = getelementptr %team, ptr %team, i64 0, i32 5
+  store ptr %args, ptr %args_address, align 8
+  %count_address = getelementptr %team, ptr %team, i64 0, i32 6
+  store i64 %count, ptr %count_address, align 8
+  ; With more threads than processors the one that is waited for may need this one's processor: do not spin.
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
+  %spins = load i64, ptr %spins_address, align 8
+  %processors_address = getelementptr %team, ptr %team, i64 0, i32 13
+  %processors = load i64, ptr %processors_address, align 8
+  %fits = icmp ule i64 %count, %processors
+  %spins_now = select i1 %fits, i64 %spins, i64 0
+  %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
+  store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
+  %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
+  store i64 %spins_now, ptr %barrier_spins, align 8
+  %running = getelementptr %team, ptr %team, i64 0, i32 2
+  store atomic i64 %workers, ptr %running monotonic, align 8
+  call void @team_wake(ptr %team, i64 %workers)
+  ret void
+}
+
+; New tickets for the first %workers workers: all tickets first, as waking a sleeper takes its time.
+define internal void @team_wake(ptr %team, i64 %workers) nounwind {
+start:
+  %first = getelementptr %team, ptr %team, i64 1
+  %set = getelementptr %team, ptr %team, i64 0, i32 18
+  br label %tickets
+tickets:
+  %i = phi i64 [ 0, %start ], [ %i_next, %tickets ]
+  %worker_i = getelementptr %worker, ptr %first, i64 %i
+  %old_ticket = atomicrmw add ptr %worker_i, i64 1 seq_cst, align 8
+  %i_next = add i64 %i, 1
+  %more_tickets = icmp ult i64 %i_next, %workers
+  br i1 %more_tickets, label %tickets, label %sleepers
+sleepers:
+  %k = phi i64 [ 0, %tickets ], [ %k_next, %next ]
+  %worker_k = getelementptr %worker, ptr %first, i64 %k
+  ; Also a worker that still spins may have come to share the caller's processor.
+  %thread_address = getelementptr %worker, ptr %worker_k, i64 0, i32 4
+  %avoided_address = getelementptr %worker, ptr %worker_k, i64 0, i32 5
+  %thread = load ptr, ptr %thread_address, align 8
+  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
+  %asleep_address = getelementptr %worker, ptr %worker_k, i64 0, i32 1
+  %asleep = load atomic i64, ptr %asleep_address seq_cst, align 8
+  %is_asleep = icmp ne i64 %asleep, 0
+  br i1 %is_asleep, label %wake, label %next
+wake:
+  %mutex = getelementptr %worker, ptr %worker_k, i64 0, i32 7
+  %condition = getelementptr %worker, ptr %worker_k, i64 0, i32 8
+  call void @wake_all(ptr %mutex, ptr %condition)
+  br label %next
+next:
+  %k_next = add i64 %k, 1
+  %more_sleepers = icmp ult i64 %k_next, %workers
+  br i1 %more_sleepers, label %sleepers, label %leave
+leave:
+  ret void
+}
+
+; Wait until no worker runs.
+define internal void @team_wait(ptr %team) nounwind {
+start:
+  %running_address = getelementptr %team, ptr %team, i64 0, i32 2
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
+  %spins = load atomic i64, ptr %spins_address monotonic, align 8
+  br label %spin
+spin:
+  %left = phi i64 [ %spins, %start ], [ %fewer, %pause ]
+  %running = load atomic i64, ptr %running_address acquire, align 8
+  %is_done = icmp eq i64 %running, 0
+  br i1 %is_done, label %leave, label %tired
+tired:
+  %is_tired = icmp eq i64 %left, 0
+  br i1 %is_tired, label %sleep, label %pause
+pause:
+  $pause
+  %fewer = sub i64 %left, 1
+  br label %spin
+sleep:
+  %mutex = getelementptr %team, ptr %team, i64 0, i32 15
+  %condition = getelementptr %team, ptr %team, i64 0, i32 16
+  %sleeps_address = getelementptr %team, ptr %team, i64 0, i32 7
+  call void @mutex_lock(ptr %mutex)
+  store atomic i64 1, ptr %sleeps_address seq_cst, align 8
+  br label %check
+check:
+  %still_running = load atomic i64, ptr %running_address seq_cst, align 8
+  %is_over = icmp eq i64 %still_running, 0
+  br i1 %is_over, label %awake, label %wait
+wait:
+  call void @condition_wait(ptr %condition, ptr %mutex)
+  br label %check
+awake:
+  store atomic i64 0, ptr %sleeps_address monotonic, align 8
+  call void @mutex_unlock(ptr %mutex)
+  br label %leave
+leave:
+  ret void
+}
+
+; End and join the workers, and keep the team busy for ever. A second call does nothing.
+define void @team_stop(ptr %team) nounwind {
+start:
+  %stopping_address = getelementptr %team, ptr %team, i64 0, i32 8
+  %before = atomicrmw xchg ptr %stopping_address, i64 1 seq_cst, align 8
+  %was_stopping = icmp ne i64 %before, 0
+  br i1 %was_stopping, label %leave, label %acquire
+acquire:
+  %exchange = cmpxchg ptr %team, i64 0, i64 1 acquire monotonic, align 8
+  %acquired = extractvalue { i64, i1 } %exchange, 1
+  br i1 %acquired, label %wake, label %yield
+yield:
+  call void @thread_yield()
+  br label %acquire
+wake:
+  %started_address = getelementptr %team, ptr %team, i64 0, i32 9
+  %started = load i64, ptr %started_address, align 8
+  %is_empty = icmp eq i64 %started, 0
+  br i1 %is_empty, label %leave, label %join_start
+join_start:
+  call void @team_wake(ptr %team, i64 %started)
+  %workers = getelementptr %team, ptr %team, i64 1
+  br label %join
+join:
+  %i = phi i64 [ 0, %join_start ], [ %next, %join ]
+  %thread_address = getelementptr %worker, ptr %workers, i64 %i, i32 4
+  %thread = load ptr, ptr %thread_address, align 8
+  call void @thread_join(ptr %thread)
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %started
+  br i1 %more, label %join, label %joined
+joined:
+  store i64 0, ptr %started_address, align 8
+  br label %leave
+leave:
+  ret void
+}
+
+; The life of a worker thread.
+define internal ptr @worker_main(ptr %worker) nounwind {
+start:
+  %team_address = getelementptr %worker, ptr %worker, i64 0, i32 2
+  %team = load ptr, ptr %team_address, align 8
+  %index_address = getelementptr %worker, ptr %worker, i64 0, i32 3
+  %index = load i64, ptr %index_address, align 8
+  %entry_address = getelementptr %team, ptr %team, i64 0, i32 4
+  %args_address = getelementptr %team, ptr %team, i64 0, i32 5
+  %count_address = getelementptr %team, ptr %team, i64 0, i32 6
+  %running_address = getelementptr %team, ptr %team, i64 0, i32 2
+  %sleeps_address = getelementptr %team, ptr %team, i64 0, i32 7
+  %barrier = getelementptr %team, ptr %team, i64 0, i32 17
+  br label %rest
+rest:
+  %seen = phi i64 [ 0, %start ], [ %ticket, %run ], [ %ticket, %wake_caller ]
+  call void @worker_wait(ptr %worker, ptr %team, i64 %seen)
+  %ticket = add i64 %seen, 1
+  ; A dispatch counts this worker among the running before it gives the ticket; a stop gives one while none runs.
+  %running = load atomic i64, ptr %running_address acquire, align 8
+  %has_work = icmp ne i64 %running, 0
+  br i1 %has_work, label %run, label %leave
+run:
+  %entry = load ptr, ptr %entry_address, align 8
+  %args = load ptr, ptr %args_address, align 8
+  %count = load i64, ptr %count_address, align 8
+  call void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier)
+  %before = atomicrmw sub ptr %running_address, i64 1 seq_cst, align 8
+  %is_last = icmp eq i64 %before, 1
+  %sleeps = load atomic i64, ptr %sleeps_address seq_cst, align 8
+  %caller_sleeps = icmp ne i64 %sleeps, 0
+  %must_wake = and i1 %is_last, %caller_sleeps
+  br i1 %must_wake, label %wake_caller, label %rest
+wake_caller:
+  %mutex = getelementptr %team, ptr %team, i64 0, i32 15
+  %condition = getelementptr %team, ptr %team, i64 0, i32 16
+  call void @wake_all(ptr %mutex, ptr %condition)
+  br label %rest
+leave:
+  ret ptr null
+}
+
+; Return once the worker's ticket is no longer %seen.
+define internal void @worker_wait(ptr %worker, ptr %team, i64 %seen) nounwind {
+start:
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
+  %spins = load atomic i64, ptr %spins_address monotonic, align 8
+  br label %spin
+spin:
+  %left = phi i64 [ %spins, %start ], [ %fewer, %pause ]
+  %ticket = load atomic i64, ptr %worker acquire, align 8
+  %is_new = icmp ne i64 %ticket, %seen
+  br i1 %is_new, label %leave, label %tired
+tired:
+  %is_tired = icmp eq i64 %left, 0
+  br i1 %is_tired, label %sleep, label %pause
+pause:
+  $pause
+  %fewer = sub i64 %left, 1
+  br label %spin
+sleep:
+  %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
+  %condition = getelementptr %worker, ptr %worker, i64 0, i32 8
+  %asleep_address = getelementptr %worker, ptr %worker, i64 0, i32 1
+  call void @mutex_lock(ptr %mutex)
+  store atomic i64 1, ptr %asleep_address seq_cst, align 8
+  br label %check
+check:
+  %ticket_now = load atomic i64, ptr %worker seq_cst, align 8
+  %is_called = icmp ne i64 %ticket_now, %seen
+  br i1 %is_called, label %awake, label %wait
+wait:
+  call void @condition_wait(ptr %condition, ptr %mutex)
+  br label %check
+awake:
+  store atomic i64 0, ptr %asleep_address monotonic, align 8
+  call void @mutex_unlock(ptr %mutex)
+  br label %leave
+leave:
+  ret void
+}
+
+; The slow side of @barrier_wait: sleep until the generation is no longer %generation.
+define internal void @barrier_sleep(ptr %barrier, i64 %generation) nounwind {
+start:
+  %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
+  %sleepers = getelementptr %barrier, ptr %barrier, i64 0, i32 3
+  %mutex = getelementptr %barrier, ptr %barrier, i64 0, i32 8
+  %condition = getelementptr %barrier, ptr %barrier, i64 0, i32 9
+  call void @mutex_lock(ptr %mutex)
+  %before = atomicrmw add ptr %sleepers, i64 1 seq_cst, align 8
+  br label %check
+check:
+  %now = load atomic i64, ptr %generation_address seq_cst, align 8
+  %is_open = icmp ne i64 %now, %generation
+  br i1 %is_open, label %awake, label %wait
+wait:
+  call void @condition_wait(ptr %condition, ptr %mutex)
+  br label %check
+awake:
+  %after = atomicrmw sub ptr %sleepers, i64 1 monotonic, align 8
+  call void @mutex_unlock(ptr %mutex)
+  ret void
+}
+
+define internal void @barrier_wake(ptr %barrier) nounwind {
+  %mutex = getelementptr %barrier, ptr %barrier, i64 0, i32 8
+  %condition = getelementptr %barrier, ptr %barrier, i64 0, i32 9
+  call void @wake_all(ptr %mutex, ptr %condition)
+  ret void
+}
+
+; The mutex is held for a moment so that a thread which has checked, but does not wait yet, is not missed.
+define internal void @wake_all(ptr %mutex, ptr %condition) nounwind {
+  call void @mutex_lock(ptr %mutex)
+  call void @mutex_unlock(ptr %mutex)
+  call void @condition_wake_all(ptr %condition)
+  ret void
+}
+
+; To measure how long a pause takes.
+define void @team_pause(i64 %times) nounwind {
+start:
+  br label %pause
+pause:
+  %left = phi i64 [ %times, %start ], [ %fewer, %pause ]
+  $pause
+  %fewer = sub i64 %left, 1
+  %is_over = icmp eq i64 %fewer, 0
+  br i1 %is_over, label %leave, label %pause
+leave:
+  ret void
+}
+
+declare i64 @llvm.umin.i64(i64, i64)
+"""

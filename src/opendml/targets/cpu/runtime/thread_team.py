@@ -1,0 +1,203 @@
+"""Native threads that run one compiled function together.
+
+Every compiled program is a function `void entry(ptr args, i64 thread_index, i64 thread_count, ptr barrier)`. `args`
+points to the program's array of pointers; `barrier` goes to `barrier_wait`, whose code (`team_code.barrier_ir`) each
+program that needs it contains. A dispatch is one foreign call, during which the interpreter's lock is free:
+
+    team = default_team(4)
+    team.run(entry_address, args_address)         # on team.thread_count threads
+    team.call_function(call_address)              # the same, for tight loops: of four words in memory
+
+The calling thread is thread 0 and workers are the others. Between dispatches workers spin for some microseconds
+(OPENDML_SPIN_MICROSECONDS) and then sleep in the operating system. Where a team is busy with another thread's dispatch,
+the caller runs the function alone, as thread 0 of 1: the results of a program do not depend on the number of threads.
+
+All threads run with the default floating-point environment (round to nearest, denormals kept, no traps), whatever
+other libraries have set in the calling thread, and get it back after.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import math
+import mmap
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from opendml.description.errors import ConfigurationError
+from opendml.llvm.host import MAXIMUM_THREADS, HostTarget, host_target, usable_processors
+from opendml.llvm.native import CompileOptions, load_object
+from opendml.llvm.object_cache import get_or_compile
+from opendml.targets.cpu.runtime.team_code import team_ir
+
+SPIN_VARIABLE = "OPENDML_SPIN_MICROSECONDS"
+DEFAULT_SPIN_MICROSECONDS = 100.0
+
+
+class ThreadTeam:
+    """Workers for up to `thread_count` threads, the caller's included. They are started when first needed.
+
+    `handle` and `call_function` are for callers that dispatch often: `call_function(address)` skips Python's part of
+    `run`. At the address there are four words: handle, entry_address, args_address, thread_count. The team must be
+    alive meanwhile.
+    A team may be used from any thread, and in a child process after a fork, where it starts workers of its own.
+    Raises ConfigurationError for a thread count outside 1 to MAXIMUM_THREADS.
+    """
+
+    def __init__(self, thread_count: int, *, spin_microseconds: float | None = None) -> None:
+        _check_thread_count(thread_count)
+        native = _native_team(host_target())
+        spin_microseconds = _default_spin_microseconds() if spin_microseconds is None else spin_microseconds
+        self.thread_count = thread_count
+        self.call_function = native.call
+        self._native = native
+        self._memory = _allocate(native.size(thread_count))
+        self.handle = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        spins = round(spin_microseconds * native.spins_per_microsecond)
+        native.initialise(self.handle, thread_count - 1, spins, usable_processors())
+        _teams.add(self)
+        # At exit _stop_all does this while keeping the memory, since another thread may still dispatch.
+        weakref.finalize(self, _stop_and_free, native, self.handle, self._memory).atexit = False
+
+    def run(self, entry_address: int, args_address: int, thread_count: int | None = None) -> int:
+        """Run the function at `entry_address` on `thread_count` threads, the team's own number by default.
+
+        Returns when all of them have returned, with their number: 1 if the team was busy, and fewer than asked for if
+        the team is smaller or the operating system gave no more.
+        """
+        return self._native.run(self.handle, entry_address, args_address, thread_count or self.thread_count)
+
+    def stop(self) -> None:
+        """Wait for a dispatch in progress and end the workers. Later dispatches run on the calling thread alone."""
+        self._native.stop(self.handle)
+
+    def reset_after_fork(self) -> None:
+        """Forget the workers, which exist in the parent process only."""
+        self._native.reset(self.handle)
+
+
+def default_team(thread_count: int) -> ThreadTeam:
+    """The team that this process shares, with room for `thread_count` threads or more: pass the count to its `run`.
+
+    A caller that keeps the team's handle must keep the team, since a larger one may take its place here.
+    Raises ConfigurationError for a thread count outside 1 to MAXIMUM_THREADS.
+    """
+    _check_thread_count(thread_count)
+    return _shared_team.get(thread_count)
+
+
+def _check_thread_count(thread_count: int) -> None:
+    if type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS:
+        raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to {MAXIMUM_THREADS}")
+
+
+class _SharedTeam:
+    """One team for the whole process, replaced by a larger one when that is asked for."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._team: ThreadTeam | None = None
+
+    def get(self, thread_count: int) -> ThreadTeam:
+        with self.lock:
+            if self._team is None or self._team.thread_count < thread_count:
+                # Room costs some hundred bytes a thread; the threads themselves come with the first dispatch.
+                self._team = ThreadTeam(max(thread_count, min(2 * usable_processors() + 64, MAXIMUM_THREADS)))
+            return self._team
+
+
+class _NativeTeam(NamedTuple):
+    """The team's native functions, all of integers, and how many rounds of its spin loops take a microsecond."""
+
+    size: Callable[[int], int]
+    initialise: Callable[[int, int, int, int], None]
+    reset: Callable[[int], None]
+    run: Callable[[int, int, int, int], int]
+    call: Callable[[int], None]
+    stop: Callable[[int], None]
+    spins_per_microsecond: float
+
+
+@functools.cache
+def _native_team(host: HostTarget) -> _NativeTeam:
+    data, _ = get_or_compile(team_ir(host), host, _TEAM_OPTIONS)
+    prototypes: dict[str, Any] = {
+        "team_size": ctypes.CFUNCTYPE(_INTEGER, _INTEGER),
+        "team_initialise": ctypes.CFUNCTYPE(None, _POINTER, _INTEGER, _INTEGER, _INTEGER),
+        "team_reset": ctypes.CFUNCTYPE(None, _POINTER),
+        "team_run": ctypes.CFUNCTYPE(_INTEGER, _POINTER, _POINTER, _POINTER, _INTEGER),
+        "team_call": ctypes.CFUNCTYPE(None, _POINTER),
+        "team_stop": ctypes.CFUNCTYPE(None, _POINTER),
+        "team_pause": ctypes.CFUNCTYPE(None, _INTEGER),
+    }
+    code = load_object(data, prototypes, host)
+    code.keep_until_exit()  # Sleeping workers return into this code.
+    size, initialise, reset, run, call, stop, pause = (prototypes[name](code[name]) for name in prototypes)
+    return _NativeTeam(size, initialise, reset, run, call, stop, _pauses_per_microsecond(pause))
+
+
+# Nothing in the team's code is hot but its spin loops, and the first dispatch of a machine waits for its compilation.
+_TEAM_OPTIONS = CompileOptions(speed_level=0, codegen_level=0)
+_INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
+
+
+def _pauses_per_microsecond(pause: Callable[[int], None]) -> float:
+    """The pause instruction takes from one cycle to over a hundred, depending on the processor."""
+    count, fastest = 1000, math.inf
+    for _ in range(5):
+        start = time.perf_counter()
+        pause(count)
+        fastest = min(fastest, time.perf_counter() - start)
+    return count / max(fastest * 1e6, 1e-3)
+
+
+def _default_spin_microseconds() -> float:
+    text = os.environ.get(SPIN_VARIABLE, "").strip()
+    if not text:
+        return DEFAULT_SPIN_MICROSECONDS
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1e6:
+        raise ConfigurationError(f"{SPIN_VARIABLE}={text!r}: expected a number of microseconds from 0 to 1000000")
+    return value
+
+
+def _allocate(size: int) -> mmap.mmap:
+    """Zeroed memory that begins at a page and is not shared with child processes."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
+
+
+def _stop_and_free(native: _NativeTeam, handle: int, memory: mmap.mmap) -> None:
+    native.stop(handle)
+    memory.close()
+
+
+def _stop_all() -> None:
+    """Before the interpreter ends: no worker may be running when its memory goes."""
+    for team in list(_teams):
+        team.stop()
+
+
+def _reset_after_fork() -> None:
+    for team in list(_teams):
+        team.reset_after_fork()
+    _shared_team.lock.release()
+
+
+_teams: weakref.WeakSet[ThreadTeam] = weakref.WeakSet()
+_shared_team = _SharedTeam()
+atexit.register(_stop_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_shared_team.lock.acquire, after_in_parent=_shared_team.lock.release, after_in_child=_reset_after_fork
+    )

@@ -1,0 +1,763 @@
+"""How a statement becomes loops: which axes merge, which one is vectorised, tiled, and shared out among threads.
+
+A schedule never changes a result: the points of a Compute are independent, and the order of every fold is part of
+its definition. So everything here is free to follow the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from opendml.description.errors import CodeGenerationError
+from opendml.expression.ir import (
+    BOOL,
+    Axis,
+    Binary,
+    Cast,
+    Compute,
+    ElementType,
+    Expression,
+    Fold,
+    Index,
+    Scan,
+    Scatter,
+    Select,
+    Store,
+    Tensor,
+)
+from opendml.expression.rewriting import Rewriter, conjuncts, walk
+from opendml.loops.affine import Affine, Dependencies, Element, address_of, affine, threshold_form, total
+from opendml.loops.rewriting import lower_loads, simplify
+
+SERIAL_WORK: Final = 32768
+"""Steps of a kernel below which waking other threads costs more than it saves."""
+
+ITEMS: Final = 64
+"""Work items that a kernel is cut into at least, where it is large enough: a multiple of usual numbers of threads."""
+
+INTERLEAVED: Final = (2, 3, 4, 8)
+"""Sizes of a last axis that is interleaved in registers."""
+
+CACHE_LINE: Final = 64
+
+TRANSPOSED_BYTES: Final = 64
+TRANSPOSED: Final = 32
+"""Bytes of a row of the squares that are transposed in registers, and rows and columns of a square at most."""
+
+SHUFFLED_STRIDE: Final = 4
+"""Largest step between neighbouring lanes that is loaded as whole vectors and picked apart by shuffles."""
+
+STREAMED_BYTES: Final = 8 << 20
+"""Bytes of outputs from which on they are written past the caches: larger than the second-level caches of one core."""
+
+STREAMED_ROW: Final = 4096
+"""Bytes of a row from which on it is written past the caches as it is; shorter ones are gathered in a stage."""
+
+STAGED_STEPS: Final = 4
+"""Steps of folds up to which a stage pays: with more, the arithmetic hides how long ordinary stores take."""
+
+STAGE_BYTES: Final = 16384
+"""Bytes of neighbouring rows of all outputs that are computed in a stage, which stays in the first-level cache."""
+
+TRANSPOSED_STAGE_BYTES: Final = 131072
+"""Bytes of a stage that takes squares: in the second-level cache, so that runs are long in the input and the output."""
+
+MASKED_BYTES: Final = 64
+"""Vectors of processors whose loads and stores may leave out lanes at no cost: short rows are one such vector."""
+
+PREFETCHED_BYTES: Final = 4 << 20
+"""Size of a tensor from which on the lines that will be read are asked for ahead: smaller ones stay in a cache."""
+
+PREFETCH_DISTANCE: Final = 2048
+STAGED_DISTANCE: Final = 4096
+"""How many bytes ahead, and how many where a stage is filled: nothing is asked for while it is emptied."""
+
+PREFETCH_STEPS: Final = 8
+"""How many steps of a fold ahead, if each of them reads another place. The last ones find nothing of use there, so it
+is an eighth of the fold's steps at most, and not done where these are few."""
+
+WINDOW_BYTES: Final = 1 << 17
+"""How far the steps of a fold may spread at most for that: further ones would read the lines too late."""
+
+ROW_REGISTERS: Final = 8
+"""Registers of sums of the rows that are computed together: as many as hide how long a multiply-add takes."""
+
+ROW_STEPS: Final = 128
+LEAST_ROWS: Final = 4
+"""Steps of a fold for all the rows that are computed together, which are written out one after the other; and rows that
+are computed together all the same, since what they load is shared."""
+
+UNROLL_STEPS: Final = 64
+"""Steps of a fold that are written out one after the other at most."""
+
+UNROLLED_OPERATIONS: Final = 1024
+"""Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
+
+SCAN_ITEMS: Final = 16
+"""Work items of a scan, at least, where it is large enough: fewer and longer rows are better."""
+
+SCANNED_ROW: Final = 16384
+"""Bytes of state of the points that a work item of a scan covers at most: half a first-level cache."""
+
+SCANNED_TOGETHER: Final = 2
+"""Points of a scan that lie apart and go step by step together: a sum waits four cycles for the one before it. More
+would write to more lines at once."""
+
+SCATTERED_RUN: Final = 64
+"""Points of an axis behind others that one work item of a scatter covers at least: several cache lines a row."""
+
+TILE_BLOCK: Final = 96
+"""Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
+
+
+def limits() -> tuple[tuple[str, int], ...]:
+    """What the choices of this module depend on beside a statement and the machine."""
+    return tuple((name, value) for name, value in sorted(globals().items()) if name.isupper() and type(value) is int)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a schedule needs to know of the processor."""
+
+    vector_bytes: int
+    vector_registers: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ElementStore:
+    """A store by address."""
+
+    tensor: Tensor
+    address: Affine
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Points of ``axis``, ``together`` of them, whose windows overlap: what their sums load is shared.
+
+    A window moves ``step`` elements along ``axis`` and ``reach`` along ``tap``, an axis of its fold. A work item covers
+    ``block`` points.
+    """
+
+    axis: Axis
+    together: int
+    block: int
+    tap: Axis
+    step: int
+    reach: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputeKernel:
+    """A Compute with its loops chosen.
+
+    ``shared`` axes, slowest first, are cut into work items and shared out among threads, ``inner`` ones are loops
+    within an item; ``vector`` is the axis whose neighbouring points are computed together, up to ``lanes`` of them;
+    ``tile`` is an axis of which ``tile_size`` points are computed together as well, so that what they load is shared.
+    ``interleaved`` says that points of the tile lie next to each other in the output: their vectors are stored as one;
+    ``transposed`` that they lie next to each other in an input whose rows run along the vector axis: squares of points
+    are loaded along the tile and transposed in registers. ``streamed`` says that the output is too large to stay in a
+    cache, and is better written past it. Where its rows are short, ``stage`` is the axis along which they follow one
+    another: ``stage_block`` of them are computed in memory that stays in a cache and written past it as one run, or one
+    for every point of the tile. If it is the tile, the rows are those of a block of squares.
+    ``vector_block`` cuts the vector axis into work items. ``rows`` is the axis outside of the vector axis of which some
+    points are computed together. More ``lanes`` than the vector axis has points: all of them are one vector.
+    """
+
+    stores: tuple[ElementStore, ...]
+    shared: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    vector: Axis | None
+    lanes: int
+    tile: Axis | None = None
+    tile_size: int = 1
+    tile_block: int = 1
+    interleaved: bool = False
+    transposed: bool = False
+    streamed: bool = False
+    stage: Axis | None = None
+    stage_block: int = 1
+    vector_block: int | None = None
+    rows: Rows | None = None
+    serial: bool = False
+    in_place: bool = False
+    reads: frozenset[Tensor] = frozenset()
+    prefetched: Mapping[Tensor, int] = field(default_factory=dict)
+
+    @property
+    def outer(self) -> tuple[Axis, ...]:
+        """All axes but the vector, the tile and the rows, slowest first."""
+        staged = () if self.stage is None or self.stage is self.tile else (self.stage,)
+        return (*self.shared, *self.inner, *staged)
+
+    @property
+    def together(self) -> tuple[Axis, ...]:
+        """The axes of which several points are computed at once, but for the vector axis."""
+        return tuple(axis for axis in (self.tile, self.rows.axis if self.rows else None) if axis is not None)
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        blocks = 1
+        if self.tile is not None:
+            blocks *= -(-self.tile.size // self.tile_block)
+        if self.rows is not None:
+            blocks *= -(-self.rows.axis.size // self.rows.block)
+        if self.vector is not None and self.vector_block is not None:
+            blocks *= -(-self.vector.size // self.vector_block)
+        if self.stage is not None and self.stage is not self.tile:
+            blocks *= -(-self.stage.size // self.stage_block)
+        return math.prod(axis.size for axis in self.shared) * blocks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanKernel:
+    """A Scan with its loops chosen: as for ComputeKernel; the state runs along ``along`` inside of them.
+
+    A work item covers ``block`` points of ``vector``; where these are more than ``lanes``, it goes through them step by
+    step, with their state in memory. Without a ``vector`` it covers ``rows_together`` points of ``rows``, if there is
+    such an axis.
+    """
+
+    scan: Scan
+    step: tuple[Expression, ...]
+    initial: tuple[Expression, ...]
+    stores: tuple[ElementStore, ...]
+    outer: tuple[Axis, ...]
+    vector: Axis | None
+    lanes: int
+    block: int
+    rows: Axis | None
+    rows_together: int
+    serial: bool
+    reads: frozenset[Tensor]
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the state is in memory."""
+        return self.block > self.lanes
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        blocks = ((self.vector, self.block), (self.rows, self.rows_together))
+        counts = [-(-axis.size // size) for axis, size in blocks if axis is not None]
+        return math.prod(axis.size for axis in self.outer) * math.prod(counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScatterKernel:
+    """A Scatter with its axes as they are, so that all writes of one element are made in order, by one thread.
+
+    ``blocks`` are axes and how many of their points a work item covers: different points of such an axis never write
+    the same element. Without ``blocks`` every thread goes through all points and writes its own part of the output.
+    """
+
+    axes: tuple[Axis, ...]
+    where: Expression
+    store: ElementStore
+    blocks: tuple[tuple[Axis, int], ...]
+    serial: bool
+    reads: frozenset[Tensor]
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        return math.prod(-(-axis.size // block) for axis, block in self.blocks)
+
+
+def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> ComputeKernel:
+    """Loops for a Compute; ``in_place`` says that an output may be the same memory as an input."""
+    stores = lowered_stores(compute.stores)
+    axes = [axis for axis in compute.axes if axis.size > 1]
+    axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    axes, stores = coalesce(axes, stores)
+    dependencies = Dependencies()
+    if any(not dependencies.of(term).isdisjoint(axes) for store in stores for term in store.address.opaque):
+        raise CodeGenerationError("a statement stores at addresses that are no sums of its axes")
+    vector = axes.pop() if axes else None
+    reads = reads_of(stores)
+    in_place = in_place and any(_same_layout(read, store.tensor) for read in reads for store in stores)
+    kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads)
+    kernel = _with_rows(_with_tile(_with_transposition(_with_interleaving(kernel)), machine), machine)
+    lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, machine)
+    kernel = replace(kernel, lanes=lanes, serial=work_of(kernel) < SERIAL_WORK, streamed=_is_streamed(kernel))
+    kernel = _with_items(_with_stage(kernel))
+    return replace(kernel, prefetched=_prefetched(kernel))
+
+
+def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
+    """Loops for a Scan: vectorised over another axis that is contiguous, if there is one."""
+    lower = lower_loads({})
+    stores = lowered_stores(scan.stores)
+    values = [ElementStore(stores[0].tensor, stores[0].address, lower(e)) for e in (*scan.step, *scan.initial)]
+    axes = [axis for axis in scan.axes if axis.size > 1]
+    axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    axes, merged = coalesce(axes, (*stores, *values))
+    stores, expressions = merged[: len(stores)], [store.value for store in merged[len(stores) :]]
+    step, initial = tuple(expressions[: len(scan.step)]), tuple(expressions[len(scan.step) :])
+    vector = axes[-1] if axes and abs(stores[0].address.coefficient(axes[-1])) == 1 else None
+    rows = axes[-1] if axes and vector is None else None
+    if any(isinstance(e, Fold) for x in (*expressions, *(s.value for s in stores)) for e in walk(x)):
+        vector = rows = None  # a fold has vectors, and conditions, of its own
+    outer = tuple(axis for axis in axes if axis not in (vector, rows))
+    serial = scan.along.size * math.prod(axis.size for axis in axes) < SERIAL_WORK
+    reads = reads_of(stores) | frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
+    lanes = block = 1
+    if vector is not None:
+        state_bytes = max(max(v.type.bits, 8) // 8 for v in scan.state)
+        lanes = power_below(min(vector.size, 4 * machine.vector_bytes // state_bytes))
+        block = lanes if BOOL in (v.type for v in scan.state) else _scan_block(outer, vector, lanes, state_bytes)
+    together = 1 if rows is None else min(SCANNED_TOGETHER, rows.size)
+    return ScanKernel(scan, step, initial, stores, outer, vector, lanes, block, rows, together, serial, reads)
+
+
+def _scan_block(outer: Sequence[Axis], vector: Axis, lanes: int, state_bytes: int) -> int:
+    """Points of the vector axis that a work item covers: as many as leave enough work items."""
+    wanted = -(-SCAN_ITEMS // math.prod(axis.size for axis in outer))
+    block = min(-(-vector.size // wanted), SCANNED_ROW // state_bytes)
+    return max(-(-block // lanes) * lanes, lanes)
+
+
+def schedule_scatter(scatter: Scatter) -> ScatterKernel:
+    """Shares a Scatter out over axes that are coordinates of the output, else over the output itself."""
+    (store,) = lowered_stores((scatter.store,))
+    where = lower_loads({})(scatter.where)
+    reads = reads_of((store,)) | frozenset(e.tensor for e in walk(where) if isinstance(e, Element))
+    serial = math.prod(axis.size for axis in scatter.axes) < SERIAL_WORK or store.tensor in reads
+    return ScatterKernel(scatter.axes, where, store, _scatter_blocks(scatter), serial, reads)
+
+
+def _scatter_blocks(scatter: Scatter) -> tuple[tuple[Axis, int], ...]:
+    """Axes that a coordinate of the output follows alone, the slowest first, as many as make enough work items."""
+    forms = [affine(coordinate) for coordinate in scatter.store.coordinates]
+    apart = {form.axes[0] for form in forms if form.is_pure and len(form.axes) == 1}
+    blocks: list[tuple[Axis, int]] = []
+    wanted = ITEMS
+    for number, axis in enumerate(scatter.axes):
+        if axis not in apart or axis.size == 1:
+            continue
+        block = max(axis.size // wanted, 1 if number == 0 else min(SCATTERED_RUN, axis.size))
+        if block < axis.size:
+            blocks.append((axis, block))
+            wanted = -(-wanted // -(-axis.size // block))
+        if wanted == 1:
+            break
+    return tuple(blocks)
+
+
+def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
+    """Stores and the loads in them by address instead of by coordinates."""
+    lower, decided = lower_loads({}), simplify({})
+    return tuple(
+        ElementStore(store.tensor, address.rebuilt(decided), decided(lower(store.value)))
+        for store in stores
+        for address in [address_of(store.tensor, map(lower, store.coordinates))]
+    )
+
+
+def reads_of(stores: Sequence[ElementStore]) -> frozenset[Tensor]:
+    """The tensors that the values of stores, or their addresses, load from."""
+    expressions = [s.value for s in stores] + [term for s in stores for term in s.address.opaque]
+    return frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
+
+
+def _same_layout(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors may be bound to the same memory: only where every element is the same element of both."""
+    layouts = [[(n, s) for n, s in zip(t.sizes, t.strides, strict=True) if n > 1] for t in (a, b)]
+    return a.type is b.type and layouts[0] == layouts[1]
+
+
+# Coalescing ----------------------------------------------------------------------------------------------------------
+
+
+def coalesce(axes: list[Axis], stores: tuple[ElementStore, ...]) -> tuple[list[Axis], tuple[ElementStore, ...]]:
+    """Neighbouring axes merged into one wherever every address moves along both as along one."""
+    addresses = [s.address for s in stores]
+    used: set[Axis] = set()
+    for store in stores:
+        for e in walk(store.value):
+            if isinstance(e, Element):
+                addresses.append(e.address)
+            elif isinstance(e, Index):
+                used.add(e.axis)
+        for term in store.address.opaque:
+            used |= {e.axis for e in walk(term) if isinstance(e, Index)}
+    groups: list[list[Axis]] = []
+    for axis in axes:
+        before = groups[-1][-1] if groups else None
+        if before is not None and not {axis, before} & used and _continues(before, axis, addresses):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    merged: dict[Axis, tuple[Axis, bool]] = {}
+    result: list[Axis] = []
+    for group in groups:
+        if len(group) == 1:
+            result.append(group[0])
+            continue
+        joint = Axis("".join(axis.name for axis in group), math.prod(axis.size for axis in group))
+        merged |= {axis: (joint, axis is group[-1]) for axis in group}
+        result.append(joint)
+    return result, tuple(_renamed(store, merged) for store in stores) if merged else stores
+
+
+def _continues(outer: Axis, inner: Axis, addresses: Sequence[Affine]) -> bool:
+    return all(a.coefficient(outer) == a.coefficient(inner) * inner.size for a in addresses)
+
+
+def _renamed(store: ElementStore, merged: dict[Axis, tuple[Axis, bool]]) -> ElementStore:
+    """The store with merged axes in all addresses; the innermost member of a group lends the joint its coefficient."""
+
+    def form(address: Affine) -> Affine:
+        parts = []
+        for term, coefficient in address.terms:
+            if isinstance(term, Axis) and term in merged:
+                joint, keep = merged[term]
+                if not keep:
+                    continue
+                term = joint
+            parts.append((Affine(((term, 1),), 0), coefficient))
+        return total(parts, address.constant)
+
+    def visit(e: Expression) -> Expression | None:
+        return Element(e.tensor, form(e.address.rebuilt(rewrite)), e.safe) if isinstance(e, Element) else None
+
+    rewrite = Rewriter(visit)
+    return ElementStore(store.tensor, form(store.address.rebuilt(rewrite)), rewrite(store.value))
+
+
+# Vectors, tiles, blocks ----------------------------------------------------------------------------------------------
+
+
+def _folds(kernel: ComputeKernel) -> list[Fold]:
+    """The folds that differ along the vector axis; the others are computed once before it begins."""
+    folds = _all_folds(kernel)
+    if kernel.vector is None or not folds:
+        return folds
+    dependencies = Dependencies()
+    return [fold for fold in folds if kernel.vector in dependencies.of(fold)]
+
+
+def _all_folds(kernel: ComputeKernel) -> list[Fold]:
+    return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Fold)]
+
+
+def power_below(number: int) -> int:
+    """The largest power of two up to ``number``, and 1 below it."""
+    return 1 << (max(number, 1).bit_length() - 1)
+
+
+def _lanes(kernel: ComputeKernel, machine: Machine) -> int:
+    """Points computed together: as many registers in flight as the kind of kernel bears."""
+    if kernel.vector is None:
+        return 1
+    folds = _folds(kernel)
+    if any(fold.lanes > 1 for fold in folds):
+        return 1
+    sizes = _access_bytes(kernel)
+    smallest, largest = min(sizes), max(sizes)
+    register = machine.vector_bytes
+    if not folds:
+        lanes = min(4 * register // smallest, 8 * register // largest) // (1 if kernel.tile is None else 2)
+    elif kernel.tile is not None or kernel.rows is not None:
+        lanes = 2 * register // largest
+        if kernel.rows is not None and register == MASKED_BYTES and kernel.vector.size <= lanes:
+            return 2 * power_below(kernel.vector.size - 1)
+    elif all(fold_steps(fold) <= UNROLL_STEPS and not _scattered(fold) for fold in folds):
+        lanes = min(2 * register // smallest, 4 * register // largest)
+    else:
+        lanes = 8 * register // largest
+    return power_below(min(lanes, kernel.vector.size))
+
+
+def _access_bytes(kernel: ComputeKernel) -> list[int]:
+    """Sizes of the types that vary along the vector axis, as far as they are kept in registers for long."""
+    assert kernel.vector is not None
+    types: set[ElementType] = {store.tensor.type for store in kernel.stores}
+    for store in kernel.stores:
+        for e in walk(store.value):
+            if isinstance(e, Element) and e.address.coefficient(kernel.vector):
+                types.add(e.type)
+            elif isinstance(e, Fold):
+                types |= {element.type for element in e.elements}
+            elif isinstance(e, Cast) and e.type.is_float:
+                types.add(e.type)
+    return [max(type.bits, 8) // 8 for type in types]
+
+
+def fold_steps(fold: Fold) -> int:
+    """Steps of a fold for one of its results."""
+    return math.prod(axis.size for axis in fold.axes)
+
+
+def work_of(kernel: ComputeKernel) -> int:
+    """The steps of a kernel: its points, as often as their folds go on."""
+    points = math.prod(axis.size for axis in (*kernel.outer, *kernel.together, kernel.vector) if axis is not None)
+    steps = sum(fold_steps(fold) for fold in _folds(kernel))
+    rows = math.prod(axis.size for axis in kernel.outer)
+    once = sum(fold_steps(fold) for fold in _all_folds(kernel)) - steps
+    return points * max(steps, 1) + rows * once
+
+
+def _with_interleaving(kernel: ComputeKernel) -> ComputeKernel:
+    """Vectorise the axis before a last one that is short: the vectors of all its points make one run of memory."""
+    last = kernel.vector
+    if last is None or not kernel.shared or last.size not in INTERLEAVED or kernel.in_place or _folds(kernel):
+        return kernel
+    vector = kernel.shared[-1]
+    moves = [(s.address.coefficient(vector), s.address.coefficient(last)) for s in kernel.stores]
+    if vector.size < 2 * last.size or any(move != (last.size, 1) for move in moves):
+        return kernel
+    return replace(
+        kernel,
+        shared=kernel.shared[:-1],
+        vector=vector,
+        tile=last,
+        tile_size=last.size,
+        tile_block=last.size,
+        interleaved=True,
+    )
+
+
+def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
+    """Tile the axis along which an input is contiguous, where the vector axis walks over its rows."""
+    vector = kernel.vector
+    if vector is None or kernel.tile is not None or _all_folds(kernel):
+        return kernel
+    if any(abs(store.address.coefficient(vector)) != 1 for store in kernel.stores):
+        return kernel
+    elements = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
+    across = [e for e in elements if abs(e.address.coefficient(vector)) > SHUFFLED_STRIDE]
+    widest = max(t.type.bits for t in (kernel.stores[0].tensor, *(e.tensor for e in across)))
+    most = min(TRANSPOSED, TRANSPOSED_BYTES * 8 // widest)
+    for axis in kernel.shared:
+        size = power_below(min(axis.size, vector.size, most))
+        if kernel.in_place and axis.size % size:
+            continue  # the last tile would be moved back, and some points computed twice
+        if across and size >= 4 and all(e.address.coefficient(axis) == 1 for e in across):
+            shared = tuple(a for a in kernel.shared if a is not axis)
+            block = size * max(1, TILE_BLOCK // size)
+            return replace(kernel, shared=shared, tile=axis, tile_size=size, tile_block=block, transposed=True)
+    return kernel
+
+
+def _is_streamed(kernel: ComputeKernel) -> bool:
+    """Whether the output is written past the caches as it is computed: it is large, and so are its rows.
+
+    Half a line written past the caches is slower than one that waits in a cache for its other half.
+    """
+    (store, *others) = kernel.stores
+    if others or kernel.vector is None or kernel.tile is not None or _folds(kernel):
+        return False
+    contiguous = store.address.coefficient(kernel.vector) == 1
+    return contiguous and _output_bytes(kernel) >= STREAMED_BYTES and _bytes(kernel.vector.size, store) >= STREAMED_ROW
+
+
+def _prefetched(kernel: ComputeKernel) -> dict[Tensor, int]:
+    """The large tensors of which lines are asked for ahead of their use, and how many bytes further these lie.
+
+    That is along the rows, unless the steps of a fold read a little of many rows: then it is the next steps' rows.
+    """
+    folds = _all_folds(kernel)
+    if any(fold.contract for fold in folds):
+        return {}
+    distance = PREFETCH_DISTANCE if kernel.stage is None else STAGED_DISTANCE
+    ahead = {t: distance for t in kernel.reads if t.extent * t.type.bits // 8 >= PREFETCHED_BYTES}
+    for fold in folds:
+        for tensor in _scattered(fold) & ahead.keys():
+            moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
+            del ahead[tensor]
+            steps = min(PREFETCH_STEPS, fold.axes[-1].size // PREFETCH_STEPS)
+            if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= PREFETCH_STEPS:
+                ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
+    return ahead
+
+
+def _scattered(fold: Fold) -> set[Tensor]:
+    """The tensors of which the steps of a fold read places far from one another."""
+    loads = (e for e in walk(fold) if isinstance(e, Element))
+    return {e.tensor for e in loads if _spread(e, fold) * e.type.bits // 8 > WINDOW_BYTES}
+
+
+def _spread(e: Element, fold: Fold) -> int:
+    """How many elements lie between those of the first and the last step of a fold, but for a fold along lanes."""
+    axes = fold.axes[:-1] if fold.lanes > 1 else fold.axes
+    return sum(abs(e.address.coefficient(axis)) * (axis.size - 1) for axis in axes)
+
+
+def _with_stage(kernel: ComputeKernel) -> ComputeKernel:
+    """Gather short rows that follow one another in a stage, where the outputs are large."""
+    if kernel.streamed or _output_bytes(kernel) < STREAMED_BYTES or not _is_stageable(kernel):
+        return kernel
+    if kernel.transposed:
+        return _with_transposed_stage(kernel)
+    row = _row(kernel)
+    if row is None or not kernel.shared:
+        return kernel
+    if sum(map(fold_steps, _all_folds(kernel))) > STAGED_STEPS:
+        return kernel
+    *shared, stage = kernel.shared
+    if any(store.address.coefficient(stage) != row for store in kernel.stores):
+        return kernel
+    planes = kernel.tile_size if kernel.tile is not None and not kernel.interleaved else 1
+    whole = planes * sum(_bytes(row, store) for store in kernel.stores)
+    block = min(STAGE_BYTES // whole, stage.size)
+    if block < 2:
+        return kernel
+    lines = CACHE_LINE // math.gcd(CACHE_LINE, _bytes(row, kernel.stores[0]))
+    block = block // lines * lines or block  # whole lines, if the output begins with one
+    return replace(kernel, shared=tuple(shared), stage=stage, stage_block=block)
+
+
+def _with_transposed_stage(kernel: ComputeKernel) -> ComputeKernel:
+    """Squares gathered in a stage whose sides are as long as they can be."""
+    vector, tile = kernel.vector, kernel.tile
+    assert vector is not None and tile is not None
+    if any(store.address.coefficient(vector) != 1 for store in kernel.stores):
+        return kernel
+    elements = TRANSPOSED_STAGE_BYTES // sum(_bytes(1, store) for store in kernel.stores)
+    side = max(power_below(math.isqrt(elements)), kernel.tile_size)
+    columns = max(side, power_below(elements // tile.size)) if tile.size < side else side
+    columns = min(columns, vector.size)
+    rows = max(elements // columns // kernel.tile_size, 1) * kernel.tile_size
+    return replace(
+        kernel,
+        stage=tile,
+        tile_block=min(rows, -(-tile.size // kernel.tile_size) * kernel.tile_size),
+        vector_block=None if columns == vector.size else columns,
+    )
+
+
+def _is_stageable(kernel: ComputeKernel) -> bool:
+    """Whether every output has a simple address, and memory of its own that nothing else here reads."""
+    tensors = {store.tensor for store in kernel.stores}
+    simple = all(store.address.is_pure for store in kernel.stores)
+    return kernel.vector is not None and simple and len(tensors) == len(kernel.stores) and not tensors & kernel.reads
+
+
+def _row(kernel: ComputeKernel) -> int | None:
+    """Elements that the vector axis, with a tile that is stored in between, fills without a gap in every output."""
+    assert kernel.vector is not None
+    if kernel.tile is not None and kernel.tile_size < kernel.tile.size:
+        return None
+    step = kernel.tile_size if kernel.interleaved else 1
+    fills = all(store.address.coefficient(kernel.vector) == step for store in kernel.stores)
+    return kernel.vector.size * step if fills else None
+
+
+def _output_bytes(kernel: ComputeKernel) -> int:
+    return sum(_bytes(math.prod(store.tensor.sizes), store) for store in kernel.stores)
+
+
+def _bytes(elements: int, store: ElementStore) -> int:
+    return elements * store.tensor.type.bits // 8
+
+
+def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
+    """Tile an outer axis along which one factor of a sum of products stays the same."""
+    contractions = [fold for fold in _folds(kernel) if fold.contract]
+    if kernel.tile is not None or len(contractions) != 1 or kernel.vector is None or len(_folds(kernel)) != 1:
+        return _with_shared_runs(kernel)
+    product = contractions[0].elements[0]
+    assert isinstance(product, Binary)
+    dependencies = Dependencies()
+    factors = [dependencies.of(product.left), dependencies.of(product.right)]
+    moving = [f for f in factors if kernel.vector in f]
+    resting = [f for f in factors if kernel.vector not in f]
+    if len(moving) != 1 or len(resting) != 1:
+        return kernel
+    candidates = [axis for axis in kernel.shared if axis in resting[0] and axis not in moving[0]]
+    if not candidates:
+        return kernel
+    axis = max(candidates, key=lambda candidate: candidate.size)
+    registers = machine.vector_registers
+    size = min(axis.size, 12 if registers >= 32 else 4)
+    block = size * max(1, TILE_BLOCK // size)
+    shared = tuple(a for a in kernel.shared if a is not axis)
+    return replace(kernel, tile=axis, tile_size=size, tile_block=block, shared=shared)
+
+
+def _with_shared_runs(kernel: ComputeKernel) -> ComputeKernel:
+    """Tile an outer axis whose points read the gaps that the steps of the vector axis leave: each line is read once."""
+    if kernel.vector is None or kernel.tile is not None or _folds(kernel):
+        return kernel
+    addresses = [e.address for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
+    for axis in kernel.shared:
+        if (
+            addresses
+            and axis.size in INTERLEAVED
+            and all((a.coefficient(kernel.vector), a.coefficient(axis)) == (axis.size, 1) for a in addresses)
+        ):
+            shared = tuple(a for a in kernel.shared if a is not axis)
+            return replace(kernel, tile=axis, tile_size=axis.size, tile_block=axis.size, shared=shared)
+    return kernel
+
+
+def _with_rows(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
+    """Sums of products over windows that overlap those of the next row: several rows together load less."""
+    folds, vector = _all_folds(kernel), kernel.vector
+    if vector is None or vector.size < 2 or kernel.tile is not None or kernel.in_place or not kernel.shared:
+        return kernel
+    if len(folds) != 1 or not folds[0].contract or folds[0].lanes > 1 or folds[0].where is not None:
+        return kernel
+    (fold,), (*shared, axis) = folds, kernel.shared
+    steps, conditions = fold_steps(fold), guards(fold)
+    if not STAGED_STEPS < steps <= UNROLL_STEPS or any(not form.is_pure for form in conditions):
+        return kernel
+    loads = [e.address for e in walk(fold) if isinstance(e, Element) and e.address.coefficient(axis)]
+    taps = [(a, t) for a in loads for t in fold.axes if t.size > 1 and a.coefficient(t)]
+    if len(loads) != 1 or not taps or any(abs(s.address.coefficient(vector)) != 1 for s in kernel.stores):
+        return kernel
+    address, tap = taps[0]
+    registers = -(-vector.size * max(_access_bytes(kernel)) // machine.vector_bytes)
+    most = min(ROW_REGISTERS // min(registers, 2), max(ROW_STEPS // steps, LEAST_ROWS), axis.size)
+    count = -(-axis.size // -(-axis.size // most))
+    rows = Rows(axis, count, axis.size, tap, address.coefficient(axis), address.coefficient(tap))
+    different = {j * rows.step + t * rows.reach for j in range(count) for t in range(tap.size)}
+    if not conditions and len(different) == count * tap.size:
+        return kernel
+    return replace(kernel, shared=tuple(shared), rows=rows)
+
+
+def guards(fold: Fold) -> list[Affine]:
+    """The forms of the conditions under which elements of a fold are loaded; opaque ones for what has no form."""
+    conditions = [c for e in walk(fold) if isinstance(e, Select) for c in conjuncts(e.condition)]
+    return [threshold_form(c) or Affine(((c, 1),), 0) for c in conditions]
+
+
+def _with_items(kernel: ComputeKernel) -> ComputeKernel:
+    """Share out only as many axes as make enough work items; cut the vector axis where all of them make too few."""
+    if kernel.stage is not None:
+        return kernel
+    axes, count = kernel.shared, 0
+    kernel = replace(kernel, shared=())
+    while kernel.item_count < ITEMS and count < len(axes):
+        count += 1
+        kernel = replace(kernel, shared=axes[:count])
+    kernel = replace(kernel, inner=axes[count:])
+    if kernel.rows is not None:
+        return _with_row_blocks(kernel)
+    hoisted = len(_all_folds(kernel)) > len(_folds(kernel))  # a cut would repeat them in every part
+    if kernel.serial or kernel.vector is None or kernel.item_count >= ITEMS or hoisted:
+        return kernel
+    wanted = -(-ITEMS // kernel.item_count)
+    smallest = kernel.lanes * (4 if not _folds(kernel) else 1)
+    block = max(smallest, kernel.vector.size // wanted)
+    block = -(-block // kernel.lanes) * kernel.lanes
+    return kernel if block >= kernel.vector.size else replace(kernel, vector_block=block)
+
+
+def _with_row_blocks(kernel: ComputeKernel) -> ComputeKernel:
+    """Rows cut into blocks of those that are computed together, where there are too few work items without."""
+    rows = kernel.rows
+    assert rows is not None
+    if kernel.serial or kernel.item_count >= ITEMS:
+        return kernel
+    wanted = -(-ITEMS // kernel.item_count)
+    block = max(rows.axis.size // wanted // rows.together, 1) * rows.together
+    return replace(kernel, rows=replace(rows, block=min(block, rows.axis.size)))
