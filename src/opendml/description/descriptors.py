@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_tra
 
 from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.description.errors import DescriptorArgumentError, DescriptorFormatError
+from opendml.description.field_documentation import documentation_of, signature_of
 from opendml.description.fields import (
     ArrayField,
     CountField,
@@ -55,6 +56,8 @@ from opendml.description.fields import (
 from opendml.description.json_values import check_fields, closest, join, read_enum, read_object
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
     from opendml.expression.ir import Definition
@@ -130,7 +133,6 @@ def levels(*rows: LevelSupport) -> Support:
 
 @dataclass_transform(
     kw_only_default=True,
-    frozen_default=True,
     field_specifiers=(
         boolean,
         count_of,
@@ -165,12 +167,15 @@ class Operator:
     support: ClassVar[Support] = ()
     support_variants: ClassVar[Mapping[str, Support]] = {}
     in_place: ClassVar[bool] = False
+    __signature__: ClassVar[Signature]
 
     def __init_subclass__(cls, *, type: OperatorType | None = None, since: str = "1_0") -> None:
         cls.fields = _collect_fields(cls)
         if type is not None:
             cls.type = type
             cls.since = FeatureLevel.parse(since)
+            cls.__doc__ = documentation_of(cls.__doc__, struct_name(type), cls.fields)
+            cls.__signature__ = signature_of(cls.fields)
             _OPERATOR_CLASSES[type] = cls
 
     def __init__(self, **values: Any) -> None:
@@ -285,6 +290,12 @@ class Operator:
 
 
 OperatorDesc = Operator
+
+
+def struct_name(operator_type: OperatorType) -> str:
+    """DirectML's name of an operator's struct: ``DML_SLICE1_OPERATOR_DESC``."""
+    return f"DML_{operator_type.name}_OPERATOR_DESC"
+
 
 _OPERATOR_CLASSES: dict[OperatorType, type[Operator]] = {}
 

@@ -43,9 +43,13 @@ class Problem(NamedTuple):
 
 
 class Field:
-    """One field of a descriptor. ``optional`` says that the field may be absent (NULL) in DirectML."""
+    """One field of a descriptor. ``optional`` says that the field may be absent (NULL) in DirectML.
+
+    ``kind`` is its type in DirectML, ``python_type`` what a constructor takes for it.
+    """
 
     kind = ""
+    python_type = "Any"
 
     def __init__(self, *, default: Any = REQUIRED, optional: bool = False, after: str = "") -> None:
         self.default = default
@@ -58,6 +62,9 @@ class Field:
         """Tells the field its name, which the class that it belongs to knows."""
         self.name = name
         self.json_name = camel_case(name)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.json_name}>"
 
     @property
     def is_required(self) -> bool:
@@ -100,6 +107,7 @@ class TensorField(Field):
     """A tensor that is read or written."""
 
     kind = "DML_TENSOR_DESC"
+    python_type = "TensorDesc"
 
     def __init__(self, direction: str, **options: Any) -> None:
         super().__init__(**options)
@@ -122,6 +130,8 @@ class TensorField(Field):
 
 class IntegerField(Field):
     """An integer of a fixed range."""
+
+    python_type = "int"
 
     def __init__(self, kind: str, low: int, high: int, **options: Any) -> None:
         super().__init__(**options)
@@ -160,6 +170,7 @@ class BooleanField(Field):
     """A BOOL."""
 
     kind = "BOOL"
+    python_type = "bool"
 
     def normalise(self, value: Any, values: Mapping[str, Any]) -> Any:
         """0 and 1 become False and True."""
@@ -179,6 +190,7 @@ class FloatField(Field):
     """A FLOAT: an IEEE single, kept as the Python float of the same value. NaN and infinities are allowed."""
 
     kind = "FLOAT"
+    python_type = "float"
 
     def normalise(self, value: Any, values: Mapping[str, Any]) -> Any:
         """The nearest IEEE single."""
@@ -206,6 +218,7 @@ class EnumField(Field):
         super().__init__(**options)
         self.enumeration = enumeration
         self.kind = dml_type_name(enumeration)
+        self.python_type = f"{enumeration.__name__} | str"
 
     def normalise(self, value: Any, values: Mapping[str, Any]) -> Any:
         """Names and numbers as members."""
@@ -238,6 +251,7 @@ class ArrayField(Field):
         self.element = element
         self.count = count
         self.kind = f"{element.kind}[{camel_case(count)}]"
+        self.python_type = f"Sequence[{element.python_type}]"
 
     def normalise(self, value: Any, values: Mapping[str, Any]) -> Any:
         """A tuple of normalised elements."""
@@ -336,6 +350,7 @@ class ScalarUnionField(Field):
     """A ``ScalarUnion`` whose type is in another field of the descriptor."""
 
     kind = "DML_SCALAR_UNION"
+    python_type = "ScalarUnion | float"
 
     def __init__(self, data_type: str, **options: Any) -> None:
         super().__init__(**options)
@@ -405,6 +420,7 @@ class StructField(Field):
     def __init__(self, kind: str, struct_type: type[ScaleBias | Size2D], element: Field, **options: Any) -> None:
         super().__init__(**options)
         self.kind = kind
+        self.python_type = f"{struct_type.__name__} | tuple[{element.python_type}, {element.python_type}]"
         self.struct_type: Any = struct_type
         self.element = element
 
@@ -444,6 +460,7 @@ class OperatorField(Field):
     """A fused activation: an operator without tensors. ``accepts``: those allowed, and from which level on."""
 
     kind = "DML_OPERATOR_DESC"
+    python_type = "Operator"
 
     def __init__(self, accepts: Mapping[OperatorType, FeatureLevel], **options: Any) -> None:
         super().__init__(**options)

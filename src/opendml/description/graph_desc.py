@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel
@@ -29,6 +29,9 @@ from opendml.description.fields import camel_case
 from opendml.description.json_values import describe
 from opendml.description.rules import Violation, describe_value, validate
 from opendml.description.tensor import MAXIMUM_UINT, TensorDesc
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "ConstantNode",
@@ -67,7 +70,7 @@ class OperatorNode:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ConstantNode:
     """A node that gives constant data (``DML_CONSTANT_DATA_GRAPH_NODE_DESC``), its only output, number 0.
 
@@ -77,16 +80,20 @@ class ConstantNode:
     """
 
     data: bytes
-    name: str = ""
-    source: str = ""
+    name: str
+    source: str
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.data, bytes):
+    def __init__(
+        self, data: bytes | bytearray | memoryview | npt.NDArray[Any], name: str = "", source: str = ""
+    ) -> None:
+        if not isinstance(data, bytes):
             try:
-                data = memoryview(self.data).tobytes()
+                data = memoryview(cast(Any, data)).tobytes()
             except TypeError:
-                raise InvalidDescriptorError(f"Data: expected bytes, got {describe(self.data)}") from None
-            object.__setattr__(self, "data", data)
+                raise InvalidDescriptorError(f"Data: expected bytes, got {describe(data)}") from None
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "source", source)
 
     def __repr__(self) -> str:
         source = f", source={self.source!r}" if self.source else ""
@@ -127,7 +134,7 @@ class IntermediateEdge:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class GraphDesc:
     """Operators and constants, and how their tensors are connected (``DML_GRAPH_DESC``).
 
@@ -141,15 +148,28 @@ class GraphDesc:
     input_count: int
     output_count: int
     nodes: tuple[Node, ...]
-    input_edges: tuple[InputEdge, ...] = ()
-    output_edges: tuple[OutputEdge, ...] = ()
-    intermediate_edges: tuple[IntermediateEdge, ...] = ()
-    input_names: tuple[str, ...] = ()
-    output_names: tuple[str, ...] = ()
+    input_edges: tuple[InputEdge, ...]
+    output_edges: tuple[OutputEdge, ...]
+    intermediate_edges: tuple[IntermediateEdge, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        for name in _ARRAYS:
-            value: object = getattr(self, name)
+    def __init__(
+        self,
+        *,
+        input_count: int,
+        output_count: int,
+        nodes: Iterable[Node],
+        input_edges: Iterable[InputEdge] = (),
+        output_edges: Iterable[OutputEdge] = (),
+        intermediate_edges: Iterable[IntermediateEdge] = (),
+        input_names: Iterable[str] = (),
+        output_names: Iterable[str] = (),
+    ) -> None:
+        object.__setattr__(self, "input_count", input_count)
+        object.__setattr__(self, "output_count", output_count)
+        arrays = (nodes, input_edges, output_edges, intermediate_edges, input_names, output_names)
+        for name, value in zip(_ARRAYS, arrays, strict=True):
             if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
                 raise InvalidDescriptorError(f"{camel_case(name)}: expected a sequence, got {describe(value)}")
             object.__setattr__(self, name, tuple(value))

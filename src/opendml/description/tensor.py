@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
 from opendml.description.enums import TensorDataType, TensorFlags, TensorType
 from opendml.description.errors import DescriptorFormatError, InvalidDescriptorError
@@ -54,12 +54,12 @@ class TensorDesc:
     def __init__(
         self,
         data_type: TensorDataType | str | type | Any,
-        sizes: Iterable[int],
-        strides: Iterable[int] | None = None,
+        sizes: Iterable[SupportsIndex],
+        strides: Iterable[SupportsIndex] | None = None,
         *,
         flags: TensorFlags | int | str | Sequence[str] = TensorFlags.NONE,
-        total_size_in_bytes: int | None = None,
-        guaranteed_base_offset_alignment: int = 0,
+        total_size_in_bytes: SupportsIndex | None = None,
+        guaranteed_base_offset_alignment: SupportsIndex = 0,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)

@@ -300,4 +300,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_TYPES])
+    return sorted(__all__)

@@ -23,6 +23,7 @@ from opendml.operators.activation_functions import activate, hardmax, log_softma
 from opendml.operators.definition import every_element, tensor, widen
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Count, Integers, Number, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -51,8 +52,8 @@ FUSABLE_WITH_SOFTMAX: Final = FUSABLE_WITH_CLIP | _from_levels({"6_1": "ACTIVATI
 class Activation(Operator):
     """What the activations share: an input and an output alike, both absent in a fused activation."""
 
-    input_tensor: TensorDesc = tensor_input(default=None, optional=False)
-    output_tensor: TensorDesc = tensor_output(default=None, optional=False)
+    input_tensor: Value[TensorDesc] = tensor_input(default=None, optional=False)
+    output_tensor: Value[TensorDesc] = tensor_output(default=None, optional=False)
 
     in_place = True
     support = levels(
@@ -105,8 +106,8 @@ class _OverRows(_OverGroups):
 class _OverAxes(_OverGroups):
     """All elements along some axes are a group."""
 
-    axis_count: int = count_of("axes", default=None)
-    axes: tuple[int, ...] = uint_array(count="axis_count")
+    axis_count: Count = count_of("axes", default=None)
+    axes: Integers = uint_array(count="axis_count")
 
     support = levels(at("5_1", (1, 8), FLOATS))
 
@@ -123,13 +124,13 @@ class _OverAxes(_OverGroups):
 class ActivationElu(Activation, type=OperatorType.ACTIVATION_ELU, since="1_0"):
     """Exponential linear unit: x if x >= 0, else alpha * (exp(x) - 1)."""
 
-    alpha: float = float_value()
+    alpha: Number = float_value()
 
 
 class ActivationCelu(Activation, type=OperatorType.ACTIVATION_CELU, since="3_0"):
     """Continuously differentiable exponential linear unit: max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
-    alpha: float = float_value()
+    alpha: Number = float_value()
 
     support = levels(at("3_0", (1, 8), FLOATS))
 
@@ -143,15 +144,15 @@ class ActivationGelu(Activation, type=OperatorType.ACTIVATION_GELU, since="5_1")
 class ActivationHardSigmoid(Activation, type=OperatorType.ACTIVATION_HARD_SIGMOID, since="1_0"):
     """Clamped linear approximation of the sigmoid: max(0, min(alpha * x + beta, 1))."""
 
-    alpha: float = float_value()
-    beta: float = float_value()
+    alpha: Number = float_value()
+    beta: Number = float_value()
 
 
 class ActivationHardSwish(Activation, type=OperatorType.ACTIVATION_HARD_SWISH, since="6_2"):
     """The input times its hard sigmoid: x * max(0, min(alpha * x + beta, 1))."""
 
-    alpha: float = float_value()
-    beta: float = float_value()
+    alpha: Number = float_value()
+    beta: Number = float_value()
 
     in_place = False
     support = levels(at("6_2", (1, 8), FLOATS))
@@ -180,14 +181,14 @@ class ActivationIdentity(Activation, type=OperatorType.ACTIVATION_IDENTITY, sinc
 class ActivationLeakyRelu(Activation, type=OperatorType.ACTIVATION_LEAKY_RELU, since="1_0"):
     """Rectified linear unit with a slope for negative inputs: x if x >= 0, else alpha * x."""
 
-    alpha: float = float_value()
+    alpha: Number = float_value()
 
 
 class ActivationLinear(Activation, type=OperatorType.ACTIVATION_LINEAR, since="1_0"):
     """Linear function: alpha * x + beta."""
 
-    alpha: float = float_value()
-    beta: float = float_value()
+    alpha: Number = float_value()
+    beta: Number = float_value()
 
 
 class ActivationLogSoftmax(_OverRows, type=OperatorType.ACTIVATION_LOG_SOFTMAX, since="1_0"):
@@ -209,9 +210,9 @@ class ActivationLogSoftmax1(_OverAxes, type=OperatorType.ACTIVATION_LOG_SOFTMAX1
 class ActivationParameterizedRelu(Operator, type=OperatorType.ACTIVATION_PARAMETERIZED_RELU, since="1_0"):
     """Rectified linear unit with a slope of its own for every element: x if x >= 0, else slope * x."""
 
-    input_tensor: TensorDesc = tensor_input()
-    slope_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    slope_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     in_place = True
     support = levels(
@@ -233,8 +234,8 @@ class ActivationParameterizedRelu(Operator, type=OperatorType.ACTIVATION_PARAMET
 class ActivationParametricSoftplus(Activation, type=OperatorType.ACTIVATION_PARAMETRIC_SOFTPLUS, since="1_0"):
     """Parametric softplus: alpha * ln(1 + exp(beta * x))."""
 
-    alpha: float = float_value()
-    beta: float = float_value()
+    alpha: Number = float_value()
+    beta: Number = float_value()
 
 
 class ActivationRelu(Activation, type=OperatorType.ACTIVATION_RELU, since="1_0"):
@@ -251,9 +252,9 @@ class ActivationRelu(Activation, type=OperatorType.ACTIVATION_RELU, since="1_0")
 class ActivationReluGrad(Operator, type=OperatorType.ACTIVATION_RELU_GRAD, since="3_0"):
     """The gradient of the rectified linear unit: that of its output where its input x > 0, else 0."""
 
-    input_tensor: TensorDesc = tensor_input()
-    input_gradient_tensor: TensorDesc = tensor_input()
-    output_gradient_tensor: TensorDesc = tensor_output()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    input_gradient_tensor: Value[TensorDesc] = tensor_input()
+    output_gradient_tensor: Value[TensorDesc] = tensor_output()
 
     support = levels(at("5_1", (1, 8), FLOATS_AND_SIGNED), at("4_0", (1, 8), FLOATS), at("3_0", (1, 8), FLOATS))
 
@@ -269,22 +270,22 @@ class ActivationReluGrad(Operator, type=OperatorType.ACTIVATION_RELU_GRAD, since
 class ActivationScaledElu(Activation, type=OperatorType.ACTIVATION_SCALED_ELU, since="1_0"):
     """Scaled exponential linear unit: gamma * x if x > 0, else gamma * (alpha * exp(x) - alpha)."""
 
-    alpha: float = float_value()
-    gamma: float = float_value()
+    alpha: Number = float_value()
+    gamma: Number = float_value()
 
 
 class ActivationScaledTanh(Activation, type=OperatorType.ACTIVATION_SCALED_TANH, since="1_0"):
     """Scaled hyperbolic tangent: alpha * tanh(beta * x)."""
 
-    alpha: float = float_value()
-    beta: float = float_value()
+    alpha: Number = float_value()
+    beta: Number = float_value()
 
 
 class ActivationShrink(Activation, type=OperatorType.ACTIVATION_SHRINK, since="2_0"):
     """Shrink: x - bias if x > threshold, x + bias if x < -threshold, else 0."""
 
-    bias: float = float_value()
-    threshold: float = float_value()
+    bias: Number = float_value()
+    threshold: Number = float_value()
 
     support = levels(
         at("5_1", (1, 8), UP_TO_32_BIT),
@@ -316,7 +317,7 @@ class ActivationSoftmax1(_OverAxes, type=OperatorType.ACTIVATION_SOFTMAX1, since
 class ActivationSoftplus(Activation, type=OperatorType.ACTIVATION_SOFTPLUS, since="1_0"):
     """Softplus: ln(1 + exp(steepness * x)) / steepness."""
 
-    steepness: float = float_value()
+    steepness: Number = float_value()
 
     def check(self, rules: Rules) -> None:
         """Steepness was restricted until 6_4."""
@@ -334,7 +335,7 @@ class ActivationSoftsign(Activation, type=OperatorType.ACTIVATION_SOFTSIGN, sinc
 class ActivationSwish(Activation, type=OperatorType.ACTIVATION_SWISH, since="6_2"):
     """The input times the sigmoid of a multiple of it: x / (1 + exp(-sigmoid_input_scale * x))."""
 
-    sigmoid_input_scale: float = float_value()
+    sigmoid_input_scale: Number = float_value()
 
     in_place = False
     support = levels(at("6_2", (1, 8), FLOATS))
@@ -347,7 +348,7 @@ class ActivationTanh(Activation, type=OperatorType.ACTIVATION_TANH, since="1_0")
 class ActivationThresholdedRelu(Activation, type=OperatorType.ACTIVATION_THRESHOLDED_RELU, since="1_0"):
     """Rectified linear unit with a threshold: x if x > alpha, else 0."""
 
-    alpha: float = float_value()
+    alpha: Number = float_value()
 
 
 def _check_alike(rules: Rules) -> None:

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from opendml.description.descriptors import Operator, Support, TensorSupport, operator_class
+from opendml.description.descriptors import Operator, Support, TensorSupport, operator_class, struct_name
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.description.errors import UnknownOperatorError
 from opendml.description.fields import Field, OperatorField
@@ -75,7 +75,7 @@ def _entry(operator: type[Operator]) -> CatalogueEntry:
     tensors = {name: field for name, field in operator.fields.items() if hasattr(field, "direction")}
     return CatalogueEntry(
         name=operator.type.name,
-        struct=f"DML_{operator.type.name}_OPERATOR_DESC",
+        struct=struct_name(operator.type),
         operator_class=operator,
         summary=" ".join((inspect.getdoc(operator) or "").partition("\n\n")[0].split()),
         since=operator.since,

@@ -46,6 +46,7 @@ from opendml.operators.activation_functions import activate
 from opendml.operators.definition import computation_type, optional_tensor, packed_copy, tensor, widen
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Count, Integer, Integers, Member, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -59,20 +60,20 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
     extending the input.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    filter_tensor: TensorDesc = tensor_input()
-    bias_tensor: TensorDesc | None = tensor_input(default=None)
-    output_tensor: TensorDesc = tensor_output()
-    mode: ConvolutionMode = enumeration(ConvolutionMode)
-    direction: ConvolutionDirection = enumeration(ConvolutionDirection)
-    dimension_count: int = count_of("strides", default=None)
-    strides: tuple[int, ...] = uint_array(count="dimension_count")
-    dilations: tuple[int, ...] = uint_array(count="dimension_count")
-    start_padding: tuple[int, ...] = uint_array(count="dimension_count")
-    end_padding: tuple[int, ...] = uint_array(count="dimension_count")
-    output_padding: tuple[int, ...] = uint_array(count="dimension_count")
-    group_count: int = uint()
-    fused_activation: Operator | None = operator_desc(FUSABLE_WITH_CLIP, default=None)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    filter_tensor: Value[TensorDesc] = tensor_input()
+    bias_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    output_tensor: Value[TensorDesc] = tensor_output()
+    mode: Member[ConvolutionMode] = enumeration(ConvolutionMode)
+    direction: Member[ConvolutionDirection] = enumeration(ConvolutionDirection)
+    dimension_count: Count = count_of("strides", default=None)
+    strides: Integers = uint_array(count="dimension_count")
+    dilations: Integers = uint_array(count="dimension_count")
+    start_padding: Integers = uint_array(count="dimension_count")
+    end_padding: Integers = uint_array(count="dimension_count")
+    output_padding: Integers = uint_array(count="dimension_count")
+    group_count: Integer = uint()
+    fused_activation: Value[Operator | None] = operator_desc(FUSABLE_WITH_CLIP, default=None)
 
     support = levels(at("4_0", (3, 5), FLOATS), at("1_0", (4, 5), FLOATS))
 

@@ -20,6 +20,7 @@ from opendml.expression.ir import Definition, Scan, Store, Variable, binary, cas
 from opendml.operators.definition import tensor, widen
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Integer, Member, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 class Cumulative(Operator):
     """What the two share. Exclusive totals leave the current element out."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis: int = uint()
-    axis_direction: AxisDirection = enumeration(AxisDirection)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis: Integer = uint()
+    axis_direction: Member[AxisDirection] = enumeration(AxisDirection)
 
     in_place = True
     operation: ClassVar[str]
@@ -69,7 +70,7 @@ class Cumulative(Operator):
 class CumulativeSummation(Cumulative, type=OperatorType.CUMULATIVE_SUMMATION, since="2_1"):
     """Running sum along one axis, inclusive or exclusive, in either direction."""
 
-    has_exclusive_sum: bool = boolean()
+    has_exclusive_sum: Value[bool] = boolean()
 
     operation = "add"
     initial = 0
@@ -89,7 +90,7 @@ class CumulativeSummation(Cumulative, type=OperatorType.CUMULATIVE_SUMMATION, si
 class CumulativeProduct(Cumulative, type=OperatorType.CUMULATIVE_PRODUCT, since="3_1"):
     """Running product along one axis, inclusive or exclusive, in either direction."""
 
-    has_exclusive_product: bool = boolean()
+    has_exclusive_product: Value[bool] = boolean()
 
     operation = "mul"
     initial = 1

@@ -21,7 +21,7 @@ from opendml.expression.ir import BOOL, I32, I64, Const, Definition, Expression,
 from opendml.operators.definition import converted, every_element, optional_tensor, scalar, tensor
 
 if TYPE_CHECKING:
-    from opendml.description.fields import ScalarUnion
+    from opendml.description.field_types import Integer, Member, Number, Scalar, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -32,9 +32,9 @@ class DiagonalMatrix(Operator, type=OperatorType.DIAGONAL_MATRIX, since="2_0"):
     The last two dimensions are rows and columns. A positive ``offset`` moves the diagonal to the right.
     """
 
-    output_tensor: TensorDesc = tensor_output()
-    offset: int = int_value()
-    value: float = float_value()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    offset: Integer = int_value()
+    value: Number = float_value()
 
     support = levels(
         at("5_1", (2, 4), ALL),
@@ -57,12 +57,12 @@ class DiagonalMatrix1(Operator, type=OperatorType.DIAGONAL_MATRIX1, since="5_1")
     beginning is filled.
     """
 
-    input_tensor: TensorDesc | None = tensor_input(default=None)
-    output_tensor: TensorDesc = tensor_output()
-    value_data_type: TensorDataType = enumeration(TensorDataType)
-    value: ScalarUnion = scalar_union("value_data_type")
-    diagonal_fill_begin: int = int_value()
-    diagonal_fill_end: int = int_value()
+    input_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    output_tensor: Value[TensorDesc] = tensor_output()
+    value_data_type: Member[TensorDataType] = enumeration(TensorDataType)
+    value: Scalar = scalar_union("value_data_type")
+    diagonal_fill_begin: Integer = int_value()
+    diagonal_fill_end: Integer = int_value()
 
     support = levels(at("5_1", (2, 4), ALL))
 

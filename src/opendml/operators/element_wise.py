@@ -42,7 +42,8 @@ from opendml.operators.definition import (
 )
 
 if TYPE_CHECKING:
-    from opendml.description.fields import ScalarUnion, ScaleBias
+    from opendml.description.field_types import Member, Number, OptionalScaleBias, Scalar, Value
+    from opendml.description.fields import ScaleBias
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -70,8 +71,8 @@ class ElementWise(Operator):
 class UnaryElementWise(ElementWise):
     """A function of one tensor: ``element`` says which, of an element in its computation type."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     def element(self, x: Expression) -> Expression:
         """The function of one element."""
@@ -85,7 +86,7 @@ class UnaryElementWise(ElementWise):
 class ScaledElementWise(UnaryElementWise):
     """A function of one tensor whose elements may be scaled and biased before."""
 
-    scale_bias: ScaleBias | None = scale_bias(default=None)
+    scale_bias: OptionalScaleBias = scale_bias(default=None)
 
     def define(self) -> Definition:
         """The function of ``x * Scale + Bias``, which is not rounded to float16 before."""
@@ -95,9 +96,9 @@ class ScaledElementWise(UnaryElementWise):
 class BinaryElementWise(ElementWise):
     """A function of two tensors: ``element`` says which, of two elements in their computation type."""
 
-    a_tensor: TensorDesc = tensor_input()
-    b_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
+    a_tensor: Value[TensorDesc] = tensor_input()
+    b_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     def element(self, a: Expression, b: Expression) -> Expression:
         """The function of two elements."""
@@ -111,9 +112,9 @@ class BinaryElementWise(ElementWise):
 class ElementWiseIdentity(ElementWise, type=OperatorType.ELEMENT_WISE_IDENTITY, since="1_0"):
     """Copies each element (optionally scaled and biased); used to copy a tensor or to change its memory layout."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    scale_bias: ScaleBias | None = scale_bias(default=None)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    scale_bias: OptionalScaleBias = scale_bias(default=None)
 
     support = levels(
         at("4_1", (1, 8), ALL),
@@ -132,9 +133,9 @@ class ElementWiseIdentity(ElementWise, type=OperatorType.ELEMENT_WISE_IDENTITY, 
 class ElementWiseAdd(ElementWise, type=OperatorType.ELEMENT_WISE_ADD, since="1_0"):
     """Adds two tensors element by element."""
 
-    a_tensor: TensorDesc = tensor_input()
-    b_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
+    a_tensor: Value[TensorDesc] = tensor_input()
+    b_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     support = levels(
         at("5_1", (1, 8), ALL_BUT_FLOAT64),
@@ -152,10 +153,10 @@ class ElementWiseAdd(ElementWise, type=OperatorType.ELEMENT_WISE_ADD, since="1_0
 class ElementWiseAdd1(ElementWise, type=OperatorType.ELEMENT_WISE_ADD1, since="2_0"):
     """Adds two tensors element by element, with an optional fused activation."""
 
-    a_tensor: TensorDesc = tensor_input()
-    b_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
+    a_tensor: Value[TensorDesc] = tensor_input()
+    b_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    fused_activation: Value[Operator | None] = operator_desc(FUSABLE, default=None)
 
     support = levels(at("3_0", (1, 8), FLOATS), at("2_0", (4, 5), FLOATS))
 
@@ -167,11 +168,11 @@ class ElementWiseAdd1(ElementWise, type=OperatorType.ELEMENT_WISE_ADD1, since="2
 class ElementWiseClip(ElementWise, type=OperatorType.ELEMENT_WISE_CLIP, since="1_0"):
     """Clamps each element to the closed interval [Min, Max] (FLOAT limits). Without tensors a fused activation."""
 
-    input_tensor: TensorDesc = tensor_input(default=None, optional=False)
-    output_tensor: TensorDesc = tensor_output(default=None, optional=False)
-    scale_bias: ScaleBias | None = scale_bias(default=None)
-    min: float = float_value()
-    max: float = float_value()
+    input_tensor: Value[TensorDesc] = tensor_input(default=None, optional=False)
+    output_tensor: Value[TensorDesc] = tensor_output(default=None, optional=False)
+    scale_bias: OptionalScaleBias = scale_bias(default=None)
+    min: Number = float_value()
+    max: Number = float_value()
 
     support = levels(
         at("5_0", (1, 8), ALL_BUT_FLOAT64),
@@ -189,12 +190,12 @@ class ElementWiseClip(ElementWise, type=OperatorType.ELEMENT_WISE_CLIP, since="1
 class ElementWiseClip1(ElementWise, type=OperatorType.ELEMENT_WISE_CLIP1, since="5_0"):
     """Clamps each element to the closed interval [Min, Max], limits given in the data type of the tensor."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    scale_bias: ScaleBias | None = scale_bias(default=None)
-    min_max_data_type: TensorDataType = enumeration(TensorDataType)
-    min: ScalarUnion = scalar_union("min_max_data_type")
-    max: ScalarUnion = scalar_union("min_max_data_type")
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    scale_bias: OptionalScaleBias = scale_bias(default=None)
+    min_max_data_type: Member[TensorDataType] = enumeration(TensorDataType)
+    min: Scalar = scalar_union("min_max_data_type")
+    max: Scalar = scalar_union("min_max_data_type")
 
     support = levels(at("5_0", (1, 8), ALL_BUT_FLOAT64))
 
@@ -212,8 +213,8 @@ class ElementWiseClip1(ElementWise, type=OperatorType.ELEMENT_WISE_CLIP1, since=
 class Cast(Operator, type=OperatorType.CAST, since="1_0"):
     """Converts each element to the data type of the output."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     support = levels(
         at("4_1", (1, 8), ALL),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from opendml.description.data_types import (
     ALL_BUT_FLOAT64,
@@ -19,6 +19,9 @@ from opendml.description.enums import OperatorType, RoundingMode, TensorDataType
 from opendml.expression.folds import maximum, minimum
 from opendml.expression.ir import F32, F64, Expression, cast, constant, fused_multiply_add, select, unary
 from opendml.operators.element_wise import BinaryElementWise, ScaledElementWise, UnaryElementWise
+
+if TYPE_CHECKING:
+    from opendml.description.field_types import Member
 
 FLOATS_AND_ALL_SIGNED: Final = data_types("FLOAT32 FLOAT16 INT64 INT32 INT16 INT8")
 
@@ -230,7 +233,7 @@ class ElementWiseFloor(ScaledElementWise, type=OperatorType.ELEMENT_WISE_FLOOR, 
 class ElementWiseRound(UnaryElementWise, type=OperatorType.ELEMENT_WISE_ROUND, since="2_1"):
     """Rounds to an integer: halves to even or away from zero, or everything toward zero."""
 
-    rounding_mode: RoundingMode = enumeration(RoundingMode)
+    rounding_mode: Member[RoundingMode] = enumeration(RoundingMode)
 
     support = levels(at("3_0", (1, 8), FLOATS), at("2_1", (4, 4), FLOATS))
 

@@ -37,7 +37,7 @@ from opendml.operators.element_wise import (
 )
 
 if TYPE_CHECKING:
-    from opendml.description.fields import ScaleBias
+    from opendml.description.field_types import Number, OptionalScaleBias, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -204,10 +204,10 @@ class ElementWiseErf(ScaledElementWise, type=OperatorType.ELEMENT_WISE_ERF, sinc
 class ElementWisePow(ElementWise, type=OperatorType.ELEMENT_WISE_POW, since="1_0"):
     """Raises each element of the input to the power given by the corresponding element of the exponent tensor."""
 
-    input_tensor: TensorDesc = tensor_input()
-    exponent_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    scale_bias: ScaleBias | None = scale_bias(default=None)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    exponent_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    scale_bias: OptionalScaleBias = scale_bias(default=None)
 
     alike = (("input_tensor", "output_tensor"),)
     support = levels(at("3_0", (1, 8), UP_TO_32_BIT), at("1_0", (4, 4), FLOATS))
@@ -226,7 +226,7 @@ class ElementWisePow(ElementWise, type=OperatorType.ELEMENT_WISE_POW, since="1_0
 class ElementWiseConstantPow(ScaledElementWise, type=OperatorType.ELEMENT_WISE_CONSTANT_POW, since="1_0"):
     """Raises each element to one constant power."""
 
-    exponent: float = float_value()
+    exponent: Number = float_value()
 
     support = _FROM_1_0
 

@@ -20,7 +20,7 @@ from opendml.operators.definition import ELEMENT_TYPE_OF, converted, scalar, wid
 from opendml.operators.element_wise import ElementWise, ScaledElementWise, each_element
 
 if TYPE_CHECKING:
-    from opendml.description.fields import ScalarUnion
+    from opendml.description.field_types import Member, Number, Scalar, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class ElementWiseThreshold(ScaledElementWise, type=OperatorType.ELEMENT_WISE_THRESHOLD, since="1_0"):
     """Replaces every element below Min (a FLOAT limit) by Min."""
 
-    min: float = float_value()
+    min: Number = float_value()
 
     support = levels(
         at("3_0", (1, 8), UP_TO_32_BIT),
@@ -45,16 +45,16 @@ class ElementWiseThreshold(ScaledElementWise, type=OperatorType.ELEMENT_WISE_THR
 class ClipGrad(ElementWise):
     """What the gradients of CLIP share: the incoming gradient where Min < x < Max, else 0."""
 
-    input_tensor: TensorDesc = tensor_input()
-    input_gradient_tensor: TensorDesc = tensor_input()
-    output_gradient_tensor: TensorDesc = tensor_output()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    input_gradient_tensor: Value[TensorDesc] = tensor_input()
+    output_gradient_tensor: Value[TensorDesc] = tensor_output()
 
 
 class ElementWiseClipGrad(ClipGrad, type=OperatorType.ELEMENT_WISE_CLIP_GRAD, since="3_1"):
     """Gradient of CLIP: the incoming gradient where Min < x < Max (FLOAT limits), else 0."""
 
-    min: float = float_value()
-    max: float = float_value()
+    min: Number = float_value()
+    max: Number = float_value()
 
     support = levels(at("5_0", (1, 8), ALL_BUT_FLOAT64), at("3_1", (1, 8), UP_TO_32_BIT))
 
@@ -67,9 +67,9 @@ class ElementWiseClipGrad(ClipGrad, type=OperatorType.ELEMENT_WISE_CLIP_GRAD, si
 class ElementWiseClipGrad1(ClipGrad, type=OperatorType.ELEMENT_WISE_CLIP_GRAD1, since="5_0"):
     """Gradient of CLIP1: the incoming gradient where Min < x < Max, else 0; limits in the data type of the tensors."""
 
-    min_max_data_type: TensorDataType = enumeration(TensorDataType)
-    min: ScalarUnion = scalar_union("min_max_data_type")
-    max: ScalarUnion = scalar_union("min_max_data_type")
+    min_max_data_type: Member[TensorDataType] = enumeration(TensorDataType)
+    min: Scalar = scalar_union("min_max_data_type")
+    max: Scalar = scalar_union("min_max_data_type")
 
     support = levels(at("5_0", (1, 8), ALL_BUT_FLOAT64))
 

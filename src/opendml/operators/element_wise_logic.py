@@ -21,6 +21,7 @@ from opendml.expression.ir import (
 from opendml.operators.element_wise import BinaryElementWise, ElementWise, UnaryElementWise, each_element
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Member, Value
     from opendml.description.tensor import TensorDesc
 
 TRUTH_VALUES: Final = data_types("UINT32 UINT8")
@@ -165,7 +166,7 @@ class ElementWiseIsNan(UnaryElementWise, type=OperatorType.ELEMENT_WISE_IS_NAN, 
 class ElementWiseIsInfinity(UnaryElementWise, type=OperatorType.ELEMENT_WISE_IS_INFINITY, since="2_1"):
     """1 where the element is infinite, of either or of a chosen sign, else 0."""
 
-    infinity_mode: IsInfinityMode = enumeration(IsInfinityMode)
+    infinity_mode: Member[IsInfinityMode] = enumeration(IsInfinityMode)
 
     alike = (("input_tensor",), ("output_tensor",))
     support = levels(
@@ -183,10 +184,10 @@ class ElementWiseIsInfinity(UnaryElementWise, type=OperatorType.ELEMENT_WISE_IS_
 class ElementWiseIf(ElementWise, type=OperatorType.ELEMENT_WISE_IF, since="2_0"):
     """Selects the element of A where the condition is not 0, else that of B."""
 
-    condition_tensor: TensorDesc = tensor_input()
-    a_tensor: TensorDesc = tensor_input()
-    b_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
+    condition_tensor: Value[TensorDesc] = tensor_input()
+    a_tensor: Value[TensorDesc] = tensor_input()
+    b_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     in_place = False
     alike = (("a_tensor", "b_tensor", "output_tensor"),)

@@ -12,6 +12,7 @@ from opendml.operators.definition import ELEMENT_TYPE_OF, widen
 from opendml.operators.element_wise import ElementWise, each_element
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -26,10 +27,10 @@ INTEGERS_UP_TO_32_BIT: Final = data_types("INT32 INT16 INT8 UINT32 UINT16 UINT8"
 class LinearQuantization(ElementWise):
     """What QUANTIZE_LINEAR and DEQUANTIZE_LINEAR share: the tensors, and since when the zero point may be absent."""
 
-    input_tensor: TensorDesc = tensor_input()
-    scale_tensor: TensorDesc = tensor_input()
-    zero_point_tensor: TensorDesc | None = tensor_input(default=None)
-    output_tensor: TensorDesc = tensor_output()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    scale_tensor: Value[TensorDesc] = tensor_input()
+    zero_point_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     in_place = False
 
@@ -92,15 +93,15 @@ class ElementWiseDequantizeLinear(LinearQuantization, type=OperatorType.ELEMENT_
 class ElementWiseQuantizedLinearAdd(ElementWise, type=OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD, since="4_0"):
     """Adds two quantized tensors: dequantizes both, adds, quantizes. Scales and zero points have one element."""
 
-    a_tensor: TensorDesc = tensor_input()
-    a_scale_tensor: TensorDesc = tensor_input()
-    a_zero_point_tensor: TensorDesc | None = tensor_input(default=None)
-    b_tensor: TensorDesc = tensor_input()
-    b_scale_tensor: TensorDesc = tensor_input()
-    b_zero_point_tensor: TensorDesc | None = tensor_input(default=None)
-    output_scale_tensor: TensorDesc = tensor_input()
-    output_zero_point_tensor: TensorDesc | None = tensor_input(default=None)
-    output_tensor: TensorDesc = tensor_output()
+    a_tensor: Value[TensorDesc] = tensor_input()
+    a_scale_tensor: Value[TensorDesc] = tensor_input()
+    a_zero_point_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    b_tensor: Value[TensorDesc] = tensor_input()
+    b_scale_tensor: Value[TensorDesc] = tensor_input()
+    b_zero_point_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    output_scale_tensor: Value[TensorDesc] = tensor_input()
+    output_zero_point_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     in_place = False
     alike = (

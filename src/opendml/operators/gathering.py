@@ -23,6 +23,7 @@ from opendml.expression.ir import (
 from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Integer, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -34,11 +35,11 @@ class Gather(Operator, type=OperatorType.GATHER, since="1_0"):
     indices, aligned to the right. A negative index counts from the end of the axis.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    indices_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis: int = uint()
-    index_dimensions: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    indices_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis: Integer = uint()
+    index_dimensions: Integer = uint()
 
     support = levels(
         at("4_1", (1, 8), ALL, indices_tensor=INDICES),
@@ -99,10 +100,10 @@ class GatherElements(Operator, type=OperatorType.GATHER_ELEMENTS, since="2_1"):
     ``output[i, j, k] = input[i, indices[i, j, k], k]`` for ``axis`` 1. A negative index counts from the end.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    indices_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    indices_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis: Integer = uint()
 
     support = levels(
         at("4_1", (1, 8), ALL, indices_tensor=INDICES),
@@ -139,11 +140,11 @@ class GatherNd(Operator, type=OperatorType.GATHER_ND, since="2_1"):
     the right. A negative coordinate counts from the end.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    indices_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    input_dimension_count: int = uint()
-    indices_dimension_count: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    indices_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    input_dimension_count: Integer = uint()
+    indices_dimension_count: Integer = uint()
 
     support = levels(
         at("4_1", (1, 8), ALL, indices_tensor=INDICES),
@@ -184,7 +185,7 @@ class GatherNd1(GatherNd, type=OperatorType.GATHER_ND1, since="3_0"):
     coordinates begin behind them.
     """
 
-    batch_dimension_count: int = uint()
+    batch_dimension_count: Integer = uint()
 
     support = GatherNd.support[:2]
 

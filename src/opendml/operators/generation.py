@@ -11,7 +11,7 @@ from opendml.expression.ir import I32, I64, Definition, Expression, cast, consta
 from opendml.operators.definition import every_element, scalar, tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.description.fields import ScalarUnion
+    from opendml.description.field_types import Member, Scalar, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class FillValueConstant(Operator, type=OperatorType.FILL_VALUE_CONSTANT, since="2_1"):
     """Writes one constant value to every element of the output."""
 
-    output_tensor: TensorDesc = tensor_output()
-    value_data_type: TensorDataType = enumeration(TensorDataType)
-    value: ScalarUnion = scalar_union("value_data_type")
+    output_tensor: Value[TensorDesc] = tensor_output()
+    value_data_type: Member[TensorDataType] = enumeration(TensorDataType)
+    value: Scalar = scalar_union("value_data_type")
 
     in_place = True
     support = levels(
@@ -44,10 +44,10 @@ class FillValueConstant(Operator, type=OperatorType.FILL_VALUE_CONSTANT, since="
 class FillValueSequence(Operator, type=OperatorType.FILL_VALUE_SEQUENCE, since="2_1"):
     """Writes an arithmetic sequence (start, step) to the output in element order."""
 
-    output_tensor: TensorDesc = tensor_output()
-    value_data_type: TensorDataType = enumeration(TensorDataType)
-    value_start: ScalarUnion = scalar_union("value_data_type")
-    value_delta: ScalarUnion = scalar_union("value_data_type")
+    output_tensor: Value[TensorDesc] = tensor_output()
+    value_data_type: Member[TensorDataType] = enumeration(TensorDataType)
+    value_start: Scalar = scalar_union("value_data_type")
+    value_delta: Scalar = scalar_union("value_data_type")
 
     in_place = True
     support = levels(

@@ -22,6 +22,7 @@ from opendml.expression.ir import Compute, Definition, Expression, Store, Tensor
 from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Count, Integer, TensorList, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -33,10 +34,10 @@ ALTERNATING_BYTES: Final = 4096
 class Split(Operator, type=OperatorType.SPLIT, since="1_0"):
     """Cuts a tensor along one axis into several consecutive tensors."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_count: int = count_of("output_tensors", default=None)
-    output_tensors: tuple[TensorDesc, ...] = tensor_outputs(count="output_count")
-    axis: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_count: Count = count_of("output_tensors", default=None)
+    output_tensors: TensorList = tensor_outputs(count="output_count")
+    axis: Integer = uint()
 
     support = levels(
         at("4_1", (1, 8), ALL),
@@ -66,10 +67,10 @@ class Split(Operator, type=OperatorType.SPLIT, since="1_0"):
 class Join(Operator, type=OperatorType.JOIN, since="1_0"):
     """Concatenates several tensors along one axis."""
 
-    input_count: int = count_of("input_tensors", default=None)
-    input_tensors: tuple[TensorDesc, ...] = tensor_inputs(count="input_count")
-    output_tensor: TensorDesc = tensor_output()
-    axis: int = uint()
+    input_count: Count = count_of("input_tensors", default=None)
+    input_tensors: TensorList = tensor_inputs(count="input_count")
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis: Integer = uint()
 
     support = levels(
         at("4_1", (1, 8), ALL),

@@ -39,6 +39,7 @@ from opendml.operators.activation_functions import activate, softmax
 from opendml.operators.definition import computation_type, optional_tensor, tensor, widen
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Member, Number, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -64,15 +65,15 @@ class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
     ``output = activation(alpha * A' @ B' + beta * C)`` over the last two dimensions, where A' is A or its transpose.
     """
 
-    a_tensor: TensorDesc = tensor_input()
-    b_tensor: TensorDesc = tensor_input()
-    c_tensor: TensorDesc | None = tensor_input(default=None)
-    output_tensor: TensorDesc = tensor_output()
-    trans_a: MatrixTransform = enumeration(MatrixTransform)
-    trans_b: MatrixTransform = enumeration(MatrixTransform)
-    alpha: float = float_value()
-    beta: float = float_value()
-    fused_activation: Operator | None = operator_desc(FUSABLE_WITH_SOFTMAX, default=None)
+    a_tensor: Value[TensorDesc] = tensor_input()
+    b_tensor: Value[TensorDesc] = tensor_input()
+    c_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    output_tensor: Value[TensorDesc] = tensor_output()
+    trans_a: Member[MatrixTransform] = enumeration(MatrixTransform)
+    trans_b: Member[MatrixTransform] = enumeration(MatrixTransform)
+    alpha: Number = float_value()
+    beta: Number = float_value()
+    fused_activation: Value[Operator | None] = operator_desc(FUSABLE_WITH_SOFTMAX, default=None)
 
     support = levels(at("4_0", (2, 4), FLOATS), at("1_0", (4, 4), FLOATS))
 

@@ -52,6 +52,7 @@ from opendml.operators.definition import computation_type, every_element, option
 from opendml.operators.groups import Groups, Place
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Count, Integer, Integers, Number, Numbers, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -63,15 +64,15 @@ class BatchNormalization(Operator, type=OperatorType.BATCH_NORMALIZATION, since=
     input have its sizes or 1, which broadcasts.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    mean_tensor: TensorDesc = tensor_input()
-    variance_tensor: TensorDesc = tensor_input()
-    scale_tensor: TensorDesc = tensor_input()
-    bias_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    spatial: bool = boolean()
-    epsilon: float = float_value()
-    fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    mean_tensor: Value[TensorDesc] = tensor_input()
+    variance_tensor: Value[TensorDesc] = tensor_input()
+    scale_tensor: Value[TensorDesc] = tensor_input()
+    bias_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    spatial: Value[bool] = boolean()
+    epsilon: Number = float_value()
+    fused_activation: Value[Operator | None] = operator_desc(FUSABLE, default=None)
 
     support = levels(at("3_1", (1, 8), FLOATS), at("1_0", (4, 4), FLOATS))
 
@@ -113,10 +114,10 @@ class BatchNormalization(Operator, type=OperatorType.BATCH_NORMALIZATION, since=
 class _MeanVarianceNormalization(Operator):
     """What the versions of MEAN_VARIANCE_NORMALIZATION share: all but how the statistics are chosen."""
 
-    input_tensor: TensorDesc = tensor_input()
-    scale_tensor: TensorDesc | None = tensor_input(default=None)
-    bias_tensor: TensorDesc | None = tensor_input(default=None)
-    output_tensor: TensorDesc = tensor_output()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    scale_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    bias_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     # Every version has these behind its own fields.
     epsilon: float
@@ -184,10 +185,10 @@ class _Statistics(NamedTuple):
 class MeanVarianceNormalization(_MeanVarianceNormalization, type=OperatorType.MEAN_VARIANCE_NORMALIZATION, since="1_0"):
     """Normalises each image (or each channel of it) to mean 0 and optionally variance 1, then scales and shifts."""
 
-    cross_channel: bool = boolean()
-    normalize_variance: bool = boolean()
-    epsilon: float = float_value()
-    fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
+    cross_channel: Value[bool] = boolean()
+    normalize_variance: Value[bool] = boolean()
+    epsilon: Number = float_value()
+    fused_activation: Value[Operator | None] = operator_desc(FUSABLE, default=None)
 
     support = levels(at("1_0", (4, 4), FLOATS))
 
@@ -201,11 +202,11 @@ class MeanVarianceNormalization1(
 ):
     """Normalises along chosen axes to mean 0 and optionally variance 1, then scales and shifts."""
 
-    axis_count: int = count_of("axes", default=None)
-    axes: tuple[int, ...] = uint_array(count="axis_count")
-    normalize_variance: bool = boolean()
-    epsilon: float = float_value()
-    fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
+    axis_count: Count = count_of("axes", default=None)
+    axes: Integers = uint_array(count="axis_count")
+    normalize_variance: Value[bool] = boolean()
+    epsilon: Number = float_value()
+    fused_activation: Value[Operator | None] = operator_desc(FUSABLE, default=None)
 
     support = levels(at("3_1", (1, 8), FLOATS), at("2_1", (4, 4), FLOATS))
     channels_broadcast_from = FeatureLevel.LEVEL_4_0
@@ -228,12 +229,12 @@ class MeanVarianceNormalization2(
     Without the mean it is taken as 0, also in the variance, which is then the mean square.
     """
 
-    axis_count: int = count_of("axes", default=None)
-    axes: tuple[int, ...] = uint_array(count="axis_count")
-    use_mean: bool = boolean()
-    use_variance: bool = boolean()
-    epsilon: float = float_value()
-    fused_activation: Operator | None = operator_desc(FUSABLE, default=None)
+    axis_count: Count = count_of("axes", default=None)
+    axes: Integers = uint_array(count="axis_count")
+    use_mean: Value[bool] = boolean()
+    use_variance: Value[bool] = boolean()
+    epsilon: Number = float_value()
+    fused_activation: Value[Operator | None] = operator_desc(FUSABLE, default=None)
 
     support = levels(at("6_3", (1, 8), FLOATS))
 
@@ -253,13 +254,13 @@ class LocalResponseNormalization(Operator, type=OperatorType.LOCAL_RESPONSE_NORM
     ``x / (bias + alpha / local_size * sum) ** beta``; what lies outside the tensor does not count.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    cross_channel: bool = boolean()
-    local_size: int = uint()
-    alpha: float = float_value()
-    beta: float = float_value()
-    bias: float = float_value()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    cross_channel: Value[bool] = boolean()
+    local_size: Integer = uint()
+    alpha: Number = float_value()
+    beta: Number = float_value()
+    bias: Number = float_value()
 
     support = levels(at("1_0", (4, 4), FLOATS))
 
@@ -285,11 +286,11 @@ class LocalResponseNormalization(Operator, type=OperatorType.LOCAL_RESPONSE_NORM
 class LpNormalization(Operator, type=OperatorType.LP_NORMALIZATION, since="1_0"):
     """Divides every element by the L1 or L2 norm of its line along one axis, or by ``epsilon`` if that is larger."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis: int = uint()
-    epsilon: float = float_value()
-    p: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis: Integer = uint()
+    epsilon: Number = float_value()
+    p: Integer = uint()
 
     support = levels(at("3_1", (1, 8), FLOATS), at("1_0", (4, 4), FLOATS))
 
@@ -321,11 +322,11 @@ class LpNormalization(Operator, type=OperatorType.LP_NORMALIZATION, since="1_0")
 class ValueScale2D(Operator, type=OperatorType.VALUE_SCALE_2D, since="1_0"):
     """Multiplies all elements of images by one scale and adds one bias per channel."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    scale: float = float_value()
-    channel_count: int = count_of("bias", default=None)
-    bias: tuple[float, ...] = float_array(count="channel_count")
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    scale: Number = float_value()
+    channel_count: Count = count_of("bias", default=None)
+    bias: Numbers = float_array(count="channel_count")
 
     support = levels(at("1_0", (4, 4), FLOATS))
 

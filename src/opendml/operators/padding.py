@@ -38,7 +38,7 @@ from opendml.expression.ir import (
 from opendml.operators.definition import ELEMENT_TYPE_OF, converted, every_element, scalar, tensor
 
 if TYPE_CHECKING:
-    from opendml.description.fields import ScalarUnion
+    from opendml.description.field_types import Count, Integers, Member, Number, Scalar, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 class Padding(Operator, type=OperatorType.PADDING, since="1_0"):
     """Enlarges a tensor on every side, filling with a constant or with replicated or mirrored values."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    padding_mode: PaddingMode = enumeration(PaddingMode)
-    padding_value: float = float_value()
-    dimension_count: int = count_of("start_padding", default=None)
-    start_padding: tuple[int, ...] = uint_array(count="dimension_count")
-    end_padding: tuple[int, ...] = uint_array(count="dimension_count")
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    padding_mode: Member[PaddingMode] = enumeration(PaddingMode)
+    padding_value: Number = float_value()
+    dimension_count: Count = count_of("start_padding", default=None)
+    start_padding: Integers = uint_array(count="dimension_count")
+    end_padding: Integers = uint_array(count="dimension_count")
 
     support = levels(
         at("5_0", (1, 8), ALL),
@@ -73,14 +73,14 @@ class Padding(Operator, type=OperatorType.PADDING, since="1_0"):
 class Padding1(Operator, type=OperatorType.PADDING1, since="5_0"):
     """Padding whose constant value has its own, exact data type."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    padding_mode: PaddingMode = enumeration(PaddingMode)
-    padding_value_data_type: TensorDataType = enumeration(TensorDataType)
-    padding_value: ScalarUnion = scalar_union("padding_value_data_type")
-    dimension_count: int = count_of("start_padding", default=None)
-    start_padding: tuple[int, ...] = uint_array(count="dimension_count")
-    end_padding: tuple[int, ...] = uint_array(count="dimension_count")
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    padding_mode: Member[PaddingMode] = enumeration(PaddingMode)
+    padding_value_data_type: Member[TensorDataType] = enumeration(TensorDataType)
+    padding_value: Scalar = scalar_union("padding_value_data_type")
+    dimension_count: Count = count_of("start_padding", default=None)
+    start_padding: Integers = uint_array(count="dimension_count")
+    end_padding: Integers = uint_array(count="dimension_count")
 
     support = levels(at("5_0", (1, 8), ALL))
 
@@ -112,10 +112,10 @@ def check_padding(rules: Rules) -> None:
 class Tile(Operator, type=OperatorType.TILE, since="1_0"):
     """Repeats a tensor a whole number of times along each dimension."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    repeats_count: int = count_of("repeats", default=None)
-    repeats: tuple[int, ...] = uint_array(count="repeats_count")
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    repeats_count: Count = count_of("repeats", default=None)
+    repeats: Integers = uint_array(count="repeats_count")
 
     support = levels(
         at("4_1", (1, 8), ALL_BUT_FLOAT64),

@@ -47,6 +47,7 @@ from opendml.expression.windows import Window, sliding_window
 from opendml.operators.definition import every_element, tensor, widen
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Count, Integer, Integers, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -61,13 +62,13 @@ class Pooling(Operator):
     ``o * strides[i] + k * dilations[i] - start_padding[i]`` for 0 <= k < window_size[i].
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    dimension_count: int = count_of("window_size", default=None)
-    strides: tuple[int, ...] = uint_array(count="dimension_count")
-    window_size: tuple[int, ...] = uint_array(count="dimension_count")
-    start_padding: tuple[int, ...] = uint_array(count="dimension_count")
-    end_padding: tuple[int, ...] = uint_array(count="dimension_count")
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    dimension_count: Count = count_of("window_size", default=None)
+    strides: Integers = uint_array(count="dimension_count")
+    window_size: Integers = uint_array(count="dimension_count")
+    start_padding: Integers = uint_array(count="dimension_count")
+    end_padding: Integers = uint_array(count="dimension_count")
 
     @property
     def window_dilations(self) -> tuple[int, ...]:
@@ -163,7 +164,7 @@ class MaxPooling1(MaxPooling, type=OperatorType.MAX_POOLING1, since="2_0"):
     included; among equal maxima the first one of the window in row-major order.
     """
 
-    output_indices_tensor: TensorDesc | None = tensor_output(default=None, after="output_tensor")
+    output_indices_tensor: Value[TensorDesc | None] = tensor_output(default=None, after="output_tensor")
 
     support = levels(
         at("5_0", (4, 5), ALL_BUT_FLOAT64, output_indices_tensor=UINT32_OR_64),
@@ -209,7 +210,7 @@ class MaxPooling1(MaxPooling, type=OperatorType.MAX_POOLING1, since="2_0"):
 class MaxPooling2(MaxPooling1, type=OperatorType.MAX_POOLING2, since="2_1"):
     """Maximum over a dilated sliding window of the spatial dimensions, optionally with the positions of the maxima."""
 
-    dilations: tuple[int, ...] = uint_array(count="dimension_count", after="end_padding")
+    dilations: Integers = uint_array(count="dimension_count", after="end_padding")
 
     support = levels(
         at("5_0", (4, 5), ALL_BUT_FLOAT64, output_indices_tensor=UINT32_OR_64),
@@ -224,7 +225,7 @@ class AveragePooling(Pooling, type=OperatorType.AVERAGE_POOLING, since="1_0"):
     ``include_padding``: divide by the size of the window instead of the number of its elements inside the input.
     """
 
-    include_padding: bool = boolean()
+    include_padding: Value[bool] = boolean()
 
     support = levels(at("1_0", (4, 5), FLOATS))
 
@@ -238,7 +239,7 @@ class AveragePooling(Pooling, type=OperatorType.AVERAGE_POOLING, since="1_0"):
 class AveragePooling1(AveragePooling, type=OperatorType.AVERAGE_POOLING1, since="6_2"):
     """Average pooling with a dilated window."""
 
-    dilations: tuple[int, ...] = uint_array(count="dimension_count", after="end_padding")
+    dilations: Integers = uint_array(count="dimension_count", after="end_padding")
 
     support = levels(at("6_2", (4, 5), FLOATS))
 
@@ -246,7 +247,7 @@ class AveragePooling1(AveragePooling, type=OperatorType.AVERAGE_POOLING1, since=
 class LpPooling(Pooling, type=OperatorType.LP_POOLING, since="1_0"):
     """Lp norm of the elements inside a window that slides over the spatial dimensions of the input."""
 
-    p: int = uint()
+    p: Integer = uint()
 
     support = levels(at("1_0", (4, 5), FLOATS))
 
@@ -264,7 +265,7 @@ class LpPooling(Pooling, type=OperatorType.LP_POOLING, since="1_0"):
 class LpPooling1(LpPooling, type=OperatorType.LP_POOLING1, since="6_2"):
     """Lp pooling with a dilated window."""
 
-    dilations: tuple[int, ...] = uint_array(count="dimension_count", after="end_padding")
+    dilations: Integers = uint_array(count="dimension_count", after="end_padding")
 
     support = levels(at("6_2", (4, 5), FLOATS))
 
@@ -275,9 +276,9 @@ class MaxUnpooling(Operator, type=OperatorType.MAX_UNPOOLING, since="2_0"):
     An index counts as in MAX_POOLING1, in the output; values whose index is outside the output are dropped.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    indices_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    indices_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
 
     # The documentation's oldest table is that of 3_0, though the operator is older.
     support = levels(

@@ -23,6 +23,7 @@ from opendml.expression.ir import (
 from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Integer, Member, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 class BlockRearrangement(Operator):
     """What the four operators share. Tensors are {N, C, H, W}."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    block_size: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    block_size: Integer = uint()
 
     support = levels(
         at("5_0", (4, 4), ALL),
@@ -90,7 +91,7 @@ class SpaceToDepth(BlockRearrangement, type=OperatorType.SPACE_TO_DEPTH, since="
 class SpaceToDepth1(SpaceToDepth, type=OperatorType.SPACE_TO_DEPTH1, since="2_1"):
     """Moves spatial blocks of height and width into channels, in one of two channel orders."""
 
-    order: DepthSpaceOrder = enumeration(DepthSpaceOrder)
+    order: Member[DepthSpaceOrder] = enumeration(DepthSpaceOrder)
 
     support = levels(at("5_0", (4, 4), ALL), at("2_1", (4, 4), UP_TO_32_BIT))
 
@@ -115,7 +116,7 @@ class DepthToSpace(BlockRearrangement, type=OperatorType.DEPTH_TO_SPACE, since="
 class DepthToSpace1(DepthToSpace, type=OperatorType.DEPTH_TO_SPACE1, since="2_1"):
     """Moves blocks of channels into height and width, in one of two channel orders."""
 
-    order: DepthSpaceOrder = enumeration(DepthSpaceOrder)
+    order: Member[DepthSpaceOrder] = enumeration(DepthSpaceOrder)
 
     support = levels(at("5_0", (4, 4), ALL), at("2_1", (4, 4), UP_TO_32_BIT))
 

@@ -44,6 +44,7 @@ from opendml.operators.activation_functions import activate
 from opendml.operators.definition import computation_type, optional_tensor, packed_copy, tensor, widen
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import ActivationList, Count, Member, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -63,17 +64,17 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
     {1, D, N, H}. D is the number of directions, one activation for each.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    weight_tensor: TensorDesc = tensor_input()
-    recurrence_tensor: TensorDesc = tensor_input()
-    bias_tensor: TensorDesc | None = tensor_input(default=None)
-    hidden_init_tensor: TensorDesc | None = tensor_input(default=None)
-    sequence_lengths_tensor: TensorDesc | None = tensor_input(default=None)
-    output_sequence_tensor: TensorDesc | None = tensor_output(default=None)
-    output_single_tensor: TensorDesc | None = tensor_output(default=None)
-    activation_desc_count: int = count_of("activation_descs", default=None)
-    activation_descs: tuple[Operator, ...] = operator_array(FUSABLE, count="activation_desc_count")
-    direction: RecurrentNetworkDirection = enumeration(RecurrentNetworkDirection)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    weight_tensor: Value[TensorDesc] = tensor_input()
+    recurrence_tensor: Value[TensorDesc] = tensor_input()
+    bias_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    hidden_init_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    sequence_lengths_tensor: Value[TensorDesc | None] = tensor_input(default=None)
+    output_sequence_tensor: Value[TensorDesc | None] = tensor_output(default=None)
+    output_single_tensor: Value[TensorDesc | None] = tensor_output(default=None)
+    activation_desc_count: Count = count_of("activation_descs", default=None)
+    activation_descs: ActivationList = operator_array(FUSABLE, count="activation_desc_count")
+    direction: Member[RecurrentNetworkDirection] = enumeration(RecurrentNetworkDirection)
 
     support = levels(at("1_0", (4, 4), FLOATS, sequence_lengths_tensor=UINT32_ONLY))
 

@@ -34,6 +34,7 @@ from opendml.expression.reductions import Reduction, extreme_and_position, one_v
 from opendml.operators.definition import computation_type, tensor, widen
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Count, Integers, Member, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -91,11 +92,11 @@ class Reduce(Operator, type=OperatorType.REDUCE, since="1_0"):
     over the reduced dimensions.
     """
 
-    function: ReduceFunction = enumeration(ReduceFunction)
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis_count: int = count_of("axes", default=None)
-    axes: tuple[int, ...] = uint_array(count="axis_count")
+    function: Member[ReduceFunction] = enumeration(ReduceFunction)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis_count: Count = count_of("axes", default=None)
+    axes: Integers = uint_array(count="axis_count")
 
     support = _union(_SUPPORT)
     support_variants = _SUPPORT
@@ -119,11 +120,11 @@ class Reduce(Operator, type=OperatorType.REDUCE, since="1_0"):
 class ExtremePosition(Operator):
     """What ARGMIN and ARGMAX share."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis_count: int = count_of("axes", default=None)
-    axes: tuple[int, ...] = uint_array(count="axis_count")
-    axis_direction: AxisDirection = enumeration(AxisDirection)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis_count: Count = count_of("axes", default=None)
+    axes: Integers = uint_array(count="axis_count")
+    axis_direction: Member[AxisDirection] = enumeration(AxisDirection)
 
     support = _SUPPORT["ARGMIN ARGMAX"][:2]
     comparison: ClassVar[str]

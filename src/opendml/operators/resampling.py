@@ -25,7 +25,7 @@ from opendml.expression.ir import (
 from opendml.operators.definition import tensor, widen
 
 if TYPE_CHECKING:
-    from opendml.description.fields import Size2D
+    from opendml.description.field_types import Member, Size, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 class Upsample2D(Operator, type=OperatorType.UPSAMPLE_2D, since="1_0"):
     """Enlarges height and width by integer factors, nearest neighbour or bilinear."""
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    scale_size: Size2D = size_2d()
-    interpolation_mode: InterpolationMode = enumeration(InterpolationMode)
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    scale_size: Size = size_2d()
+    interpolation_mode: Member[InterpolationMode] = enumeration(InterpolationMode)
 
     support = levels(at("1_0", (4, 5), FLOATS))
 

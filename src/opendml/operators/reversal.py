@@ -11,6 +11,7 @@ from opendml.expression.ir import I64, Definition, Expression, binary, cast, con
 from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Integer, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -21,10 +22,10 @@ class ReverseSubsequences(Operator, type=OperatorType.REVERSE_SUBSEQUENCES, sinc
     A length beyond the end of its sequence means the whole sequence.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    sequence_lengths_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    sequence_lengths_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis: Integer = uint()
 
     support = levels(
         at("5_0", (1, 8), ALL, sequence_lengths_tensor=UINT32_OR_64),

@@ -36,6 +36,7 @@ from opendml.operators.definition import every_element, tensor
 from opendml.operators.gathering import IndexTuples, check_index_tuples, index_inside
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Integer, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -48,11 +49,11 @@ class ScatterElements(Operator, type=OperatorType.SCATTER_ELEMENTS, since="2_0")
     ``output[i, indices[i, j, k], k] = updates[i, j, k]`` for ``axis`` 1. A negative index counts from the end.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    indices_tensor: TensorDesc = tensor_input()
-    updates_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    indices_tensor: Value[TensorDesc] = tensor_input()
+    updates_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis: Integer = uint()
 
     # The documentation says 1_0 for the oldest table; the header, and the history of feature levels, have it from 2_0.
     support = levels(
@@ -91,12 +92,12 @@ class ScatterNd(Operator, type=OperatorType.SCATTER_ND, since="2_1"):
     the right. A negative coordinate counts from the end.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    indices_tensor: TensorDesc = tensor_input()
-    updates_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    input_dimension_count: int = uint()
-    indices_dimension_count: int = uint()
+    input_tensor: Value[TensorDesc] = tensor_input()
+    indices_tensor: Value[TensorDesc] = tensor_input()
+    updates_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    input_dimension_count: Integer = uint()
+    indices_dimension_count: Integer = uint()
 
     support = levels(
         at("4_1", (1, 8), ALL, indices_tensor=INDICES),
@@ -132,10 +133,10 @@ class OneHot(Operator, type=OperatorType.ONE_HOT, since="2_0"):
     at the index. A negative index counts from the end; one outside of the line marks nothing.
     """
 
-    indices_tensor: TensorDesc = tensor_input()
-    values_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    axis: int = uint()
+    indices_tensor: Value[TensorDesc] = tensor_input()
+    values_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    axis: Integer = uint()
 
     support = levels(
         at("4_1", (1, 8), ALL, indices_tensor=INDICES),

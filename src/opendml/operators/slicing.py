@@ -35,6 +35,7 @@ from opendml.expression.ir import (
 from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:
+    from opendml.description.field_types import Count, Integers, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
@@ -45,12 +46,12 @@ class Slice(Operator, type=OperatorType.SLICE, since="1_0"):
     ``output[o] = input[offsets + strides * o]``, the output has ``sizes``.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    dimension_count: int = count_of("offsets", default=None)
-    offsets: tuple[int, ...] = uint_array(count="dimension_count")
-    sizes: tuple[int, ...] = uint_array(count="dimension_count")
-    strides: tuple[int, ...] = uint_array(count="dimension_count")
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    dimension_count: Count = count_of("offsets", default=None)
+    offsets: Integers = uint_array(count="dimension_count")
+    sizes: Integers = uint_array(count="dimension_count")
+    strides: Integers = uint_array(count="dimension_count")
 
     support = levels(
         at("4_1", (1, 8), ALL),
@@ -93,12 +94,12 @@ class Slice1(Operator, type=OperatorType.SLICE1, since="2_1"):
     last one along dimensions with a negative stride. The output may be smaller than the window allows.
     """
 
-    input_tensor: TensorDesc = tensor_input()
-    output_tensor: TensorDesc = tensor_output()
-    dimension_count: int = count_of("input_window_offsets", default=None)
-    input_window_offsets: tuple[int, ...] = uint_array(count="dimension_count")
-    input_window_sizes: tuple[int, ...] = uint_array(count="dimension_count")
-    input_window_strides: tuple[int, ...] = int_array(count="dimension_count")
+    input_tensor: Value[TensorDesc] = tensor_input()
+    output_tensor: Value[TensorDesc] = tensor_output()
+    dimension_count: Count = count_of("input_window_offsets", default=None)
+    input_window_offsets: Integers = uint_array(count="dimension_count")
+    input_window_sizes: Integers = uint_array(count="dimension_count")
+    input_window_strides: Integers = int_array(count="dimension_count")
 
     support = levels(
         at("4_1", (1, 8), ALL),
@@ -123,12 +124,12 @@ class Slice1(Operator, type=OperatorType.SLICE1, since="2_1"):
 class SliceGrad(Operator, type=OperatorType.SLICE_GRAD, since="3_0"):
     """Back-propagation gradient of SLICE1: puts the gradients back at the sliced positions, zeros elsewhere."""
 
-    input_gradient_tensor: TensorDesc = tensor_input()
-    output_gradient_tensor: TensorDesc = tensor_output()
-    dimension_count: int = count_of("input_window_offsets", default=None)
-    input_window_offsets: tuple[int, ...] = uint_array(count="dimension_count")
-    input_window_sizes: tuple[int, ...] = uint_array(count="dimension_count")
-    input_window_strides: tuple[int, ...] = int_array(count="dimension_count")
+    input_gradient_tensor: Value[TensorDesc] = tensor_input()
+    output_gradient_tensor: Value[TensorDesc] = tensor_output()
+    dimension_count: Count = count_of("input_window_offsets", default=None)
+    input_window_offsets: Integers = uint_array(count="dimension_count")
+    input_window_sizes: Integers = uint_array(count="dimension_count")
+    input_window_strides: Integers = int_array(count="dimension_count")
 
     support = levels(
         at("4_1", (1, 8), ALL),

@@ -1,0 +1,55 @@
+"""What type checkers, ``help`` and ``dir`` are told; `.ci/run` checks ``typed_client.py`` with the type checkers."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+
+import pytest
+import typed_client
+
+import opendml as dml
+from opendml import operators
+from opendml.description import field_types
+from opendml.description.descriptors import operator_class
+
+
+def test_the_typed_client_runs() -> None:
+    typed_client.main()
+
+
+@pytest.mark.parametrize("operator_type", operators.implemented())
+def test_help_names_every_field(operator_type: dml.OperatorType) -> None:
+    operator = operator_class(operator_type)
+    signature, documentation = inspect.signature(operator), inspect.getdoc(operator)
+    assert list(signature.parameters) == list(operator.fields)
+    assert documentation is not None
+    lines = documentation.splitlines()
+    for name, field in operator.fields.items():
+        parameter = signature.parameters[name]
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert (parameter.default is inspect.Parameter.empty) == field.is_required
+        assert [line for line in lines if line.startswith(f"    {name}: {field.json_name}, {field.kind}")]
+
+
+def test_help_shows_signature_and_fields() -> None:
+    text = pydoc.plain(pydoc.render_doc(dml.operators.Slice1))
+    assert "dimension_count: 'int | None' = None, input_window_offsets: 'Sequence[int]'" in text
+    assert "input_window_strides: InputWindowStrides, INT[DimensionCount], any sequence" in text
+    assert "output_tensor: OutputTensor, DML_TENSOR_DESC, written" in text
+
+
+@pytest.mark.parametrize("operator_type", operators.implemented())
+def test_fields_are_declared_with_what_they_hold(operator_type: dml.OperatorType) -> None:
+    operator = operator_class(operator_type)
+    declared = {
+        name: text for base in reversed(operator.__mro__) for name, text in inspect.get_annotations(base).items()
+    }
+    for name in operator.fields:
+        assert declared[name].partition("[")[0] in field_types.__all__, name
+
+
+def test_dir_shows_only_what_is_public() -> None:
+    assert set(dir(dml)) == {*dml.__all__, "__version__"}
+    assert dir(dml.operators) == sorted(dml.operators.__all__)
+    assert all(getattr(dml.operators, name).type in operators.implemented() for name in dir(dml.operators))
