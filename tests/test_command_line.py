@@ -202,7 +202,9 @@ def large_graph(path: Path) -> Path:
     x = graph.input("float32", [4, 1024], name="x")
     outputs = {}
     for number in range(5):
-        part = opendml.slice(x, [0, 0], [4, 1000 - 8 * number], [1, 1])
+        part = opendml.slice(
+            x, input_window_offsets=[0, 0], input_window_sizes=[4, 1000 - 8 * number], input_window_strides=[1, 1]
+        )
         outputs[f"y{number}"] = opendml.activation_softmax(opendml.activation_gelu(part), axes=[1])
     opendml.save(graph.describe(outputs), path)
     return path

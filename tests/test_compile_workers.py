@@ -105,7 +105,7 @@ def test_programs_in_many_modules(few: None, monkeypatch: pytest.MonkeyPatch) ->
     graph = dml.Graph(dml.Device(thread_count=2))
     x = graph.input("float16", [64, 96])
     y = dml.activation_softmax(dml.gemm(x, x, trans_b="TRANSPOSE"), axes=[1])
-    desc = graph.describe([y, dml.reduce(dml.activation_tanh(y), "SUM", [0]), dml.cast(y, "float32")])
+    desc = graph.describe([y, dml.reduce(dml.activation_tanh(y), "SUM", axes=[0]), dml.cast(y, "float32")])
     array = np.random.default_rng(0).normal(size=[64, 96]).astype(np.float16)
     expected = graph.device.compile_graph(desc)(array)
     monkeypatch.setattr(program_code, "MODULE_SIZE", 1)

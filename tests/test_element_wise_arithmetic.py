@@ -312,12 +312,12 @@ def test_clip_grad(data: st.DataObject, shape: list[int], limits: tuple[float, f
 def test_clip_grad1_has_exact_limits() -> None:
     x = np.array([2**62, 2**62 + 1, 2**62 + 2], np.int64)
     gradient = np.array([5, 6, 7], np.int64)
-    assert dml.clip_grad(x, gradient, 2**62, 2**62 + 2).tolist() == [0, 6, 0]
+    assert dml.clip_grad(x, gradient, min=2**62, max=2**62 + 2).tolist() == [0, 6, 0]
 
 
 def test_clip_grad_passes_where_x_is_nan() -> None:
     x, gradient = np.array([math.nan, 1, 2], np.float32), np.array([5, 6, 7], np.float32)
-    assert dml.clip_grad(x, gradient, -1, 1).tolist() == [5, 0, 0]
+    assert dml.clip_grad(x, gradient, min=-1, max=1).tolist() == [5, 0, 0]
 
 
 def _descriptors_of_pairs(tensor: TensorDesc) -> list[Operator]:
@@ -341,6 +341,6 @@ def test_outputs_may_be_inputs(data_type: str) -> None:
 def test_older_levels_have_float_limits() -> None:
     device = dml.Device("cpu", feature_level="4_1")
     x, gradient = np.array([-2, 0, 2], np.float32), np.array([5, 6, 7], np.float32)
-    assert dml.clip_grad(x, gradient, -1, 1, device=device).tolist() == [0, 6, 0]
+    assert dml.clip_grad(x, gradient, min=-1, max=1, device=device).tolist() == [0, 6, 0]
     with pytest.raises(dml.InvalidDescriptorError, match="5_0"):
-        dml.clip_grad(x.astype(np.int32), gradient.astype(np.int32), -(2**30) - 1, 1, device=device)
+        dml.clip_grad(x.astype(np.int32), gradient.astype(np.int32), min=-(2**30) - 1, max=1, device=device)

@@ -50,7 +50,6 @@ def test_pooling_sizes(data: st.DataObject) -> None:
         windows.append(len(range(0, n + a + b - (w - 1) * d, s)))
     assert desc.output_tensor.sizes == desc.output_indices_tensor.sizes == (2, 3, *windows)
     assert described(dml.lp_pooling, x, **parameters).output_tensor.sizes == (2, 3, *windows)
-    parameters["window_sizes"] = parameters.pop("window_size")
     assert described(dml.average_pooling, x, **parameters).output_tensor.sizes == (2, 3, *windows)
 
 
@@ -86,10 +85,23 @@ def test_slice_sizes(data: st.DataObject, shape: list[int]) -> None:
     offsets = [data.draw(st.integers(0, n - 1)) for n in shape]
     window = [data.draw(st.integers(1, n - first)) for n, first in zip(shape, offsets, strict=True)]
     strides = [data.draw(st.integers(-3, 3).filter(bool)) for _ in shape]
-    sizes = described(dml.slice, np.zeros(shape, np.int8), offsets, window, strides).output_tensor.sizes
+    sizes = described(
+        dml.slice,
+        np.zeros(shape, np.int8),
+        input_window_offsets=offsets,
+        input_window_sizes=window,
+        input_window_strides=strides,
+    ).output_tensor.sizes
     assert sizes == tuple(len(range(0, n, abs(stride))) for n, stride in zip(window, strides, strict=True))
     part = np.zeros(sizes, np.int8)
-    assert described(dml.slice_grad, part, shape, offsets, window, strides).output_gradient_tensor.sizes == tuple(shape)
+    assert described(
+        dml.slice_grad,
+        part,
+        output_sizes=shape,
+        input_window_offsets=offsets,
+        input_window_sizes=window,
+        input_window_strides=strides,
+    ).output_gradient_tensor.sizes == tuple(shape)
 
 
 @bounded
@@ -102,16 +114,21 @@ def test_other_sizes(data: st.DataObject, shape: list[int]) -> None:
     axes = data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
     pieces = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     whole = np.zeros((*shape[:axis], sum(pieces), *shape[axis + 1 :]), np.float32)
-    parts = described(dml.split, whole, axis, pieces).output_tensors
+    parts = described(dml.split, whole, axis=axis, output_axis_sizes=pieces).output_tensors
     assert [part.sizes[axis] for part in parts] == pieces
-    joined = described(dml.join, [np.zeros(part.sizes, np.float32) for part in parts], axis)
+    joined = described(dml.join, [np.zeros(part.sizes, np.float32) for part in parts], axis=axis)
     assert joined.output_tensor.sizes == whole.shape
     assert described(dml.tile, x, repeats).output_tensor.sizes == np.tile(x, repeats).shape
     padded = np.pad(x, list(zip(start, end, strict=True)))
-    assert described(dml.padding, x, "EDGE", 0, start, end).output_tensor.sizes == padded.shape
-    reduced = described(dml.reduce, x, "SUM", sorted(axes)).output_tensor.sizes
+    assert (
+        described(
+            dml.padding, x, padding_mode="EDGE", padding_value=0, start_padding=start, end_padding=end
+        ).output_tensor.sizes
+        == padded.shape
+    )
+    reduced = described(dml.reduce, x, "SUM", axes=sorted(axes)).output_tensor.sizes
     assert reduced == x.sum(axis=tuple(axes), keepdims=True).shape
-    assert described(dml.cumulative_product, x, axis).output_tensor.sizes == x.shape
+    assert described(dml.cumulative_product, x, axis=axis).output_tensor.sizes == x.shape
 
 
 @bounded
@@ -125,7 +142,7 @@ def test_gather_sizes(data: st.DataObject) -> None:
     indices = [data.draw(st.integers(1, 3)) for _ in range(index_dimensions)]
     x = np.zeros(shape, np.float32)
     places = np.zeros((*[1] * (rank - index_dimensions), *indices), np.uint32)
-    desc = described(dml.gather, x, places, axis, index_dimensions)
+    desc = described(dml.gather, x, places, axis=axis, index_dimensions=index_dimensions)
     # NumPy takes the indices in place of the axis; the rank then differs by leading sizes of 1.
     taken = np.take(x, places.reshape(indices), axis).shape
     assert [n for n in desc.output_tensor.sizes if n > 1] == [n for n in taken if n > 1]
@@ -133,9 +150,11 @@ def test_gather_sizes(data: st.DataObject) -> None:
 
 def test_more_sizes() -> None:
     x = np.zeros((2, 12, 4, 6), np.float32)
-    assert described(dml.space_to_depth, x, 2).output_tensor.sizes == (2, 48, 2, 3)
-    assert described(dml.depth_to_space, x, 2).output_tensor.sizes == (2, 3, 8, 12)
-    assert described(dml.upsample_2d, x, dml.Size2D(width=3, height=2), "LINEAR").output_tensor.sizes == (2, 12, 8, 18)
+    assert described(dml.space_to_depth, x, block_size=2).output_tensor.sizes == (2, 48, 2, 3)
+    assert described(dml.depth_to_space, x, block_size=2).output_tensor.sizes == (2, 3, 8, 12)
+    assert described(
+        dml.upsample_2d, x, scale_size=dml.Size2D(width=3, height=2), interpolation_mode="LINEAR"
+    ).output_tensor.sizes == (2, 12, 8, 18)
     a, b = np.zeros((5, 2, 3), np.float32), np.zeros((5, 4, 2), np.float32)
     gemm = described(dml.gemm, a, b, trans_a="TRANSPOSE", trans_b="TRANSPOSE")
     assert gemm.output_tensor.sizes == (5, 3, 4)
@@ -147,9 +166,15 @@ def test_more_sizes() -> None:
 
 def test_explicit_output_sizes() -> None:
     x = np.arange(7, dtype=np.float32).reshape(1, 1, 1, 7)
-    rounded_up = dml.max_pooling(x, [1, 2], [1, 2], output_sizes=[1, 1, 1, 4]).values
+    rounded_up = dml.max_pooling(x, window_size=[1, 2], strides=[1, 2], output_sizes=[1, 1, 1, 4]).values
     assert rounded_up.ravel().tolist() == [1, 3, 5, 6]
-    assert dml.slice(x, [0] * 4, [1, 1, 1, 7], [1, 1, 1, 2], output_sizes=[1, 1, 1, 2]).ravel().tolist() == [0, 2]
+    assert dml.slice(
+        x,
+        input_window_offsets=[0] * 4,
+        input_window_sizes=[1, 1, 1, 7],
+        input_window_strides=[1, 1, 1, 2],
+        output_sizes=[1, 1, 1, 2],
+    ).ravel().tolist() == [0, 2]
 
 
 # ---- defaults
@@ -157,11 +182,11 @@ def test_explicit_output_sizes() -> None:
 
 def test_defaults_are_those_of_directmlx() -> None:
     x = np.zeros((1, 2, 5, 5), np.float32)
-    pooling = described(dml.max_pooling, x, [2, 2])
+    pooling = described(dml.max_pooling, x, window_size=[2, 2])
     assert (pooling.strides, pooling.dilations) == ((1, 1), (1, 1))
     assert (pooling.start_padding, pooling.end_padding) == ((0, 0), (0, 0))
     assert pooling.output_indices_tensor is None
-    assert described(dml.max_pooling, x, [2, 2], strides=[]).strides == (1, 1)
+    assert described(dml.max_pooling, x, window_size=[2, 2], strides=[]).strides == (1, 1)
     volume = np.zeros((1, 1, 2, 2, 2), np.float32)
     convolution = described(dml.convolution, volume, volume)
     assert convolution.mode is dml.ConvolutionMode.CROSS_CORRELATION
@@ -173,8 +198,14 @@ def test_defaults_are_those_of_directmlx() -> None:
     assert (gemm.trans_a, gemm.trans_b, gemm.alpha, gemm.beta) == (0, 0, 1, 1)
     assert described(dml.reduce, x, "SUM").axes == (0, 1, 2, 3)
     assert described(dml.reduce, x, dml.ReduceFunction.ARGMIN).output_tensor.data_type == dml.TensorDataType.UINT32
-    assert described(dml.reduce, x, "ARGMAX", [1], "int64").output_tensor.data_type == dml.TensorDataType.INT64
-    assert described(dml.space_to_depth, np.zeros((1, 1, 2, 2)), 2).order is dml.DepthSpaceOrder.DEPTH_COLUMN_ROW
+    assert (
+        described(dml.reduce, x, "ARGMAX", axes=[1], output_data_type="int64").output_tensor.data_type
+        == dml.TensorDataType.INT64
+    )
+    assert (
+        described(dml.space_to_depth, np.zeros((1, 1, 2, 2)), block_size=2).order
+        is dml.DepthSpaceOrder.DEPTH_COLUMN_ROW
+    )
     assert isinstance(described(dml.activation_softmax, np.zeros((1, 2), "float32")), operators.ActivationSoftmax)
 
 
@@ -202,15 +233,21 @@ def test_defaults_of_activations(name: str, values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, function in vars(dml.fused_activation).items() if callable(function) and name.islower()]
+    "name",
+    [
+        name
+        for name, function in vars(dml.fused_activation).items()
+        if inspect.isfunction(function) and function.__module__ == dml.fused_activation.__name__
+    ],
 )
 def test_fused_activations_are_valid(name: str) -> None:
     make = getattr(dml.fused_activation, name)
     needed = [p for p in inspect.signature(make).parameters.values() if p.default is inspect.Parameter.empty]
-    activation = make(*[0.5] * len(needed))
+    given = dict.fromkeys((parameter.name for parameter in needed), 0.5)
+    activation = make(**given)
     a = np.zeros((1, 1), np.float32)
     described(dml.gemm, a, a, fused_activation=activation)
-    assert activation == make(*[0.5] * len(needed))
+    assert activation == make(**given)
 
 
 # ---- feature levels
@@ -221,21 +258,55 @@ def image(dtype: str = "float32") -> Array:
 
 
 LEVELS: list[tuple[str, str, Callable[..., Any], list[Any], dict[str, Any]]] = [
-    ("6_1", "AveragePooling", dml.average_pooling, [image(), [1, 1], [2, 2]], {}),
-    ("6_1", "LpPooling", dml.lp_pooling, [image(), [2, 2]], {}),
-    ("2_0", "MaxPooling1", dml.max_pooling, [image(), [2, 2]], {"output_indices": True}),
-    ("1_0", "MaxPooling", dml.max_pooling, [image(), [2, 2]], {}),
-    ("2_0", "SpaceToDepth", dml.space_to_depth, [image(), 2], {}),
-    ("2_0", "DepthToSpace", dml.depth_to_space, [image(), 2], {}),
-    ("2_0", "Slice", dml.slice, [image(), [0, 1, 2, 0], [1, 2, 2, 4], [1, 1, 1, 3]], {}),
+    ("6_1", "AveragePooling", dml.average_pooling, [image()], {"strides": [1, 1], "window_size": [2, 2]}),
+    ("6_1", "LpPooling", dml.lp_pooling, [image()], {"window_size": [2, 2]}),
+    ("2_0", "MaxPooling1", dml.max_pooling, [image()], {"window_size": [2, 2], "output_indices": True}),
+    ("1_0", "MaxPooling", dml.max_pooling, [image()], {"window_size": [2, 2]}),
+    ("2_0", "SpaceToDepth", dml.space_to_depth, [image()], {"block_size": 2}),
+    ("2_0", "DepthToSpace", dml.depth_to_space, [image()], {"block_size": 2}),
+    (
+        "2_0",
+        "Slice",
+        dml.slice,
+        [image()],
+        {
+            "input_window_offsets": [0, 1, 2, 0],
+            "input_window_sizes": [1, 2, 2, 4],
+            "input_window_strides": [1, 1, 1, 3],
+        },
+    ),
     ("4_1", "ElementWiseClip", dml.clip, [image(), -math.inf, math.nan], {}),
-    ("4_1", "ElementWiseClip", dml.clip, [image("int8"), -3, 4, (2, 1)], {}),
-    ("4_1", "Padding", dml.padding, [image("int8"), "CONSTANT", 3, [1] * 4, [1] * 4], {}),
-    ("2_1", "GatherNd", dml.gather_nd, [image(), np.zeros((1, 1, 3, 2), "uint32"), 4, 2], {}),
-    ("2_1", "Reduce", dml.argmax, [image(), [1, 3]], {}),
+    ("4_1", "ElementWiseClip", dml.clip, [image("int8"), -3, 4], {"scale_bias": (2, 1)}),
+    (
+        "4_1",
+        "Padding",
+        dml.padding,
+        [image("int8")],
+        {"padding_mode": "CONSTANT", "padding_value": 3, "start_padding": [1] * 4, "end_padding": [1] * 4},
+    ),
+    (
+        "2_1",
+        "GatherNd",
+        dml.gather_nd,
+        [image(), np.zeros((1, 1, 3, 2), "uint32")],
+        {"input_dimension_count": 4, "indices_dimension_count": 2},
+    ),
+    ("2_1", "Reduce", dml.argmax, [image()], {"axes": [1, 3]}),
     ("1_0", "Reduce", dml.argmin, [image()], {}),
-    ("5_0", "DiagonalMatrix", dml.diagonal_matrix, [None, [2, 3], "int32", -7, 1], {}),
-    ("6_4", "Padding1", dml.padding, [image("int8"), "CONSTANT", 3, [1] * 4, [1] * 4], {}),
+    (
+        "5_0",
+        "DiagonalMatrix",
+        dml.diagonal_matrix,
+        [None],
+        {"output_sizes": [2, 3], "output_data_type": "int32", "value": -7, "diagonal_fill_begin": 1},
+    ),
+    (
+        "6_4",
+        "Padding1",
+        dml.padding,
+        [image("int8")],
+        {"padding_mode": "CONSTANT", "padding_value": 3, "start_padding": [1] * 4, "end_padding": [1] * 4},
+    ),
 ]
 
 
@@ -252,25 +323,50 @@ def test_older_versions(
 
 def test_slices_of_old_levels_are_the_same() -> None:
     x = numbers((1, 2, 5, 7))
-    window = ([0, 1, 1, 0], [1, 1, 4, 6], [1, 1, 2, 3])
-    old = dml.slice(x, *window, device=dml.Device("cpu", feature_level="1_0"))
-    np.testing.assert_array_equal(old, dml.slice(x, *window))
+    window = {
+        "input_window_offsets": [0, 1, 1, 0],
+        "input_window_sizes": [1, 1, 4, 6],
+        "input_window_strides": [1, 1, 2, 3],
+    }
+    old = dml.slice(x, **window, device=dml.Device("cpu", feature_level="1_0"))
+    np.testing.assert_array_equal(old, dml.slice(x, **window))
 
 
 @pytest.mark.parametrize(
     ("level", "function", "arguments", "options"),
     [
-        ("6_1", dml.average_pooling, [image(), [1, 1], [2, 2]], {"dilations": [2, 1]}),
-        ("2_0", dml.max_pooling, [image(), [2, 2]], {"dilations": [1, 2]}),
-        ("1_0", dml.max_pooling, [image(), [2, 2]], {"output_indices": True}),
-        ("2_0", dml.slice, [image(), [0] * 4, [1] * 4, [1, 1, 1, -1]], {}),
-        ("2_0", dml.space_to_depth, [image(), 2, "COLUMN_ROW_DEPTH"], {}),
+        ("6_1", dml.average_pooling, [image()], {"strides": [1, 1], "window_size": [2, 2], "dilations": [2, 1]}),
+        ("2_0", dml.max_pooling, [image()], {"window_size": [2, 2], "dilations": [1, 2]}),
+        ("1_0", dml.max_pooling, [image()], {"window_size": [2, 2], "output_indices": True}),
+        (
+            "2_0",
+            dml.slice,
+            [image()],
+            {"input_window_offsets": [0] * 4, "input_window_sizes": [1] * 4, "input_window_strides": [1, 1, 1, -1]},
+        ),
+        ("2_0", dml.space_to_depth, [image()], {"block_size": 2, "order": "COLUMN_ROW_DEPTH"}),
         ("4_1", dml.clip, [image("int32"), 2**24 + 1, 2**25], {}),
-        ("2_0", dml.fill_value_constant, [[1, 1, 1, 1], "float32", 1], {}),
-        ("2_1", dml.argmin, [image(), [1], "DECREASING"], {}),
-        ("2_1", dml.gather_nd, [image(), np.zeros((1, 4, 3, 2), "uint32"), 4, 3, 1], {}),
+        ("2_0", dml.fill_value_constant, [[1, 1, 1, 1]], {"output_data_type": "float32", "value": 1}),
+        ("2_1", dml.argmin, [image()], {"axes": [1], "axis_direction": "DECREASING"}),
+        (
+            "2_1",
+            dml.gather_nd,
+            [image(), np.zeros((1, 4, 3, 2), "uint32")],
+            {"input_dimension_count": 4, "indices_dimension_count": 3, "batch_dimension_count": 1},
+        ),
         ("5_0", dml.diagonal_matrix, [image()], {}),
-        ("5_0", dml.diagonal_matrix, [None, [2, 2], "float32", 1, 0, 2], {}),
+        (
+            "5_0",
+            dml.diagonal_matrix,
+            [None],
+            {
+                "output_sizes": [2, 2],
+                "output_data_type": "float32",
+                "value": 1,
+                "diagonal_fill_begin": 0,
+                "diagonal_fill_end": 2,
+            },
+        ),
     ],
 )
 def test_what_old_levels_cannot_say(
@@ -287,41 +383,64 @@ def test_what_old_levels_cannot_say(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: dml.slice(x, [0, 0], [3, 4], [1, 0]), r"InputWindowStrides\[1\]: must not be 0, got 0"),
-        (lambda x: dml.slice(x, [0], [3], [1]), "DimensionCount"),
-        (lambda x: dml.slice(x, [0, 0], [3, 5], [1, 1]), r"InputWindowOffsets\[1\]: must keep the window inside"),
-        (lambda x: dml.split(x, 1, [1, 2]), r"must have Sizes\[1\] that add up to InputTensor.Sizes\[1\] = 4"),
-        (lambda x: dml.split(x, 2, [1, 3]), "Axis: must be less than"),
-        (lambda x: dml.split(x, 0, []), "OutputCount: must be at least 1"),
-        (lambda x: dml.join([x, x[:, :1]], 0), r"InputTensors\[1\].Sizes\[1\]: must be 4"),
-        (lambda x: dml.join([], 0), "InputCount: must be at least 1"),
-        (lambda x: dml.join([x, x], -1), "Axis: must be an integer from 0"),
+        (
+            lambda x: dml.slice(x, input_window_offsets=[0, 0], input_window_sizes=[3, 4], input_window_strides=[1, 0]),
+            r"InputWindowStrides\[1\]: must not be 0, got 0",
+        ),
+        (
+            lambda x: dml.slice(x, input_window_offsets=[0], input_window_sizes=[3], input_window_strides=[1]),
+            "DimensionCount",
+        ),
+        (
+            lambda x: dml.slice(x, input_window_offsets=[0, 0], input_window_sizes=[3, 5], input_window_strides=[1, 1]),
+            r"InputWindowOffsets\[1\]: must keep the window inside",
+        ),
+        (
+            lambda x: dml.split(x, axis=1, output_axis_sizes=[1, 2]),
+            r"must have Sizes\[1\] that add up to InputTensor.Sizes\[1\] = 4",
+        ),
+        (lambda x: dml.split(x, axis=2, output_axis_sizes=[1, 3]), "Axis: must be less than"),
+        (lambda x: dml.split(x, axis=0, output_axis_sizes=[]), "OutputCount: must be at least 1"),
+        (lambda x: dml.join([x, x[:, :1]], axis=0), r"InputTensors\[1\].Sizes\[1\]: must be 4"),
+        (lambda x: dml.join([], axis=0), "InputCount: must be at least 1"),
+        (lambda x: dml.join([x, x], axis=-1), "Axis: must be an integer from 0"),
         (lambda x: dml.add(x, x[:1]), "BTensor.Sizes: must have the Sizes of ATensor"),
         (lambda x: dml.add(x, x.astype("float16")), "DataType"),
         (lambda x: dml.reduce(x, "MEDIAN"), "Function: must be a DML_REDUCE_FUNCTION"),
-        (lambda x: dml.reduce(x, "SUM", [2]), r"Axes\[0\]: must be less than"),
-        (lambda x: dml.reduce(x, "SUM", 1), "Axes: must be an array"),
-        (lambda x: dml.max_pooling(x, [2, 2]), "rank"),
-        (lambda x: dml.max_pooling(image(), [5, 2]), r"WindowSize\[0\]: must be a window that fits"),
-        (lambda x: dml.max_pooling(image(), [2, 2], strides=[0, 1]), r"Strides\[0\]: must be at least 1"),
-        (lambda x: dml.max_pooling(image(), [2.5, 2]), r"WindowSize\[0\]: must be an integer"),
-        (lambda x: dml.max_pooling(image(), "22"), "WindowSize: must be an array"),
+        (lambda x: dml.reduce(x, "SUM", axes=[2]), r"Axes\[0\]: must be less than"),
+        (lambda x: dml.reduce(x, "SUM", axes=1), "Axes: must be an array"),
+        (lambda x: dml.max_pooling(x, window_size=[2, 2]), "rank"),
+        (lambda x: dml.max_pooling(image(), window_size=[5, 2]), r"WindowSize\[0\]: must be a window that fits"),
+        (lambda x: dml.max_pooling(image(), window_size=[2, 2], strides=[0, 1]), r"Strides\[0\]: must be at least 1"),
+        (lambda x: dml.max_pooling(image(), window_size=[2.5, 2]), r"WindowSize\[0\]: must be an integer"),
+        (lambda x: dml.max_pooling(image(), window_size="22"), "WindowSize: must be an array"),
         (lambda x: dml.tile(x, [1, "b"]), r"Repeats\[1\]: must be an integer"),
         (lambda x: dml.tile(x, [[1], [2]]), r"Repeats\[0\]: must be an integer"),
-        (lambda x: dml.padding(x, "CONSTANT", "0", [0, 0], [0, 0]), "PaddingValue: must be a number"),
+        (
+            lambda x: dml.padding(
+                x, padding_mode="CONSTANT", padding_value="0", start_padding=[0, 0], end_padding=[0, 0]
+            ),
+            "PaddingValue: must be a number",
+        ),
         (lambda x: dml.gemm(x, x), "BTensor.Sizes: must be a matrix with 4 rows"),
         (lambda x: dml.gemm(x, x, trans_a="YES"), "TransA: must be a DML_MATRIX_TRANSFORM"),
-        (lambda x: dml.identity(x, 3), "ScaleBias"),  # type: ignore[arg-type]
+        (lambda x: dml.identity(x, scale_bias=3), "ScaleBias"),  # type: ignore[arg-type]
         (lambda x: dml.identity(x > 0), "input: DataType: .*BOOL"),
         (lambda x: dml.identity(np.zeros((2, 0), "int8")), r"InputTensor.Sizes\[1\]: must be from 1"),
         (lambda x: dml.identity(np.array(1.0)), "InputTensor.DimensionCount: must be from 1 to 8, got 0"),
-        (lambda x: dml.join([x, x > 0], 0), r"inputs\[1\]: DataType"),
+        (lambda x: dml.join([x, x > 0], axis=0), r"inputs\[1\]: DataType"),
         (lambda x: dml.cast(x, "float8"), "DataType: .*FLOAT8"),
-        (lambda x: dml.add(x, x, x), "FusedActivation: must be an operator"),  # type: ignore[arg-type]
-        (lambda x: dml.add(x, x, dml.fused_activation.softmax()), "must be an activation that ELEMENT_WISE_ADD1 can"),
-        (lambda x: dml.fill_value_constant([2], "uint8", 1000), "Value: must be a number that ValueDataType can hold"),
-        (lambda x: dml.fill_value_constant(2, "uint8", 1), "Sizes: expected a sequence"),  # type: ignore[arg-type]
-        (lambda x: dml.upsample_2d(image(), (2,), "LINEAR"), "ScaleSize"),  # type: ignore[arg-type]
+        (lambda x: dml.add(x, x, fused_activation=x), "FusedActivation: must be an operator"),  # type: ignore[arg-type]
+        (
+            lambda x: dml.add(x, x, fused_activation=dml.fused_activation.softmax()),
+            "must be an activation that ELEMENT_WISE_ADD1 can",
+        ),
+        (
+            lambda x: dml.fill_value_constant([2], output_data_type="uint8", value=1000),
+            "Value: must be a number that ValueDataType can hold",
+        ),
+        (lambda x: dml.fill_value_constant(2, output_data_type="uint8", value=1), "Sizes: expected a sequence"),  # type: ignore[arg-type]
+        (lambda x: dml.upsample_2d(image(), scale_size=(2,), interpolation_mode="LINEAR"), "ScaleSize"),  # type: ignore[arg-type]
     ],
 )
 def test_errors_say_what_is_wrong(call: Callable[[Array], Any], message: str) -> None:

@@ -88,8 +88,8 @@ def test_strides_of_single_elements_mean_nothing() -> None:
 
 def test_overlapping_windows_are_used_in_place() -> None:
     windows = np.lib.stride_tricks.sliding_window_view(numbers((8,)), 3)
-    assert described(dml.reduce, windows, "SUM", [1]).input_tensor.strides == (1, 1)
-    np.testing.assert_array_equal(dml.reduce(windows, "SUM", [1])[:, 0], windows.sum(1))
+    assert described(dml.reduce, windows, "SUM", axes=[1]).input_tensor.strides == (1, 1)
+    np.testing.assert_array_equal(dml.reduce(windows, "SUM", axes=[1])[:, 0], windows.sum(1))
 
 
 def test_buffer_protocol() -> None:
@@ -155,18 +155,18 @@ def test_out() -> None:
 def test_several_outs() -> None:
     x = numbers((2, 6), "int8")
     whole = np.zeros((2, 6), np.int8)
-    pieces = dml.split(x, 1, [2, 4], out=(whole[:, 4:], whole[:, :4]))
+    pieces = dml.split(x, axis=1, output_axis_sizes=[2, 4], out=(whole[:, 4:], whole[:, :4]))
     assert pieces[0].base is whole
     np.testing.assert_array_equal(whole, np.roll(x, -2, axis=1))
     image = numbers((1, 1, 4, 4))
-    expected = dml.max_pooling(image, [2, 2], [2, 2], output_indices=True)
+    expected = dml.max_pooling(image, window_size=[2, 2], strides=[2, 2], output_indices=True)
     out = dml.MaxPoolingOutputs(np.empty((1, 1, 2, 2), np.float32), np.empty((1, 1, 2, 2), np.uint32))
-    result = dml.max_pooling(image, [2, 2], [2, 2], output_indices=True, out=out)
+    result = dml.max_pooling(image, window_size=[2, 2], strides=[2, 2], output_indices=True, out=out)
     assert result.indices is out.indices
     np.testing.assert_array_equal(out.values, expected.values)
     np.testing.assert_array_equal(out.indices, expected.indices)
     for only in (out.values, [out.values], dml.MaxPoolingOutputs(out.values, None)):
-        assert dml.max_pooling(image, [2, 2], [2, 2], out=only).values is out.values
+        assert dml.max_pooling(image, window_size=[2, 2], strides=[2, 2], out=only).values is out.values
 
 
 @pytest.mark.parametrize(
@@ -212,26 +212,48 @@ def test_programs_are_compiled_once() -> None:
     x = numbers((3, 4))
     for sizes in ([3, 4], (3, 4), np.array([3, 4]), range(3, 5)):
         for _ in range(3):
-            dml.slice(x.copy(), [0, 0], sizes, [1, 1], device=recorder)
+            dml.slice(
+                x.copy(),
+                input_window_offsets=[0, 0],
+                input_window_sizes=sizes,
+                input_window_strides=[1, 1],
+                device=recorder,
+            )
     assert len(recorder.descs) == 1
-    dml.slice(x, [0, 0], [3, 4], [1, -1], device=recorder)
-    dml.slice(x.astype("int32"), [0, 0], [3, 4], [1, 1], device=recorder)
-    dml.slice(x[:, ::-1], [0, 0], [3, 4], [1, 1], device=recorder)
-    dml.slice(np.asfortranarray(x), [0, 0], [3, 4], [1, 1], device=recorder)
+    dml.slice(x, input_window_offsets=[0, 0], input_window_sizes=[3, 4], input_window_strides=[1, -1], device=recorder)
+    dml.slice(
+        x.astype("int32"),
+        input_window_offsets=[0, 0],
+        input_window_sizes=[3, 4],
+        input_window_strides=[1, 1],
+        device=recorder,
+    )
+    dml.slice(
+        x[:, ::-1], input_window_offsets=[0, 0], input_window_sizes=[3, 4], input_window_strides=[1, 1], device=recorder
+    )
+    dml.slice(
+        np.asfortranarray(x),
+        input_window_offsets=[0, 0],
+        input_window_sizes=[3, 4],
+        input_window_strides=[1, 1],
+        device=recorder,
+    )
     assert len(recorder.descs) == 5
 
 
 def test_numbers_are_told_apart_by_their_bits() -> None:
     recorder = Recorder()
     x = np.array([-0.0], np.float32)
-    signs = [np.signbit(dml.identity(x, (1, bias), device=recorder)).item() for bias in (0.0, -0.0, 0.0, -0.0)]
+    signs = [
+        np.signbit(dml.identity(x, scale_bias=(1, bias), device=recorder)).item() for bias in (0.0, -0.0, 0.0, -0.0)
+    ]
     assert signs == [False, True, False, True]
     assert len(recorder.descs) == 2
     for _ in range(3):
-        dml.activation_linear(x, float("nan"), 0, device=recorder)
+        dml.activation_linear(x, alpha=float("nan"), beta=0, device=recorder)
     assert len(recorder.descs) == 3
-    assert dml.fill_value_constant([1], "int64", 2**53 + 1).item() == 2**53 + 1
-    assert dml.fill_value_constant([1], "int64", float(2**53)).item() == 2**53
+    assert dml.fill_value_constant([1], output_data_type="int64", value=2**53 + 1).item() == 2**53 + 1
+    assert dml.fill_value_constant([1], output_data_type="int64", value=float(2**53)).item() == 2**53
 
 
 def test_equal_devices_share_programs() -> None:
@@ -267,7 +289,7 @@ def test_parameters_that_cannot_be_keys() -> None:
     x = numbers((3, 4))
     axis: Any = np.array(1)
     for _ in range(2):
-        np.testing.assert_array_equal(dml.cumulative_summation(x, axis), np.cumsum(x, 1))
+        np.testing.assert_array_equal(dml.cumulative_summation(x, axis=axis), np.cumsum(x, 1))
 
 
 def test_a_failure_is_not_cached() -> None:
@@ -289,7 +311,7 @@ def test_threads_share_a_compilation_and_run_at_once() -> None:
         x = arrays[number]
         expected = (x + x).sum(axis=1, keepdims=True)
         start.wait()
-        sums = [dml.reduce(dml.add(x, x, device=recorder), "SUM", [1], device=recorder) for _ in range(50)]
+        sums = [dml.reduce(dml.add(x, x, device=recorder), "SUM", axes=[1], device=recorder) for _ in range(50)]
         if not all(np.array_equal(total, expected) for total in sums):
             failures.append(number)
 

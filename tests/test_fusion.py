@@ -61,10 +61,27 @@ def layer(x: Any) -> Any:
         (lambda x: (layer(x).reshape([2, 2, 6]) * 2.0).reshape([24]) + bias(24), 1),
         (lambda x: (layer(x).reshape([24]) + bias(24)).reshape([2, 12]) * 3.0, 1),
         (lambda x: (x * 2.0).transpose([1, 0]) + x.transpose([1, 0]), 1),
-        (lambda x: dml.reduce(dml.activation_tanh(x), "SUM", [1]), 1),
-        (lambda x: x - dml.reduce(x, "AVERAGE", [1]), 2),
-        (lambda x: dml.activation_relu(x + dml.activation_tanh(dml.slice(x, [0, 0], [4, 1], [1, 1]))), 2),
-        (lambda x: dml.activation_relu(x + (dml.slice(x, [0, 0], [4, 1], [1, 1]) + 1.0)), 1),
+        (lambda x: dml.reduce(dml.activation_tanh(x), "SUM", axes=[1]), 1),
+        (lambda x: x - dml.reduce(x, "AVERAGE", axes=[1]), 2),
+        (
+            lambda x: dml.activation_relu(
+                x
+                + dml.activation_tanh(
+                    dml.slice(x, input_window_offsets=[0, 0], input_window_sizes=[4, 1], input_window_strides=[1, 1])
+                )
+            ),
+            2,
+        ),
+        (
+            lambda x: dml.activation_relu(
+                x
+                + (
+                    dml.slice(x, input_window_offsets=[0, 0], input_window_sizes=[4, 1], input_window_strides=[1, 1])
+                    + 1.0
+                )
+            ),
+            1,
+        ),
     ],
 )
 def test_kernels_that_are_left(network: Network, kernels: int) -> None:
@@ -79,7 +96,7 @@ def test_attention() -> None:
     factors = np.random.default_rng(1).normal(size=[48, 16]).astype(np.float32)
 
     def network(x: Any) -> Any:
-        parts = dml.split(dml.gemm(x, factors, trans_b="TRANSPOSE"), 1, [16] * 3)
+        parts = dml.split(dml.gemm(x, factors, trans_b="TRANSPOSE"), axis=1, output_axis_sizes=[16] * 3)
         query, key, value = (part.reshape([1, 8, 2, 8]).transpose([0, 2, 1, 3]) for part in parts)
         weights = dml.activation_softmax(dml.gemm(query, key, trans_b="TRANSPOSE"), axes=[3])
         return dml.gemm(weights, value).transpose([0, 2, 1, 3]).reshape([8, 16])

@@ -106,14 +106,14 @@ def test_arrays_beside_graph_tensors_are_constants() -> None:
 
 def test_a_graph_takes_the_place_of_a_device_where_there_are_no_operands() -> None:
     graph = dml.Graph()
-    ramp = dml.fill_value_sequence([4], "float32", 0, 2, device=graph)
+    ramp = dml.fill_value_sequence([4], output_data_type="float32", value_start=0, value_delta=2, device=graph)
     np.testing.assert_array_equal(graph.compile(ramp)(), [0, 2, 4, 6])
 
 
 def test_lower_levels_get_older_operators() -> None:
     graph = dml.Graph(dml.Device(feature_level="3_0"))
     x = graph.input("float32", [1, 1, 4, 4])
-    desc = graph.describe(-dml.average_pooling(x, [2, 2], [2, 2]))
+    desc = graph.describe(-dml.average_pooling(x, strides=[2, 2], window_size=[2, 2]))
     assert [node.operator.type.name for node in desc.nodes] == ["AVERAGE_POOLING", "ELEMENT_WISE_IDENTITY"]
 
 
@@ -510,7 +510,7 @@ def test_what_changes_is_not_kept() -> None:
 def test_optional_outputs_that_nobody_uses_are_dropped() -> None:
     graph = dml.Graph()
     x = graph.input("float32", [1, 1, 4, 4])
-    desc = graph.describe(dml.max_pooling(x, [2, 2], output_indices=True).values)
+    desc = graph.describe(dml.max_pooling(x, window_size=[2, 2], output_indices=True).values)
     assert desc.nodes[0].operator.output_indices_tensor is None
     assert desc.output_count == 1
 
@@ -518,7 +518,7 @@ def test_optional_outputs_that_nobody_uses_are_dropped() -> None:
 def test_other_outputs_that_nobody_uses_are_hidden() -> None:
     graph = dml.Graph()
     x = graph.input("float32", [6])
-    _, middle, _ = dml.split(x, 0, [1, 2, 3])
+    _, middle, _ = dml.split(x, axis=0, output_axis_sizes=[1, 2, 3])
     assembly = graph.assemble(middle)
     assert not validate_graph(assembly.desc)
     assert assembly.desc.output_names == ("output", "unused0", "unused1")
@@ -595,7 +595,10 @@ def test_inputs_that_do_not_fit_an_operator(inputs: Callable[[Any], list[Any]], 
 ERRORS: Sequence[tuple[Callable[[Any], Any], str]] = [
     (lambda x: dml.add(x, np.zeros(3, "float32")), "BTensor: must have the DimensionCount"),
     (lambda x: x + np.zeros((2, 3), "float64"), "BTensor: must have the DataType of ATensor"),
-    (lambda x: dml.slice(x, [0, 0], [2, 9], [1, 1]), "InputWindowSizes"),
+    (
+        lambda x: dml.slice(x, input_window_offsets=[0, 0], input_window_sizes=[2, 9], input_window_strides=[1, 1]),
+        "InputWindowSizes",
+    ),
     (lambda x: dml.cast(x, "float23"), "DataType: 'FLOAT23'"),
     (lambda x: x << x, "ATensor: must be UINT64"),
     (lambda x: dml.fused_activation.relu() and dml.activation_softmax(x, axes=[5]), "Axes"),

@@ -89,9 +89,14 @@ class Maker:
         count, wanted = x.desc.element_count, desc.element_span
         x = x.reinterpret([count])
         if count > wanted:
-            x = dml.slice(x, [self.number(0, count - wanted)], [wanted], [1])
+            x = dml.slice(
+                x,
+                input_window_offsets=[self.number(0, count - wanted)],
+                input_window_sizes=[wanted],
+                input_window_strides=[1],
+            )
         elif count < wanted:
-            x = dml.padding(x, "EDGE", 0, [0], [wanted - count])
+            x = dml.padding(x, padding_mode="EDGE", padding_value=0, start_padding=[0], end_padding=[wanted - count])
         return x.reinterpret(desc.sizes, desc.strides)
 
     def add(self, *tensors: dml.GraphTensor | None) -> None:
@@ -101,7 +106,12 @@ class Maker:
                 while x.desc.element_count > ELEMENTS:
                     axis = x.sizes.index(max(x.sizes))
                     window = [size // 2 if i == axis else size for i, size in enumerate(x.sizes)]
-                    x = dml.slice(x, [0] * x.rank, window, [1] * x.rank)
+                    x = dml.slice(
+                        x,
+                        input_window_offsets=[0] * x.rank,
+                        input_window_sizes=window,
+                        input_window_strides=[1] * x.rank,
+                    )
                 self.pool.append(x)
 
     # ---- steps
@@ -157,7 +167,12 @@ class Maker:
     def repeated(self, x: dml.GraphTensor) -> dml.GraphTensor:
         """One of the elements along a dimension for all of them, combined with the others or not."""
         axis = self.number(0, x.rank - 1)
-        one = dml.slice(x, [0] * x.rank, [1 if d == axis else n for d, n in enumerate(x.sizes)], [1] * x.rank)
+        one = dml.slice(
+            x,
+            input_window_offsets=[0] * x.rank,
+            input_window_sizes=[1 if d == axis else n for d, n in enumerate(x.sizes)],
+            input_window_strides=[1] * x.rank,
+        )
         if self.number(0, 1) and x.data_type is TensorDataType.FLOAT32:
             one = self.any([dml.activation_tanh, dml.activation_relu])(one)
         return one.broadcast_to(x.sizes) if x.data_type is TensorDataType.FLOAT64 or self.number(0, 1) else x + one
@@ -176,16 +191,18 @@ class Maker:
         x = self.tensor()
         axis = self.number(0, x.rank - 1)
         if x.sizes[axis] == 1:
-            return self.add(dml.join([x, x], axis))
+            return self.add(dml.join([x, x], axis=axis))
         first = self.number(1, x.sizes[axis] - 1)
-        parts = dml.split(x, axis, [first, x.sizes[axis] - first])
-        self.add(self.any([*parts, dml.join(parts[::-1], axis), dml.join([parts[1], parts[1]], axis)]))
+        parts = dml.split(x, axis=axis, output_axis_sizes=[first, x.sizes[axis] - first])
+        self.add(self.any([*parts, dml.join(parts[::-1], axis=axis), dml.join([parts[1], parts[1]], axis=axis)]))
         return None
 
     def window(self) -> None:
         x = self.tensor()
         strides = [self.any([1, 1, 2, -1, -2]) for _ in x.sizes]
-        self.add(dml.slice(x, [0] * x.rank, x.sizes, strides))
+        self.add(
+            dml.slice(x, input_window_offsets=[0] * x.rank, input_window_sizes=x.sizes, input_window_strides=strides)
+        )
 
     def normalisation(self) -> None:
         x = self.float_tensor()
@@ -195,7 +212,7 @@ class Maker:
             case 1:
                 self.add(dml.mean_variance_normalization(x, None, None, axes=[x.rank - 1]))
             case 2:
-                self.add(x - dml.reduce(x, "AVERAGE", [x.rank - 1]))
+                self.add(x - dml.reduce(x, "AVERAGE", axes=[x.rank - 1]))
 
     def product(self) -> None:
         x = self.float_tensor()
@@ -209,7 +226,9 @@ class Maker:
         x = self.float_tensor()
         rows = x.desc.element_count // x.sizes[-1]
         window = [self.number(1, min(rows, 2)), self.number(1, min(x.sizes[-1], 2))]
-        pooled = dml.max_pooling(x.reshape([1, 1, rows, x.sizes[-1]]), window, window, output_indices=True)
+        pooled = dml.max_pooling(
+            x.reshape([1, 1, rows, x.sizes[-1]]), window_size=window, strides=window, output_indices=True
+        )
         self.add(*pooled)
 
     def finish(self) -> GraphAssembly:
@@ -341,7 +360,15 @@ def test_part_of_a_normalisation(normalise: Callable[..., Any], strides: list[in
         x = np.random.default_rng(0).normal(size=(12, columns)).astype("float32")
         window = [12, columns]
         on_arrays_and_in_a_graph(
-            lambda x, window=window: [dml.slice(normalise(x, **options), [0, 0], window, strides)], x
+            lambda x, window=window: [
+                dml.slice(
+                    normalise(x, **options),
+                    input_window_offsets=[0, 0],
+                    input_window_sizes=window,
+                    input_window_strides=strides,
+                )
+            ],
+            x,
         )
 
 
@@ -349,7 +376,7 @@ def test_bytes_of_one_of_two_outputs() -> None:
     """A reader of another view of a result stays behind what writes it."""
 
     def network(x: Any) -> list[Any]:
-        pooled = dml.max_pooling(x, [2, 2], [2, 2], output_indices=True)
+        pooled = dml.max_pooling(x, window_size=[2, 2], strides=[2, 2], output_indices=True)
         return [dml.activation_tanh(pooled.values.reshape([6, 3])), dml.cast(pooled.indices, "float32")]
 
     on_arrays_and_in_a_graph(network, np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype("float32"))

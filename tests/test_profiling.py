@@ -58,8 +58,8 @@ def built_network(name: str = "net") -> tuple[dml.Graph, dict[str, dml.GraphTens
     with graph.scope(name):
         y = dml.convolution(x, filter, start_padding=[1, 1], end_padding=[1, 1])
         y = dml.activation_relu(y)
-        pooled = dml.max_pooling(y, [2, 2], [2, 2]).values
-        mean = dml.reduce(y, "AVERAGE", [2, 3])
+        pooled = dml.max_pooling(y, window_size=[2, 2], strides=[2, 2]).values
+        mean = dml.reduce(y, "AVERAGE", axes=[2, 3])
     return graph, {"pooled": pooled * mean.broadcast_to(pooled.sizes), "mean": mean}
 
 

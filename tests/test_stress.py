@@ -119,7 +119,7 @@ def _network(threads: int) -> Callable[[], Sequence[Array]]:
         y = dml.activation_relu(dml.convolution(y, weights, start_padding=[1, 1], end_padding=[1, 1]))
         y = dml.mean_variance_normalization(y, None, None, axes=[2, 3])
     pooled = dml.max_pooling(y, window_size=[2, 2], strides=[2, 2], output_indices=True)
-    program = graph.compile([pooled.values, dml.reduce(y, "LOG_SUM_EXP", [1, 2, 3]), pooled.indices])
+    program = graph.compile([pooled.values, dml.reduce(y, "LOG_SUM_EXP", axes=[1, 2, 3]), pooled.indices])
     bound = program.bind(_array(30, 1, 3, 24, 24))
 
     def run() -> Sequence[Array]:

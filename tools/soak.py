@@ -146,7 +146,7 @@ def call_functions(number: int) -> None:
     """Functions on arrays of some shapes."""
     x = np.full((2, 3 + number % 7), number, np.int32)
     first, *_ = dml.split(dml.join([x, x], axis=0), axis=0, output_axis_sizes=[2, 2])
-    assert (dml.reduce(first, "SUM", [0, 1]) == x.sum()).all()
+    assert (dml.reduce(first, "SUM", axes=[0, 1]) == x.sum()).all()
 
 
 def refuse(number: int, folder: Path) -> None:

@@ -132,15 +132,15 @@ class Layers:
         end = [padding + -(size + 2 * padding - window) % stride for size in x.sizes[2:]] if padding == 0 else None
         return dml.max_pooling(
             x,
-            [window, window],
-            [stride, stride],
+            window_size=[window, window],
+            strides=[stride, stride],
             start_padding=[padding, padding],
             end_padding=end or [padding, padding],
         ).values
 
     def global_average(self, x: dml.GraphTensor) -> dml.GraphTensor:
         """The mean of each channel: {N, C}."""
-        return dml.reduce(x, "AVERAGE", [2, 3]).reshape(x.sizes[:2])
+        return dml.reduce(x, "AVERAGE", axes=[2, 3]).reshape(x.sizes[:2])
 
 
 def _per_channel(values: Array) -> Array:

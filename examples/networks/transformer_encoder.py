@@ -38,7 +38,7 @@ def attention(layers: Layers, name: str, x: dml.GraphTensor, batch: int, heads: 
     with layers.graph.scope(name):
         query, key, value = (
             part.reshape([batch, length, heads, per_head]).transpose([0, 2, 1, 3])
-            for part in dml.split(projected, 1, [features] * 3)
+            for part in dml.split(projected, axis=1, output_axis_sizes=[features] * 3)
         )
         scores = dml.gemm(query, key, trans_b="TRANSPOSE", alpha=per_head**-0.5)
         mixed = dml.gemm(dml.activation_softmax(scores, axes=[3]), value)

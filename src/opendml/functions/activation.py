@@ -10,6 +10,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers
 from opendml.functions.element_wise import packed
 from opendml.functions.fused_activation import SCALED_ELU_ALPHA, SCALED_ELU_GAMMA
+from opendml.functions.signatures import operator_function
 from opendml.operators.activation import (
     Activation,
     ActivationCelu,
@@ -43,7 +44,8 @@ from opendml.operators.activation import (
 from opendml.programs.device import Device
 
 
-def activation_elu(input: Operand, alpha: float = 1.0, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def activation_elu(input: Operand, *, alpha: float = 1.0, device: Device | None = None, out: Any = None) -> Array:
     """``x if x >= 0, else alpha * (exp(x) - 1)`` (ACTIVATION_ELU).
 
     ``input``: float32 or float16.
@@ -54,17 +56,19 @@ def activation_elu(input: Operand, alpha: float = 1.0, *, device: Device | None 
     return _activated(ActivationElu, input, (alpha,), device, out)
 
 
-def activation_celu(input: Operand, alpha: float = 1.0, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def activation_celu(input: Operand, *, alpha: float = 1.0, device: Device | None = None, out: Any = None) -> Array:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (ACTIVATION_CELU).
 
     ``input``: float32 or float16.
 
-    >>> dml.activation_celu(np.array([-np.inf, 2], "float32"), 3).tolist()
+    >>> dml.activation_celu(np.array([-np.inf, 2], "float32"), alpha=3).tolist()
     [-3.0, 2.0]
     """
     return _activated(ActivationCelu, input, (alpha,), device, out)
 
 
+@operator_function
 def activation_gelu(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``0.5 * x * (1 + erf(x / sqrt(2)))`` (ACTIVATION_GELU).
 
@@ -76,8 +80,9 @@ def activation_gelu(input: Operand, *, device: Device | None = None, out: Any = 
     return _activated(ActivationGelu, input, (), device, out)
 
 
+@operator_function
 def activation_hard_sigmoid(
-    input: Operand, alpha: float = 0.2, beta: float = 0.5, *, device: Device | None = None, out: Any = None
+    input: Operand, *, alpha: float = 0.2, beta: float = 0.5, device: Device | None = None, out: Any = None
 ) -> Array:
     """``max(0, min(alpha * x + beta, 1))`` (ACTIVATION_HARD_SIGMOID).
 
@@ -89,8 +94,9 @@ def activation_hard_sigmoid(
     return _activated(ActivationHardSigmoid, input, (alpha, beta), device, out)
 
 
+@operator_function
 def activation_hard_swish(
-    input: Operand, alpha: float = 1 / 6, beta: float = 0.5, *, device: Device | None = None, out: Any = None
+    input: Operand, *, alpha: float = 1 / 6, beta: float = 0.5, device: Device | None = None, out: Any = None
 ) -> Array:
     """``x * max(0, min(alpha * x + beta, 1))`` (ACTIVATION_HARD_SWISH).
 
@@ -102,6 +108,7 @@ def activation_hard_swish(
     return _activated(ActivationHardSwish, input, (alpha, beta), device, out)
 
 
+@operator_function
 def activation_identity(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``x`` (ACTIVATION_IDENTITY).
 
@@ -113,32 +120,35 @@ def activation_identity(input: Operand, *, device: Device | None = None, out: An
     return _activated(ActivationIdentity, input, (), device, out)
 
 
+@operator_function
 def activation_leaky_relu(
-    input: Operand, alpha: float = 0.01, *, device: Device | None = None, out: Any = None
+    input: Operand, *, alpha: float = 0.01, device: Device | None = None, out: Any = None
 ) -> Array:
     """``x if x >= 0, else alpha * x`` (ACTIVATION_LEAKY_RELU).
 
     ``input``: float32 or float16.
 
-    >>> dml.activation_leaky_relu(np.array([-4, 2], "float32"), 0.25).tolist()
+    >>> dml.activation_leaky_relu(np.array([-4, 2], "float32"), alpha=0.25).tolist()
     [-1.0, 2.0]
     """
     return _activated(ActivationLeakyRelu, input, (alpha,), device, out)
 
 
+@operator_function
 def activation_linear(
-    input: Operand, alpha: float, beta: float, *, device: Device | None = None, out: Any = None
+    input: Operand, *, alpha: float, beta: float, device: Device | None = None, out: Any = None
 ) -> Array:
     """``alpha * x + beta`` (ACTIVATION_LINEAR).
 
     ``input``: float32 or float16.
 
-    >>> dml.activation_linear(np.array([1, 2], "float32"), 2, 0.5).tolist()
+    >>> dml.activation_linear(np.array([1, 2], "float32"), alpha=2, beta=0.5).tolist()
     [2.5, 4.5]
     """
     return _activated(ActivationLinear, input, (alpha, beta), device, out)
 
 
+@operator_function
 def activation_parameterized_relu(
     input: Operand, slope: Operand, *, device: Device | None = None, out: Any = None
 ) -> Array:
@@ -156,19 +166,21 @@ def _parameterized_relu(input: TensorDesc, slope: TensorDesc) -> Operator:
     return ActivationParameterizedRelu(input_tensor=input, slope_tensor=slope, output_tensor=packed(input))
 
 
+@operator_function
 def activation_parametric_softplus(
-    input: Operand, alpha: float, beta: float, *, device: Device | None = None, out: Any = None
+    input: Operand, *, alpha: float, beta: float, device: Device | None = None, out: Any = None
 ) -> Array:
     """``alpha * ln(1 + exp(beta * x))`` (ACTIVATION_PARAMETRIC_SOFTPLUS).
 
     ``input``: float32 or float16.
 
-    >>> dml.activation_parametric_softplus(np.array([-np.inf, 100], "float32"), 2, 1).tolist()
+    >>> dml.activation_parametric_softplus(np.array([-np.inf, 100], "float32"), alpha=2, beta=1).tolist()
     [0.0, 200.0]
     """
     return _activated(ActivationParametricSoftplus, input, (alpha, beta), device, out)
 
 
+@operator_function
 def activation_relu(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``max(0, x)`` (ACTIVATION_RELU).
 
@@ -180,6 +192,7 @@ def activation_relu(input: Operand, *, device: Device | None = None, out: Any = 
     return _activated(ActivationRelu, input, (), device, out)
 
 
+@operator_function
 def activation_relu_grad(
     input: Operand, input_gradient: Operand, *, device: Device | None = None, out: Any = None
 ) -> Array:
@@ -199,11 +212,12 @@ def _relu_grad(input: TensorDesc, input_gradient: TensorDesc) -> Operator:
     )
 
 
+@operator_function
 def activation_scaled_elu(
     input: Operand,
+    *,
     alpha: float = SCALED_ELU_ALPHA,
     gamma: float = SCALED_ELU_GAMMA,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -217,32 +231,35 @@ def activation_scaled_elu(
     return _activated(ActivationScaledElu, input, (alpha, gamma), device, out)
 
 
+@operator_function
 def activation_scaled_tanh(
-    input: Operand, alpha: float = 1.0, beta: float = 0.5, *, device: Device | None = None, out: Any = None
+    input: Operand, *, alpha: float = 1.0, beta: float = 0.5, device: Device | None = None, out: Any = None
 ) -> Array:
     """``alpha * tanh(beta * x)`` (ACTIVATION_SCALED_TANH).
 
     ``input``: float32 or float16.
 
-    >>> dml.activation_scaled_tanh(np.array([-np.inf, 0], "float32"), 3).tolist()
+    >>> dml.activation_scaled_tanh(np.array([-np.inf, 0], "float32"), alpha=3).tolist()
     [-3.0, 0.0]
     """
     return _activated(ActivationScaledTanh, input, (alpha, beta), device, out)
 
 
+@operator_function
 def activation_shrink(
-    input: Operand, bias: float = 0.0, threshold: float = 0.5, *, device: Device | None = None, out: Any = None
+    input: Operand, *, bias: float = 0.0, threshold: float = 0.5, device: Device | None = None, out: Any = None
 ) -> Array:
     """``x - bias if x > threshold, x + bias if x < -threshold, else 0`` (ACTIVATION_SHRINK).
 
     ``input``: any type up to 32 bits.
 
-    >>> dml.activation_shrink(np.array([-2, 0.25, 2], "float32"), 1).tolist()
+    >>> dml.activation_shrink(np.array([-2, 0.25, 2], "float32"), bias=1).tolist()
     [-1.0, 0.0, 1.0]
     """
     return _activated(ActivationShrink, input, (bias, threshold), device, out)
 
 
+@operator_function
 def activation_sigmoid(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``1 / (1 + exp(-x))`` (ACTIVATION_SIGMOID).
 
@@ -254,8 +271,9 @@ def activation_sigmoid(input: Operand, *, device: Device | None = None, out: Any
     return _activated(ActivationSigmoid, input, (), device, out)
 
 
+@operator_function
 def activation_softplus(
-    input: Operand, steepness: float = 1.0, *, device: Device | None = None, out: Any = None
+    input: Operand, *, steepness: float = 1.0, device: Device | None = None, out: Any = None
 ) -> Array:
     """``ln(1 + exp(steepness * x)) / steepness`` (ACTIVATION_SOFTPLUS).
 
@@ -267,6 +285,7 @@ def activation_softplus(
     return _activated(ActivationSoftplus, input, (steepness,), device, out)
 
 
+@operator_function
 def activation_softsign(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``x / (1 + abs(x))`` (ACTIVATION_SOFTSIGN).
 
@@ -278,8 +297,9 @@ def activation_softsign(input: Operand, *, device: Device | None = None, out: An
     return _activated(ActivationSoftsign, input, (), device, out)
 
 
+@operator_function
 def activation_swish(
-    input: Operand, sigmoid_input_scale: float = 1.0, *, device: Device | None = None, out: Any = None
+    input: Operand, *, sigmoid_input_scale: float = 1.0, device: Device | None = None, out: Any = None
 ) -> Array:
     """``x / (1 + exp(-sigmoid_input_scale * x))`` (ACTIVATION_SWISH).
 
@@ -291,6 +311,7 @@ def activation_swish(
     return _activated(ActivationSwish, input, (sigmoid_input_scale,), device, out)
 
 
+@operator_function
 def activation_tanh(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``tanh(x)`` (ACTIVATION_TANH).
 
@@ -302,8 +323,9 @@ def activation_tanh(input: Operand, *, device: Device | None = None, out: Any = 
     return _activated(ActivationTanh, input, (), device, out)
 
 
+@operator_function
 def activation_thresholded_relu(
-    input: Operand, alpha: float = 1.0, *, device: Device | None = None, out: Any = None
+    input: Operand, *, alpha: float = 1.0, device: Device | None = None, out: Any = None
 ) -> Array:
     """``x if x > alpha, else 0`` (ACTIVATION_THRESHOLDED_RELU).
 
@@ -315,8 +337,9 @@ def activation_thresholded_relu(
     return _activated(ActivationThresholdedRelu, input, (alpha,), device, out)
 
 
+@operator_function
 def activation_softmax(
-    input: Operand, axes: Sequence[int] | None = None, *, device: Device | None = None, out: Any = None
+    input: Operand, *, axes: Sequence[int] | None = None, device: Device | None = None, out: Any = None
 ) -> Array:
     """``exp(x)`` over its sum along some axes together (ACTIVATION_SOFTMAX1).
 
@@ -330,8 +353,9 @@ def activation_softmax(
     return evaluate_single(_over_groups, (input,), (integers(axes), *operators), device=device, out=out)
 
 
+@operator_function
 def activation_log_softmax(
-    input: Operand, axes: Sequence[int] | None = None, *, device: Device | None = None, out: Any = None
+    input: Operand, *, axes: Sequence[int] | None = None, device: Device | None = None, out: Any = None
 ) -> Array:
     """The natural logarithm of ``activation_softmax``, without loss of precision (ACTIVATION_LOG_SOFTMAX1).
 
@@ -345,8 +369,9 @@ def activation_log_softmax(
     return evaluate_single(_over_groups, (input,), (integers(axes), *operators), device=device, out=out)
 
 
+@operator_function
 def activation_hardmax(
-    input: Operand, axes: Sequence[int] | None = None, *, device: Device | None = None, out: Any = None
+    input: Operand, *, axes: Sequence[int] | None = None, device: Device | None = None, out: Any = None
 ) -> Array:
     """1 at the first maximum along some axes together, 0 elsewhere (ACTIVATION_HARDMAX1). NaN exceeds everything.
 

@@ -9,25 +9,27 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, is_member, or_default, sizes_by, sizes_or
+from opendml.functions.signatures import operator_function
 from opendml.operators.convolution import Convolution
 from opendml.programs.device import Device
 
 
+@operator_function
 def convolution(
     input: Operand,
     filter: Operand,
     bias: Operand | None = None,
+    *,
     mode: ConvolutionMode | str = ConvolutionMode.CROSS_CORRELATION,
     direction: ConvolutionDirection | str = ConvolutionDirection.FORWARD,
     strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
     start_padding: Sequence[int] | None = None,
     end_padding: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
     output_padding: Sequence[int] | None = None,
     group_count: int = 1,
     fused_activation: Operator | None = None,
     output_sizes: Sequence[int] | None = None,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:

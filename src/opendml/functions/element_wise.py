@@ -9,6 +9,7 @@ from opendml.description.enums import TensorDataType
 from opendml.description.fields import ScalarUnion, ScaleBias
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single
+from opendml.functions.signatures import operator_function
 from opendml.functions.versions import fits
 from opendml.operators.element_wise import (
     Cast,
@@ -21,10 +22,11 @@ from opendml.operators.element_wise import (
 from opendml.programs.device import Device
 
 
+@operator_function
 def identity(
     input: Operand,
-    scale_bias: ScaleBias | tuple[float, float] | None = None,
     *,
+    scale_bias: ScaleBias | tuple[float, float] | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -42,11 +44,12 @@ def _identity(input: TensorDesc, scale_bias: ScaleBias | None) -> Operator:
     return ElementWiseIdentity(input_tensor=input, output_tensor=packed(input), scale_bias=scale_bias)
 
 
+@operator_function
 def add(
     a: Operand,
     b: Operand,
-    fused_activation: Operator | None = None,
     *,
+    fused_activation: Operator | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -67,12 +70,13 @@ def _add(a: TensorDesc, b: TensorDesc, fused_activation: Operator | None) -> Ope
     return ElementWiseAdd1(a_tensor=a, b_tensor=b, output_tensor=packed(a), fused_activation=fused_activation)
 
 
+@operator_function
 def clip(
     input: Operand,
     min: float | ScalarUnion,
     max: float | ScalarUnion,
-    scale_bias: ScaleBias | tuple[float, float] | None = None,
     *,
+    scale_bias: ScaleBias | tuple[float, float] | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -101,22 +105,23 @@ def _clip(input: TensorDesc, min: Any, max: Any, scale_bias: ScaleBias | None) -
     return ElementWiseClip(input_tensor=input, output_tensor=packed(input), scale_bias=scale_bias, min=min, max=max)
 
 
+@operator_function
 def cast(
-    input: Operand, target_data_type: TensorDataType | str | Any, *, device: Device | None = None, out: Any = None
+    input: Operand, output_data_type: TensorDataType | str | Any, *, device: Device | None = None, out: Any = None
 ) -> Array:
     """Every element converted to another data type (CAST).
 
-    ``input``: any type and rank. ``target_data_type``: a ``TensorDataType``, its name, or a NumPy type. Floats are
+    ``input``: any type and rank. ``output_data_type``: a ``TensorDataType``, its name, or a NumPy type. Floats are
     truncated to integers and saturate, NaN gives 0; integers wrap.
 
     >>> dml.cast(np.array([-1.5, 300, np.nan], "float32"), "uint8").tolist()
     [0, 255, 0]
     """
-    return evaluate_single(_cast, (input,), (target_data_type,), device=device, out=out)
+    return evaluate_single(_cast, (input,), (output_data_type,), device=device, out=out)
 
 
-def _cast(input: TensorDesc, target_data_type: Any) -> Operator:
-    return Cast(input_tensor=input, output_tensor=TensorDesc(target_data_type, input.sizes))
+def _cast(input: TensorDesc, output_data_type: Any) -> Operator:
+    return Cast(input_tensor=input, output_tensor=TensorDesc(output_data_type, input.sizes))
 
 
 def packed(tensor: TensorDesc) -> TensorDesc:

@@ -11,6 +11,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one, of_one_scaled, of_two
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
+from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_arithmetic import (
     ElementWiseAbs,
     ElementWiseCeil,
@@ -33,6 +34,7 @@ from opendml.operators.element_wise_arithmetic import (
 from opendml.programs.device import Device
 
 
+@operator_function
 def subtract(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``a - b`` (ELEMENT_WISE_SUBTRACT). Integers wrap.
 
@@ -44,6 +46,7 @@ def subtract(a: Operand, b: Operand, *, device: Device | None = None, out: Any =
     return evaluate_single(_subtract, (a, b), device=device, out=out)
 
 
+@operator_function
 def multiply(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``a * b`` (ELEMENT_WISE_MULTIPLY). Integers wrap.
 
@@ -55,6 +58,7 @@ def multiply(a: Operand, b: Operand, *, device: Device | None = None, out: Any =
     return evaluate_single(_multiply, (a, b), device=device, out=out)
 
 
+@operator_function
 def divide(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``a / b`` (ELEMENT_WISE_DIVIDE). Quotients of integers are truncated; by 0 all bits of them are set.
 
@@ -66,6 +70,7 @@ def divide(a: Operand, b: Operand, *, device: Device | None = None, out: Any = N
     return evaluate_single(_divide, (a, b), device=device, out=out)
 
 
+@operator_function
 def modulus_truncate(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The remainder with the sign of ``a``, as C's fmod (ELEMENT_WISE_MODULUS_TRUNCATE). It is exact.
 
@@ -77,6 +82,7 @@ def modulus_truncate(a: Operand, b: Operand, *, device: Device | None = None, ou
     return evaluate_single(_modulus_truncate, (a, b), device=device, out=out)
 
 
+@operator_function
 def modulus_floor(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The remainder with the sign of ``b``, as Python's % (ELEMENT_WISE_MODULUS_FLOOR).
 
@@ -88,6 +94,7 @@ def modulus_floor(a: Operand, b: Operand, *, device: Device | None = None, out: 
     return evaluate_single(_modulus_floor, (a, b), device=device, out=out)
 
 
+@operator_function
 def max(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The larger of two elements (ELEMENT_WISE_MAX); NaN if either is NaN.
 
@@ -99,6 +106,7 @@ def max(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None
     return evaluate_single(_max, (a, b), device=device, out=out)
 
 
+@operator_function
 def min(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The smaller of two elements (ELEMENT_WISE_MIN); NaN if either is NaN.
 
@@ -110,6 +118,7 @@ def min(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None
     return evaluate_single(_min, (a, b), device=device, out=out)
 
 
+@operator_function
 def mean(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``(a + b) / 2`` (ELEMENT_WISE_MEAN). The sum of integers wraps, its half is truncated.
 
@@ -121,6 +130,7 @@ def mean(a: Operand, b: Operand, *, device: Device | None = None, out: Any = Non
     return evaluate_single(_mean, (a, b), device=device, out=out)
 
 
+@operator_function
 def difference_square(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``(a - b) * (a - b)`` (ELEMENT_WISE_DIFFERENCE_SQUARE). Integers wrap.
 
@@ -132,10 +142,11 @@ def difference_square(a: Operand, b: Operand, *, device: Device | None = None, o
     return evaluate_single(_difference_square, (a, b), device=device, out=out)
 
 
+@operator_function
 def abs(
     input: Operand,
-    scale_bias: ScaleBias | tuple[float, float] | None = None,
     *,
+    scale_bias: ScaleBias | tuple[float, float] | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -149,10 +160,11 @@ def abs(
     return evaluate_single(_abs, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
+@operator_function
 def ceil(
     input: Operand,
-    scale_bias: ScaleBias | tuple[float, float] | None = None,
     *,
+    scale_bias: ScaleBias | tuple[float, float] | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -166,10 +178,11 @@ def ceil(
     return evaluate_single(_ceil, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
+@operator_function
 def floor(
     input: Operand,
-    scale_bias: ScaleBias | tuple[float, float] | None = None,
     *,
+    scale_bias: ScaleBias | tuple[float, float] | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -183,10 +196,11 @@ def floor(
     return evaluate_single(_floor, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
+@operator_function
 def recip(
     input: Operand,
-    scale_bias: ScaleBias | tuple[float, float] | None = None,
     *,
+    scale_bias: ScaleBias | tuple[float, float] | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -200,10 +214,11 @@ def recip(
     return evaluate_single(_recip, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
+@operator_function
 def sqrt(
     input: Operand,
-    scale_bias: ScaleBias | tuple[float, float] | None = None,
     *,
+    scale_bias: ScaleBias | tuple[float, float] | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -217,6 +232,7 @@ def sqrt(
     return evaluate_single(_sqrt, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
+@operator_function
 def negate(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``-input`` (ELEMENT_WISE_NEGATE); the most negative integer stays as it is.
 
@@ -228,6 +244,7 @@ def negate(input: Operand, *, device: Device | None = None, out: Any = None) -> 
     return evaluate_single(_negate, (input,), device=device, out=out)
 
 
+@operator_function
 def sign(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """-1, 0 or 1 (ELEMENT_WISE_SIGN); 0 for NaN.
 
@@ -239,10 +256,11 @@ def sign(input: Operand, *, device: Device | None = None, out: Any = None) -> Ar
     return evaluate_single(_sign, (input,), device=device, out=out)
 
 
+@operator_function
 def round(
     input: Operand,
-    rounding_mode: RoundingMode | str = RoundingMode.HALVES_TO_NEAREST_EVEN,
     *,
+    rounding_mode: RoundingMode | str = RoundingMode.HALVES_TO_NEAREST_EVEN,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -251,7 +269,7 @@ def round(
     ``input``: float32 or float16. ``rounding_mode``: HALVES_TO_NEAREST_EVEN, TOWARD_ZERO, or TOWARD_INFINITY, which is
     to nearest as well, with halves away from zero.
 
-    >>> dml.round(np.array([-2.5, 1.25, 2.5], "float32"), "TOWARD_INFINITY").tolist()
+    >>> dml.round(np.array([-2.5, 1.25, 2.5], "float32"), rounding_mode="TOWARD_INFINITY").tolist()
     [-3.0, 1.0, 3.0]
     """
     return evaluate_single(_round, (input,), (rounding_mode,), device=device, out=out)

@@ -10,6 +10,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one_scaled, of_two
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
+from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_functions import (
     ElementWiseAcos,
     ElementWiseAcosh,
@@ -35,7 +36,8 @@ from opendml.programs.device import Device
 Factors = ScaleBias | tuple[float, float] | None
 
 
-def exp(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def exp(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """``exp(input)`` (ELEMENT_WISE_EXP), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -46,7 +48,8 @@ def exp(input: Operand, scale_bias: Factors = None, *, device: Device | None = N
     return evaluate_single(_exp, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def log(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def log(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The natural logarithm (ELEMENT_WISE_LOG), of ``input * scale + bias``; minus infinity for 0, NaN below.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -57,7 +60,8 @@ def log(input: Operand, scale_bias: Factors = None, *, device: Device | None = N
     return evaluate_single(_log, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def sin(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def sin(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The sine of an angle in radians (ELEMENT_WISE_SIN), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -68,7 +72,8 @@ def sin(input: Operand, scale_bias: Factors = None, *, device: Device | None = N
     return evaluate_single(_sin, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def cos(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def cos(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The cosine of an angle in radians (ELEMENT_WISE_COS), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -79,7 +84,8 @@ def cos(input: Operand, scale_bias: Factors = None, *, device: Device | None = N
     return evaluate_single(_cos, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def tan(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def tan(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The tangent of an angle in radians (ELEMENT_WISE_TAN), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -90,7 +96,8 @@ def tan(input: Operand, scale_bias: Factors = None, *, device: Device | None = N
     return evaluate_single(_tan, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def asin(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def asin(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The arc sine, in radians (ELEMENT_WISE_ASIN), of ``input * scale + bias``; NaN beyond 1.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -101,7 +108,8 @@ def asin(input: Operand, scale_bias: Factors = None, *, device: Device | None = 
     return evaluate_single(_asin, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def acos(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def acos(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The arc cosine, in radians (ELEMENT_WISE_ACOS), of ``input * scale + bias``; NaN beyond 1.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -112,7 +120,8 @@ def acos(input: Operand, scale_bias: Factors = None, *, device: Device | None = 
     return evaluate_single(_acos, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def atan(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def atan(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The arc tangent, in radians (ELEMENT_WISE_ATAN), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -123,7 +132,8 @@ def atan(input: Operand, scale_bias: Factors = None, *, device: Device | None = 
     return evaluate_single(_atan, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def sinh(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def sinh(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The hyperbolic sine (ELEMENT_WISE_SINH), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -134,7 +144,8 @@ def sinh(input: Operand, scale_bias: Factors = None, *, device: Device | None = 
     return evaluate_single(_sinh, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def cosh(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def cosh(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The hyperbolic cosine (ELEMENT_WISE_COSH), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -145,7 +156,8 @@ def cosh(input: Operand, scale_bias: Factors = None, *, device: Device | None = 
     return evaluate_single(_cosh, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def tanh(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def tanh(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The hyperbolic tangent (ELEMENT_WISE_TANH), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -156,7 +168,8 @@ def tanh(input: Operand, scale_bias: Factors = None, *, device: Device | None = 
     return evaluate_single(_tanh, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def asinh(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def asinh(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The inverse hyperbolic sine (ELEMENT_WISE_ASINH), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -167,7 +180,8 @@ def asinh(input: Operand, scale_bias: Factors = None, *, device: Device | None =
     return evaluate_single(_asinh, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def acosh(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def acosh(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The inverse hyperbolic cosine (ELEMENT_WISE_ACOSH), of ``input * scale + bias``; NaN below 1.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -178,7 +192,8 @@ def acosh(input: Operand, scale_bias: Factors = None, *, device: Device | None =
     return evaluate_single(_acosh, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def atanh(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def atanh(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The inverse hyperbolic tangent (ELEMENT_WISE_ATANH), of ``input * scale + bias``; NaN beyond 1.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -189,7 +204,8 @@ def atanh(input: Operand, scale_bias: Factors = None, *, device: Device | None =
     return evaluate_single(_atanh, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
-def erf(input: Operand, scale_bias: Factors = None, *, device: Device | None = None, out: Any = None) -> Array:
+@operator_function
+def erf(input: Operand, *, scale_bias: Factors = None, device: Device | None = None, out: Any = None) -> Array:
     """The Gaussian error function (ELEMENT_WISE_ERF), of ``input * scale + bias``.
 
     ``input``: float32 or float16, any rank. Returns an array of the same type and sizes.
@@ -200,6 +216,7 @@ def erf(input: Operand, scale_bias: Factors = None, *, device: Device | None = N
     return evaluate_single(_erf, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
+@operator_function
 def atan_yx(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The angle of the point with y = ``a`` and x = ``b``, in radians from -pi to pi (ELEMENT_WISE_ATAN_YX).
 
@@ -211,11 +228,12 @@ def atan_yx(a: Operand, b: Operand, *, device: Device | None = None, out: Any = 
     return evaluate_single(_atan_yx, (a, b), device=device, out=out)
 
 
+@operator_function
 def pow(
     input: Operand,
     exponent: Operand | float,
-    scale_bias: Factors = None,
     *,
+    scale_bias: Factors = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:

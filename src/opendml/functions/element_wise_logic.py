@@ -10,6 +10,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one, of_one_typed, of_two, of_two_typed
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
+from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_logic import (
     ElementWiseBitAnd,
     ElementWiseBitCount,
@@ -34,6 +35,7 @@ from opendml.operators.element_wise_logic import (
 from opendml.programs.device import Device
 
 
+@operator_function
 def logical_and(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """1 where both are not 0, else 0 (ELEMENT_WISE_LOGICAL_AND).
 
@@ -45,6 +47,7 @@ def logical_and(a: Operand, b: Operand, *, device: Device | None = None, out: An
     return evaluate_single(_logical_and, (a, b), device=device, out=out)
 
 
+@operator_function
 def logical_or(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """1 where either is not 0, else 0 (ELEMENT_WISE_LOGICAL_OR).
 
@@ -56,6 +59,7 @@ def logical_or(a: Operand, b: Operand, *, device: Device | None = None, out: Any
     return evaluate_single(_logical_or, (a, b), device=device, out=out)
 
 
+@operator_function
 def logical_xor(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """1 where exactly one is not 0, else 0 (ELEMENT_WISE_LOGICAL_XOR).
 
@@ -67,6 +71,7 @@ def logical_xor(a: Operand, b: Operand, *, device: Device | None = None, out: An
     return evaluate_single(_logical_xor, (a, b), device=device, out=out)
 
 
+@operator_function
 def logical_not(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """1 where the input is 0, else 0 (ELEMENT_WISE_LOGICAL_NOT).
 
@@ -78,11 +83,12 @@ def logical_not(input: Operand, *, device: Device | None = None, out: Any = None
     return evaluate_single(_logical_not, (input,), device=device, out=out)
 
 
+@operator_function
 def equals(
     a: Operand,
     b: Operand,
-    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     *,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -96,11 +102,12 @@ def equals(
     return evaluate_single(_equals, (a, b), (output_data_type,), device=device, out=out)
 
 
+@operator_function
 def greater_than(
     a: Operand,
     b: Operand,
-    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     *,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -114,11 +121,12 @@ def greater_than(
     return evaluate_single(_greater_than, (a, b), (output_data_type,), device=device, out=out)
 
 
+@operator_function
 def greater_than_or_equal(
     a: Operand,
     b: Operand,
-    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     *,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -132,11 +140,12 @@ def greater_than_or_equal(
     return evaluate_single(_greater_than_or_equal, (a, b), (output_data_type,), device=device, out=out)
 
 
+@operator_function
 def less_than(
     a: Operand,
     b: Operand,
-    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     *,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -150,11 +159,12 @@ def less_than(
     return evaluate_single(_less_than, (a, b), (output_data_type,), device=device, out=out)
 
 
+@operator_function
 def less_than_or_equal(
     a: Operand,
     b: Operand,
-    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     *,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -168,10 +178,11 @@ def less_than_or_equal(
     return evaluate_single(_less_than_or_equal, (a, b), (output_data_type,), device=device, out=out)
 
 
+@operator_function
 def is_nan(
     input: Operand,
-    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     *,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -185,11 +196,12 @@ def is_nan(
     return evaluate_single(_is_nan, (input,), (output_data_type,), device=device, out=out)
 
 
+@operator_function
 def is_infinity(
     input: Operand,
+    *,
     infinity_mode: IsInfinityMode | str = IsInfinityMode.EITHER,
     output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -197,7 +209,7 @@ def is_infinity(
 
     ``input``: float32 or float16. ``infinity_mode``: EITHER, POSITIVE or NEGATIVE. ``output_data_type``: UINT8.
 
-    >>> dml.is_infinity(np.array([1, -np.inf, np.inf], "float32"), "NEGATIVE").tolist()
+    >>> dml.is_infinity(np.array([1, -np.inf, np.inf], "float32"), infinity_mode="NEGATIVE").tolist()
     [0, 1, 0]
     """
     return evaluate_single(_is_infinity, (input,), (infinity_mode, output_data_type), device=device, out=out)
@@ -208,6 +220,7 @@ def _is_infinity(input: TensorDesc, infinity_mode: Any, output_data_type: Any) -
     return ElementWiseIsInfinity(input_tensor=input, output_tensor=output, infinity_mode=infinity_mode)
 
 
+@operator_function
 def if_(condition: Operand, a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``a`` where the condition is not 0, else ``b`` (ELEMENT_WISE_IF).
 
@@ -223,6 +236,7 @@ def _if(condition: TensorDesc, a: TensorDesc, b: TensorDesc) -> Operator:
     return ElementWiseIf(condition_tensor=condition, a_tensor=a, b_tensor=b, output_tensor=packed(a))
 
 
+@operator_function
 def bit_and(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The bits set in both (ELEMENT_WISE_BIT_AND).
 
@@ -234,6 +248,7 @@ def bit_and(a: Operand, b: Operand, *, device: Device | None = None, out: Any = 
     return evaluate_single(_bit_and, (a, b), device=device, out=out)
 
 
+@operator_function
 def bit_or(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The bits set in either (ELEMENT_WISE_BIT_OR).
 
@@ -245,6 +260,7 @@ def bit_or(a: Operand, b: Operand, *, device: Device | None = None, out: Any = N
     return evaluate_single(_bit_or, (a, b), device=device, out=out)
 
 
+@operator_function
 def bit_xor(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The bits set in exactly one (ELEMENT_WISE_BIT_XOR).
 
@@ -256,6 +272,7 @@ def bit_xor(a: Operand, b: Operand, *, device: Device | None = None, out: Any = 
     return evaluate_single(_bit_xor, (a, b), device=device, out=out)
 
 
+@operator_function
 def bit_shift_left(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``a`` shifted up by ``b`` bits (ELEMENT_WISE_BIT_SHIFT_LEFT); 0 where ``b`` is not less than their number.
 
@@ -267,6 +284,7 @@ def bit_shift_left(a: Operand, b: Operand, *, device: Device | None = None, out:
     return evaluate_single(_bit_shift_left, (a, b), device=device, out=out)
 
 
+@operator_function
 def bit_shift_right(a: Operand, b: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """``a`` shifted down by ``b`` bits (ELEMENT_WISE_BIT_SHIFT_RIGHT); 0 where ``b`` is not less than their number.
 
@@ -278,6 +296,7 @@ def bit_shift_right(a: Operand, b: Operand, *, device: Device | None = None, out
     return evaluate_single(_bit_shift_right, (a, b), device=device, out=out)
 
 
+@operator_function
 def bit_not(input: Operand, *, device: Device | None = None, out: Any = None) -> Array:
     """The bits that are not set (ELEMENT_WISE_BIT_NOT).
 
@@ -289,10 +308,11 @@ def bit_not(input: Operand, *, device: Device | None = None, out: Any = None) ->
     return evaluate_single(_bit_not, (input,), device=device, out=out)
 
 
+@operator_function
 def bit_count(
     input: Operand,
-    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     *,
+    output_data_type: TensorDataType | str | Any = TensorDataType.UINT8,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:

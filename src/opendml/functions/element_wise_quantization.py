@@ -8,6 +8,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single
+from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_quantization import (
     ElementWiseDequantizeLinear,
     ElementWiseQuantizedLinearAdd,
@@ -16,12 +17,13 @@ from opendml.operators.element_wise_quantization import (
 from opendml.programs.device import Device
 
 
+@operator_function
 def quantize_linear(
     input: Operand,
     scale: Operand,
     zero_point: Operand | None = None,
-    output_data_type: TensorDataType | str | Any = None,
     *,
+    output_data_type: TensorDataType | str | Any = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -48,6 +50,7 @@ def _quantize_linear(
     )
 
 
+@operator_function
 def dequantize_linear(
     input: Operand,
     scale: Operand,
@@ -76,6 +79,7 @@ def _dequantize_linear(input: TensorDesc, scale: TensorDesc, zero_point: TensorD
     )
 
 
+@operator_function
 def quantized_linear_add(
     a: Operand,
     a_scale: Operand,
@@ -85,8 +89,8 @@ def quantized_linear_add(
     b_zero_point: Operand | None,
     output_scale: Operand,
     output_zero_point: Operand | None = None,
-    output_data_type: TensorDataType | str | Any = None,
     *,
+    output_data_type: TensorDataType | str | Any = None,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:

@@ -7,16 +7,18 @@ from typing import Any
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, sizes_or
+from opendml.functions.signatures import operator_function
 from opendml.operators.gathering import Gather, GatherElements, GatherNd1
 from opendml.programs.device import Device
 
 
+@operator_function
 def gather(
     input: Operand,
     indices: Operand,
+    *,
     axis: int,
     index_dimensions: int,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -27,7 +29,7 @@ def gather(
     the nearest end. The result has the input's sizes with those of the indices in place of the axis, aligned right in
     the same rank.
 
-    >>> dml.gather(np.array([[1, 2], [3, 4], [5, 6]]), np.array([[2, 0]], "uint32"), 0, 1).tolist()
+    >>> dml.gather(np.array([[1, 2], [3, 4], [5, 6]]), np.array([[2, 0]]), axis=0, index_dimensions=1).tolist()
     [[5, 6], [1, 2]]
     """
     return evaluate_single(_gather, (input, indices), (axis, index_dimensions), device=device, out=out)
@@ -50,11 +52,12 @@ def _gather(input: TensorDesc, indices: TensorDesc, axis: Any, index_dimensions:
     )
 
 
+@operator_function
 def gather_elements(
     input: Operand,
     indices: Operand,
-    axis: int,
     *,
+    axis: int,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -63,7 +66,7 @@ def gather_elements(
     ``input``: any type and rank. ``indices``: uint32, uint64, int32 or int64, of the input's sizes but for the axis;
     the result has their sizes. Negative indices count from the end; those outside are moved to the nearest end.
 
-    >>> dml.gather_elements(np.array([[1, 2], [3, 4]]), np.array([[1, 0], [0, -1]]), 1).tolist()
+    >>> dml.gather_elements(np.array([[1, 2], [3, 4]]), np.array([[1, 0], [0, -1]]), axis=1).tolist()
     [[2, 1], [3, 4]]
     """
     return evaluate_single(_gather_elements, (input, indices), (axis,), device=device, out=out)
@@ -74,13 +77,14 @@ def _gather_elements(input: TensorDesc, indices: TensorDesc, axis: Any) -> Opera
     return GatherElements(input_tensor=input, indices_tensor=indices, output_tensor=target, axis=axis)
 
 
+@operator_function
 def gather_nd(
     input: Operand,
     indices: Operand,
+    *,
     input_dimension_count: int,
     indices_dimension_count: int,
     batch_dimension_count: int = 0,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -93,7 +97,8 @@ def gather_nd(
     the nearest end. The result has the sizes of the indices without the last, then those of a block, aligned right in
     the same rank.
 
-    >>> dml.gather_nd(np.array([[1, 2], [3, 4], [5, 6]]), np.array([[2], [0]]), 2, 2).tolist()
+    >>> x, places = np.array([[1, 2], [3, 4], [5, 6]]), np.array([[2], [0]])
+    >>> dml.gather_nd(x, places, input_dimension_count=2, indices_dimension_count=2).tolist()
     [[5, 6], [1, 2]]
     """
     parameters = (input_dimension_count, indices_dimension_count, batch_dimension_count)

@@ -9,15 +9,17 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import INFERENCE_ERRORS, Array, Operand, evaluate, evaluate_single, integers, replaced
+from opendml.functions.signatures import operator_function
 from opendml.operators.joining import Join, Split
 from opendml.programs.device import Device
 
 
+@operator_function
 def split(
     input: Operand,
+    *,
     axis: int,
     output_axis_sizes: Sequence[int],
-    *,
     device: Device | None = None,
     out: Sequence[Any] | None = None,
 ) -> tuple[Array, ...]:
@@ -26,7 +28,7 @@ def split(
     ``input``: any type and rank. ``output_axis_sizes``: the sizes of the pieces along ``axis``; they add up to the
     input's. Returns one array a piece.
 
-    >>> [piece.tolist() for piece in dml.split(np.arange(6), 0, [1, 3, 2])]
+    >>> [piece.tolist() for piece in dml.split(np.arange(6), axis=0, output_axis_sizes=[1, 3, 2])]
     [[0], [1, 2, 3], [4, 5]]
     """
     return tuple(evaluate(_split, (input,), (axis, integers(output_axis_sizes)), device=device, out=out))
@@ -38,10 +40,11 @@ def _split(input: TensorDesc, axis: Any, output_axis_sizes: Any) -> Operator:
     return Split(input_tensor=input, output_tensors=pieces, axis=axis)
 
 
+@operator_function
 def join(
     inputs: Sequence[Operand],
-    axis: int,
     *,
+    axis: int,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:

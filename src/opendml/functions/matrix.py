@@ -8,20 +8,22 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import MatrixTransform
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, is_member, sizes_or
+from opendml.functions.signatures import operator_function
 from opendml.operators.matrix import Gemm
 from opendml.programs.device import Device
 
 
+@operator_function
 def gemm(
     a: Operand,
     b: Operand,
     c: Operand | None = None,
+    *,
     trans_a: MatrixTransform | str = MatrixTransform.NONE,
     trans_b: MatrixTransform | str = MatrixTransform.NONE,
     alpha: float = 1.0,
     beta: float = 1.0,
     fused_activation: Operator | None = None,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:

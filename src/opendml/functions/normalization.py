@@ -9,6 +9,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers
 from opendml.functions.element_wise import packed
+from opendml.functions.signatures import operator_function
 from opendml.operators.normalization import (
     BatchNormalization,
     LocalResponseNormalization,
@@ -19,16 +20,17 @@ from opendml.operators.normalization import (
 from opendml.programs.device import Device
 
 
+@operator_function
 def batch_normalization(
     input: Operand,
     mean: Operand,
     variance: Operand,
     scale: Operand,
     bias: Operand,
+    *,
     spatial: bool = True,
     epsilon: float = 1e-5,
     fused_activation: Operator | None = None,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -72,16 +74,17 @@ def _batch_normalization(
     )
 
 
+@operator_function
 def mean_variance_normalization(
     input: Operand,
-    scale: Operand | None,
-    bias: Operand | None,
+    scale: Operand | None = None,
+    bias: Operand | None = None,
+    *,
     axes: Sequence[int],
     normalize_variance: bool = True,
     normalize_mean: bool = True,
     epsilon: float = 1e-5,
     fused_activation: Operator | None = None,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -94,7 +97,7 @@ def mean_variance_normalization(
     such as ``dml.fused_activation.relu()``. Returns the type and sizes of the input.
 
     >>> x = np.array([[1, 3], [-5, 5]], "float32")
-    >>> dml.mean_variance_normalization(x, None, None, axes=[1], epsilon=0).tolist()
+    >>> dml.mean_variance_normalization(x, axes=[1], epsilon=0).tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
     parameters = (integers(axes), normalize_variance, normalize_mean, fused_activation)
@@ -127,14 +130,15 @@ def _mean_variance_normalization(
     )
 
 
+@operator_function
 def local_response_normalization(
     input: Operand,
+    *,
     cross_channel: bool,
     local_size: int,
     alpha: float = 1e-4,
     beta: float = 0.75,
     bias: float = 1.0,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -144,7 +148,7 @@ def local_response_normalization(
     over as many rows and columns, as far as they exist; of an even number one more lies behind than before.
 
     >>> x = np.array([[[[1]], [[2]], [[2]]]], "float32")
-    >>> dml.local_response_normalization(x, True, 3, alpha=3, beta=0.5, bias=0)[0, 1].tolist()
+    >>> dml.local_response_normalization(x, cross_channel=True, local_size=3, alpha=3, beta=0.5, bias=0)[0, 1].tolist()
     [[0.6666666865348816]]
     """
     parameters, numbers = (cross_channel, local_size), (alpha, beta, bias)
@@ -165,12 +169,13 @@ def _local_response_normalization(
     )
 
 
+@operator_function
 def lp_normalization(
     input: Operand,
+    *,
     axis: int,
     epsilon: float = 1e-5,
     p: int = 2,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -188,14 +193,16 @@ def _lp_normalization(input: TensorDesc, axis: Any, p: Any, epsilon: Any) -> Ope
     return LpNormalization(input_tensor=input, output_tensor=packed(input), axis=axis, epsilon=epsilon, p=p)
 
 
+@operator_function
 def value_scale_2d(
-    input: Operand, scale: float, bias: Sequence[float], *, device: Device | None = None, out: Any = None
+    input: Operand, *, scale: float, bias: Sequence[float], device: Device | None = None, out: Any = None
 ) -> Array:
     """``x * scale + bias[channel]`` of images with 1 or 3 channels (VALUE_SCALE_2D).
 
     ``input``: {N, C, H, W}, float32 or float16. ``bias``: one number a channel.
 
-    >>> dml.value_scale_2d(np.array([[[[1]], [[2]], [[3]]]], "float32"), 2, [0.5, 0, -1]).reshape(-1).tolist()
+    >>> image = np.array([[[[1]], [[2]], [[3]]]], "float32")
+    >>> dml.value_scale_2d(image, scale=2, bias=[0.5, 0, -1]).reshape(-1).tolist()
     [2.5, 4.0, 5.0]
     """
     return evaluate_single(_value_scale_2d, (input,), numbers=(scale, integers(bias)), device=device, out=out)

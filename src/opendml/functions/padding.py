@@ -10,28 +10,30 @@ from opendml.description.enums import PaddingMode
 from opendml.description.fields import ScalarUnion
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, sizes_by
+from opendml.functions.signatures import operator_function
 from opendml.functions.versions import fits
 from opendml.operators.padding import Padding, Padding1, Tile
 from opendml.programs.device import Device
 
 
+@operator_function
 def padding(
     input: Operand,
-    padding_mode: PaddingMode | str,
-    padding_value: float | ScalarUnion,
+    *,
     start_padding: Sequence[int],
     end_padding: Sequence[int],
-    *,
+    padding_mode: PaddingMode | str = PaddingMode.CONSTANT,
+    padding_value: float | ScalarUnion = 0,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
     """The input with elements added at both ends of every dimension (PADDING1).
 
-    ``input``: any type and rank. ``padding_mode``: ``CONSTANT`` (``padding_value``), ``EDGE``, ``REFLECTION``,
-    ``SYMMETRIC`` or ``WRAP``. The paddings have one element a dimension. A value that an integer type does not have
+    ``input``: any type and rank. The paddings have one element a dimension. ``padding_mode``: ``CONSTANT``
+    (``padding_value``), ``EDGE``, ``REFLECTION``, ``SYMMETRIC`` or ``WRAP``. A value that an integer type does not have
     is converted as FLOAT (PADDING).
 
-    >>> dml.padding(np.array([1, 2, 3]), "REFLECTION", 0, [2], [1]).tolist()
+    >>> dml.padding(np.array([1, 2, 3]), start_padding=[2], end_padding=[1], padding_mode="REFLECTION").tolist()
     [3, 2, 1, 2, 3, 2]
     """
     parameters = (padding_mode, integers(start_padding), integers(end_padding))
@@ -61,6 +63,7 @@ def _padding(input: TensorDesc, mode: Any, start_padding: Any, end_padding: Any,
     )
 
 
+@operator_function
 def tile(input: Operand, repeats: Sequence[int], *, device: Device | None = None, out: Any = None) -> Array:
     """The input repeated a whole number of times along every dimension (TILE).
 

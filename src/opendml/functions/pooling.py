@@ -15,6 +15,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate, evaluate_single, integers, or_default, sizes_by
+from opendml.functions.signatures import operator_function
 from opendml.operators.pooling import AveragePooling1, LpPooling1, MaxPooling2, MaxUnpooling
 from opendml.programs.device import Device
 
@@ -26,8 +27,10 @@ class MaxPoolingOutputs(NamedTuple):
     indices: Array | None
 
 
+@operator_function
 def max_pooling(
     input: Operand,
+    *,
     window_size: Sequence[int],
     strides: Sequence[int] | None = None,
     start_padding: Sequence[int] | None = None,
@@ -35,7 +38,6 @@ def max_pooling(
     dilations: Sequence[int] | None = None,
     output_indices: bool = False,
     output_sizes: Sequence[int] | None = None,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> MaxPoolingOutputs:
@@ -46,7 +48,7 @@ def max_pooling(
     ``indices`` (uint32): the position of the first maximum in the input, counted as if it were packed.
 
     >>> x = np.array([[[[1, 5, 2], [7, 3, 4], [0, 9, 8]]]], "float32")
-    >>> pooled = dml.max_pooling(x, [2, 2], output_indices=True)
+    >>> pooled = dml.max_pooling(x, window_size=[2, 2], output_indices=True)
     >>> pooled.values.tolist()
     [[[[7.0, 5.0], [9.0, 9.0]]]]
     >>> pooled.indices.tolist()
@@ -65,28 +67,29 @@ def _max_pooling(input: TensorDesc, window: Window, output_indices: bool) -> Ope
     )
 
 
+@operator_function
 def average_pooling(
     input: Operand,
-    strides: Sequence[int],
-    window_sizes: Sequence[int],
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = None,
     start_padding: Sequence[int] | None = None,
     end_padding: Sequence[int] | None = None,
     dilations: Sequence[int] | None = None,
     include_padding: bool = False,
     output_sizes: Sequence[int] | None = None,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
     """The mean of every window (AVERAGE_POOLING1; AVERAGE_POOLING below level 6_2).
 
-    ``input``: {N, C, H, W} or {N, C, D, H, W}, float32 or float16. Dilations are 1 and paddings 0 by default.
-    ``include_padding``: divide by the size of the window instead of the number of its elements inside the input.
+    ``input``: {N, C, H, W} or {N, C, D, H, W}, float32 or float16. Strides and dilations are 1 and paddings 0 by
+    default. ``include_padding``: divide by the size of the window, not by the number of its elements in the input.
 
-    >>> dml.average_pooling(np.array([[[[1, 2], [3, 6]]]], "float32"), [1, 1], [2, 2]).tolist()
+    >>> dml.average_pooling(np.array([[[[1, 2], [3, 6]]]], "float32"), window_size=[2, 2]).tolist()
     [[[[3.0]]]]
     """
-    window = _window(window_sizes, strides, start_padding, end_padding, dilations, output_sizes)
+    window = _window(window_size, strides, start_padding, end_padding, dilations, output_sizes)
     return evaluate_single(_average_pooling, (input,), (window, include_padding), device=device, out=out)
 
 
@@ -99,16 +102,17 @@ def _average_pooling(input: TensorDesc, window: Window, include_padding: Any) ->
     )
 
 
+@operator_function
 def lp_pooling(
     input: Operand,
+    *,
     window_size: Sequence[int],
-    p: int = 2,
     strides: Sequence[int] | None = None,
     start_padding: Sequence[int] | None = None,
     end_padding: Sequence[int] | None = None,
     dilations: Sequence[int] | None = None,
+    p: int = 2,
     output_sizes: Sequence[int] | None = None,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -117,7 +121,7 @@ def lp_pooling(
     ``input``: {N, C, H, W} or {N, C, D, H, W}, float32 or float16. ``p``: at least 1. Strides and dilations are 1
     and paddings 0 by default.
 
-    >>> dml.lp_pooling(np.array([[[[3, -4]]]], "float32"), [1, 2]).tolist()
+    >>> dml.lp_pooling(np.array([[[[3, -4]]]], "float32"), window_size=[1, 2]).tolist()
     [[[[5.0]]]]
     """
     window = _window(window_size, strides, start_padding, end_padding, dilations, output_sizes)
@@ -128,15 +132,16 @@ def _lp_pooling(input: TensorDesc, window: Window, p: Any) -> Operator:
     return LpPooling1(input_tensor=input, output_tensor=_pooled(input, window), p=p, **_window_fields(input, window))
 
 
+@operator_function
 def max_unpooling(
-    input: Operand, indices: Operand, output_sizes: Sequence[int], *, device: Device | None = None, out: Any = None
+    input: Operand, indices: Operand, *, output_sizes: Sequence[int], device: Device | None = None, out: Any = None
 ) -> Array:
     """Zeros with every input value at its index, the inverse of ``max_pooling`` (MAX_UNPOOLING).
 
     ``input``: {N, C, H, W}, any type but float64. ``indices``: positions in the output, counted as if it were packed;
     of the input's sizes, uint32 or uint64; those outside the output are dropped. ``output_sizes``: any four.
 
-    >>> dml.max_unpooling(np.array([[[[7, 9]]]]), np.array([[[[3, 0]]]], "uint32"), [1, 1, 2, 2]).tolist()
+    >>> dml.max_unpooling(np.array([[[[7, 9]]]]), np.array([[[[3, 0]]]], "uint32"), output_sizes=[1, 1, 2, 2]).tolist()
     [[[[9, 0], [0, 7]]]]
     """
     return evaluate_single(_max_unpooling, (input, indices), (integers(output_sizes),), device=device, out=out)

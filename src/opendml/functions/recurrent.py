@@ -10,6 +10,7 @@ from opendml.description.enums import RecurrentNetworkDirection
 from opendml.description.tensor import TensorDesc
 from opendml.functions import fused_activation
 from opendml.functions.core import Array, Operand, evaluate, integers, is_member, sizes_or
+from opendml.functions.signatures import operator_function
 from opendml.operators.recurrent import Rnn
 from opendml.programs.device import Device
 
@@ -21,6 +22,7 @@ class RnnOutputs(NamedTuple):
     single: Array | None
 
 
+@operator_function
 def rnn(
     input: Operand,
     weight: Operand,
@@ -28,11 +30,11 @@ def rnn(
     bias: Operand | None = None,
     hidden_init: Operand | None = None,
     sequence_lengths: Operand | None = None,
+    *,
     activation_descs: Sequence[Operator] | None = None,
     direction: RecurrentNetworkDirection | str = RecurrentNetworkDirection.FORWARD,
     output_sequence: bool = True,
     output_single: bool = True,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> RnnOutputs:

@@ -9,16 +9,18 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import AxisDirection, ReduceFunction, TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, is_member, sizes_or
+from opendml.functions.signatures import operator_function
 from opendml.operators.reduction import Argmax, Argmin, Reduce
 from opendml.programs.device import Device
 
 
+@operator_function
 def reduce(
     input: Operand,
     function: ReduceFunction | str,
+    *,
     axes: Sequence[int] | None = None,
     output_data_type: TensorDataType | str | Any = None,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -30,7 +32,7 @@ def reduce(
     axes, uint32, and any other index type if given.
 
     >>> x = np.array([[1, 5, 2], [4, 3, 9]], "float32")
-    >>> dml.reduce(x, "SUM", [1]).tolist()
+    >>> dml.reduce(x, "SUM", axes=[1]).tolist()
     [[8.0], [16.0]]
     >>> dml.reduce(x, "ARGMAX").tolist()
     [[5]]
@@ -56,12 +58,13 @@ def _reduced(input: TensorDesc, axes: Any, output_data_type: Any) -> dict[str, A
     return {"input_tensor": input, "output_tensor": TensorDesc(output_data_type, sizes), "axes": axes}
 
 
+@operator_function
 def argmin(
     input: Operand,
+    *,
     axes: Sequence[int] | None = None,
     axis_direction: AxisDirection | str = AxisDirection.INCREASING,
     output_data_type: TensorDataType | str | Any = TensorDataType.UINT32,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -71,7 +74,7 @@ def argmin(
     their order in the tensor. ``axis_direction``: the first of equal elements (``INCREASING``) or the last one
     (``DECREASING``). NaN is smaller than everything. ``output_data_type``: uint32, uint64, int32 or int64.
 
-    >>> dml.argmin(np.array([[3, 1, 1], [0, 2, 0]]), [1], "DECREASING").tolist()
+    >>> dml.argmin(np.array([[3, 1, 1], [0, 2, 0]]), axes=[1], axis_direction="DECREASING").tolist()
     [[2], [2]]
     """
     parameters = (integers(axes), axis_direction, output_data_type)
@@ -82,12 +85,13 @@ def _argmin(input: TensorDesc, axes: Any, axis_direction: Any, output_data_type:
     return Argmin(**_reduced(input, axes, output_data_type), axis_direction=axis_direction)
 
 
+@operator_function
 def argmax(
     input: Operand,
+    *,
     axes: Sequence[int] | None = None,
     axis_direction: AxisDirection | str = AxisDirection.INCREASING,
     output_data_type: TensorDataType | str | Any = TensorDataType.UINT32,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:

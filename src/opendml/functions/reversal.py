@@ -8,15 +8,17 @@ from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single
 from opendml.functions.element_wise import packed
+from opendml.functions.signatures import operator_function
 from opendml.operators.reversal import ReverseSubsequences
 from opendml.programs.device import Device
 
 
+@operator_function
 def reverse_subsequences(
     input: Operand,
     sequence_lengths: Operand,
-    axis: int,
     *,
+    axis: int,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -25,7 +27,7 @@ def reverse_subsequences(
     ``input``: any type and rank. ``sequence_lengths``: uint32 or uint64, the number of elements to reverse, of the
     input's sizes but 1 along the axis; ``numpy.broadcast_to`` gives one length to many sequences.
 
-    >>> dml.reverse_subsequences(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[2], [3]], "uint32"), 1).tolist()
+    >>> dml.reverse_subsequences(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[2], [3]], "uint32"), axis=1).tolist()
     [[2, 1, 3], [6, 5, 4]]
     """
     return evaluate_single(_reverse_subsequences, (input, sequence_lengths), (axis,), device=device, out=out)

@@ -8,16 +8,18 @@ from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, replaced
 from opendml.functions.element_wise import packed
+from opendml.functions.signatures import operator_function
 from opendml.operators.scattering import OneHot, ScatterElements, ScatterNd
 from opendml.programs.device import Device
 
 
+@operator_function
 def scatter_elements(
     input: Operand,
     indices: Operand,
     updates: Operand,
-    axis: int,
     *,
+    axis: int,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -27,7 +29,7 @@ def scatter_elements(
     ``updates``: the new elements, of the indices' sizes. Negative indices count from the end; updates whose index is
     outside are left out; of several updates of one element the last one stays.
 
-    >>> dml.scatter_elements(np.zeros((2, 3)), np.array([[2], [0]]), np.array([[1.0], [2.0]]), 1).tolist()
+    >>> dml.scatter_elements(np.zeros((2, 3)), np.array([[2], [0]]), np.array([[1.0], [2.0]]), axis=1).tolist()
     [[0.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
     """
     return evaluate_single(_scatter_elements, (input, indices, updates), (axis,), device=device, out=out)
@@ -39,13 +41,14 @@ def _scatter_elements(input: TensorDesc, indices: TensorDesc, updates: TensorDes
     )
 
 
+@operator_function
 def scatter_nd(
     input: Operand,
     indices: Operand,
     updates: Operand,
+    *,
     input_dimension_count: int,
     indices_dimension_count: int,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -57,7 +60,8 @@ def scatter_nd(
     then those of a block, aligned right in the same rank. Negative coordinates count from the end; updates with a
     coordinate outside are left out; of several updates of one element the last one stays.
 
-    >>> dml.scatter_nd(np.zeros((2, 2)), np.array([[-1]]), np.array([[1.0, 2.0]]), 2, 2).tolist()
+    >>> x, places, updates = np.zeros((2, 2)), np.array([[-1]]), np.array([[1.0, 2.0]])
+    >>> dml.scatter_nd(x, places, updates, input_dimension_count=2, indices_dimension_count=2).tolist()
     [[0.0, 0.0], [1.0, 2.0]]
     """
     parameters = (input_dimension_count, indices_dimension_count)
@@ -81,12 +85,13 @@ def _scatter_nd(
     )
 
 
+@operator_function
 def one_hot(
     indices: Operand,
     values: Operand,
+    *,
     output_length: int,
     axis: int,
-    *,
     device: Device | None = None,
     out: Any = None,
 ) -> Array:
@@ -96,7 +101,7 @@ def one_hot(
     ``output_length``. ``values``: the usual value and the one at the index, of the same rank and of any type, that of
     the result. Negative indices count from the end; those outside mark nothing.
 
-    >>> dml.one_hot(np.array([[1], [-1], [7]]), np.array([[0.0, 1.0]]), 3, 1).tolist()
+    >>> dml.one_hot(np.array([[1], [-1], [7]]), np.array([[0.0, 1.0]]), output_length=3, axis=1).tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
     return evaluate_single(_one_hot, (indices, values), (output_length, axis), device=device, out=out)
