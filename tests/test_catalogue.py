@@ -126,7 +126,7 @@ def test_names() -> None:
     assert "SLICE7" not in dml.catalogue
     with pytest.raises(UnknownOperatorError, match="did you mean 'SLICE1'"):
         dml.catalogue["SLICE_1"]
-    with pytest.raises(UnknownOperatorError, match="DML_OPERATOR_INVALID is not available"):
+    with pytest.raises(UnknownOperatorError, match="DML_OPERATOR_INVALID is no operator"):
         dml.catalogue["INVALID"]
     with pytest.raises(AttributeError):
         dml.operators.Slice7  # noqa: B018

@@ -18,6 +18,8 @@ from typer.testing import CliRunner, Result
 
 import opendml
 from opendml.command_line import app
+from opendml.description.enums import OperatorType
+from opendml.operators import unavailable
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PROGRAM = [sys.executable, "-c", "from opendml.command_line import main; main()"]
@@ -265,10 +267,11 @@ def test_check_lists_everything(tmp_path: Path) -> None:
 
 
 def test_feature_levels(model_file: Path) -> None:
-    assert invoke("check", model_file, "--feature-level", "3.1").exit_code == 0
+    for level in ("3.1", "DML_FEATURE_LEVEL_3_0", "dml_feature_level_3_0"):
+        assert invoke("check", model_file, "--feature-level", level).exit_code == 0
     result = invoke("check", model_file, "--feature-level", "7_0")
     assert result.exit_code == 2
-    assert "unknown feature level '7_0'; known: 1_0, 2_0" in result.stderr
+    assert "error: --feature-level: '7_0' is not a DML_FEATURE_LEVEL: one of 1_0, 2_0" in result.stderr
 
 
 # ---- ops and explain
@@ -327,3 +330,16 @@ def test_hostile_models_run_cleanly(tmp_path_factory: pytest.TempPathFactory, mo
     result = invoke("run", path, "--memory_limit", 1, "--output_path", folder / "written")
     assert result.exit_code in (0, 2)
     assert bool(result.stderr) == (result.exit_code > 0)
+
+
+@pytest.mark.parametrize("name", ["DML_SLICE1_OPERATOR_DESC", "DML_OPERATOR_SLICE1", "slice1", "Slice1"])
+def test_operators_are_shown_by_the_names_of_the_pages(name: str) -> None:
+    result = invoke("ops", name)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("SLICE1 (DML_SLICE1_OPERATOR_DESC), since feature level 2_1")
+
+
+def test_operators_that_are_not_here_yet() -> None:
+    result = invoke("ops", "TOP_K1")
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {unavailable(OperatorType.TOP_K1)}\n"

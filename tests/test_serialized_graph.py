@@ -444,8 +444,12 @@ def changed_text(old: str, new: str) -> bytes:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("ELEMENT_WISE_ADD", "ELEMENT_WISE_ADX", r"nodes\[1\].desc.type: 'DML_OPERATOR_ELEMENT_WISE_ADX' is not an op"),
-        ("_TYPE_FLOAT32", "_TYPE_FLOAT99", r"nodes\[1\].desc.inputs\[0\].dataType: .* is not a data type"),
+        (
+            "ELEMENT_WISE_ADD",
+            "ELEMENT_WISE_ADX",
+            r"nodes\[1\].desc.type: 'DML_OPERATOR_ELEMENT_WISE_ADX' is not a DML_OP",
+        ),
+        ("_TYPE_FLOAT32", "_TYPE_FLOAT99", r"nodes\[1\].desc.inputs\[0\].dataType: .* is not a DML_TENSOR_DATA_TYPE"),
     ],
 )
 def test_unknown_names_are_told(old: str, new: str, message: str) -> None:

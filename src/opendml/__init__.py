@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from opendml.description.errors import ModelFormatError as ModelFormatError
     from opendml.description.errors import OpendmlError as OpendmlError
     from opendml.description.errors import OutOfMemoryError as OutOfMemoryError
+    from opendml.description.errors import UnknownMemberError as UnknownMemberError
+    from opendml.description.errors import UnknownNameError as UnknownNameError
     from opendml.description.errors import UnknownOperatorError as UnknownOperatorError
     from opendml.inspection.explanation import explain as explain
     from opendml.description.fields import ScalarUnion as ScalarUnion
@@ -223,7 +225,7 @@ _EXPORTS = {
     """,
     "description.errors": """
         BindingError ConfigurationError DescriptorArgumentError DescriptorFormatError InvalidDescriptorError
-        ModelFormatError OpendmlError OutOfMemoryError UnknownOperatorError
+        ModelFormatError OpendmlError OutOfMemoryError UnknownMemberError UnknownNameError UnknownOperatorError
     """,
     "inspection.explanation": "explain",
     "description.fields": "ScalarUnion ScaleBias Size2D",

@@ -225,7 +225,7 @@ def ops(
         if name is None:
             _show_catalogue(list(catalogue.values()))
         else:
-            _show_operator(catalogue[name.upper()])
+            _show_operator(catalogue[name])
 
 
 @app.command()
@@ -323,10 +323,10 @@ def _feature_level(name: str) -> str:
     """A level as the package spells it, ``3_0``; DxDispatch spells it ``3.0``."""
     from opendml.description.enums import FeatureLevel
 
-    known = {str(level): level for level in FeatureLevel}
-    if name.replace(".", "_") not in known:
-        _fail(f"unknown feature level {name[:40]!r}; known: {', '.join(known)}")
-    return name.replace(".", "_")
+    try:
+        return str(FeatureLevel.parse(name))
+    except OpendmlError as error:
+        _fail(f"--feature-level: {error}")
 
 
 @contextlib.contextmanager

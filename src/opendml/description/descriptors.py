@@ -53,7 +53,8 @@ from opendml.description.fields import (
     uint,
     uint_array,
 )
-from opendml.description.json_values import check_fields, closest, join, read_enum, read_object
+from opendml.description.json_values import check_fields, join, read_enum, read_object
+from opendml.description.names import did_you_mean
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -182,7 +183,7 @@ class Operator:
         fields = self.fields
         for name in values:
             if name not in fields:
-                hint = closest(name, fields)
+                hint = did_you_mean(name, fields)
                 raise DescriptorArgumentError(f"{self.__class__.__name__} has no field {name!r}{hint}")
         missing = [name for name, field in fields.items() if field.is_required and name not in values]
         if missing:

@@ -1,8 +1,8 @@
 """DirectML's enumerations and flag sets, with DirectML's numbers.
 
 Members are written without their prefix (``TensorDataType.FLOAT32``); ``member.dml_name`` is the full spelling
-(``DML_TENSOR_DATA_TYPE_FLOAT32``) and ``Enumeration.parse`` reads either. ``member.since`` is the feature level that
-introduced a member. Source: DirectML.h of DirectML 1.15.
+(``DML_TENSOR_DATA_TYPE_FLOAT32``) and ``Enumeration.parse`` reads either, in any letter case. ``member.since`` is the
+feature level that introduced a member. Source: DirectML.h of DirectML 1.15.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import enum
 import functools
 import re
 from typing import TYPE_CHECKING, Any, Self
+
+from opendml.description.errors import UnknownMemberError
+from opendml.description.names import did_you_mean, listed
 
 if TYPE_CHECKING:
     import numpy
@@ -37,11 +40,42 @@ _PREFIXES = {
 
 
 def _lookup(enumeration: Any, name: str) -> Any:
-    """The member of a full or abbreviated name; ValueError if there is none."""
-    member = enumeration.__members__.get(name) or enumeration.__members__.get(name.removeprefix(_prefix(enumeration)))
+    """The member of a full or abbreviated name, in any letter case; UnknownMemberError if there is none."""
+    member = enumeration.__members__.get(name)
     if member is None:
-        raise ValueError(f"{name!r} is not a {dml_type_name(enumeration)}")
+        member = _members_by_spelling(enumeration).get(name.upper())
+    if member is None:
+        raise _unknown(enumeration, name)
     return member
+
+
+@functools.cache
+def _members_by_spelling(enumeration: Any) -> dict[str, Any]:
+    """The members by all the names that are understood, in capitals."""
+    return {
+        spelling.upper(): member
+        for name, member in enumeration.__members__.items()
+        for spelling in enumeration._spellings(name)
+    }
+
+
+def _unknown(enumeration: Any, value: object) -> UnknownMemberError:
+    text = repr(value)
+    text = text if len(text) <= 80 else text[:77] + "..."
+    return UnknownMemberError(f"{text} is not a {dml_type_name(enumeration)}: {enumeration.alternatives(value)}")
+
+
+def _alternatives(enumeration: Any, value: object) -> str:
+    """``one of A, B, C``, and which of them a misspelt name may be."""
+    names = [str(member) if enumeration is FeatureLevel else name for name, member in enumeration.__members__.items()]
+    meant = did_you_mean(_without_prefix(enumeration, value), names) if isinstance(value, str) else ""
+    return f"one of {listed(names)}{meant}"
+
+
+def _without_prefix(enumeration: Any, name: str) -> str:
+    """A name, which need not exist, without what stands before all names."""
+    prefix = _prefix(enumeration)
+    return name[len(prefix) :] if name[: len(prefix)].upper() == prefix else name
 
 
 class DirectMLEnum(enum.IntEnum):
@@ -49,7 +83,12 @@ class DirectMLEnum(enum.IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        raise ValueError(f"{value!r} is not a {dml_type_name(cls)}")
+        raise _unknown(cls, value)
+
+    @classmethod
+    def _spellings(cls, name: str) -> tuple[str, ...]:
+        """The names that a member is read by."""
+        return name, _prefix(cls) + name
 
     @property
     def dml_name(self) -> str:
@@ -63,16 +102,29 @@ class DirectMLEnum(enum.IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """The member given by a member, a number or a full or abbreviated name; ValueError for anything else."""
+        """The member given by a member, a number or a full or abbreviated name in any letter case.
+
+        Raises UnknownMemberError, a ValueError that lists the members, for anything else.
+        """
         if isinstance(value, str):
             return _lookup(cls, value)  # type: ignore[no-any-return]
         if isinstance(value, cls) or (isinstance(value, int) and not isinstance(value, (bool, enum.Enum))):
             return cls(value)
-        raise ValueError(f"{value!r} is not a {dml_type_name(cls)}")
+        raise _unknown(cls, value)
+
+    @classmethod
+    def alternatives(cls, value: object) -> str:
+        """For a message about a value that is no member: ``one of A, B, C``, and which of them a name may be."""
+        return _alternatives(cls, value)
 
 
 class DirectMLFlags(enum.IntFlag):
     """Base of the flag sets."""
+
+    @classmethod
+    def _spellings(cls, name: str) -> tuple[str, ...]:
+        """The names that a flag is read by."""
+        return name, _prefix(cls) + name
 
     @property
     def dml_names(self) -> list[str]:
@@ -86,14 +138,22 @@ class DirectMLFlags(enum.IntFlag):
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """The flags given by a flag set, a number, a full or abbreviated name or a list of names; else ValueError."""
+        """The flags given by a flag set, a number, a full or abbreviated name or a list of names.
+
+        Raises UnknownMemberError, a ValueError that lists the flags, for anything else.
+        """
         if isinstance(value, (list, tuple)):
             return functools.reduce(cls.__or__, (cls.parse(item) for item in value), cls(0))
         if isinstance(value, str):
             return _lookup(cls, value)  # type: ignore[no-any-return]
         if isinstance(value, cls) or (isinstance(value, int) and not isinstance(value, (bool, enum.Enum))):
             return cls(value)
-        raise ValueError(f"{value!r} is not a {dml_type_name(cls)}")
+        raise _unknown(cls, value)
+
+    @classmethod
+    def alternatives(cls, value: object) -> str:
+        """As for enumerations."""
+        return _alternatives(cls, value)
 
 
 class FeatureLevel(DirectMLEnum):
@@ -124,11 +184,10 @@ class FeatureLevel(DirectMLEnum):
         return FeatureLevel.LEVEL_2_0
 
     @classmethod
-    def parse(cls, value: object) -> FeatureLevel:
-        """The level given by a level, a number, or a name such as ``6_4``, ``6.4`` or ``DML_FEATURE_LEVEL_6_4``."""
-        if isinstance(value, str) and re.fullmatch(r"\d[._]\d", value):
-            value = f"LEVEL_{value[0]}_{value[2]}"
-        return super().parse(value)
+    def _spellings(cls, name: str) -> tuple[str, ...]:
+        """``6_4``, ``6.4``, ``LEVEL_6_4`` and ``DML_FEATURE_LEVEL_6_4``."""
+        number = name.removeprefix("LEVEL_")
+        return number, number.replace("_", "."), *super()._spellings(name)
 
 
 class TensorDataType(DirectMLEnum):
@@ -151,12 +210,12 @@ class TensorDataType(DirectMLEnum):
 
     @classmethod
     def parse(cls, value: object) -> TensorDataType:
-        """As for every enumeration; lower-case names and NumPy's types and dtypes are understood as well."""
+        """As for every enumeration; NumPy's types and dtypes are understood as well."""
         if isinstance(value, type):
             value = value.__name__
         elif not isinstance(value, (str, int)):
             value = getattr(value, "name", value)
-        return super().parse(value.upper() if isinstance(value, str) else value)
+        return super().parse(value)
 
     @property
     def bits(self) -> int:
@@ -386,7 +445,11 @@ class GraphNodeType(DirectMLEnum):
 
 
 class OperatorType(DirectMLEnum):
-    """``DML_OPERATOR_TYPE``: Every operator up to feature level 6_4."""
+    """``DML_OPERATOR_TYPE``: Every operator up to feature level 6_4.
+
+    Names are understood as DirectML's pages have them, ``DML_OPERATOR_SLICE1`` and ``DML_SLICE1_OPERATOR_DESC``, and as
+    those of the classes here, ``Slice1``; all in any letter case.
+    """
 
     INVALID = 0
     ELEMENT_WISE_IDENTITY = 1
@@ -567,6 +630,19 @@ class OperatorType(DirectMLEnum):
     RESAMPLE3 = 175
     FOLD = 176
     UNFOLD = 177
+
+    @classmethod
+    def _spellings(cls, name: str) -> tuple[str, ...]:
+        """``SLICE1``, ``DML_OPERATOR_SLICE1``, ``DML_SLICE1_OPERATOR_DESC``, and ``Slice1``."""
+        struct = f"{name}_OPERATOR_DESC"
+        return *super()._spellings(name), f"DML_{struct}", struct, name.replace("_", "")
+
+    @classmethod
+    def alternatives(cls, value: object) -> str:
+        """Which operator a misspelt name may be; there are too many for a list."""
+        name = _without_prefix(cls, value).upper() if isinstance(value, str) else ""
+        meant = did_you_mean(name.removeprefix("DML_").partition("_OPERATOR_")[0], cls.__members__)
+        return f"opendml ops and dml.catalogue list them{meant}"
 
 
 # The feature level that introduced a member, where it is not 1_0.

@@ -34,6 +34,14 @@ class DescriptorFormatError(OpendmlError, ValueError):
         super().__init__(f"{path}: {message}" if path else message)
 
 
+class UnknownMemberError(OpendmlError, ValueError):
+    """A name or a number is no member of an enumeration; the message lists those that are."""
+
+
+class UnknownNameError(OpendmlError, AttributeError):
+    """The package has no such name; the message says which one is meant, or that its operator is not here yet."""
+
+
 class UnknownOperatorError(OpendmlError, KeyError):
     """No operator has this name or number, or it is not implemented yet."""
 

@@ -230,7 +230,7 @@ class EnumField(Field):
     def problems(self, value: Any) -> Iterator[Problem]:
         """Not a member."""
         if not isinstance(value, self.enumeration):
-            yield Problem("", f"must be a {self.kind}", value)
+            yield Problem("", f"must be a {self.kind} ({self.enumeration.alternatives(value)})", value)
 
     def encode(self, value: Any, values: Mapping[str, Any]) -> Any:
         """The full spelling; data types are abbreviated as in tensors."""

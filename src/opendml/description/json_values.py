@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import struct
 from collections.abc import Collection, Iterable, Mapping
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 
 from opendml.description.enums import DirectMLEnum, DirectMLFlags
 from opendml.description.errors import DescriptorFormatError
+from opendml.description.names import did_you_mean
 
 EnumType = TypeVar("EnumType", bound=DirectMLEnum)
 FlagsType = TypeVar("FlagsType", bound=DirectMLFlags)
@@ -32,12 +32,6 @@ def describe(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def closest(name: str, candidates: Iterable[str]) -> str:
-    """``; did you mean 'Strides'?`` if a candidate is near, else nothing."""
-    near = difflib.get_close_matches(name[:100], list(candidates), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 def read_object(json: object, path: str) -> Mapping[str, Any]:
     """A JSON object."""
     if not isinstance(json, Mapping):
@@ -56,7 +50,7 @@ def check_fields(json: Mapping[str, Any], known: Collection[str], required: Iter
     """Raises for an unknown field, naming the closest known one, and for a missing one."""
     for name in json:
         if name not in known:
-            hint = closest(str(name), known) or (f"; expected {' or '.join(known)}" if len(known) <= 3 else "")
+            hint = did_you_mean(str(name), known) or (f"; expected {' or '.join(known)}" if len(known) <= 3 else "")
             raise DescriptorFormatError(join(path, str(name)), f"unknown field{hint}")
     for name in required:
         if name not in json:
@@ -99,9 +93,7 @@ def read_enum(enumeration: type[EnumType], json: object, path: str) -> EnumType:
         try:
             return enumeration.parse(json)
         except ValueError as error:
-            names = [member.dml_name for member in enumeration] + list(enumeration.__members__)
-            hint = closest(json, names) if isinstance(json, str) else ""
-            raise DescriptorFormatError(path, f"{str(error)[:200]}{hint}") from None
+            raise DescriptorFormatError(path, str(error)) from None
     raise DescriptorFormatError(path, f"expected the name of a member, got {describe(json)}")
 
 
@@ -113,7 +105,7 @@ def read_flags(flags: type[FlagsType], json: object, path: str) -> FlagsType:
     try:
         return flags.parse(json)
     except ValueError as error:
-        raise DescriptorFormatError(path, str(error)[:200]) from None
+        raise DescriptorFormatError(path, str(error)) from None
 
 
 def to_float(value: float) -> float:

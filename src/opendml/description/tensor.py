@@ -16,13 +16,13 @@ from opendml.description.enums import TensorDataType, TensorFlags, TensorType
 from opendml.description.errors import DescriptorFormatError, InvalidDescriptorError
 from opendml.description.json_values import (
     check_fields,
-    closest,
     read_enum,
     read_flags,
     read_integer,
     read_integers,
     read_object,
 )
+from opendml.description.names import did_you_mean
 
 MAXIMUM_DIMENSION_COUNT: Final = 8
 MAXIMUM_UINT: Final = 2**32 - 1
@@ -266,7 +266,9 @@ def _tensor_fields(json: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any
     path = f"{path}.Desc" if path else "Desc"
     extra = [name for name in json if name not in ("Type", "Desc")]
     if extra:
-        raise DescriptorFormatError(path, f"unexpected field {extra[0]!r} beside Desc{closest(extra[0], _JSON_FIELDS)}")
+        raise DescriptorFormatError(
+            path, f"unexpected field {extra[0]!r} beside Desc{did_you_mean(extra[0], _JSON_FIELDS)}"
+        )
     return read_object(json["Desc"], path), path
 
 

@@ -6,7 +6,6 @@ names the place it is about (``resources.A.initialValues[3]``).
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -14,6 +13,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
 
 from opendml.description.errors import ModelFormatError
+from opendml.description.names import did_you_mean, listed
 
 __all__ = ["Node", "is_remark", "member_path", "parse", "unknown_name"]
 
@@ -141,15 +141,8 @@ def member_path(path: str, name: str) -> str:
 
 def unknown_name(kind: str, name: str, known: Collection[str]) -> str:
     """``unknown member 'Szes'; did you mean 'Sizes'?``, or the known names where none is close."""
-    close = difflib.get_close_matches(name[:80], known, n=1)
-    if close:
-        hint = f"did you mean {close[0]!r}?"
-    elif known:
-        listed = sorted(known)
-        hint = f"known: {', '.join(listed[:12])}{', ...' if len(listed) > 12 else ''}"
-    else:
-        hint = "there are none"
-    return f"unknown {kind} {_shortened(name)!r}; {hint}"
+    hint = did_you_mean(name, known) or (f"; known: {listed(sorted(known))}" if known else "; there are none")
+    return f"unknown {kind} {_shortened(name)!r}{hint}"
 
 
 class _Object(dict[str, Any]):

@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from opendml.description.enums import OperatorType
-from opendml.description.errors import UnknownOperatorError
+from opendml.description.errors import UnknownNameError, UnknownOperatorError
+from opendml.description.names import did_you_mean
 
 if TYPE_CHECKING:
     # isort: off
@@ -284,19 +285,38 @@ def implemented() -> tuple[OperatorType, ...]:
     return tuple(sorted(_FILES))
 
 
+def unavailable(operator_type: OperatorType) -> str:
+    """What there is to say, wherever it is asked for, about an operator that does not exist here."""
+    if operator_type is OperatorType.INVALID:
+        return f"{operator_type.dml_name} is no operator"
+    since = f"since feature level {operator_type.since}"
+    return f"{operator_type.dml_name} is an operator of DirectML ({since}) that opendml does not have yet"
+
+
 def load(operator_type: OperatorType) -> None:
     """Imports the file of an operator; ``UnknownOperatorError`` if there is none."""
     if operator_type not in _FILES:
-        raise UnknownOperatorError(f"{operator_type.dml_name} is not available")
+        raise UnknownOperatorError(unavailable(operator_type))
     importlib.import_module(f"{__name__}.{_FILES[operator_type]}")
 
 
 def __getattr__(name: str) -> Any:
     if name not in _TYPES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise UnknownNameError(_missing(name))
     value = getattr(importlib.import_module(f"{__name__}.{_FILES[_TYPES[name]]}"), name)
     globals()[name] = value
     return value
+
+
+def _missing(name: str) -> str:
+    """Why there is no such class: another spelling, an operator that is not here yet, or a name like another one."""
+    try:
+        operator_type = OperatorType.parse(name)
+    except ValueError:
+        return f"module {__name__!r} has no attribute {name!r}{did_you_mean(name, _TYPES)}"
+    if operator_type not in _FILES:
+        return unavailable(operator_type)
+    return f"module {__name__!r} has no attribute {name!r}; the class is {class_name(operator_type)}"
 
 
 def __dir__() -> list[str]:

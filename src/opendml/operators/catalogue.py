@@ -1,6 +1,7 @@
 """The catalogue: what every operator is called, takes and supports, to be asked by programs and shown to people.
 
-``catalogue["SLICE1"].since`` is the feature level of SLICE1; the names are DirectML's, with or without their prefix.
+``catalogue["SLICE1"].since`` is the feature level of SLICE1; names may be those of DirectML's pages too,
+``DML_OPERATOR_SLICE1`` and ``DML_SLICE1_OPERATOR_DESC``, or of classes, ``Slice1``, in any letter case.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from opendml.description.descriptors import Operator, Support, TensorSupport, op
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.description.errors import UnknownOperatorError
 from opendml.description.fields import Field, OperatorField
-from opendml.description.json_values import closest
 from opendml.operators import implemented
 
 SupportByLevel = Mapping[FeatureLevel, Mapping[str, TensorSupport]]
@@ -56,9 +56,8 @@ class Catalogue(Mapping[str, CatalogueEntry]):
     def __getitem__(self, name: str) -> CatalogueEntry:
         try:
             operator_type = OperatorType.parse(name)
-        except ValueError:
-            hint = closest(str(name), [known.name for known in OperatorType])
-            raise UnknownOperatorError(f"{name!r} is not an operator{hint}") from None
+        except ValueError as error:
+            raise UnknownOperatorError(str(error)) from None
         return _entry(operator_class(operator_type))
 
     def __iter__(self) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, TensorDataType
-from opendml.description.errors import ConfigurationError
+from opendml.description.errors import ConfigurationError, UnknownMemberError
 from opendml.description.rules import validate_or_raise
 from opendml.llvm.host import MAXIMUM_THREADS
 from opendml.programs.program import Binding, Program, compile_definition
@@ -49,7 +49,10 @@ class Device:
         if thread_count is not None and (type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS):
             raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to {MAXIMUM_THREADS}")
         self.name = name
-        self.feature_level = FeatureLevel.parse(feature_level)
+        try:
+            self.feature_level = FeatureLevel.parse(feature_level)
+        except UnknownMemberError as error:
+            raise ConfigurationError(f"feature_level: {error}") from None
         self._thread_count = thread_count
 
     def __repr__(self) -> str:

@@ -23,7 +23,12 @@ from typing import Any, Final
 
 from opendml.description.descriptors import Operator, operator_class
 from opendml.description.enums import OperatorType, TensorDataType
-from opendml.description.errors import DescriptorArgumentError, ModelFormatError, UnknownOperatorError
+from opendml.description.errors import (
+    DescriptorArgumentError,
+    ModelFormatError,
+    UnknownMemberError,
+    UnknownOperatorError,
+)
 from opendml.description.fields import ArrayField, EnumField, Field, ScalarUnion, TensorArrayField, TensorField
 from opendml.description.graph_desc import (
     ConstantNode,
@@ -204,9 +209,7 @@ def _operator_class(table: Table) -> type[Operator]:
     name = table.text("type")
     try:
         return operator_class(OperatorType.parse(name))
-    except ValueError:
-        table.fail(f"{describe(name)!r} is not an operator", "type")
-    except UnknownOperatorError as error:
+    except (UnknownMemberError, UnknownOperatorError) as error:
         table.fail(str(error), "type")
 
 
@@ -253,8 +256,8 @@ def _read_tensor(table: Table) -> TensorDesc:
     name = table.text("dataType")
     try:
         data_type = TensorDataType.parse(name)
-    except ValueError:
-        table.fail(f"{describe(name)!r} is not a data type", "dataType")
+    except UnknownMemberError as error:
+        table.fail(str(error), "dataType")
     return TensorDesc(
         data_type,
         table.numbers("sizes", "I") or (),

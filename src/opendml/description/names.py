@@ -1,0 +1,51 @@
+"""Names that people type: which known one was meant, and lists of known ones that stay readable."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+LISTED: Final = 16
+"""How many names a list in a message has at most: all feature levels fit."""
+
+LEAST_LIKENESS: Final = 0.6
+"""How alike two names must be, from 0 to 1, for one to be taken for the other."""
+
+
+def plain(name: str) -> str:
+    """What tells names apart: letters in any case, and digits."""
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a name was meant to be, the first of several as near; None if none is near.
+
+    Letter case and underscores count for nothing: ``aTensor`` is ``ATensor``, not ``BTensor``.
+    """
+    wanted = plain(name[:100])
+    if not wanted:
+        return None
+    likeness = difflib.SequenceMatcher(autojunk=False)
+    likeness.set_seq2(wanted)
+    found, best = None, LEAST_LIKENESS
+    for candidate in candidates:
+        likeness.set_seq1(plain(candidate))
+        if likeness.real_quick_ratio() < best or likeness.quick_ratio() < best:
+            continue
+        ratio = likeness.ratio()
+        if ratio > best or (found is None and ratio == best):
+            found, best = candidate, ratio
+    return found
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """``; did you mean 'Strides'?`` if a candidate is near, else nothing."""
+    near = nearest(name, candidates)
+    return f"; did you mean {near!r}?" if near is not None else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """``A, B, C``, cut when long: ``A, B, ... (168 in all)``."""
+    shown = ", ".join(names[:LISTED])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > LISTED else shown

@@ -1,0 +1,142 @@
+"""Names as people type and paste them: what is understood, what is hinted at, and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import opendml as dml
+from opendml.description import enums
+from opendml.description.enums import FeatureLevel, OperatorType
+from opendml.description.names import LISTED, did_you_mean, listed, nearest
+from opendml.operators import class_name, implemented, unavailable
+
+SLICE1 = ["SLICE1", "slice1", "Slice1", "DML_OPERATOR_SLICE1", "dml_operator_slice1", "DML_SLICE1_OPERATOR_DESC"]
+LEVEL_3_0 = ["3_0", "3.0", "LEVEL_3_0", "DML_FEATURE_LEVEL_3_0", "dml_feature_level_3_0"]
+MISSING = [operator for operator in OperatorType if operator not in implemented() and operator]
+LEVELS = "1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1, 5_2, 6_0, 6_1, 6_2, 6_3, 6_4"
+DATA_TYPES = "UNKNOWN, FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64, UINT4, INT4"
+TOP_K1 = "DML_OPERATOR_TOP_K1 is an operator of DirectML (since feature level 2_1) that opendml does not have yet"
+
+
+@pytest.mark.parametrize("name", SLICE1)
+def test_operators_are_known_by_the_names_of_the_pages_and_of_the_classes(name: str) -> None:
+    assert dml.catalogue[name].name == "SLICE1"
+    assert OperatorType.parse(name) is OperatorType.SLICE1
+    tensor = {"DataType": "FLOAT32", "Sizes": [2]}
+    window = {"InputWindowOffsets": [0], "InputWindowSizes": [2], "InputWindowStrides": [1]}
+    fields = {"InputTensor": tensor, "OutputTensor": tensor, "DimensionCount": 1, **window}
+    assert dml.OperatorDesc.from_json({"Type": name, "Desc": fields}).type is OperatorType.SLICE1
+
+
+def test_every_operator_is_known_by_all_its_names() -> None:
+    for operator in OperatorType:
+        for name in (operator.name, f"DML_OPERATOR_{operator.name}", f"DML_{operator.name}_OPERATOR_DESC"):
+            assert OperatorType.parse(name) is OperatorType.parse(name.lower()) is operator
+        assert OperatorType.parse(class_name(operator)) is operator
+
+
+@pytest.mark.parametrize("name", LEVEL_3_0)
+def test_levels_are_known_by_all_their_names(name: str) -> None:
+    assert dml.Device(feature_level=name).feature_level is FeatureLevel.LEVEL_3_0
+    tensor = dml.TensorDesc("float32", [2])
+    negate = dml.operators.ElementWiseNegate(input_tensor=tensor, output_tensor=tensor)
+    assert len(dml.validate(negate, name)) == 1
+
+
+def test_members_are_known_in_any_letter_case() -> None:
+    assert enums.PaddingMode.parse("wrap") is enums.PaddingMode.parse("dml_padding_mode_wrap") is enums.PaddingMode.WRAP
+    assert enums.TensorFlags.parse(["owned_by_dml"]) is enums.TensorFlags.OWNED_BY_DML
+
+
+@pytest.mark.parametrize(
+    ("enumeration", "value", "message"),
+    [
+        (FeatureLevel, "7_0", f"'7_0' is not a DML_FEATURE_LEVEL: one of {LEVELS}"),
+        (
+            enums.TensorDataType,
+            "FLOAT",
+            f"'FLOAT' is not a DML_TENSOR_DATA_TYPE: one of {DATA_TYPES}; did you mean 'FLOAT32'?",
+        ),
+        (
+            enums.InterpolationMode,
+            "DML_INTERPOLATION_MODE_LINEA",
+            "'DML_INTERPOLATION_MODE_LINEA' is not a DML_INTERPOLATION_MODE: one of NEAREST_NEIGHBOR, LINEAR; "
+            "did you mean 'LINEAR'?",
+        ),
+        (enums.TensorFlags, "x", "'x' is not a DML_TENSOR_FLAGS: one of NONE, OWNED_BY_DML"),
+        (
+            OperatorType,
+            "DML_SLICE_1_OPERATOR_DES",
+            "'DML_SLICE_1_OPERATOR_DES' is not a DML_OPERATOR_TYPE: opendml ops and dml.catalogue list them; "
+            "did you mean 'SLICE1'?",
+        ),
+        (
+            OperatorType,
+            "slic1",
+            "'slic1' is not a DML_OPERATOR_TYPE: opendml ops and dml.catalogue list them; did you mean 'SLICE1'?",
+        ),
+    ],
+)
+def test_what_is_no_member(enumeration: Any, value: str, message: str) -> None:
+    with pytest.raises(dml.UnknownMemberError) as caught:
+        enumeration.parse(value)
+    assert str(caught.value) == message
+
+
+def test_long_names_are_cut() -> None:
+    with pytest.raises(dml.UnknownMemberError) as caught:
+        enums.TensorFlags.parse("x" * 10_000)
+    assert len(str(caught.value)) < 200
+
+
+def test_levels_of_devices() -> None:
+    with pytest.raises(dml.ConfigurationError) as caught:
+        dml.Device(feature_level="7_0")
+    assert str(caught.value) == f"feature_level: '7_0' is not a DML_FEATURE_LEVEL: one of {LEVELS}"
+
+
+def test_letter_case_comes_first() -> None:
+    assert nearest("aTensor", ["BTensor", "ATensor"]) == "ATensor"
+    assert nearest("FLOAT", ["FLOAT64", "FLOAT32"]) == "FLOAT64"  # the first of two as near
+    assert nearest("inputtensor", ["input_tensors", "input_tensor"]) == "input_tensor"
+    assert nearest("?", ["ATensor"]) is nearest("xyz", ["ATensor"]) is None
+    assert did_you_mean("x", []) == ""
+
+
+def test_lists_are_cut() -> None:
+    assert listed(["A", "B"]) == "A, B"
+    names = [f"N{i}" for i in range(LISTED + 1)]
+    assert listed(names) == f"{', '.join(names[:LISTED])}, ... ({LISTED + 1} in all)"
+
+
+# ---- operators that are not here yet
+
+
+def test_words_about_missing_operators() -> None:
+    assert unavailable(OperatorType.TOP_K1) == TOP_K1
+    assert unavailable(OperatorType.INVALID) == "DML_OPERATOR_INVALID is no operator"
+
+
+@pytest.mark.parametrize("operator", MISSING, ids=lambda operator: operator.name)
+def test_missing_operators_say_so_in_the_same_words(operator: OperatorType) -> None:
+    words = unavailable(operator)
+    with pytest.raises(dml.UnknownNameError) as missing_class:
+        getattr(dml.operators, class_name(operator))
+    assert str(missing_class.value) == words
+    with pytest.raises(dml.UnknownOperatorError) as missing_entry:
+        dml.catalogue[operator.name]
+    assert str(missing_entry.value) == words
+    with pytest.raises(dml.DescriptorFormatError) as missing_type:
+        dml.OperatorDesc.from_json({"Type": operator.dml_name, "Desc": {}})
+    assert str(missing_type.value) == f"Type: {words}"
+
+
+def test_other_spellings_of_classes() -> None:
+    with pytest.raises(AttributeError) as caught:
+        dml.operators.SLICE1  # noqa: B018
+    assert str(caught.value) == "module 'opendml.operators' has no attribute 'SLICE1'; the class is Slice1"
+    with pytest.raises(AttributeError) as caught:
+        dml.operators.Slic1  # noqa: B018
+    assert str(caught.value) == "module 'opendml.operators' has no attribute 'Slic1'; did you mean 'Slice1'?"
