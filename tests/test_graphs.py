@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import assert_same_values, guarded_buffer, guarded_memory, random_values
-from graph_reference import evaluate_graph, memory_of, seen_as
+from execution import assert_same_values, random_values
+from graph_reference import evaluate_graph, seen_as
+from graph_running import input_buffers, run_compiled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_descriptors import descriptors, is_drawn
@@ -22,7 +23,7 @@ import opendml as dml
 from opendml.building.graph_building import GraphAssembly
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
-from opendml.description.graph_desc import graph_input_tensors, graph_output_tensors
+from opendml.description.graph_desc import graph_output_tensors
 from opendml.description.tensor import TensorDesc
 from opendml.operators import implemented
 from opendml.targets.cpu import schedule
@@ -255,60 +256,6 @@ def assemblies(draw: st.DrawFn, device: dml.Device) -> GraphAssembly:
     for step in draw(st.lists(st.sampled_from(STEPS), min_size=4, max_size=8)):
         step(maker)
     return maker.finish()
-
-
-def input_buffers(assembly: GraphAssembly, seed: int) -> list[Array | None]:
-    """The bytes of each input of a graph: random values, or the constant that it is; None where nobody reads it."""
-    generator = np.random.default_rng(seed)
-    buffers: list[Array | None] = []
-    for number, desc in enumerate(graph_input_tensors(assembly.desc)):
-        if number in assembly.kept:
-            buffers.append(np.frombuffer(assembly.kept[number].data, np.uint8))
-        elif desc is None:
-            buffers.append(None)
-        else:
-            given = assembly.inputs[number][1]
-            buffers.append(memory_of(random_values(given.data_type, given.element_span, generator), given))
-    return buffers
-
-
-def run_compiled(
-    assembly: GraphAssembly, device: dml.Device, buffers: Sequence[Array | None], apart: bool
-) -> list[Array]:
-    """The outputs of a compiled graph, which is run twice, all its memory between guard pages; temporaries side by side
-    or, with ``apart``, each between pages of its own."""
-    with guarded_memory(apart):
-        return _run_compiled(assembly, device, buffers)
-
-
-def _run_compiled(assembly: GraphAssembly, device: dml.Device, buffers: Sequence[Array | None]) -> list[Array]:
-    program = device.compile_graph(assembly.desc)
-    arrays = [
-        None
-        if buffer is None or binding.desc is None
-        else guarded(buffer, binding.desc.data_type.dtype, number % 2 == 0)
-        for number, (buffer, binding) in enumerate(zip(buffers, program.inputs, strict=True))
-    ]
-    program.initialize([array if owned else None for array, owned in zip(arrays, program.owned, strict=True)])
-    descs = graph_output_tensors(assembly.desc)
-    outputs = [guarded_buffer(d.element_span, d.data_type.dtype, number % 2 == 0) for number, d in enumerate(descs)]
-    call = program.bind([None if owned else array for array, owned in zip(arrays, program.owned, strict=True)], outputs)
-    results = []
-    for _ in range(2):
-        call()
-        results.append(
-            [seen_as(output.copy().view(np.uint8), desc) for output, desc in zip(outputs, descs, strict=True)]
-        )
-    for first, second in zip(*results, strict=True):
-        assert_same_values(second, first)
-    return results[0]
-
-
-def guarded(buffer: Array, dtype: np.dtype[Any], at_end: bool) -> Array:
-    """A copy of bytes between guard pages."""
-    copied = guarded_buffer(buffer.size // dtype.itemsize, dtype, at_end)
-    copied.view(np.uint8)[:] = buffer[: copied.nbytes]
-    return copied
 
 
 @pytest.mark.parametrize("thread_count", [1, 7])

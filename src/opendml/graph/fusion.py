@@ -37,6 +37,7 @@ from opendml.expression.ir import (
 from opendml.expression.rewriting import Rewriter, walk
 from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, stores_of, writes_of
 from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates, steps
+from opendml.loops.affine import address_of, follows_axes
 
 MEMORY_WORK: Final = 4
 """Operations that writing an element of a tensor and reading it again is worth."""
@@ -156,6 +157,8 @@ class _State:
         if any(map(_has_fold, producers)) and not _keeps_neighbours(reader, place, tensor):
             return False
         joined = [_joined(p, reader, tensor, place) for p in producers if isinstance(p, Compute)]
+        if not all(map(_has_loops, joined)):
+            return False
         self._replace(dict.fromkeys(writers, ()) | {readers[0]: joined})
         return True
 
@@ -217,6 +220,15 @@ class _State:
         """Whether what a statement reads is not written before and by a later one."""
         reads = self.facts(self.statements[position]).reads
         return not any(self.facts(s).writes & reads for s in self.statements[position + 1 : to + 1])
+
+
+def _has_loops(statement: Compute) -> bool:
+    """Whether there are loops for a statement: every store is at a sum of its axes.
+
+    Digits of a coordinate that are put together again are one: ``i / 3 * 3 + i % 3``. What reads them in another order
+    stores at a place that is none.
+    """
+    return all(follows_axes(address_of(s.tensor, s.coordinates), statement.axes) for s in statement.stores)
 
 
 def _has_fold(statement: Statement) -> bool:

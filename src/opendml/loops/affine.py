@@ -330,3 +330,12 @@ class Dependencies:
         if isinstance(e, Fold):
             result -= frozenset(e.axes)
         return result
+
+
+def follows_axes(address: Affine, axes: Iterable[Axis]) -> bool:
+    """Whether an address is a sum of ``axes`` times constants, and of what depends on none of them.
+
+    Loops are made for stores at such addresses only, so this is what fusion keeps to when it moves stores.
+    """
+    dependencies = Dependencies()
+    return all(dependencies.of(term).isdisjoint(axes) for term in address.opaque)

@@ -29,7 +29,16 @@ from opendml.expression.ir import (
     Tensor,
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
-from opendml.loops.affine import Affine, Dependencies, Element, address_of, affine, threshold_form, total
+from opendml.loops.affine import (
+    Affine,
+    Dependencies,
+    Element,
+    address_of,
+    affine,
+    follows_axes,
+    threshold_form,
+    total,
+)
 from opendml.loops.rewriting import lower_loads, simplify
 
 SERIAL_WORK: Final = 32768
@@ -276,8 +285,7 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     axes = [axis for axis in compute.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
     axes, stores = coalesce(axes, stores)
-    dependencies = Dependencies()
-    if any(not dependencies.of(term).isdisjoint(axes) for store in stores for term in store.address.opaque):
+    if not all(follows_axes(store.address, axes) for store in stores):
         raise CodeGenerationError("a statement stores at addresses that are no sums of its axes")
     vector = axes.pop() if axes else None
     reads = reads_of(stores)
