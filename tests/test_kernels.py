@@ -19,6 +19,7 @@ from opendml import operators as op
 from opendml.description.enums import TensorDataType
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
+from opendml.expression.affine import EXACT, affine, decide, interval, threshold_form
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
 from opendml.expression.ir import (
     F32,
@@ -45,7 +46,6 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import substitute, walk
 from opendml.llvm.host import host_target
-from opendml.loops.affine import EXACT, affine, decide, interval, threshold_form
 from opendml.loops.rewriting import simplify
 from opendml.programs.program import Binding, compile_definition, generate
 from opendml.targets.cpu import schedule

@@ -116,7 +116,7 @@ class Expression:
     type: ElementType
     _hash: int
     _equal: Expression
-    _form: Any  # what ``kernels.affine`` has found out
+    _form: Any  # what ``expression.affine`` has found out
     _bounds: Any
     _inner: tuple[Expression, ...]  # what ``rewriting.walk`` has found inside
 

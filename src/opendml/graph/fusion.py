@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from opendml.expression.affine import address_of, affine, follows_axes
 from opendml.expression.folds import KEPT_ROW_BYTES
 from opendml.expression.ir import (
     I64,
@@ -36,8 +37,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, walk
 from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, stores_of, writes_of
-from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates, steps
-from opendml.loops.affine import address_of, follows_axes
+from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
 
 MEMORY_WORK: Final = 4
 """Operations that writing an element of a tensor and reading it again is worth."""
@@ -293,13 +293,13 @@ def _own_point(reader: Compute, tensor: Tensor) -> tuple[_Digit | None, ...] | N
 def _digits(coordinate: Expression, size: int) -> list[Axis] | None:
     """The axes whose coordinates are the digits of ``coordinate``, the highest first, if these make up all of
     ``range(size)``: ``i * 3 + j`` for axes of sizes 2 and 3 makes up ``range(6)``."""
-    found = steps((coordinate,), (1,))
-    if found is None or found.pop(None):
+    form = affine(coordinate)
+    if not form.is_pure or form.constant:
         return None
-    axes = sorted((axis for axis in found if axis is not None), key=lambda axis: -found[axis])
+    axes = sorted(form.axes, key=form.coefficient, reverse=True)
     expected = 1
     for axis in reversed(axes):
-        if found[axis] != expected:
+        if form.coefficient(axis) != expected:
             return None
         expected *= axis.size
     return axes if expected == size and (axes or isinstance(coordinate, Const)) else None
@@ -315,10 +315,10 @@ def _run_on(reader: Compute, axes: Sequence[Axis]) -> bool:
             elif isinstance(x, Index) and x.axis in axes:
                 return False
     for tensor, coordinates in places:
-        found = steps(coordinates, tensor.strides)
-        if found is None:
+        address = address_of(tensor, coordinates)
+        if not address.is_pure:
             return False
-        moves = [found.get(axis, 0) for axis in axes]
+        moves = [address.coefficient(axis) for axis in axes]
         if any(moves[i] != moves[i + 1] * axes[i + 1].size for i in range(len(axes) - 1)):
             return False
     return True

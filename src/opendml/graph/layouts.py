@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opendml.expression.ir import I64, Axis, Binary, Const, Expression, Index, Tensor, constant
+from opendml.expression.ir import I64, Expression, Tensor, constant
 
 Factors = tuple[tuple[int, ...], ...]
 """For each dimension of one tensor, how far a step along each dimension of another one moves along it."""
@@ -41,37 +41,6 @@ def coordinate_factors(own: Tensor, source: Tensor) -> Factors | None:
 def moved_coordinates(coordinates: Sequence[Expression], factors: Factors) -> tuple[Expression, ...]:
     """The coordinates in the other tensor."""
     return tuple(_sum(coordinates, row) for row in factors)
-
-
-def steps(coordinates: Sequence[Expression], strides: Sequence[int]) -> dict[Axis | None, int] | None:
-    """How many elements further each axis leads at every step, and under None where that starts; None for coordinates
-    that are no sums of axes."""
-    found: dict[Axis | None, int] = {None: 0}
-    for coordinate, stride in zip(coordinates, strides, strict=True):
-        terms = _terms(coordinate)
-        if terms is None:
-            return None
-        for axis, factor in terms.items():
-            found[axis] = found.get(axis, 0) + factor * stride
-    return found
-
-
-def _terms(e: Expression) -> dict[Axis | None, int] | None:
-    if isinstance(e, Const):
-        return {None: int(e.value)}
-    if isinstance(e, Index):
-        return {e.axis: 1}
-    if not isinstance(e, Binary) or e.operation not in ("add", "sub", "mul"):
-        return None
-    left, right = _terms(e.left), _terms(e.right)
-    if left is None or right is None:
-        return None
-    if e.operation == "mul":
-        if not isinstance(e.right, Const):
-            return None
-        return {axis: factor * int(e.right.value) for axis, factor in left.items()}
-    sign = 1 if e.operation == "add" else -1
-    return left | {axis: left.get(axis, 0) + sign * factor for axis, factor in right.items()}
 
 
 def _sum(coordinates: Sequence[Expression], row: Sequence[int]) -> Expression:

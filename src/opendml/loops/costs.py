@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from opendml.expression.affine import Dependencies, Interval, address_of
 from opendml.expression.ir import (
     Axis,
     Binary,
@@ -23,7 +24,6 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import expressions_of, stores_of
-from opendml.loops.affine import Dependencies, Interval, address_of
 
 ARITHMETIC: Final = frozenset(("add", "sub", "mul", "div", "rem"))
 """Operations of two floating-point numbers that count as one; comparisons and minima do not count."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from opendml.expression.affine import Element, Ranges, address_of, always_inside, decide
 from opendml.expression.ir import BOOL, Binary, Expression, Load, constant
 from opendml.expression.rewriting import Rewriter
-from opendml.loops.affine import Element, Ranges, address_of, always_inside, decide
 
 
 def lower_loads(ranges: Ranges) -> Rewriter:

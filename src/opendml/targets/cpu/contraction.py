@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from opendml.expression.affine import Affine, Dependencies, Element
 from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor, temporary
 from opendml.expression.rewriting import substitute, walk
-from opendml.loops.affine import Affine, Dependencies, Element
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.schedule import CACHE_LINE, ElementStore, Machine, coalesce, lowered_stores, reads_of
 

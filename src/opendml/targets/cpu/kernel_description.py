@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from opendml.expression.affine import format_address
 from opendml.expression.ir import Axis
 from opendml.expression.printer import format_expression, format_values
-from opendml.loops.affine import Affine
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.schedule import ComputeKernel, ScanKernel, ScatterKernel
 
@@ -90,14 +90,3 @@ def _scatter_items(kernel: ScatterKernel) -> str:
 
 def _loop(axis: Axis) -> str:
     return f"for {axis.name} < {axis.size}"
-
-
-def format_address(address: Affine) -> str:
-    """An address in elements, as a sum."""
-    terms = []
-    for term, coefficient in address.terms:
-        name = term.name if isinstance(term, Axis) else format_expression(term)
-        terms.append(name if coefficient == 1 else f"{coefficient}*{name}")
-    if address.constant or not terms:
-        terms.append(str(address.constant))
-    return " + ".join(terms).replace("+ -", "- ")

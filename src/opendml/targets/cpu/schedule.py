@@ -12,6 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from opendml.description.errors import CodeGenerationError
+from opendml.expression.affine import (
+    Affine,
+    Dependencies,
+    Element,
+    address_of,
+    affine,
+    follows_axes,
+    threshold_form,
+    total,
+)
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -29,16 +39,6 @@ from opendml.expression.ir import (
     Tensor,
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
-from opendml.loops.affine import (
-    Affine,
-    Dependencies,
-    Element,
-    address_of,
-    affine,
-    follows_axes,
-    threshold_form,
-    total,
-)
 from opendml.loops.rewriting import lower_loads, simplify
 
 SERIAL_WORK: Final = 32768

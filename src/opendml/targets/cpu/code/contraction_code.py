@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from opendml.expression.affine import Element
 from opendml.expression.ir import BOOL, Axis, Part
 from opendml.expression.rewriting import walk
 from opendml.llvm.builder import Builder, Value
-from opendml.loops.affine import Element
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.work_items import block_bounds, decoded, moved_back, smaller, write_items

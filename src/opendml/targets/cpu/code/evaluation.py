@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from opendml.expression.affine import Affine, Dependencies, Element, affine, threshold_form
 from opendml.expression.ir import (
     BOOL,
     I64,
@@ -34,7 +35,6 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import conjuncts, walk
 from opendml.llvm.builder import Builder, Value, index_value
-from opendml.loops.affine import Affine, Dependencies, Element, affine, threshold_form
 from opendml.targets.cpu.code.kept_rows import KeptRow, parts_outside_selects
 from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
 from opendml.targets.cpu.code.point import Point, Position

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from opendml.expression.affine import Affine, Dependencies, Element
 from opendml.expression.folds import KEPT_ROW_BYTES
 from opendml.expression.ir import (
     BOOL,
@@ -27,7 +28,6 @@ from opendml.expression.ir import (
     index,
 )
 from opendml.expression.rewriting import Rewriter, walk
-from opendml.loops.affine import Affine, Dependencies, Element
 
 KEPT_OPERATIONS: Final = 4
 """Operations from which on it is faster to store a value and load it than to compute it again."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from opendml.expression.affine import Affine, Dependencies, Element, threshold_form
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -29,7 +30,6 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
 from opendml.llvm.builder import Builder, Value
-from opendml.loops.affine import Affine, Dependencies, Element, threshold_form
 from opendml.loops.rewriting import simplify
 from opendml.targets.cpu.code.contraction_code import write_contraction
 from opendml.targets.cpu.code.evaluation import Evaluator

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from opendml.expression.affine import Interval, affine
 from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
 from opendml.llvm.builder import Builder, Value
-from opendml.loops.affine import Interval, affine
 from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.code.interface import ENTRY, Requirements

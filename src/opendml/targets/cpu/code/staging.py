@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from opendml.expression.affine import Affine
 from opendml.expression.ir import U8, U16, U32, U64, Axis
 from opendml.llvm.builder import Builder, Value, vector_type
-from opendml.loops.affine import Affine
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.work_items import smaller

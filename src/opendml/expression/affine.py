@@ -189,9 +189,18 @@ class Element(Expression):
         return Element(self.tensor, self.address.rebuilt(rewrite), self.safe) if self.address.opaque else self
 
     def __str__(self) -> str:
-        from opendml.targets.cpu.kernel_description import format_address
-
         return f"{self.tensor.name}@({format_address(self.address)})"
+
+
+def format_address(address: Affine) -> str:
+    """An address in elements, as a sum."""
+    terms = []
+    for term, coefficient in address.terms:
+        name = term.name if isinstance(term, Axis) else repr(term)
+        terms.append(name if coefficient == 1 else f"{coefficient}*{name}")
+    if address.constant or not terms:
+        terms.append(str(address.constant))
+    return " + ".join(terms).replace("+ -", "- ")
 
 
 def address_of(tensor: Tensor, coordinates: Iterable[Expression]) -> Affine:
