@@ -14,6 +14,7 @@ import pytest
 from opendml.description.errors import ModelFormatError
 from opendml.description.rules import validate_or_raise
 from opendml.formats.dxdispatch import Executor, Folders, Model, RunOptions, parse_model
+from opendml.formats.dxdispatch.reports import TextReport
 
 
 class NumpyDevice:
@@ -75,7 +76,8 @@ def read(model: Any, folder: Path = Path(), **options: Any) -> Model:
 def run(model: Any, folder: Path = Path(), device: NumpyDevice | None = None, **options: Any) -> str:
     output = io.StringIO()
     parsed = model if isinstance(model, Model) else read(model, folder)
-    Executor(parsed, device or NumpyDevice(), RunOptions(**options), output).run()
+    settings = RunOptions(**options)
+    Executor(parsed, device or NumpyDevice(), settings, TextReport(settings, output)).run()
     return output.getvalue()
 
 
@@ -87,11 +89,11 @@ def results(model: Any, folder: Path = Path()) -> list[str]:
 def resource(description: dict[str, Any], folder: Path = Path()) -> np.ndarray[Any, Any]:
     """The contents of a resource."""
     model = read({"resources": {"x": description}, "dispatchables": {}, "commands": []}, folder)
-    return Executor(model, NumpyDevice(), None, io.StringIO()).contents("x")
+    return Executor(model, NumpyDevice()).contents("x")
 
 
 def problem(model: Any, folder: Path = Path(), **options: Any) -> tuple[str, str]:
     """The path and message of the error that reading and preparing a model gives."""
     with pytest.raises(ModelFormatError) as caught:
-        Executor(read(model, folder, **options), NumpyDevice(), None, io.StringIO())
+        Executor(read(model, folder, **options), NumpyDevice())
     return caught.value.path, caught.value.message

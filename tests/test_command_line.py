@@ -5,32 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_lines import invoke
 from dxdispatch_models import ADD, changed, mutated_models
 from hypothesis import given, settings
-from typer.testing import CliRunner, Result
 
 import opendml
-from opendml.command_line import app
+from opendml.command_line.commands import COMMANDS, DXDISPATCH_OPTIONS
 from opendml.description.enums import OperatorType
 from opendml.operators import unavailable
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-PROGRAM = [sys.executable, "-c", "from opendml.command_line import main; main()"]
-
-
-def invoke(*arguments: object) -> Result:
-    """The program within this process. Whatever it does not handle is raised."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+PROGRAM = [sys.executable, "-m", "opendml"]
 
 
 def program(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -64,16 +57,15 @@ def test_help() -> None:
     assert invoke("--version").stdout == f"opendml {opendml.__version__}\n"
 
 
-def test_help_is_fast_and_imports_nothing_heavy() -> None:
-    code = "import sys; from opendml.command_line import app; print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numpy", "llvmlite", "rich", "opendml.formats.dxdispatch", "opendml.programs.device"} & set(modules)
-    durations = []
-    for _ in range(5):
-        start = time.perf_counter()
-        assert program("--help").returncode == 0
-        durations.append(time.perf_counter() - start)
-    assert min(durations) < 0.4
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from opendml.command_line import main; main(['run', '--help']); print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    modules = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert "opendml.command_line.commands" in modules
+    assert (
+        not {"numpy", "llvmlite", "opendml.formats.dxdispatch", "opendml.programs.device", "opendml.description.enums"}
+        & modules
+    )
 
 
 def test_usage_errors() -> None:
@@ -343,3 +335,127 @@ def test_operators_that_are_not_here_yet() -> None:
     result = invoke("ops", "TOP_K1")
     assert result.exit_code == 2
     assert result.stderr == f"error: {unavailable(OperatorType.TOP_K1)}\n"
+
+
+# ---- output for programs, completion, options of DxDispatch
+
+
+def test_json(model_file: Path, tmp_path: Path) -> None:
+    found = json.loads(invoke("run", model_file, "--json", "-v", 2, "-i", 2).stdout)
+    assert found["resources"] == [{"resource": "Out", "data_type": "FLOAT32", "values": [6.0, 10.0, -2.0]}]
+    (dispatch,) = found["dispatches"]
+    assert (dispatch["dispatchable"], dispatch["iterations"], len(dispatch["milliseconds"])) == ("add", 2, 2)
+    assert [entry["dispatchable"] for entry in found["initializations"]] == ["add"]
+    odd = changed("resources/A/initialValues", ["nan", "inf", 1])
+    odd["commands"].append({"type": "writeFile", "resource": "Out", "targetPath": "x.npy"})
+    result = invoke("run", save(tmp_path / "odd.json", odd), "--json", "--output_path", tmp_path)
+    found = json.loads(result.stdout)
+    assert found["resources"][0]["values"] == ["nan", "inf", -4.0]
+    assert found["files"] == [{"resource": "Out", "path": str(tmp_path / "x.npy")}]
+
+
+def test_check_as_json(model_file: Path, tmp_path: Path) -> None:
+    result = invoke("check", model_file, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["valid"] is True
+    bad = save(tmp_path / "bad.json", changed("dispatchables/add/desc/BTensor/Sizes", [4]))
+    result = invoke("check", bad, "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert not found["valid"]
+    violation = found["violations"][0]
+    assert (violation["dispatchable"], violation["path"]) == ("add", "dispatchables.add.desc")
+    assert violation["field"].startswith("BTensor.Sizes")
+    result = invoke("check", save(tmp_path / "worse.json", changed("commands/1/type", "prnt")), "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"]["path"] == "commands[1].type"
+    assert result.stderr.startswith("error: ")
+
+
+def test_catalogue_explanations_and_profiles_as_json() -> None:
+    entries = json.loads(invoke("ops", "--json").stdout)
+    assert [entry["name"] for entry in entries] == list(opendml.catalogue)
+    (entry,) = json.loads(invoke("ops", "slice1", "--json").stdout)
+    assert entry["support"]["2_1"]["InputTensor"]["ranks"] == [4, 5]
+    explained = json.loads(invoke("explain", EXAMPLES / "slice1.json", "--json").stdout)
+    assert [one["dispatchable"] for one in explained] == ["slice_forwards", "slice_backwards"]
+    profiles = json.loads(invoke("profile", EXAMPLES / "split.json", "-t", 1, "--json").stdout)
+    assert [len(one["kernels"]) for one in profiles] == [3, 2]
+
+
+def test_options_of_dxdispatch_that_mean_nothing(model_file: Path) -> None:
+    arguments: list[str] = []
+    for option in DXDISPATCH_OPTIONS:
+        arguments += [option.names[-1], *(["1"] if option.metavar else [])]
+    result = invoke("run", "-m", model_file, *arguments)
+    assert result.exit_code == 0
+    assert "Resource 'Out': 6, 10, -2" in result.stdout
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(DXDISPATCH_OPTIONS)
+    assert all(line.startswith("note: --") for line in lines)
+    assert invoke("run", model_file, "-m", model_file).exit_code == 2
+    assert "llvmlite" in invoke("run", "--show_dependencies").stdout
+
+
+def test_arguments_in_any_order(model_file: Path) -> None:
+    for arguments in (["-i", 1, model_file], [model_file, "-i", 1], ["--print_commands", model_file, "-i=1"][:2]):
+        assert invoke("run", *arguments).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["chekc"], "unknown command 'chekc'; did you mean 'check'?"),
+        (["--versoin"], "unknown option '--versoin'; did you mean '--version'?"),
+        (["check"], "MODEL is missing"),
+        (["check", "x", "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),
+        (["run", "x", "y"], "unknown argument 'y'"),
+        (["run", "x", "-i", "1" * 9000], "expected a number from 1 to 4294967295, got '111"),
+        (["run", "x", "-i"], "--dispatch_iterations/-i: expected one argument"),
+        (["run", "--" + "x" * 9000], "unknown option '--xxx"),
+        (["ops", "x" * 9000], "is not a DML_OPERATOR_TYPE"),
+        (["check", "x" * 9000], "File name too long|cannot read|no file"),
+        (["check", "a\0b"], "a path cannot have the character"),
+        (["completion", "csh"], "unknown shell 'csh'"),
+        (["run", "x", "-a", "y" * 9000], "no adapter matches 'yyy"),
+    ],
+)
+def test_what_is_wrong_with_a_command_line_is_one_line(arguments: list[str], message: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert re.search(message.replace("?", r"\?"), result.stderr)
+    assert result.stderr.count("\n") == 1
+    assert len(result.stderr) < 600
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    script = invoke("completion", shell).stdout
+    for command in COMMANDS.values():
+        assert command.name in script
+        for option in command.options:
+            for name in option.names if not option.is_positional else ():
+                assert (f"-l {name[2:]}" if shell == "fish" else name) in script or not name.startswith("--")
+    assert "MAX_POOLING1" in script
+    if shutil.which(shell):
+        checked = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["ch"], ["check"]),
+        (["run", "--show_ad"], ["--show_adapters"]),
+        (["ops", "max_pooling1"], ["MAX_POOLING1"]),
+        (["check", "--feature-level", "6_"], ["6_0", "6_1", "6_2", "6_3", "6_4"]),
+    ],
+)
+def test_bash_completes(words: list[str], expected: list[str]) -> None:
+    script = invoke("completion", "bash").stdout
+    line = " ".join(["opendml", *words])
+    code = f'{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _opendml; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    result = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == expected
+    assert result.stderr == ""

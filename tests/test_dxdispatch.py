@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from opendml.description.errors import ModelFormatError, OpendmlError
 from opendml.formats.dxdispatch import Executor, RunOptions, check_model, read_model
 from opendml.formats.dxdispatch.printing import format_elements, format_elements_verbose
+from opendml.formats.dxdispatch.reports import TextReport
 
 # ---- running
 
@@ -97,9 +98,9 @@ def test_time_to_run_overrides_iterations() -> None:
 
 def test_progress_is_reported() -> None:
     shares: list[float] = []
-    output = io.StringIO()
     options = RunOptions(milliseconds_to_run=350, dispatch_interval=2)
-    Executor(read(ADD), NumpyDevice(), options, output, lambda name, share: shares.append(share)).run()
+    report = TextReport(options, io.StringIO())
+    Executor(read(ADD), NumpyDevice(), options, report, lambda name, share: shares.append(share)).run()
     assert shares == sorted(shares)
     assert len(shares) >= 3
     assert shares[-1] == 1.0

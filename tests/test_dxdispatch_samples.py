@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from opendml.description.errors import ModelFormatError
-from opendml.formats.dxdispatch import Executor, read_model
+from opendml.formats.dxdispatch import Executor, RunOptions, read_model
+from opendml.formats.dxdispatch.reports import TextReport
 from opendml.programs.device import Device
 
 SHARED = Path(os.environ.get("OPENDML_SHARED", Path(__file__).parents[2] / "shared")) / "dxdispatch"
@@ -25,7 +26,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def compiled(path: Path, output_path: Path | None = None, **options: Any) -> tuple[Executor, list[str]]:
     """A model file run on the processor: its executor, and the lines printed but for those with times."""
     output = io.StringIO()
-    executor = Executor(read_model(path, output_path=output_path, **options), Device("cpu"), None, output)
+    report = TextReport(RunOptions(), output)
+    executor = Executor(read_model(path, output_path=output_path, **options), Device("cpu"), None, report)
     executor.run()
     return executor, [line for line in output.getvalue().splitlines() if not line.startswith("Dispatch")]
 

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_lines import invoke
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_descriptors import samples
 from specification import SHARED
-from typer.testing import CliRunner
 
 import opendml as dml
-from opendml.command_line import app
 from opendml.description.errors import BindingError
 from opendml.expression.ir import F32, Axis, Compute, Scan, Scatter, Store, Tensor, constant, index, indices, load
 from opendml.inspection.instrumentation import tick_seconds
@@ -435,14 +434,14 @@ def test_what_occurs_often_is_written_once() -> None:
 
 def test_the_command_line(tmp_path: Path) -> None:
     files = ["--html", tmp_path / "page.html", "--trace", tmp_path / "trace.json"]
-    result = CliRunner().invoke(app, ["profile", str(EXAMPLES / "split.json"), "-t", "1", *map(str, files)])
+    result = invoke("profile", EXAMPLES / "split.json", "-t", 1, *files)
     assert result.exit_code == 0, result.output
     assert "# split_rows\n3 kernels, 1 thread: " in result.stdout
     assert "# split_columns\n2 kernels" in result.stdout
     ids = Page((tmp_path / "page.html").read_text(encoding="utf-8")).ids
     assert {"p0-kernel2", "p1-kernel1"} <= set(ids)
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    missing = CliRunner().invoke(app, ["profile", str(tmp_path / "none.json")])
+    missing = invoke("profile", tmp_path / "none.json")
     assert missing.exit_code == 2
 
 
@@ -461,7 +460,7 @@ def test_serialised_graphs_on_the_command_line(tmp_path: Path) -> None:
         model["commands"][0]["bindings"][name] = name
     (tmp_path / "network.json").write_text(json.dumps(model))
     for file in ("network.bin", "network.json"):
-        result = CliRunner().invoke(app, ["profile", str(tmp_path / file), "-t", "1", "--threads", "2"])
+        result = invoke("profile", tmp_path / file, "-t", 1, "--threads", 2)
         assert result.exit_code == 0, result.output
         assert "CONVOLUTION + ACTIVATION_RELU" in result.stdout
         assert "for temporary tensors (" in result.stdout
@@ -475,7 +474,7 @@ SAMPLE = SHARED / "dxdispatch" / "dmlSerializedGraph_matmul_add.json"
 def test_a_graph_of_onnx_runtime_on_the_command_line(name: str, tmp_path: Path) -> None:
     page_file, trace = tmp_path / "page.html", tmp_path / "trace.json"
     files = ["--html", str(page_file), "--trace", str(trace)]
-    result = CliRunner().invoke(app, ["profile", str(SAMPLE.parent / name), "-t", "1", *files])
+    result = invoke("profile", SAMPLE.parent / name, "-t", 1, *files)
     assert result.exit_code == 0, result.output
     assert "1 kernel, 1 thread: " in result.stdout
     assert re.search(r"\bGEMM\s+model_output_dmlEp_0\b", result.stdout)

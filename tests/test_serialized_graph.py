@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_lines import invoke
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import graphs, permuted
 from sample_descriptors import samples
 from specification import SHARED
-from typer.testing import CliRunner
 
 import opendml as dml
-from opendml.command_line import app
 from opendml.description.descriptors import Operator
 from opendml.description.errors import InvalidDescriptorError, ModelFormatError, OpendmlError
 from opendml.description.graph_desc import (
@@ -479,7 +478,7 @@ def test_the_sample_computes_what_its_onnx_file_says(tmp_path: Path) -> None:
 
 
 def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    result = invoke(*arguments)
     return result.exit_code, result.output
 
 

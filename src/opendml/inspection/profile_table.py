@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from opendml.inspection.text_table import Column, Table
 
+if TYPE_CHECKING:
     from opendml.inspection.profiling import KernelProfile, Profile
 
 TEXT_WIDTH: Final = 140
@@ -16,21 +15,19 @@ TEXT_WIDTH: Final = 140
 
 def profile_table(profile: Profile) -> Table:
     """A row for each kernel, in the order in which they run."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("#", justify="right")
-    table.add_column("Kernel", overflow="fold")
     has_nodes = any(kernel.nodes for kernel in profile.kernels)
-    if has_nodes:
-        table.add_column("Node", overflow="ellipsis", no_wrap=True)
-    for column in ("Time", "Share", "Bytes", "of copy", "FLOPs", "of peak", "Limit"):
-        table.add_column(column, justify="right", no_wrap=True)
+    numbers = ("Time", "Share", "Bytes", "of copy", "FLOPs", "of peak", "Limit")
+    table = Table(
+        [
+            Column("#", "right", "keep"),
+            Column("Kernel"),
+            *([Column("Node", overflow="cut")] if has_nodes else []),
+            *(Column(name, "right", "keep") for name in numbers),
+        ]
+    )
     for kernel in profile.kernels:
-        node = [Text(clean(first_node(kernel)))] if has_nodes else []
-        table.add_row(str(kernel.number), Text(kernel.title), *node, *_cells(profile, kernel))
+        node = [clean(first_node(kernel))] if has_nodes else []
+        table.add_row(str(kernel.number), kernel.title, *node, *_cells(profile, kernel))
     return table
 
 
@@ -80,11 +77,7 @@ def summary(profile: Profile) -> list[str]:
 
 def profile_text(profile: Profile) -> str:
     """The summary and the table."""
-    from rich.console import Console
-
-    text = io.StringIO()
-    Console(file=text, highlight=False, markup=False, width=TEXT_WIDTH).print(profile_table(profile))
-    return "\n".join([clean(profile.title), *summary(profile), text.getvalue()])
+    return "\n".join([clean(profile.title), *summary(profile), profile_table(profile).text(TEXT_WIDTH)])
 
 
 def format_seconds(seconds: float) -> str:

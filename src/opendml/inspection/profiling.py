@@ -237,6 +237,44 @@ def trace_of(profiles: Sequence[Profile]) -> str:
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1)
 
 
+def as_json(profile: Profile) -> dict[str, Any]:
+    """A profile for programs: seconds, bytes and floating-point operations."""
+    limits = profile.limits
+    return {
+        "title": profile.title,
+        "seconds": profile.seconds,
+        "instrumented_seconds": profile.instrumented_seconds,
+        "kernel_seconds": profile.kernel_seconds,
+        "runs": profile.runs,
+        "temporary_bytes": profile.temporary_bytes,
+        "alive_bytes": profile.alive_bytes,
+        "thread_bytes": profile.thread_bytes,
+        "machine": {
+            "thread_count": limits.thread_count,
+            "fma_peak": limits.fma_peak,
+            "copies": [{"bytes": size, "bytes_per_second": rate} for size, rate in limits.copies],
+        },
+        "kernels": [
+            {
+                "number": kernel.number,
+                "title": kernel.title,
+                "operators": list(kernel.operators),
+                "nodes": list(kernel.nodes),
+                "seconds": kernel.seconds,
+                "work": list(kernel.work),
+                "share": profile.share(kernel),
+                "repetitions": kernel.repetitions,
+                "bytes": kernel.bytes,
+                "operations": kernel.operations,
+                "bound_by": "memory" if kernel.is_bound_by_memory(limits) else "arithmetic",
+                "reads": [use._asdict() for use in kernel.reads],
+                "writes": [use._asdict() for use in kernel.writes],
+            }
+            for kernel in profile.kernels
+        ],
+    }
+
+
 def _event(process: int, thread: int, kernel: KernelProfile, start: float, work: float) -> dict[str, Any]:
     return {
         "name": kernel.title,
@@ -363,4 +401,4 @@ def _flows(subject: _Subject) -> Iterator[Flow]:
             yield from (Flow(source, End("output", number), output.name) for source in sources.get(output, ()))
 
 
-__all__ = ["End", "Flow", "KernelProfile", "Profile", "TensorUse", "profile", "profile_bound", "trace_of"]
+__all__ = ["End", "Flow", "KernelProfile", "Profile", "TensorUse", "as_json", "profile", "profile_bound", "trace_of"]

@@ -11,7 +11,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from opendml.formats.dxdispatch.model import (
     Resource,
     WriteFileCommand,
 )
-from opendml.formats.dxdispatch.printing import format_elements, format_elements_verbose, printable
+from opendml.formats.dxdispatch.reports import Report, TextReport
 from opendml.formats.files import IMAGE_SUFFIXES, write_atomically, write_image, write_numpy
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from opendml.programs.device import Device
 
-__all__ = ["Executor", "RunOptions", "Statistics"]
+__all__ = ["Executor", "RunOptions"]
 
 #: Called while a dispatch repeats: its name, the share done (0 to 1).
 Progress = Callable[[str, float], None]
@@ -78,7 +78,7 @@ class Executor:
         model: Model,
         device: Device,
         options: RunOptions | None = None,
-        output: TextIO | None = None,
+        report: Report | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Check the model against the device, compile its operators, fill its resources.
@@ -87,7 +87,7 @@ class Executor:
             model: what to run.
             device: where to run it.
             options: repetition and timing.
-            output: where lines are printed; by default standard output.
+            report: what is told what happens; by default DxDispatch's lines on standard output.
             progress: told how far long compilations and dispatches are.
 
         Raises:
@@ -95,7 +95,7 @@ class Executor:
         """
         self.model = model
         self.options = options or RunOptions()
-        self._output = output or sys.stdout
+        self._report = report or TextReport(self.options, sys.stdout)
         self._progress = progress
         for dispatchable in model.dispatchables.values():
             check_operator(dispatchable, device.feature_level)
@@ -125,12 +125,9 @@ class Executor:
             WriteFileCommand: self._write_file,
         }
         for index, command in enumerate(self.model.commands):
-            if self.options.print_commands:
-                parameters = json.dumps(self.model.parameters[index], separators=(",", ":"))
-                self._line(f"[StartCmd][{index:04}]\t: {parameters}")
+            self._report.command_started(index, json.dumps(self.model.parameters[index], separators=(",", ":")))
             actions[type(command)](index, command)
-            if self.options.print_commands:
-                self._line(f"[EndCmd][{index:04}]\t: hr=0x00000000 \n")
+            self._report.command_ended(index)
 
     def dispatches(self) -> Iterator[tuple[str, Any, Callable[..., Callable[[], None]]]]:
         """For every dispatch command the name of the dispatchable, its program, and what binds the command's arrays to
@@ -154,8 +151,7 @@ class Executor:
         else:
             self._programs[name] = device.compile(desc)
         self._owned[name] = {bound.name: self._view(bound).copy() for bound in bindings.inputs if bound is not None}
-        if self.options.timing_verbosity >= 1:
-            self._line(f"Initialize '{printable(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
+        self._report.initialized(name, (time.perf_counter() - start) * 1000)
 
     def _compilation_progress(self, name: str) -> Callable[[float], None] | None:
         tell = self._progress
@@ -178,8 +174,7 @@ class Executor:
 
     def _dispatch(self, index: int, command: DispatchCommand) -> None:
         samples = array("d", self._samples(command.dispatchable, self._binders[command.path]))
-        for line in _timing_lines(command.dispatchable, samples, self.options):
-            self._line(line)
+        self._report.dispatched(command.dispatchable, samples)
 
     def _samples(self, name: str, bind: Callable[..., Callable[[], None]]) -> Iterator[float]:
         """The time in milliseconds of one dispatch, for every iteration."""
@@ -210,12 +205,9 @@ class Executor:
             self._progress(name, 1.0)
 
     def _print(self, index: int, command: PrintCommand) -> None:
+        data_type = self.model.resources[command.resource].data_type
         values = self.contents(command.resource)
-        write = self._output.write
-        write(f"Resource '{printable(command.resource)}':{chr(10) if command.verbose else ' '}")
-        for piece in (format_elements_verbose if command.verbose else format_elements)(values):
-            write(piece)
-        self._line("")
+        self._report.printed(command.resource, data_type.name if data_type else "UINT8", values, command.verbose)
 
     def _write_file(self, index: int, command: WriteFileCommand) -> None:
         target = command.target_path
@@ -236,7 +228,7 @@ class Executor:
             raise ModelFormatError(
                 f"{command.path}.targetPath", f"cannot write {target.name!r}: {error.strerror or error}"
             ) from error
-        self._line(f"Resource '{printable(command.resource)}' written to '{printable(str(target))}'")
+        self._report.written(command.resource, target)
 
     def _view(self, bound: BoundTensor) -> NDArray[Any]:
         """A tensor's bytes as a flat array of its data type. The same bytes always give the same array."""
@@ -246,53 +238,6 @@ class Executor:
             length = bound.tensor.total_size_in_bytes // dtype.itemsize * dtype.itemsize
             self._views[key] = self._buffers[bound.resource][bound.offset : bound.offset + length].view(dtype)
         return self._views[key]
-
-    def _line(self, text: str) -> None:
-        self._output.write(text + "\n")
-        self._output.flush()
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Of times in milliseconds. The median of an even number of samples is the greater of the middle two."""
-
-    count: int
-    average: float
-    minimum: float
-    median: float
-    maximum: float
-
-    @classmethod
-    def of(cls, samples: array[float]) -> Statistics:
-        """The statistics of at least one sample."""
-        ordered = sorted(samples)
-        count = len(ordered)
-        return cls(count, sum(ordered) / count, ordered[0], ordered[count // 2], ordered[-1])
-
-    def __str__(self) -> str:
-        return (
-            f"{self.count} samples, {self.average:.4f} ms average, {self.minimum:.4f} ms min, "
-            f"{self.median:.4f} ms median, {self.maximum:.4f} ms max"
-        )
-
-
-def _timing_lines(name: str, samples: array[float], options: RunOptions) -> Iterator[str]:
-    if not samples:
-        return
-    name = printable(name)
-    cold = min(len(samples) - 1, options.warmup_samples)
-    hot = Statistics.of(samples[cold:])
-    if options.timing_verbosity == 0:
-        yield f"Dispatch '{name}': {len(samples)} iterations, {hot.median:.4f} ms median (CPU)"
-        return
-    yield f"Dispatch '{name}': {len(samples)} iterations"
-    if cold:
-        yield f"CPU Timings (Cold) : {Statistics.of(samples[:cold])}"
-    yield f"CPU Timings (Hot)  : {hot}"
-    if options.timing_verbosity >= 2:
-        yield "The timings of each iteration: "
-        for index, sample in enumerate(samples):
-            yield f"iteration {index}: {sample:.4f} ms (CPU)"
 
 
 def _write_bytes(file: BinaryIO, contents: NDArray[np.uint8]) -> None:

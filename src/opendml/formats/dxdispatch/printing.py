@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["format_elements", "format_elements_verbose", "printable"]
+__all__ = ["format_elements", "format_elements_verbose"]
 
 _CHUNK = 1 << 14
 
@@ -34,10 +34,3 @@ def format_elements_verbose(values: NDArray[Any]) -> Iterator[str]:
             f"[{index:{width}}] {form % value} (0x{pattern:{digits}X})\n"
             for index, (value, pattern) in zip(itertools.count(begin), elements, strict=False)
         )
-
-
-def printable(text: str) -> str:
-    """Text from a file without what could steer a terminal; line breaks stay."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)

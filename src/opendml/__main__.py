@@ -1,0 +1,5 @@
+"""``python -m opendml``: the program ``opendml``."""
+
+from opendml.command_line import run_program
+
+run_program()

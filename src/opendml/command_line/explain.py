@@ -1,0 +1,30 @@
+"""``opendml explain``: how the operators of a model are computed."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from opendml.command_line.models import read_unlimited
+from opendml.command_line.output import print_json, print_line, readable_errors
+
+__all__ = ["execute"]
+
+
+def execute(values: Namespace) -> int:
+    """Explain every dispatchable of the model."""
+    with readable_errors(values.model, values.json):
+        from opendml.formats.dxdispatch.checking import check_operator
+        from opendml.inspection.explanation import explain
+
+        explained = []
+        for name, dispatchable in read_unlimited(values.model, values.input_path).dispatchables.items():
+            check_operator(dispatchable)
+            text = explain(dispatchable.desc, llvm=values.llvm, assembly=values.asm)
+            if values.json:
+                explained.append({"dispatchable": name, "explanation": text})
+            else:
+                print_line(f"# {name}")
+                print_line(text)
+        if values.json:
+            print_json(explained)
+    return 0

@@ -1,0 +1,191 @@
+"""What a command of the program looks like, stated once: parsed, explained by ``--help`` and completed by shells."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from opendml.description.quoting import quoted
+
+__all__ = [
+    "Command",
+    "Option",
+    "UsageError",
+    "closest_hint",
+    "help_text",
+    "number",
+    "parse",
+    "path",
+]
+
+Values = argparse.Namespace
+HELP_WIDTH: Final = 100
+
+
+class UsageError(Exception):
+    """A command line that means nothing, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An argument of a command: an option with names such as ``--threads``, or, without dashes, an argument by place.
+
+    ``metavar`` is what its value is called in the help; without one it is a switch. ``convert`` makes the value of its
+    text, or raises ``argparse.ArgumentTypeError``. ``completes``: files, folders, or one of these words.
+    ``means_nothing`` is the reason why DxDispatch's option is accepted and does nothing here.
+    """
+
+    names: tuple[str, ...]
+    help: str = ""
+    metavar: str = ""
+    convert: Callable[[str], Any] = str
+    default: Any = None
+    required: bool = False
+    completes: tuple[str, ...] | str = ()
+    means_nothing: str = ""
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether it is given by its place."""
+        return not self.names[0].startswith("-")
+
+    @property
+    def variable(self) -> str:
+        """The name of its value."""
+        return next((name for name in self.names if not _is_short(name)), self.names[0]).lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command; ``module`` has the function ``execute``, which takes the values and gives the exit status."""
+
+    name: str
+    module: str
+    summary: str
+    description: str
+    examples: tuple[tuple[str, str], ...]
+    options: tuple[Option, ...]
+
+    def load(self) -> Callable[[Values], int]:
+        """The function that executes the command."""
+        execute: Callable[[Values], int] = importlib.import_module(self.module).execute
+        return execute
+
+
+def number(minimum: int, maximum: int = 2**32 - 1) -> Callable[[str], int]:
+    """What reads an integer from ``minimum`` to ``maximum``."""
+
+    def convert(text: str) -> int:
+        digits = text.strip()
+        value = int(digits) if digits.lstrip("-").isdecimal() and digits.isascii() and len(digits) < 20 else None
+        if value is None or not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(f"expected a number from {minimum} to {maximum}, got {quoted(text)}")
+        return value
+
+    return convert
+
+
+def path(text: str) -> Path:
+    """A path of the command line."""
+    if "\0" in text:
+        raise argparse.ArgumentTypeError("a path cannot have the character \\0")
+    return Path(text)
+
+
+def parse(command: Command, arguments: Sequence[str]) -> Values | None:
+    """The values of a command's arguments by their variables; None where help is asked for. Raises UsageError."""
+    parser = _Parser(prog=f"opendml {command.name}", add_help=False, allow_abbrev=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    for option in command.options:
+        _declare(parser, option)
+    if _asks_for_help(arguments):
+        return None
+    values, rest = parser.parse_known_intermixed_args(arguments)
+    if rest:
+        known = [name for option in command.options for name in option.names if name.startswith("-")]
+        kind = "option" if rest[0].startswith("-") else "argument"
+        raise UsageError(f"unknown {kind} {closest_hint(rest[0], known if kind == 'option' else ())}")
+    for option in command.options:
+        if option.required and getattr(values, option.variable) is None:
+            raise UsageError(f"{option.metavar} is missing")
+    return values
+
+
+def help_text(command: Command) -> str:
+    """What ``--help`` prints."""
+    usage = [f"opendml {command.name}", *(_usage(option) for option in command.options if option.is_positional)]
+    parts = [" ".join([*usage, "[OPTIONS]"]), command.description, "", "Examples:"]
+    width = max(len(line) for line, _ in command.examples)
+    parts += [f"  {line.ljust(width)}   {what}".rstrip() for line, what in command.examples]
+    groups = {
+        "Arguments": [option for option in command.options if option.is_positional],
+        "Options": [option for option in command.options if not option.is_positional and not option.means_nothing],
+        "Options of DxDispatch that mean nothing here": [option for option in command.options if option.means_nothing],
+    }
+    text = "\n".join(["Usage: " + parts[0], "", *parts[1:], ""])
+    return text + "".join(f"\n{title}:\n{_rows(options)}" for title, options in groups.items() if options)
+
+
+def closest_hint(given: str, known: Iterable[str]) -> str:
+    """``'chekc'; did you mean 'check'?``"""
+    close = difflib.get_close_matches(given[:80], list(known), n=1, cutoff=0.5)
+    return quoted(given) + (f"; did you mean {close[0]!r}?" if close else "")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises what is wrong with a command line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(message.removeprefix("argument ")[:400])
+
+
+def _declare(parser: _Parser, option: Option) -> None:
+    if option.is_positional:
+        parser.add_argument(option.variable, nargs="?", type=option.convert, default=option.default)
+    elif option.metavar:
+        parser.add_argument(*option.names, dest=option.variable, type=option.convert, default=option.default)
+    else:
+        parser.add_argument(*option.names, dest=option.variable, action="store_true")
+
+
+def _asks_for_help(arguments: Sequence[str]) -> bool:
+    """Whether help is asked for, whatever else is wrong."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "-h" in own or "--help" in own
+
+
+def _usage(option: Option) -> str:
+    return option.metavar if option.required else f"[{option.metavar}]"
+
+
+def _is_short(name: str) -> bool:
+    return name.startswith("-") and not name.startswith("--")
+
+
+def _rows(options: Sequence[Option]) -> str:
+    heads = [_head(option) for option in options]
+    indent = min(34, max(map(len, heads)) + 4)
+    width = min(HELP_WIDTH, max(60, shutil.get_terminal_size((HELP_WIDTH, 24)).columns))
+    lines = []
+    for option, head in zip(options, heads, strict=True):
+        text = textwrap.wrap(option.means_nothing or option.help, width - indent)
+        if len(head) + 4 > indent:
+            lines.append(f"  {head}")
+        else:
+            text[0] = f"  {head}".ljust(indent) + text[0]
+        lines += [line if line.startswith("  ") else " " * indent + line for line in text]
+    return "\n".join(lines) + "\n"
+
+
+def _head(option: Option) -> str:
+    if option.is_positional:
+        return option.metavar
+    return ", ".join(option.names) + (f" {option.metavar}" if option.metavar else "")
