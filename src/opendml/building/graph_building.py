@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -609,14 +609,27 @@ def _outputs_by_name(outputs: Any) -> list[tuple[str, GraphTensor]]:
     return named
 
 
-def _form_of(outputs: Any) -> Callable[[Sequence[Any]], Any]:
+@dataclass(frozen=True, slots=True)
+class OutputForm:
+    """The form that outputs were given in; called with the results of a program it gives them in that form."""
+
+    kind: Literal["single", "mapping", "sequence"]
+    names: tuple[str, ...] = ()
+
+    def __call__(self, results: Sequence[Any]) -> Any:
+        """An array, a dictionary or a tuple."""
+        if self.kind == "single":
+            return results[0]
+        return dict(zip(self.names, results, strict=True)) if self.kind == "mapping" else tuple(results)
+
+
+def _form_of(outputs: Any) -> OutputForm:
     """What turns the results of a program into the form that outputs were given in."""
     if isinstance(outputs, GraphTensor):
-        return lambda results: results[0]
+        return OutputForm("single")
     if isinstance(outputs, Mapping):
-        names = [str(name) for name in outputs]
-        return lambda results: dict(zip(names, results, strict=True))
-    return tuple
+        return OutputForm("mapping", tuple(str(name) for name in outputs))
+    return OutputForm("sequence")
 
 
 @dataclass

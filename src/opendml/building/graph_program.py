@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.building.graph_building import GraphAssembly
-from opendml.description.errors import BindingError
+from opendml.description.errors import BindingError, NotPicklableError
 from opendml.description.tensor import TensorDesc
-from opendml.programs.program import Binding, BoundCall, aligned_empty, as_array, empty
+from opendml.programs.program import Binding, BoundCall, aligned_empty, as_array, empty, signature_text
 
 if TYPE_CHECKING:
     from opendml.programs.compiled_graph import BindingProperties, CompiledGraph
@@ -45,8 +45,10 @@ class GraphProgram:
             self.initialize()
 
     def __repr__(self) -> str:
-        names = ", ".join(binding.name for binding in self.inputs)
-        return f"<GraphProgram ({names}) -> ({', '.join(binding.name for binding in self.outputs)})>"
+        state = "" if self._is_initialized else f", to be initialized with {', '.join(self._owned_names())}"
+        nodes = len(self.desc.nodes)
+        signature = signature_text(self.inputs, self.outputs)
+        return f"<GraphProgram of {nodes} node{'s' * (nodes != 1)} {signature}{state}>"
 
     @property
     def binding_properties(self) -> BindingProperties:
@@ -171,6 +173,12 @@ class BoundGraph:
         self._refreshes = tuple(refreshes)
         self._places = tuple(place for place in places if place.view is not None)
         self.results = results
+
+    def __repr__(self) -> str:
+        return f"<BoundGraph of {self._call!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise NotPicklableError("a bound graph holds arrays of this process: pickle or copy the program, and bind anew")
 
     def __call__(self) -> None:
         """Run once."""

@@ -265,6 +265,10 @@ class Operator:
                for name, value in present.items()}
         )  # fmt: skip
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, and copied, by the values of its fields."""
+        return _constructed, (self.__class__, self.values())
+
     def _key(self) -> tuple[object, ...]:
         key: tuple[object, ...] | None = self.__dict__.get("_cached_key")
         if key is None:
@@ -307,6 +311,10 @@ def operator_class(operator_type: OperatorType) -> type[Operator]:
         # The families register themselves when they are imported, which is put off until one is asked for.
         importlib.import_module("opendml.operators").load(operator_type)
     return _OPERATOR_CLASSES[operator_type]
+
+
+def _constructed(operator: type[Operator], values: Mapping[str, Any]) -> Operator:
+    return operator(**values)
 
 
 def identity(value: object) -> object:

@@ -81,6 +81,9 @@ def _without_prefix(enumeration: Any, name: str) -> str:
 class DirectMLEnum(enum.IntEnum):
     """Base of the enumerations."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
     @classmethod
     def _missing_(cls, value: object) -> None:
         raise _unknown(cls, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opendml.description.rules import Violation
@@ -17,8 +17,12 @@ class InvalidDescriptorError(OpendmlError, ValueError):
     """A descriptor breaks rules of its operator. ``violations`` has all of them, not only the first."""
 
     def __init__(self, message: str, violations: Iterable[Violation] = ()) -> None:
+        self.message = message
         self.violations: tuple[Violation, ...] = tuple(violations)
         super().__init__("\n".join([message, *(f"  {violation}" for violation in self.violations)]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.violations)
 
 
 class DescriptorArgumentError(OpendmlError, TypeError):
@@ -32,6 +36,9 @@ class DescriptorFormatError(OpendmlError, ValueError):
         self.path = path
         self.message = message
         super().__init__(f"{path}: {message}" if path else message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.message)
 
 
 class UnknownMemberError(OpendmlError, ValueError):
@@ -57,6 +64,9 @@ class ModelFormatError(OpendmlError, ValueError):
         self.message = message
         super().__init__(f"{path}: {message}" if path else message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.message)
+
 
 class BindingError(OpendmlError, ValueError):
     """Arrays do not fit the tensors of a program: their number, types, sizes, memory layout or overlap."""
@@ -76,3 +86,7 @@ class CodeGenerationError(OpendmlError, RuntimeError):
 
 class UnknownAdapterError(OpendmlError, LookupError):
     """Nothing on this machine that programs can run on has such a name."""
+
+
+class NotPicklableError(OpendmlError, TypeError):
+    """An object holds memory or code of this process, so it can neither be pickled nor copied."""

@@ -8,7 +8,6 @@ profile.save_trace("trace.json")                # for chrome://tracing or ui.per
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import time
@@ -30,7 +29,7 @@ from opendml.inspection.instrumentation import InstrumentedProgram, KernelTimes,
 from opendml.inspection.machine_limits import MachineLimits, machine_limits
 from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
-from opendml.programs.program import Program
+from opendml.programs.program import Program, shallow_copy
 from opendml.targets.cpu.kernel_description import describe_kernel
 
 LEAST_RUNS: Final = 3
@@ -319,7 +318,7 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
     """The same program with records, and what is known about it."""
     if isinstance(program, GraphProgram):
         inner, subject = _variant(program.program)
-        variant = copy.copy(program)
+        variant = shallow_copy(program)
         variant.program = inner
         return variant, subject
     if isinstance(program, CompiledGraph):
@@ -343,7 +342,7 @@ def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
         nodes = [(n, node) for n in numbers for node in [graph.nodes[n]] if isinstance(node, OperatorNode)]
         return tuple(node.operator.type.name for _, node in nodes), tuple(node.name or f"node{n}" for n, node in nodes)
 
-    variant = copy.copy(program)
+    variant = shallow_copy(program)
     variant.execution = made.program
     names = _names(program.inputs), _names(program.outputs)
     return variant, _Subject(_graph_title(graph), made, parts.execution, *names, operators)

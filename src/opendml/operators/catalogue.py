@@ -49,6 +49,10 @@ class CatalogueEntry:
     support: SupportByLevel
     support_variants: Mapping[str, SupportByLevel]
 
+    def __repr__(self) -> str:
+        fields = ", ".join(field.name for field in self.fields)
+        return f"<{self.name}, from feature level {self.since} on: {fields}>"
+
 
 class Catalogue(Mapping[str, CatalogueEntry]):
     """All operators by name. An operator's file is imported when the operator is first asked for."""
@@ -59,6 +63,10 @@ class Catalogue(Mapping[str, CatalogueEntry]):
         except ValueError as error:
             raise UnknownOperatorError(str(error)) from None
         return _entry(operator_class(operator_type))
+
+    def __repr__(self) -> str:
+        names = list(self)
+        return f"<Catalogue of {len(names)} operators: {names[0]}, {names[1]} ... {names[-1]}>"
 
     def __iter__(self) -> Iterator[str]:
         return (operator_type.name for operator_type in implemented())

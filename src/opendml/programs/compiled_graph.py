@@ -14,6 +14,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.compile_workers import Progress
+from opendml.llvm.host import host_target
 from opendml.llvm.object_cache import default_cache, get_or_compile_all, object_key
 from opendml.operators.definition import DATA_TYPE_OF
 from opendml.programs.graph_plan import (
@@ -34,6 +35,7 @@ from opendml.programs.program import (
     copied,
     generate,
     program_of,
+    signature_text,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +50,13 @@ class BindingProperties(NamedTuple):
     required_descriptor_count: int
     temporary_resource_size: int
     persistent_resource_size: int
+
+
+class _Kept(NamedTuple):
+    """The tensors that an initialized program keeps, and the ``_identity`` of the program."""
+
+    identity: tuple[Any, ...]
+    arrays: tuple[Array, ...]
 
 
 class CompiledGraph:
@@ -76,6 +85,42 @@ class CompiledGraph:
         self._kept: list[BoundTensor] | None = None
         if not any(self.owned):
             self.initialize([None] * len(self.inputs))
+
+    def __repr__(self) -> str:
+        nodes = len(self.desc.nodes)
+        state = "" if self._kept is not None else f", to be initialized with {', '.join(self._owned_names())}"
+        signature = signature_text(self.inputs, self.outputs)
+        return f"<CompiledGraph of {nodes} node{'s' * (nodes != 1)} {signature}{state}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, and copied, as the graph that it was compiled from, which is compiled (or read from the disk cache)
+        again, with what it keeps if it was initialized with inputs OWNED_BY_DML."""
+        kept = None
+        if self._kept is not None and any(self.owned):
+            kept = _Kept(self._identity(), tuple(bound.array for bound in self._kept))
+        return _rebuilt, (self.desc, self.execution.thread_count, self.fusion, kept)
+
+    def _identity(self) -> tuple[Any, ...]:
+        """What must be the same for memory that another program has kept: the code, and the tensors."""
+        return graph_key(self.desc, host_target(), self.fusion), self._plan.kept, self._plan.persistent
+
+    def restore(self, kept: _Kept) -> None:
+        """Take what a program for the same graph kept when it was pickled. BindingError where that is no use here."""
+        tensors = [self._plan.kept[n] for n in self._plan.persistent]
+        if kept.identity != self._identity() or len(kept.arrays) != len(tensors):
+            raise BindingError(
+                "the program was initialized by another version of this package or for another processor, which keeps"
+                " other tensors: pickle it before it is initialized, or initialize it anew"
+            )
+        arrays = []
+        for tensor, array in zip(tensors, kept.arrays, strict=True):
+            memory = aligned_empty(array.nbytes).view(DATA_TYPE_OF[tensor.type].dtype)
+            memory[...] = array
+            arrays.append(memory)
+        self._kept = self.execution.bound_last(arrays)
+
+    def _owned_names(self) -> list[str]:
+        return [b.name for b, is_owned in zip(self.inputs, self.owned, strict=True) if is_owned]
 
     @property
     def thread_count(self) -> int:
@@ -137,8 +182,7 @@ class CompiledGraph:
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundCall:
         """Check arrays and fix their addresses; the result is called without arguments, again and again."""
         if self._kept is None:
-            names = ", ".join(b.name for b, is_owned in zip(self.inputs, self.owned, strict=True) if is_owned)
-            raise BindingError(f"the graph must be initialized with {names} first")
+            raise BindingError(f"the graph must be initialized with {', '.join(self._owned_names())} first")
         if len(inputs) != len(self.inputs):
             raise BindingError(f"expected {len(self.inputs)} inputs, got {len(inputs)}")
         for binding, is_owned, array in zip(self.inputs, self.owned, inputs, strict=True):
@@ -193,6 +237,14 @@ def compile_graph(
         sources, computed = [kept[n] for n in plan.sources], [kept[n] for n in plan.computed]
         initialisation = program(plan.initialisation, sources, computed)
     return CompiledGraph(graph, plan, execution, initialisation, fusion)
+
+
+def _rebuilt(graph: GraphDesc, thread_count: int, fusion: bool, kept: _Kept | None) -> CompiledGraph:
+    """What an unpickled program is: compiled again, for this machine."""
+    program = compile_graph(graph, host=host_target(), thread_count=thread_count, fusion=fusion)
+    if kept is not None:
+        program.restore(kept)
+    return program
 
 
 def _stored_objects(plan: GraphPlan) -> dict[bytes, bytes] | None:

@@ -56,7 +56,8 @@ class Device:
         self._thread_count = thread_count
 
     def __repr__(self) -> str:
-        return f"Device({self.name!r}, feature_level={str(self.feature_level)!r})"
+        threads = "" if self._thread_count is None else f", thread_count={self._thread_count}"
+        return f"Device({self.name!r}, feature_level={str(self.feature_level)!r}{threads})"
 
     def __eq__(self, other: object) -> bool:
         return self._key == other._key if isinstance(other, Device) else NotImplemented

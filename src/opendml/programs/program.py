@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from opendml.description.errors import BindingError, OutOfMemoryError
+from opendml.description.errors import BindingError, NotPicklableError, OutOfMemoryError
 from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import Definition
 
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
     from opendml.targets.cpu.runtime.thread_team import ThreadTeam
 
 Array = npt.NDArray[Any]
+Whole = TypeVar("Whole")
+
+TENSORS_SHOWN: Final = 4
+"""Tensors that one line names, at most."""
 
 OVERLAP_WORK: Final = 10_000
 """Candidates tried to tell whether two interleaving arrays share an element."""
@@ -41,6 +44,24 @@ class Binding:
 
     name: str
     desc: TensorDesc | None
+
+
+def signature_text(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> str:
+    """``(ATensor float32 [2, 3]) -> (OutputTensor float32 [2, 3])``; absent tensors are left out, many cut short."""
+    return " -> ".join(f"({_bindings_text(bindings)})" for bindings in (inputs, outputs))
+
+
+def _bindings_text(bindings: Sequence[Binding]) -> str:
+    present = [(b.name, b.desc) for b in bindings if b.desc is not None]
+    texts = [f"{name} {desc.data_type.name.lower()} {list(desc.sizes)}" for name, desc in present[:TENSORS_SHOWN]]
+    return ", ".join([*texts, f"{len(present) - TENSORS_SHOWN} more"] if len(present) > TENSORS_SHOWN else texts)
+
+
+def shallow_copy(value: Whole) -> Whole:
+    """An object of the same class with the same attributes, whatever ``copy.copy`` would do."""
+    other = object.__new__(type(value))
+    other.__dict__.update(value.__dict__)
+    return other
 
 
 class Program:
@@ -84,6 +105,19 @@ class Program:
         self._spare: list[Array] = []  # memory for temporaries of a call that is over, for the next one
         self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
 
+    def __repr__(self) -> str:
+        name = "a part of a graph" if self.desc is None else self.desc.type.name
+        threads = f"{self.thread_count} thread{'s' * (self.thread_count != 1)}"
+        return f"<Program {name} {signature_text(self.inputs, self.outputs)}, {threads}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, and copied, as what it was compiled from: it is compiled, or read from the disk cache, again."""
+        from opendml.programs.device import compile_operator
+
+        if self.desc is None:
+            raise NotPicklableError("this program is only a part of a graph: pickle or copy the graph's")
+        return compile_operator, (self.desc, self.thread_count)
+
     @property
     def temporary_size(self) -> int:
         """Bytes of memory that a run needs beside its tensors: what its threads share, and what each needs alone."""
@@ -91,7 +125,7 @@ class Program:
 
     def with_thread_count(self, thread_count: int) -> Program:
         """The same program run by another number of threads; the results are the same."""
-        other = copy.copy(self)
+        other = shallow_copy(self)
         other.thread_count = thread_count
         other._team = _team_of(thread_count)
         other._spare = []
@@ -196,6 +230,12 @@ class BoundCall:
         self._refreshed = tuple(refreshed)
         self._scratch = scratch
         self._spare = spare
+
+    def __repr__(self) -> str:
+        return f"<BoundCall of {self._keep[0]!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise NotPicklableError("a bound call holds arrays of this process: pickle or copy the program, and bind anew")
 
     def __call__(self) -> None:
         """Run once."""
