@@ -24,6 +24,7 @@ from specification import SHARED
 
 import opendml as dml
 from opendml.description.errors import BindingError
+from opendml.description.tensor import packed_strides
 from opendml.expression.ir import F32, Axis, Compute, Scan, Scatter, Store, Tensor, constant, index, indices, load
 from opendml.inspection.instrumentation import tick_seconds
 from opendml.inspection.layered_drawing import draw
@@ -137,7 +138,7 @@ def test_costs_bound_what_is_touched(sizes: list[int], reads: list[tuple[int, ..
     """Beside all addresses of an expression, one by one: never less, and exact for a single read without gaps."""
     axes = tuple(Axis("ijk"[d], n) for d, n in enumerate(sizes))
     source = Tensor("source", F32, (64,), (1,), "input")
-    target = Tensor("target", F32, tuple(sizes), dml.tensor.packed_strides(sizes), "output")
+    target = Tensor("target", F32, tuple(sizes), packed_strides(sizes), "output")
     places = [sum((index(a) * f for a, f in zip(axes, factors[1:], strict=False)), constant_of(factors[0]))
               for factors in reads]  # fmt: skip
     value = load(source, [places[0]])
