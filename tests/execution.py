@@ -24,11 +24,13 @@ from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Definition, Tensor
+from opendml.llvm.host import HostTarget
+from opendml.llvm.native import verify
 from opendml.loops import memory_plan
 from opendml.programs import compiled_graph as graph_program_module
 from opendml.programs import program as program_module
 from opendml.programs.device import compile_operator
-from opendml.programs.program import Program
+from opendml.programs.program import Program, generate
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.code import program_code
 
@@ -232,6 +234,16 @@ def assert_identical(actual: Array, expected: Array) -> None:
     np.testing.assert_array_equal(
         np.ascontiguousarray(actual).view(unsigned), np.ascontiguousarray(expected).view(unsigned)
     )
+
+
+def check_code(desc: Operator, hosts: Iterable[HostTarget]) -> None:
+    """There is code for a valid descriptor, for any processor, which LLVM takes; operands in place or not, profiled or
+    not. It is written and read, not compiled."""
+    definition = desc.define()
+    for number, host in enumerate(hosts):
+        for in_place in {False, desc.in_place}:
+            for module in generate(definition, host, in_place=in_place, profiled=number == 0).modules:
+                verify(module, host)
 
 
 def assert_same_values(actual: Array, expected: Array) -> None:

@@ -78,10 +78,17 @@ def _rank(draw: st.DrawFn, cls: type[Operator], field: str = "input_tensor") -> 
     return draw(st.integers(lowest, highest))
 
 
+def _length(draw: st.DrawFn, usual: Sequence[int]) -> int:
+    """One of the usual sizes, steps or amounts of an operator, or a huge one."""
+    return draw(st.sampled_from(HUGE_LENGTHS if isinstance(draw, _HugeDraw) else tuple(usual)))
+
+
 def _sizes(draw: st.DrawFn, rank: int, limit: int = ELEMENTS) -> list[int]:
-    """Small sizes but for one or two, mostly the last."""
+    """Small sizes but for one or two, mostly the last; now and then a single element."""
     if isinstance(draw, _HugeDraw):
         return _limited([draw(st.sampled_from(HUGE_LENGTHS)) for _ in range(rank)], 2**32 - 1)
+    if draw(st.integers(0, 11)) == 0:
+        return [1] * rank
     sizes = [draw(st.integers(1, 3)) for _ in range(rank)]
     if draw(st.booleans()):
         sizes[draw(st.integers(0, rank - 1))] = draw(st.sampled_from(LENGTHS))
@@ -112,8 +119,12 @@ def _output(draw: st.DrawFn, data_type: TensorDataType, sizes: Sequence[int]) ->
 
 
 def _scaled(draw: st.DrawFn, tensor: TensorDesc) -> TensorDesc:
-    """With strides as large as they may be, now and then."""
-    strides = [stride for stride in tensor.strides or () if stride]
+    """With strides as large as they may be, now and then; those of single elements may be anything."""
+    if tensor.strides is not None and 1 in tensor.sizes and draw(st.booleans()):
+        odd = draw(st.sampled_from((0, 1, 7, 2**31, 2**32 - 1)))
+        strides = [odd if size == 1 else s for size, s in zip(tensor.sizes, tensor.strides, strict=True)]
+        tensor = TensorDesc(tensor.data_type, tensor.sizes, strides)
+    strides = [s for size, s in zip(tensor.sizes, tensor.strides or (), strict=False) if s and size > 1]
     if not isinstance(draw, _HugeDraw) or not strides or draw(st.booleans()):
         return tensor
     factor = max((2**32 - 1) // max(strides), 1)
@@ -325,11 +336,11 @@ def _windows(draw: st.DrawFn, cls: type[Any], sizes: Sequence[int]) -> tuple[dic
     fields: dict[str, list[int]] = {name: [] for name in names}
     output = []
     for size in sizes:
-        dilation = draw(st.integers(1, 3)) if "dilations" in cls.fields else 1
-        start, end = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+        dilation = _length(draw, (1, 1, 2, 3, 50)) if "dilations" in cls.fields else 1
+        start, end = _length(draw, (0, 0, 1, 2, 3, 4)), _length(draw, (0, 0, 1, 2, 3, 4))
         longest = (size + start + end - 1) // dilation + 1
         window = draw(st.integers(1, longest if isinstance(draw, _HugeDraw) else min(longest, 5)))
-        stride = draw(st.integers(1, 4))
+        stride = _length(draw, (1, 1, 2, 3, 4, 2**31))
         room = size + start + end - 1 - (window - 1) * dilation
         count = room // stride + 1
         if room % stride and count * stride < size + start and draw(st.booleans()):
@@ -383,7 +394,7 @@ def _pieces(draw: st.DrawFn, cls: type[Any], field: str) -> tuple[TensorDataType
     """Sizes of pieces, and of the whole along the axis."""
     data_type, whole = _type(draw, cls, field), _sizes(draw, _rank(draw, cls, field), 900)
     axis = draw(st.integers(0, len(whole) - 1))
-    lengths = draw(st.lists(st.sampled_from((1, 1, 2, 3, 5, 16, 17, 33)), min_size=1, max_size=5))
+    lengths = [_length(draw, (1, 1, 2, 3, 5, 16, 17, 33)) for _ in range(draw(st.integers(1, 5)))]
     pieces = [[*whole[:axis], length, *whole[axis + 1 :]] for length in lengths]
     return data_type, pieces, [*whole[:axis], sum(lengths), *whole[axis + 1 :]], axis
 
@@ -402,8 +413,8 @@ def _join(draw: st.DrawFn, cls: type[Any]) -> Operator:
 
 def _padding(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type, sizes = _type(draw, cls), _sizes(draw, _rank(draw, cls), 600)
-    amounts = st.sampled_from((0, 0, 1, 2, 3, 7, 17) if len(sizes) < 4 else (0, 0, 0, 1, 2))
-    start, end = ([draw(amounts) for _ in sizes] for _ in range(2))
+    amounts = (0, 0, 1, 2, 3, 7, 17) if len(sizes) < 4 else (0, 0, 0, 1, 2)
+    start, end = ([_length(draw, amounts) for _ in sizes] for _ in range(2))
     target = _output(draw, data_type, [sum(parts) for parts in zip(sizes, start, end, strict=True)])
     value: dict[str, Any] = {"padding_value": _number(draw)}
     if "padding_value_data_type" in cls.fields:
@@ -415,13 +426,13 @@ def _padding(draw: st.DrawFn, cls: type[Any]) -> Operator:
 
 def _tile(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type, sizes = _type(draw, cls), _sizes(draw, _rank(draw, cls), 300)
-    repeats = [draw(st.integers(1, 3 if len(sizes) < 4 else 2)) for _ in sizes]
+    repeats = [_length(draw, (1, 2, 3) if len(sizes) < 4 else (1, 2)) for _ in sizes]
     target = _output(draw, data_type, [n * r for n, r in zip(sizes, repeats, strict=True)])
     return cls(input_tensor=_input(draw, data_type, sizes), output_tensor=target, repeats=repeats)
 
 
 def _blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
-    data_type, block = _type(draw, cls), draw(st.integers(1, 4))
+    data_type, block = _type(draw, cls), _length(draw, (1, 2, 3, 4))
     batch, depth, height, width = _sizes(draw, 4, 300)
     deep = [batch, depth * block * block, height, width]
     wide = [batch, depth, height * block, width * block]
@@ -554,7 +565,7 @@ def _cumulative(draw: st.DrawFn, cls: type[Any]) -> Operator:
 
 def _upsample(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type, sizes = _type(draw, cls), _sizes(draw, _rank(draw, cls), 200)
-    width, height = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    width, height = (_length(draw, (1, 2, 3, 4, 5)) for _ in range(2))
     target = [*sizes[:-2], sizes[-2] * height, sizes[-1] * width]
     mode = draw(st.sampled_from(("NEAREST_NEIGHBOR", "LINEAR")))
     source = _input(draw, data_type, sizes)
@@ -595,9 +606,9 @@ def _reduction(draw: st.DrawFn, function_name: str) -> dict[str, Any]:
 
 def _gemm(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type, rank = _type(draw, cls, "a_tensor"), _rank(draw, cls, "a_tensor")
-    batch = [draw(st.integers(1, 2)) for _ in range(rank - 2)]
-    rows, inner, columns = (draw(st.sampled_from((1, 2, 3, 4, 7, 13, 16, 17, 25, 33))) for _ in range(3))
-    columns = draw(st.sampled_from(LENGTHS)) if draw(st.booleans()) else columns
+    batch = [_length(draw, (1, 2)) for _ in range(rank - 2)]
+    rows, inner, columns = (_length(draw, (1, 2, 3, 4, 7, 13, 16, 17, 25, 33)) for _ in range(3))
+    columns = _length(draw, LENGTHS) if draw(st.booleans()) else columns
     transposed = [draw(st.booleans()) for _ in range(2)]
     a = [*batch, inner, rows] if transposed[0] else [*batch, rows, inner]
     b = [*batch, columns, inner] if transposed[1] else [*batch, inner, columns]
@@ -626,21 +637,22 @@ def _fusable_with_softmax(output: Sequence[int]) -> dict[OperatorType, FeatureLe
 def _convolution(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type, spatial = _type(draw, cls), _rank(draw, cls) - 2
     groups, forward = draw(st.integers(1, 3)), draw(st.booleans())
-    per_group_in, per_group_out, batch = (draw(st.sampled_from((1, 2, 3, 5, 13))) for _ in range(3))
-    batch = min(batch, 2)
+    per_group_in, per_group_out = (_length(draw, (1, 2, 3, 5, 13)) for _ in range(2))
+    batch = _length(draw, (1, 2))
     names = ("strides", "dilations", "start_padding", "end_padding", "output_padding")
     fields: dict[str, list[int]] = {name: [] for name in names}
     sizes, kernel, output = [], [], []
     for _ in range(spatial):
-        size = draw(st.sampled_from((1, 2, 3, 5, 8, 17, 33) if spatial < 3 else (1, 2, 3, 5)))
-        stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-        start, end = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+        size = _length(draw, (1, 2, 3, 5, 8, 17, 33) if spatial < 3 else (1, 2, 3, 5))
+        stride, dilation = _length(draw, (1, 1, 2, 3, 9)), _length(draw, (1, 1, 2, 7))
+        start, end = (_length(draw, (0, 1, 2, 3, 9)) for _ in range(2))
         if forward:
-            taps = draw(st.integers(1, min((size + start + end - 1) // dilation + 1, 4)))
+            longest = (size + start + end - 1) // dilation + 1
+            taps = draw(st.integers(1, longest if isinstance(draw, _HugeDraw) else min(longest, 4)))
             extra = 0
             count = (size + start + end - 1 - (taps - 1) * dilation) // stride + 1
         else:
-            taps = draw(st.integers(1, 4))
+            taps = _length(draw, (1, 2, 3, 4))
             full = stride * (size - 1) + 1 + (taps - 1) * dilation
             start, end = min(start, full - 1), 0
             end = min(draw(st.integers(0, 3)), full - 1 - start)
@@ -668,8 +680,8 @@ def _convolution(draw: st.DrawFn, cls: type[Any]) -> Operator:
 
 def _rnn(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type = _type(draw, cls)
-    length, batch, inputs = draw(st.integers(1, 5)), draw(st.integers(1, 5)), draw(st.integers(1, 9))
-    hidden = draw(st.sampled_from((1, 2, 3, 5, 16, 17, 33)))
+    length, batch, inputs = (_length(draw, usual) for usual in (range(1, 6), range(1, 6), range(1, 10)))
+    hidden = _length(draw, (1, 2, 3, 5, 16, 17, 33))
     direction = draw(st.sampled_from(("FORWARD", "BACKWARD", "BIDIRECTIONAL")))
     both = 2 if direction == "BIDIRECTIONAL" else 1
     which = draw(st.sampled_from((1, 2, 3)))

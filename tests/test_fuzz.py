@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from execution import (
     assert_same_values,
+    check_code,
     compile_in_parallel,
     random_array,
     random_values,
@@ -104,6 +105,15 @@ def _buffer(tensor: TensorDesc, seed: int) -> np.ndarray:
 def _elements(buffer: np.ndarray, tensor: TensorDesc) -> np.ndarray:
     strides = tuple(stride * buffer.itemsize for stride in tensor.effective_strides)
     return np.lib.stride_tricks.as_strided(buffer, tensor.sizes, strides).copy()
+
+
+@settings(fuzz, max_examples=EXAMPLES * 10)
+@given(data=st.data(), operator_type=st.sampled_from(DRAWN), huge=st.booleans())
+def test_what_is_valid_has_code(data: st.DataObject, operator_type: OperatorType, huge: bool) -> None:
+    """Text for every processor, of small and of the largest; ``tools/soak_descriptors.py`` tries thousands."""
+    desc = data.draw(descriptors(operator_type, huge=huge))
+    assume(not validate(desc))
+    check_code(desc, [host_target(), host_target("avx2"), host_target("baseline")])
 
 
 @pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)

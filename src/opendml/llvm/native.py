@@ -51,6 +51,12 @@ def compile_object(llvm_ir: str, host: HostTarget, options: CompileOptions = DEF
         return bytes(machine.emit_object(module))
 
 
+def verify(llvm_ir: str, host: HostTarget) -> None:
+    """Raise CodeGenerationError with LLVM's words where `compile_object` would, without compiling anything."""
+    with _llvm_lock:
+        _parsed(llvm_ir, host)
+
+
 def assembly(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> str:
     """The assembly listing of what `compile_object` makes of the same arguments."""
     with _optimised(llvm_ir, host, options) as (module, machine):
@@ -127,12 +133,7 @@ def _optimised(llvm_ir: str, host: HostTarget, options: CompileOptions) -> Itera
     llvm = _llvm()
     with _llvm_lock:
         machine = _target_machine(host, options.codegen_level)
-        header = f'target datalayout = "{_data_layout(host)}"\ntarget triple = "{host.triple}"\n'
-        try:
-            module = llvm.parse_assembly(header + llvm_ir, llvm.create_context())
-            module.verify()
-        except RuntimeError as error:
-            raise CodeGenerationError(f"LLVM does not accept the generated code: {error}") from error
+        module = _parsed(llvm_ir, host)
         tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = options.vectorization
         tuning.loop_unrolling = options.loop_unrolling
@@ -140,6 +141,17 @@ def _optimised(llvm_ir: str, host: HostTarget, options: CompileOptions) -> Itera
         with _passes(builder) as passes:
             passes.run(module, builder)
         yield module, machine
+
+
+def _parsed(llvm_ir: str, host: HostTarget) -> Any:
+    """A verified module."""
+    header = f'target datalayout = "{_data_layout(host)}"\ntarget triple = "{host.triple}"\n'
+    try:
+        module = _llvm().parse_assembly(header + llvm_ir, _llvm().create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise CodeGenerationError(f"LLVM does not accept the generated code: {error}") from error
+    return module
 
 
 @contextmanager
