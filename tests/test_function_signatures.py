@@ -84,6 +84,7 @@ PARAMETERS: dict[str, list[str]] = {
     "index_dimensions": [COUNT],
     "indices_dimension_count": [COUNT],
     "infinity_mode": ["IsInfinityMode | str"],
+    "indices_data_type": [DATA_TYPE],
     "input_dimension_count": [COUNT],
     "input_window_offsets": [SIZES],
     "input_window_sizes": [SIZES],

@@ -27,6 +27,7 @@ from sample_descriptors import f32, sample
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel
+from opendml.description.errors import InvalidDescriptorError
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.functions.versions import version_for
@@ -392,9 +393,10 @@ def test_older_versions_say_the_same() -> None:
     first = version_for(newest.replace(axes=[3, 2]), FeatureLevel.parse("2_0"))
     assert first == sample(operators.MeanVarianceNormalization)
     assert version_for(newest, FeatureLevel.parse("6_2")) == sample(operators.MeanVarianceNormalization1, axes=[1, 3])
-    assert version_for(newest, FeatureLevel.parse("2_0")) is newest
-    by_square = newest.replace(use_mean=False)
-    assert version_for(by_square, FeatureLevel.parse("6_2")) is by_square
+    with pytest.raises(InvalidDescriptorError, match="Axes: must be {1, 2, 3} or {2, 3} at feature level 2_0"):
+        version_for(newest, FeatureLevel.parse("2_0"))
+    with pytest.raises(InvalidDescriptorError, match="UseMean: must be true at feature level 6_2"):
+        version_for(newest.replace(use_mean=False), FeatureLevel.parse("6_2"))
 
 
 def test_json_keeps_the_bias() -> None:

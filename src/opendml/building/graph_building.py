@@ -543,7 +543,8 @@ def _at_place(place: Place) -> Iterator[None]:
 def located(error: InvalidDescriptorError, place: Place) -> InvalidDescriptorError:
     """The error with a line of the program in its message."""
     message = str(error).split("\n", 1)[0]
-    return InvalidDescriptorError(f'File "{place.file}", line {place.line}: {message}', error.violations)
+    text = f'File "{place.file}", line {place.line}: {message}'
+    return InvalidDescriptorError(text, error.violations, desc=error.desc, feature_level=error.feature_level)
 
 
 def _check_layout(desc: TensorDesc) -> None:

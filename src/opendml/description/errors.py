@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from opendml.description.descriptors import Operator
+    from opendml.description.enums import FeatureLevel
     from opendml.description.rules import Violation
 
 
@@ -14,15 +16,26 @@ class OpendmlError(Exception):
 
 
 class InvalidDescriptorError(OpendmlError, ValueError):
-    """A descriptor breaks rules of its operator. ``violations`` has all of them, not only the first."""
+    """A descriptor breaks rules of its operator. ``violations`` has all of them, not only the first.
 
-    def __init__(self, message: str, violations: Iterable[Violation] = ()) -> None:
+    ``desc`` and ``feature_level`` are the descriptor and the level that it was held to, where the error is about one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        violations: Iterable[Violation] = (),
+        desc: Operator | None = None,
+        feature_level: FeatureLevel | None = None,
+    ) -> None:
         self.message = message
         self.violations: tuple[Violation, ...] = tuple(violations)
+        self.desc = desc
+        self.feature_level = feature_level
         super().__init__("\n".join([message, *(f"  {violation}" for violation in self.violations)]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, self.violations)
+        return type(self), (self.message, self.violations, self.desc, self.feature_level)
 
 
 class DescriptorArgumentError(OpendmlError, TypeError):

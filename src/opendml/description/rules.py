@@ -33,7 +33,8 @@ class Violation:
     """One broken rule: ``str`` of it is ``OutputTensor.Sizes[3]: must be from 1 to 2 (...), got 5``.
 
     ``operator`` is DirectML's name, ``field`` the place in its struct (empty: the operator as a whole), ``rule`` what
-    must hold, ``got`` what was given, as text, ``allowed_at`` the lowest feature level that would allow it, if any.
+    must hold, ``got`` what was given, as text, ``allowed_at`` the lowest feature level that would allow it, if any. For
+    calls of functions the place is one among their arguments, and ``cure`` is what to write there instead, if known.
     """
 
     operator: str
@@ -41,6 +42,7 @@ class Violation:
     rule: str
     got: str = ""
     allowed_at: FeatureLevel | None = None
+    cure: str = ""
 
     def __str__(self) -> str:
         text = f"{self.field}: {self.rule}" if self.field else self.rule
@@ -48,6 +50,8 @@ class Violation:
             text += f", got {self.got}"
         if self.allowed_at is not None:
             text += f" (allowed from feature level {self.allowed_at} on)"
+        if self.cure:
+            text += f"; try {self.cure}"
         return text
 
 
@@ -65,7 +69,8 @@ def validate_or_raise(desc: Operator, feature_level: FeatureLevel | str = Featur
     level = FeatureLevel.parse(feature_level)
     violations = validate(desc, level)
     if violations:
-        raise InvalidDescriptorError(f"{desc.type.dml_name} is invalid at feature level {level}:", violations)
+        message = f"{desc.type.dml_name} is invalid at feature level {level}:"
+        raise InvalidDescriptorError(message, violations, desc=desc, feature_level=level)
 
 
 class Rules:

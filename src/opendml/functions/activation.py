@@ -16,14 +16,12 @@ from opendml.operators.activation import (
     ActivationCelu,
     ActivationElu,
     ActivationGelu,
-    ActivationHardmax,
     ActivationHardmax1,
     ActivationHardSigmoid,
     ActivationHardSwish,
     ActivationIdentity,
     ActivationLeakyRelu,
     ActivationLinear,
-    ActivationLogSoftmax,
     ActivationLogSoftmax1,
     ActivationParameterizedRelu,
     ActivationParametricSoftplus,
@@ -33,7 +31,6 @@ from opendml.operators.activation import (
     ActivationScaledTanh,
     ActivationShrink,
     ActivationSigmoid,
-    ActivationSoftmax,
     ActivationSoftmax1,
     ActivationSoftplus,
     ActivationSoftsign,
@@ -343,14 +340,13 @@ def activation_softmax(
 ) -> Array:
     """``exp(x)`` over its sum along some axes together (ACTIVATION_SOFTMAX1).
 
-    ``input``: float32 or float16. Without ``axes`` the last one; all but the last two sizes are 1 then
-    (ACTIVATION_SOFTMAX).
+    ``input``: float32 or float16. Without ``axes`` the last one. Below level 5_1 only that, and all but the
+    last two sizes are 1 (ACTIVATION_SOFTMAX).
 
     >>> dml.activation_softmax(np.array([[1, 1, -np.inf]], "float32"), axes=[1]).tolist()
     [[0.5, 0.5, 0.0]]
     """
-    operators = (ActivationSoftmax, ActivationSoftmax1)
-    return evaluate_single(_over_groups, (input,), (integers(axes), *operators), device=device, out=out)
+    return evaluate_single(_over_groups, (input,), (integers(axes), ActivationSoftmax1), device=device, out=out)
 
 
 @operator_function
@@ -359,14 +355,13 @@ def activation_log_softmax(
 ) -> Array:
     """The natural logarithm of ``activation_softmax``, without loss of precision (ACTIVATION_LOG_SOFTMAX1).
 
-    ``input``: float32 or float16. Without ``axes`` the last one; all but the last two sizes are 1 then
-    (ACTIVATION_LOG_SOFTMAX).
+    ``input``: float32 or float16. Without ``axes`` the last one. Below level 5_1 only that, and all but the
+    last two sizes are 1 (ACTIVATION_LOG_SOFTMAX).
 
     >>> dml.activation_log_softmax(np.array([[-1000, 0, -np.inf]], "float32")).tolist()
     [[-1000.0, 0.0, -inf]]
     """
-    operators = (ActivationLogSoftmax, ActivationLogSoftmax1)
-    return evaluate_single(_over_groups, (input,), (integers(axes), *operators), device=device, out=out)
+    return evaluate_single(_over_groups, (input,), (integers(axes), ActivationLogSoftmax1), device=device, out=out)
 
 
 @operator_function
@@ -375,21 +370,19 @@ def activation_hardmax(
 ) -> Array:
     """1 at the first maximum along some axes together, 0 elsewhere (ACTIVATION_HARDMAX1). NaN exceeds everything.
 
-    ``input``: float32 or float16. Without ``axes`` the last one; all but the last two sizes are 1 then
-    (ACTIVATION_HARDMAX).
+    ``input``: float32 or float16. Without ``axes`` the last one. Below level 5_1 only that, and all but the
+    last two sizes are 1 (ACTIVATION_HARDMAX).
 
     >>> dml.activation_hardmax(np.array([[1, 3, 3], [2, 0, 1]], "float32")).tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    operators = (ActivationHardmax, ActivationHardmax1)
-    return evaluate_single(_over_groups, (input,), (integers(axes), *operators), device=device, out=out)
+    return evaluate_single(_over_groups, (input,), (integers(axes), ActivationHardmax1), device=device, out=out)
 
 
-def _over_groups(input: TensorDesc, axes: Any, over_rows: type[Operator], over_axes: type[Operator]) -> Operator:
-    """The descriptor of the version for rows where no axes are given."""
-    if axes is None:
-        return over_rows(input_tensor=input, output_tensor=packed(input))
-    return over_axes(input_tensor=input, output_tensor=packed(input), axes=axes)
+def _over_groups(input: TensorDesc, axes: Any, operator: type[Operator]) -> Operator:
+    """The descriptor of an operator that works along some axes together, by default along the last one."""
+    last = (input.rank - 1,)
+    return operator(input_tensor=input, output_tensor=packed(input), axes=last if axes is None else axes)
 
 
 def _activated(

@@ -37,15 +37,17 @@ def max_pooling(
     end_padding: Sequence[int] | None = None,
     dilations: Sequence[int] | None = None,
     output_indices: bool = False,
+    indices_data_type: TensorDataType | str | Any = TensorDataType.UINT32,
     output_sizes: Sequence[int] | None = None,
     device: Device | None = None,
     out: Any = None,
 ) -> MaxPoolingOutputs:
-    """The maximum of every window, and where it was found (MAX_POOLING2).
+    """The maximum of every window, and where it was found (MAX_POOLING2; at lower levels MAX_POOLING1, MAX_POOLING).
 
     ``input``: {N, C, H, W} or {N, C, D, H, W}, any type but float64. Strides and dilations are 1 and paddings 0 by
-    default; padding takes no part in a maximum. Returns ``values`` of the input's type and, with ``output_indices``,
-    ``indices`` (uint32): the position of the first maximum in the input, counted as if it were packed.
+    default; padding takes no part in a maximum. Returns ``values`` of the input's type and, with ``output_indices``
+    (from level 2_0 on), ``indices``: the position of the first maximum in the input, counted as if it were packed.
+    ``indices_data_type``: uint32, or from level 5_0 on uint64. Dilations other than 1 exist from level 2_1 on.
 
     >>> x = np.array([[[[1, 5, 2], [7, 3, 4], [0, 9, 8]]]], "float32")
     >>> pooled = dml.max_pooling(x, window_size=[2, 2], output_indices=True)
@@ -55,13 +57,14 @@ def max_pooling(
     [[[[3, 1], [7, 7]]]]
     """
     window = _window(window_size, strides, start_padding, end_padding, dilations, output_sizes)
-    outputs = evaluate(_max_pooling, (input,), (window, output_indices), device=device, out=out)
+    indices_type = indices_data_type if output_indices else None
+    outputs = evaluate(_max_pooling, (input,), (window, indices_type), device=device, out=out)
     return MaxPoolingOutputs(outputs[0], outputs[1] if output_indices else None)
 
 
-def _max_pooling(input: TensorDesc, window: Window, output_indices: bool) -> Operator:
+def _max_pooling(input: TensorDesc, window: Window, indices_type: Any) -> Operator:
     output = _pooled(input, window)
-    indices = TensorDesc(TensorDataType.UINT32, output.sizes) if output_indices else None
+    indices = TensorDesc(indices_type, output.sizes) if indices_type is not None else None
     return MaxPooling2(
         input_tensor=input, output_tensor=output, output_indices_tensor=indices, **_window_fields(input, window)
     )

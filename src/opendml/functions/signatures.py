@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
+
+from opendml.description.errors import InvalidDescriptorError
+from opendml.description.names import did_you_mean
+from opendml.functions.arguments import in_words_of_call
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def operator_function(function: Callable[P, R]) -> Callable[P, R]:
-    """A public function. Calls that do not fit its signature raise a TypeError that says what to write."""
+    """A public function. Calls that do not fit its signature raise a TypeError that says what to write, and what is
+    wrong with a descriptor is told in the words of the call."""
 
     @functools.wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
@@ -21,6 +25,8 @@ def operator_function(function: Callable[P, R]) -> Callable[P, R]:
             return function(*arguments, **named)
         except TypeError as error:
             raise _explained(error, function, arguments, named) from None
+        except InvalidDescriptorError as error:
+            raise in_words_of_call(error, function, arguments, named) from None
 
     return call
 
@@ -40,7 +46,6 @@ def _explained(
         )
     for name in named:
         if name not in parameters:
-            similar = difflib.get_close_matches(name, parameters, n=1)
-            hint = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(parameters)}"
-            return TypeError(f"{function.__name__}() has no parameter {name!r}; {hint}")
+            hint = did_you_mean(name, parameters) or f"; it has {', '.join(parameters)}"
+            return TypeError(f"{function.__name__}() has no parameter {name!r}{hint}")
     return error
