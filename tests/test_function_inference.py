@@ -405,7 +405,10 @@ def test_what_old_levels_cannot_say(
         (lambda x: dml.join([], axis=0), r"len\(inputs\): must be at least 1"),
         (lambda x: dml.join([x, x], axis=-1), "axis: must be an integer from 0"),
         (lambda x: dml.add(x, x[:1]), "b.shape: must have the sizes of a"),
-        (lambda x: dml.add(x, x.astype("float16")), "b: must have the data type of a, FLOAT32, got FLOAT16; try b.astype"),
+        (
+            lambda x: dml.add(x, x.astype("float16")),
+            "b: must have the data type of a, FLOAT32, got FLOAT16; try b.astype",
+        ),
         (lambda x: dml.reduce(x, "MEDIAN"), "function: must be a DML_REDUCE_FUNCTION"),
         (lambda x: dml.reduce(x, "SUM", axes=[2]), r"axes\[0\]: must be less than"),
         (lambda x: dml.reduce(x, "SUM", axes=1), "axes: must be an array"),

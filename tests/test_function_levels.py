@@ -1,4 +1,4 @@
-"""Every function at every feature level: the newest version of its operator that the level has, or why there is none."""
+"""Every function at every feature level: the newest version of its operator, or which level has one."""
 
 from __future__ import annotations
 

@@ -393,7 +393,7 @@ def test_older_versions_say_the_same() -> None:
     first = version_for(newest.replace(axes=[3, 2]), FeatureLevel.parse("2_0"))
     assert first == sample(operators.MeanVarianceNormalization)
     assert version_for(newest, FeatureLevel.parse("6_2")) == sample(operators.MeanVarianceNormalization1, axes=[1, 3])
-    with pytest.raises(InvalidDescriptorError, match="Axes: must be {1, 2, 3} or {2, 3} at feature level 2_0"):
+    with pytest.raises(InvalidDescriptorError, match=r"Axes: must be \{1, 2, 3\} or \{2, 3\} at"):
         version_for(newest, FeatureLevel.parse("2_0"))
     with pytest.raises(InvalidDescriptorError, match="UseMean: must be true at feature level 6_2"):
         version_for(newest.replace(use_mean=False), FeatureLevel.parse("6_2"))
