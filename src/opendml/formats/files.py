@@ -1,16 +1,16 @@
-"""The files a model reads and writes: where they may lie, NumPy arrays, images, atomic writing."""
+"""The files a model reads and writes: where they may lie, NumPy arrays, images."""
 
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from opendml.description.file_access import open_regular
+from opendml.description.quoting import quoted
 from opendml.formats.json_text import Node
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ __all__ = [
     "read_image",
     "read_numpy_header",
     "require_pillow",
-    "write_atomically",
-    "write_bytes",
     "write_image",
     "write_numpy",
 ]
@@ -49,14 +47,14 @@ class Folders:
         """The existing file that `node` names."""
         path = _inside(self.input, node, "--input_path")
         if not os.path.isfile(path):  # noqa: PTH113 - false, not an error, for a name too long for the file system
-            node.fail(f"no file {node.text()!r} in {_shown(self.input)} (--input_path names another folder)")
+            node.fail(f"no file {quoted(node.text())} in {_shown(self.input)} (--input_path names another folder)")
         return path
 
     def target(self, node: Node) -> Path:
         """The file to write that `node` names; it need not exist yet."""
         path = _inside(self.output, node, "--output_path")
         if os.path.isdir(path):  # noqa: PTH112 - as above
-            node.fail(f"{node.text()!r} is a folder")
+            node.fail(f"{quoted(node.text())} is a folder")
         return path
 
 
@@ -83,7 +81,7 @@ def read_numpy_header(path: Path, node: Node) -> NumpyHeader:
     The data must be complete and in C order.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             version = np.lib.format.read_magic(file)
             shape, fortran_order, dtype = _NUMPY_HEADER_READERS[version](file)
             header = NumpyHeader(dtype, tuple(int(size) for size in shape), file.tell())
@@ -112,7 +110,7 @@ def image_size(path: Path, node: Node) -> tuple[int, int, int]:
     """Channels (1, 3 or 4), height and width of an image file, read from its header alone."""
     image_module = require_pillow(node)
     try:
-        with image_module.open(path, formats=sorted(set(IMAGE_SUFFIXES.values()))) as image:
+        with open_regular(path) as file, image_module.open(file, formats=sorted(set(IMAGE_SUFFIXES.values()))) as image:
             channels = {"L": 1, "1": 1, "I;16": 1, "RGBA": 4, "LA": 4, "PA": 4}.get(image.mode, 3)
             return channels, int(image.height), int(image.width)
     except Exception as error:  # decoders raise many kinds
@@ -123,7 +121,7 @@ def read_image(path: Path, node: Node, channels: int, height: int, width: int) -
     """The pixels of an image file, scaled to `height` by `width`, in the layout [channels, height, width]."""
     image_module = require_pillow(node)
     try:
-        with image_module.open(path, formats=sorted(set(IMAGE_SUFFIXES.values()))) as image:
+        with open_regular(path) as file, image_module.open(file, formats=sorted(set(IMAGE_SUFFIXES.values()))) as image:
             converted = image.convert(_MODES[channels])
             if converted.size != (width, height):
                 converted = converted.resize((width, height), image_module.Resampling.BICUBIC)
@@ -144,34 +142,9 @@ def write_image(file: BinaryIO, values: NDArray[Any], image_format: str) -> None
     )
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file of these bytes, as `write_atomically`."""
-
-    def write(file: BinaryIO) -> None:
-        file.write(data)
-
-    write_atomically(path, write)
-
-
 def write_numpy(file: BinaryIO, values: NDArray[Any]) -> None:
     """Write an array of plain numbers as a .npy file."""
     np.lib.format.write_array(file, values, allow_pickle=False)
-
-
-def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file whole or not at all: it appears under its name only once it is complete.
-
-    Raises:
-        OSError: it cannot be written; what stood under that name is untouched.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.unfinished")
-    try:
-        with unfinished.open("xb") as file:
-            write(file)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -189,14 +162,14 @@ def _inside(folder: Path, node: Node, option: str) -> Path:
     except (OSError, ValueError, RuntimeError) as error:
         node.fail(f"not a usable path: {_first_line(error)}")
     if path == root:
-        node.fail(f"{name[:80]!r} names no file")
+        node.fail(f"{quoted(name)} names no file")
     if not path.is_relative_to(root):
-        node.fail(f"path outside the folder {_shown(folder)}: {name[:80]!r} ({option} names another folder)")
+        node.fail(f"path outside the folder {_shown(folder)}: {quoted(name)} ({option} names another folder)")
     return path
 
 
 def _shown(folder: Path) -> str:
-    return repr(str(folder))
+    return quoted(str(folder), 300)
 
 
 def _first_line(error: BaseException) -> str:

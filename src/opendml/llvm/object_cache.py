@@ -31,7 +31,6 @@ import secrets
 import stat
 import struct
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -39,6 +38,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from opendml.description.errors import ConfigurationError
+from opendml.description.file_access import (
+    FileTooLargeError,
+    NotRegularFileError,
+    open_regular,
+    read_file,
+    write_atomically,
+)
 from opendml.llvm.compile_workers import Progress, compile_objects
 from opendml.llvm.host import HostTarget
 from opendml.llvm.native import DEFAULT_OPTIONS, CompileOptions, compile_object, compiler_version
@@ -53,6 +59,7 @@ FORMAT_VERSION = 1
 _HEADER = struct.Struct("<8sI32sQ")
 _MAGIC = b"opendml\0"
 _HMAC_BYTES = _KEY_BYTES = 32
+_OVERHEAD = _HEADER.size + _HMAC_BYTES
 _SUFFIX = ".object"
 _STALE_SECONDS = 3600
 
@@ -135,7 +142,11 @@ class ObjectCache:
         """The payload stored under `key`, or None. An entry that fails its checks is removed."""
         path = self.path(key)
         try:
-            entry = path.read_bytes()
+            entry = read_file(path, self.size_limit + _OVERHEAD)
+        except (NotRegularFileError, FileTooLargeError):
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
         except OSError:
             return None
         payload = self._open_entry(key, entry)
@@ -153,7 +164,7 @@ class ObjectCache:
             return
         with contextlib.suppress(OSError):
             self._make_room(len(entry))
-            _write_atomically(self.path(key), entry)
+            _write(self.path(key), entry)
 
     def _seal_entry(self, key: bytes, payload: bytes) -> bytes:
         header = _HEADER.pack(_MAGIC, FORMAT_VERSION, key, len(payload))
@@ -241,19 +252,19 @@ def _authentication_key(path: Path) -> bytes:
             path.unlink()
         # Another process may do the same now: the first to create the file wins, the other reads it.
         with contextlib.suppress(FileExistsError):
-            _write_atomically(path, secrets.token_bytes(_KEY_BYTES), replace=False)
+            _write(path, secrets.token_bytes(_KEY_BYTES), replace=False)
     raise OSError("its key file cannot be made")
 
 
 def _read_key(path: Path) -> bytes | None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             status = os.fstat(file.fileno())
             private = os.name != "posix" or not status.st_mode & 0o077
             if _distrust(status, stat.S_ISREG) is not None or not private:
                 return None
             key = file.read(_KEY_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotRegularFileError):
         return None
     return key if len(key) == _KEY_BYTES else None
 
@@ -261,28 +272,24 @@ def _read_key(path: Path) -> bytes | None:
 _TEMPORARY_PREFIX = ".new-"
 
 
-def _write_atomically(path: Path, data: bytes, *, replace: bool = True) -> None:
+def _write(path: Path, data: bytes, *, replace: bool = True) -> None:
     """Give `path` the contents `data` in one step, or raise OSError (FileExistsError unless `replace`)."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY_PREFIX)  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        if replace:
-            Path(temporary).replace(path)
-        else:
-            _link(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            Path(temporary).unlink()
+    write_atomically(
+        path,
+        lambda file: file.write(data),
+        put_in_place=Path.replace if replace else _link,
+        mode=0o600,
+        prefix=_TEMPORARY_PREFIX,
+    )
 
 
-def _link(temporary: str, path: Path) -> None:
+def _link(temporary: Path, path: Path) -> None:
     try:
         os.link(temporary, path)
     except FileExistsError:
         raise
     except OSError:  # A file system without hard links: the last writer wins, and the others' entries are made anew.
-        Path(temporary).replace(path)
+        temporary.replace(path)
 
 
 def _platform_directory() -> Path:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from opendml.description.errors import BindingError, ModelFormatError
+from opendml.description.file_access import write_atomically
 from opendml.description.graph_desc import GraphDesc
 from opendml.formats.dxdispatch.bindings import (
     BoundTensor,
@@ -34,7 +35,7 @@ from opendml.formats.dxdispatch.model import (
     WriteFileCommand,
 )
 from opendml.formats.dxdispatch.reports import Report, TextReport
-from opendml.formats.files import IMAGE_SUFFIXES, write_atomically, write_image, write_numpy
+from opendml.formats.files import IMAGE_SUFFIXES, write_image, write_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

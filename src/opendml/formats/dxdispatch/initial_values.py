@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from opendml.description.enums import TensorDataType
+from opendml.description.file_access import open_regular
 from opendml.formats.files import IMAGE_SUFFIXES, Folders, image_size, read_image, read_numpy_header
 from opendml.formats.json_text import Node, unknown_name
 
@@ -117,12 +118,17 @@ class FileValues:
 
     def write(self, target: NDArray[np.uint8]) -> None:
         try:
-            values = np.fromfile(self.path, self.stored, self.count, offset=self.offset)
+            with open_regular(self.path) as file:
+                file.seek(self.offset)
+                read = file.readinto(target.data)  # type: ignore[attr-defined]
         except OSError as error:
             self.node.fail(f"cannot read the file: {error.strerror or error}")
-        if values.size != self.count:
+        if read != target.size:
             self.node.fail("the file changed while the model was being read")
-        target.view(self.data_type.dtype)[:] = values
+        if self.stored.kind == "b":
+            np.not_equal(target, 0, out=target.view(np.bool_))
+        elif not self.stored.isnative:
+            target.view(self.data_type.dtype).byteswap(inplace=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, TensorDataType
 from opendml.description.errors import DescriptorFormatError, ModelFormatError
+from opendml.description.file_access import read_file
 from opendml.description.graph_desc import (
     ConstantNode,
     GraphDesc,
@@ -177,9 +178,7 @@ def read_model(
     if is_serialized_graph(path):
         return model_of_graph(load(path), path.stem, folders, memory_limit=memory_limit)
     try:
-        if path.stat().st_size > MODEL_FILE_LIMIT:
-            raise ModelFormatError("", f"the file is larger than {MODEL_FILE_LIMIT >> 20} MiB")
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_file(path, MODEL_FILE_LIMIT).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ModelFormatError("", f"not UTF-8 text: {error.reason} at byte {error.start}") from None
     except (OSError, ValueError) as error:

@@ -30,6 +30,7 @@ from opendml.description.errors import (
     UnknownOperatorError,
 )
 from opendml.description.fields import ArrayField, EnumField, Field, ScalarUnion, TensorArrayField, TensorField
+from opendml.description.file_access import FileTooLargeError, read_file
 from opendml.description.graph_desc import (
     ConstantNode,
     GraphDesc,
@@ -48,10 +49,10 @@ from opendml.description.graph_desc import (
     topological_order,
     validate_graph_or_raise,
 )
-from opendml.description.json_values import describe
+from opendml.description.quoting import quoted
 from opendml.description.tensor import TensorDesc
-from opendml.formats.files import write_bytes
 from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE, Reader, Reference, Table, Writer
+from opendml.formats.serialized_graph.storage import plain_source, replace_files, stamp, stored_sources
 
 __all__ = ["is_serialized_graph", "load", "read_graph", "save", "write_graph"]
 
@@ -114,21 +115,39 @@ def load(path: str | os.PathLike[str]) -> GraphDesc:
     what is no serialised graph, or a damaged one, with the place in it.
     """
     path = Path(path)
-    return read_graph(_read_file(path, MAXIMUM_SIZE, ""), path.parent)
+    while True:
+        before = stamp(path)
+        try:
+            graph = read_graph(_read_file(path, MAXIMUM_SIZE, ""), path.parent)
+        except ModelFormatError:
+            if stamp(path) == before:
+                raise
+        else:
+            # The files of constants belong to the graph's file that was there before they were read.
+            if stamp(path) == before or not any(isinstance(n, ConstantNode) and n.source for n in graph.nodes):
+                return graph
 
 
 def save(graph: GraphDesc, path: str | os.PathLike[str]) -> None:
     """Writes a graph as ONNX Runtime does, and each constant with a ``source`` into a file beside it.
+
+    All files are replaced as one: whoever loads the graph meanwhile gets the old one or the new one, and a saving that
+    fails changes nothing. No file that another graph may need is written over: a constant whose usual file has other
+    content already goes into a file whose name ends with a hash of its content.
 
     Nodes come in topological order; tensors and nodes without a name are given one. What the format has no place for is
     refused with ``ModelFormatError``: inputs OWNED_BY_DML, guaranteed alignments, one output of a node as several
     outputs of the graph. Raises ``InvalidDescriptorError`` for an invalid graph.
     """
     path = Path(path)
-    data, files = write_graph(graph)
-    for name, content in files.items():
-        _write_file(path.parent / name, content)
-    _write_file(path, data)
+    write_graph(graph)  # What cannot be written is refused before any file is looked at.
+    constants = {node.source: node.data for node in graph.nodes if isinstance(node, ConstantNode) and node.source}
+    stored = stored_sources(path, constants, lambda source: _file_name(source, ""))
+    data, files = write_graph(graph, stored)
+    try:
+        replace_files(path, data, files, _constant_files)
+    except OSError as error:
+        raise ModelFormatError("", f"cannot write {quoted(path.name)}: {error.strerror or error}") from error
 
 
 def is_serialized_graph(path: Path) -> bool:
@@ -283,7 +302,7 @@ def _read_attribute(table: Table, field: Field) -> Any:
     given = ATTRIBUTE_TYPES[kind] if kind < len(ATTRIBUTE_TYPES) else str(kind)
     name, expected = table.text("name"), _attribute_type(field)
     if name and name != field.json_name:
-        table.fail(f"expected {field.json_name}, got {describe(name)!r}", "name")
+        table.fail(f"expected {field.json_name}, got {quoted(name)}", "name")
     # Newer schemas have a BOOL of their own, which takes the place of a UINT.
     if given != expected and not (given == "Bool" and field.kind == "BOOL"):
         table.fail(f"{field.json_name} must be {expected}, got {given}", "val_type")
@@ -383,7 +402,7 @@ def _connect(nodes: Sequence[_NamedNode], input_names: Sequence[str], output_nam
                 intermediate_edges.append(IntermediateEdge(source.node, source.output, index, number, name))
             elif name:
                 path = f"{node.path}.inputNames[{number}]"
-                raise ModelFormatError(path, f"nothing in the graph gives a tensor {describe(name)!r}")
+                raise ModelFormatError(path, f"nothing in the graph gives a tensor {quoted(name)}")
         for number, name in enumerate(node.outputs):
             if name in outputs:
                 output_edges.append(OutputEdge(index, number, outputs[name], name))
@@ -405,7 +424,7 @@ def _tensor_sources(nodes: Sequence[_NamedNode], input_names: Sequence[str]) -> 
 
     def add(name: str, source: Source, path: str) -> None:
         if name in found:
-            raise ModelFormatError(path, f"two tensors have the name {describe(name)!r}")
+            raise ModelFormatError(path, f"two tensors have the name {quoted(name)}")
         if name:
             found[name] = source
 
@@ -434,7 +453,8 @@ def _with_constants(graph: GraphDesc, folder: Path | None) -> GraphDesc:
             if name not in contents:
                 limit = min(limits.get(index, 0), CONSTANTS_LIMIT - sum(map(len, contents.values())))
                 contents[name] = _read_file(folder / name, limit, path, folder)
-            node = replace(node, data=contents[name])
+            data = contents[name]
+            node = replace(node, data=data, source=plain_source(node.source, data))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
 
@@ -459,43 +479,50 @@ def _file_name(source: str, path: str) -> str:
     return "".join("_" if one in '\\/:*?"<>|' else one for one in source) + ".bin"
 
 
+def _constant_files(data: bytes) -> set[str]:
+    """The names of the files that a graph's constants lie in."""
+    sources = set[str]()
+    for table in Reader(data, SCHEMA).root("DmlGraphDesc").tables("nodes", "DmlGraphNode"):
+        if table.number("desc_type", "B") == CONSTANT_NODE:
+            constant = table.table("desc", "ConstantNodeDesc")
+            if constant is not None and constant.number("data_type", "B") == CONSTANT_NAME:
+                named = constant.table("data", "ConstantName")
+                sources |= set() if named is None else {named.text("name")}
+    return {_file_name(source, "") for source in sources if source}
+
+
 def _read_file(path: Path, limit: int, place: str, folder: Path | None = None) -> bytes:
     """The content of a file of at most that size; of one in the folder, where one is given, links included."""
+    name = quoted(path.name)
     try:
         if folder is not None and not path.resolve().is_relative_to(folder.resolve()):
-            raise ModelFormatError(place, f"the file {path.name!r} lies outside the folder of the graph")
-        if not path.is_file():
-            raise ModelFormatError(place, f"no file {path.name[:200]!r} in {str(path.parent)!r}")
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > limit:
-                raise ModelFormatError(place, f"the file {path.name!r} has {size} bytes, more than {limit}")
-            return file.read(size)
+            raise ModelFormatError(place, f"the file {name} lies outside the folder of the graph")
+        return read_file(path, limit)
+    except FileNotFoundError:
+        raise ModelFormatError(place, f"no file {name} in {quoted(str(path.parent), 300)}") from None
+    except FileTooLargeError as error:
+        raise ModelFormatError(place, f"the file {name} {str(error.strerror).removeprefix('it ')}") from None
     except MemoryError:
-        raise ModelFormatError(place, f"the file {path.name!r} is larger than there is memory") from None
+        raise ModelFormatError(place, f"the file {name} is larger than there is memory") from None
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, ModelFormatError):
             raise
         reason = getattr(error, "strerror", None) or error
-        raise ModelFormatError(place, f"cannot read the file {path.name[:200]!r}: {reason}") from None
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    try:
-        write_bytes(path, data)
-    except OSError as error:
-        raise ModelFormatError("", f"cannot write {path.name!r}: {error.strerror or error}") from error
+        raise ModelFormatError(place, f"cannot read the file {name}: {reason}") from None
 
 
 # ---- writing
 
 
-def write_graph(graph: GraphDesc) -> tuple[bytes, dict[str, bytes]]:
-    """The bytes of a graph's file, and by name those of the files of its constants. Errors as for ``save``."""
+def write_graph(graph: GraphDesc, stored: Mapping[str, str] | None = None) -> tuple[bytes, dict[str, bytes]]:
+    """The bytes of a graph's file, and by name those of the files of its constants. Errors as for ``save``.
+
+    ``stored``: the sources that stand in the file instead of those of the constants.
+    """
     validate_graph_or_raise(graph)
     _check_expressible(graph)
     names = _Names(graph)
-    writer, files = Writer(SCHEMA), dict[str, bytes]()
+    writer, files = Writer(SCHEMA), _ConstantFiles(stored or {}, {})
     nodes = [_write_node(writer, graph, index, names, files) for index in topological_order(graph)]
     root = writer.table(
         "DmlGraphDesc",
@@ -503,7 +530,15 @@ def write_graph(graph: GraphDesc) -> tuple[bytes, dict[str, bytes]]:
         graphInputNames=writer.texts(names.inputs),
         graphOutputNames=writer.texts(names.outputs),
     )
-    return writer.finish(root), files
+    return writer.finish(root), files.contents
+
+
+@dataclass(frozen=True, slots=True)
+class _ConstantFiles:
+    """Other sources for constants, and the contents of their files by name."""
+
+    sources: Mapping[str, str]
+    contents: dict[str, bytes]
 
 
 def _check_expressible(graph: GraphDesc) -> None:
@@ -570,7 +605,7 @@ class _Names:
 
     def _claim(self, name: str, place: str) -> None:
         if name in self._used:
-            raise ModelFormatError(place, f"two tensors have the name {describe(name)!r}")
+            raise ModelFormatError(place, f"two tensors have the name {quoted(name)}")
         if name:
             self._used.add(name)
 
@@ -593,7 +628,7 @@ def _node_names(graph: GraphDesc) -> list[str]:
     ]
 
 
-def _write_node(writer: Writer, graph: GraphDesc, index: int, names: _Names, files: dict[str, bytes]) -> Reference:
+def _write_node(writer: Writer, graph: GraphDesc, index: int, names: _Names, files: _ConstantFiles) -> Reference:
     node = graph.nodes[index]
     if isinstance(node, ConstantNode):
         inputs: list[str] = []
@@ -613,14 +648,15 @@ def _write_node(writer: Writer, graph: GraphDesc, index: int, names: _Names, fil
     )
 
 
-def _write_constant(writer: Writer, node: ConstantNode, place: str, files: dict[str, bytes]) -> Reference:
+def _write_constant(writer: Writer, node: ConstantNode, place: str, files: _ConstantFiles) -> Reference:
     if not node.source:
         raw = writer.table("ConstantRawData", data=writer.content(node.data))
         return writer.table("ConstantNodeDesc", data_type=("B", CONSTANT_RAW_DATA), data=raw)
-    name = _file_name(node.source, place)
-    if files.setdefault(name, node.data) != node.data:
-        raise ModelFormatError(place, f"two constants with different data would share the file {name!r}")
-    named = writer.table("ConstantName", name=writer.text(node.source))
+    source = files.sources.get(node.source, node.source)
+    name = _file_name(source, place)
+    if files.contents.setdefault(name, node.data) != node.data:
+        raise ModelFormatError(place, f"two constants with different data would share the file {quoted(name)}")
+    named = writer.table("ConstantName", name=writer.text(source))
     return writer.table("ConstantNodeDesc", data_type=("B", CONSTANT_NAME), data=named)
 
 
