@@ -293,6 +293,11 @@ def unavailable(operator_type: OperatorType) -> str:
     return f"{operator_type.dml_name} is an operator of DirectML ({since}) that opendml does not have yet"
 
 
+def families() -> dict[str, tuple[str, ...]]:
+    """The operators that exist here by the file that has them: ``{"pooling": ("MAX_POOLING", ...)}``."""
+    return {file: tuple(names.split()) for file, names in _FAMILIES.items()}
+
+
 def load(operator_type: OperatorType) -> None:
     """Imports the file of an operator; ``UnknownOperatorError`` if there is none."""
     if operator_type not in _FILES:
