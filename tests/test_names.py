@@ -9,7 +9,8 @@ import pytest
 import opendml as dml
 from opendml.description import enums
 from opendml.description.enums import FeatureLevel, OperatorType
-from opendml.description.names import LISTED, did_you_mean, listed, nearest
+from opendml.description.names import did_you_mean, nearest, plain
+from opendml.functions import usual_names
 from opendml.operators import class_name, implemented, unavailable
 
 SLICE1 = ["SLICE1", "slice1", "Slice1", "DML_OPERATOR_SLICE1", "dml_operator_slice1", "DML_SLICE1_OPERATOR_DESC"]
@@ -105,12 +106,6 @@ def test_letter_case_comes_first() -> None:
     assert did_you_mean("x", []) == ""
 
 
-def test_lists_are_cut() -> None:
-    assert listed(["A", "B"]) == "A, B"
-    names = [f"N{i}" for i in range(LISTED + 1)]
-    assert listed(names) == f"{', '.join(names[:LISTED])}, ... ({LISTED + 1} in all)"
-
-
 # ---- operators that are not here yet
 
 
@@ -140,3 +135,50 @@ def test_other_spellings_of_classes() -> None:
     with pytest.raises(AttributeError) as caught:
         dml.operators.Slic1  # noqa: B018
     assert str(caught.value) == "module 'opendml.operators' has no attribute 'Slic1'; did you mean 'Slice1'?"
+
+
+# ---- names of functions elsewhere
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("softmax", "module 'opendml' has no attribute 'softmax'; here it is dml.activation_softmax"),
+        ("relu", "module 'opendml' has no attribute 'relu'; here it is dml.activation_relu"),
+        ("sum", "module 'opendml' has no attribute 'sum'; here it is dml.reduce(x, \"SUM\")"),
+        ("matmul", "module 'opendml' has no attribute 'matmul'; here it is dml.gemm"),
+        ("LogSoftmax", "module 'opendml' has no attribute 'LogSoftmax'; here it is dml.activation_log_softmax"),
+        ("MaxPooling", "module 'opendml' has no attribute 'MaxPooling'; did you mean 'max_pooling'?"),
+        ("Slice1", "module 'opendml' has no attribute 'Slice1'; the descriptor is dml.operators.Slice1"),
+        ("convolutoin", "module 'opendml' has no attribute 'convolutoin'; did you mean 'convolution'?"),
+        ("qwxyz", "module 'opendml' has no attribute 'qwxyz'"),
+        ("top_k", TOP_K1),
+        ("topk", TOP_K1),
+    ],
+)
+def test_names_of_functions_elsewhere(name: str, message: str) -> None:
+    with pytest.raises(dml.UnknownNameError) as caught:
+        getattr(dml, name)
+    assert str(caught.value) == message
+    assert not hasattr(dml, name)
+
+
+def test_names_elsewhere_lead_to_functions_here() -> None:
+    meanings: dict[str, str] = {}
+    for meaning, names in [*usual_names.HERE.items(), *usual_names.NOT_YET.items()]:
+        for name in map(plain, names.split()):
+            assert meanings.setdefault(name, meaning) == meaning, name
+    for call, names_elsewhere in usual_names.HERE.items():
+        assert callable(getattr(dml, call.partition("(")[0]))
+        for name in names_elsewhere.split():
+            assert not hasattr(dml, name), name
+    for name in usual_names.NOT_YET:
+        assert OperatorType[name] not in implemented()
+
+
+@pytest.mark.parametrize("operator", MISSING, ids=lambda operator: operator.name)
+def test_functions_of_missing_operators(operator: OperatorType) -> None:
+    newest = max(other for other in MISSING if other.name.rstrip("123") == operator.name.rstrip("123"))
+    with pytest.raises(dml.UnknownNameError) as caught:
+        getattr(dml, operator.name.rstrip("123").lower())
+    assert str(caught.value) == unavailable(newest)

@@ -294,10 +294,20 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(_SUBMODULES[name])
     if name not in _MODULES:
-        raise AttributeError(f"module 'opendml' has no attribute {name!r}")
+        raise _unknown(name)
     value = getattr(importlib.import_module(f"opendml.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def _unknown(name: str) -> AttributeError:
+    from opendml.description.errors import UnknownNameError
+
+    if name.startswith("_"):  # what Python's own machinery asks for
+        return UnknownNameError(f"module 'opendml' has no attribute {name!r}")
+    from opendml.functions.usual_names import explain_missing
+
+    return UnknownNameError(explain_missing(name, __all__))
 
 
 def __dir__() -> list[str]:

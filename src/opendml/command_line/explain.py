@@ -14,12 +14,12 @@ def execute(values: Namespace) -> int:
     """Explain every dispatchable of the model."""
     with readable_errors(values.model, values.json):
         from opendml.formats.dxdispatch.checking import check_operator
-        from opendml.inspection.explanation import explain
+        from opendml.inspection.explanation import explanation
 
         explained = []
         for name, dispatchable in read_unlimited(values.model, values.input_path).dispatchables.items():
             check_operator(dispatchable)
-            text = explain(dispatchable.desc, llvm=values.llvm, assembly=values.asm)
+            text = explanation(dispatchable.desc, llvm=values.llvm, assembly=values.asm)
             if values.json:
                 explained.append({"dispatchable": name, "explanation": text})
             else:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from opendml.description.errors import UnknownMemberError
-from opendml.description.names import did_you_mean, listed
+from opendml.description.names import did_you_mean
+from opendml.description.quoting import listed, quoted
 
 if TYPE_CHECKING:
     import numpy
@@ -60,16 +61,20 @@ def _members_by_spelling(enumeration: Any) -> dict[str, Any]:
 
 
 def _unknown(enumeration: Any, value: object) -> UnknownMemberError:
-    text = repr(value)
-    text = text if len(text) <= 80 else text[:77] + "..."
-    return UnknownMemberError(f"{text} is not a {dml_type_name(enumeration)}: {enumeration.alternatives(value)}")
+    return UnknownMemberError(
+        f"{quoted(value)} is not a {dml_type_name(enumeration)}: {enumeration.alternatives(value)}"
+    )
+
+
+LISTED_MEMBERS: Final = 16
+"""Members that a message lists, at most: all feature levels."""
 
 
 def _alternatives(enumeration: Any, value: object) -> str:
     """``one of A, B, C``, and which of them a misspelt name may be."""
     names = [str(member) if enumeration is FeatureLevel else name for name, member in enumeration.__members__.items()]
     meant = did_you_mean(_without_prefix(enumeration, value), names) if isinstance(value, str) else ""
-    return f"one of {listed(names)}{meant}"
+    return f"one of {listed(names, limit=LISTED_MEMBERS)}{meant}"
 
 
 def _without_prefix(enumeration: Any, name: str) -> str:

@@ -1,13 +1,10 @@
-"""Names that people type: which known one was meant, and lists of known ones that stay readable."""
+"""Names that people type: which known one was meant."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
-
-LISTED: Final = 16
-"""How many names a list in a message has at most: all feature levels fit."""
 
 LEAST_LIKENESS: Final = 0.6
 """How alike two names must be, from 0 to 1, for one to be taken for the other."""
@@ -43,9 +40,3 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """``; did you mean 'Strides'?`` if a candidate is near, else nothing."""
     near = nearest(name, candidates)
     return f"; did you mean {near!r}?" if near is not None else ""
-
-
-def listed(names: Sequence[str]) -> str:
-    """``A, B, C``, cut when long: ``A, B, ... (168 in all)``."""
-    shown = ", ".join(names[:LISTED])
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > LISTED else shown

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Any, Final
 
-__all__ = ["QUOTED_LENGTH", "cut", "listed", "printable", "quoted"]
+__all__ = ["QUOTED_LENGTH", "ascii_only", "cut", "listed", "printable", "quoted"]
 
 QUOTED_LENGTH: Final = 80
 """Characters of a quotation, at most."""
@@ -52,6 +52,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
+def ascii_only(text: str) -> str:
+    """Text that a stream of any encoding can write: other characters as Python escapes them, ``\\xfc``."""
+    return text if text.isascii() else text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _quoted_text(text: str, limit: int) -> str:

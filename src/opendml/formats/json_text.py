@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
 
 from opendml.description.errors import ModelFormatError
-from opendml.description.names import did_you_mean, listed
+from opendml.description.names import did_you_mean
+from opendml.description.quoting import listed
 
 __all__ = ["Node", "is_remark", "member_path", "parse", "unknown_name"]
 

@@ -22,6 +22,7 @@ from opendml.description.graph_desc import (
     topological_order,
     validate_graph_or_raise,
 )
+from opendml.description.quoting import ascii_only
 from opendml.description.rules import validate_or_raise
 from opendml.expression.printer import format_definition
 from opendml.graph.compilation import divide_and_fuse
@@ -42,9 +43,15 @@ if TYPE_CHECKING:
 def explain(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram, **code: bool) -> str:
     """The stages of an operator, a graph or a program: what ``opendml explain`` shows. Nothing runs.
 
-    ``llvm=True`` and ``assembly=True`` add the code for this machine. Raises InvalidDescriptorError for an invalid
-    descriptor (at the latest feature level).
+    ``llvm=True`` and ``assembly=True`` add the code for this machine. The text is ASCII, which any stream can write:
+    other characters of names are escaped. Raises InvalidDescriptorError for an invalid descriptor (at the latest
+    feature level).
     """
+    return ascii_only(explanation(what, **code))
+
+
+def explanation(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram, **code: bool) -> str:
+    """As ``explain``, with names as they are."""
     desc = what if isinstance(what, (Operator, GraphDesc)) else what.desc
     if isinstance(desc, GraphDesc):
         validate_graph_or_raise(desc, DEFAULT_FEATURE_LEVEL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from opendml.description.quoting import ascii_only
 from opendml.inspection.text_table import Column, Table
 
 if TYPE_CHECKING:
@@ -76,8 +77,9 @@ def summary(profile: Profile) -> list[str]:
 
 
 def profile_text(profile: Profile) -> str:
-    """The summary and the table."""
-    return "\n".join([clean(profile.title), *summary(profile), profile_table(profile).text(TEXT_WIDTH)])
+    """The summary and the table, in characters that any stream can write."""
+    text = "\n".join([clean(profile.title), *summary(profile), profile_table(profile).text(TEXT_WIDTH)])
+    return ascii_only(text)
 
 
 def format_seconds(seconds: float) -> str:
