@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import ModelFormatError
 from opendml.description.rules import validate_or_raise
 from opendml.formats.dxdispatch import Executor, Folders, Model, RunOptions, parse_model
@@ -23,12 +24,14 @@ class NumpyDevice:
     def __init__(self, feature_level: str = "6_4") -> None:
         self.feature_level = feature_level
         self.calls: list[str] = []
+        self.execution_flags: list[ExecutionFlags] = []
 
     def create_operator(self, desc: Any) -> Any:
         validate_or_raise(desc, self.feature_level)
         return desc
 
-    def compile(self, desc: Any, *arguments: Any) -> NumpyProgram:
+    def compile(self, desc: Any, *, execution_flags: ExecutionFlags) -> NumpyProgram:
+        self.execution_flags.append(execution_flags)
         return NumpyProgram(desc, self.calls)
 
 

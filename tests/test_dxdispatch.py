@@ -14,6 +14,7 @@ from dxdispatch_running import NumpyDevice, problem, read, results, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import ModelFormatError, OpendmlError
 from opendml.formats.dxdispatch import Executor, RunOptions, check_model, read_model
 from opendml.formats.dxdispatch.printing import format_elements, format_elements_verbose
@@ -38,6 +39,14 @@ def test_desc_fields_inline_and_in_either_spelling() -> None:
         {"type": "ELEMENT_WISE_ADD", "executionFlags": ["NONE", "DISABLE_META_COMMANDS"]} | desc,
     ):
         assert results(changed("dispatchables/add", form)) == ["Resource 'Out': 6, 10, -2"]
+
+
+def test_execution_flags_reach_the_device() -> None:
+    device = NumpyDevice()
+    desc = ADD["dispatchables"]["add"]["desc"]
+    flags = ["ALLOW_HALF_PRECISION_COMPUTATION", "DML_EXECUTION_FLAG_DESCRIPTORS_VOLATILE"]
+    run(changed("dispatchables/add", {"type": "ELEMENT_WISE_ADD", "executionFlags": flags} | desc), device=device)
+    assert device.execution_flags == [ExecutionFlags(5)]
 
 
 def test_resources_keep_what_was_written() -> None:

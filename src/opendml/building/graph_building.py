@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.description.descriptors import Operator, operator_class
-from opendml.description.enums import OperatorType, TensorDataType, TensorFlags
+from opendml.description.enums import ExecutionFlags, OperatorType, TensorDataType, TensorFlags
 from opendml.description.errors import BindingError, InvalidDescriptorError
 from opendml.description.fields import CountField, TensorArrayField, TensorField
 from opendml.description.graph_desc import (
@@ -40,7 +40,7 @@ from opendml.description.graph_desc import (
 )
 from opendml.description.rules import validate
 from opendml.description.tensor import MAXIMUM_DIMENSION_COUNT, TensorDesc, packed_strides
-from opendml.programs.device import Device, default_device
+from opendml.programs.device import Device, Flags, default_device
 from opendml.programs.program import as_array
 
 if TYPE_CHECKING:
@@ -162,17 +162,18 @@ class Graph:
         *,
         constant_limit: int = CONSTANT_NODE_LIMIT,
         progress: Callable[[float], None] | None = None,
+        execution_flags: Flags = ExecutionFlags.NONE,
     ) -> GraphProgram:
         """Native code for the outputs, which are also the form of the program's results: one graph tensor gives an
-        array, a sequence a tuple, a mapping of names to graph tensors a dictionary. ``progress`` is as for
-        ``Device.compile_graph``.
+        array, a sequence a tuple, a mapping of names to graph tensors a dictionary. ``progress`` and
+        ``execution_flags`` are as for ``Device.compile_graph``.
 
         Raises InvalidDescriptorError, whose ``violations`` are all that is wrong with the graph.
         """
         from opendml.building.graph_program import GraphProgram
 
         assembly = self.assemble(outputs, constant_limit=constant_limit)
-        program = self.device.compile_graph(assembly.desc, progress=progress)
+        program = self.device.compile_graph(assembly.desc, progress=progress, execution_flags=execution_flags)
         return GraphProgram(program, assembly, _form_of(outputs))
 
     def _own(self, tensor: GraphTensor) -> GraphTensor:

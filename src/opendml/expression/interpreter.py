@@ -60,6 +60,9 @@ NUMPY_TYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 
 
+_WIDEST: Final = 8
+"""Bytes of the widest element."""
+
 _LANE_DIMENSIONS: Final = 4
 """Dimensions for the lanes of folds within folds."""
 
@@ -72,12 +75,22 @@ def interpret(definition: Definition, buffers: Mapping[Tensor, Array]) -> None:
     """Run ``definition`` on flat buffers, one for each input and output tensor; outputs are written in place."""
     storage = dict(buffers)
     for tensor in definition.temporaries:
-        storage[tensor] = np.zeros(tensor.extent, NUMPY_TYPES[tensor.type.name])
+        storage[tensor] = memory_of(tensor, definition)
     for view, root in definition.views:
         storage[view] = storage[root].view(NUMPY_TYPES[view.type.name])
     with np.errstate(all="ignore"):
         for statement in definition.statements:
             _run(statement, storage, {})
+
+
+def memory_of(tensor: Tensor, definition: Definition) -> Array:
+    """Zeros for a tensor: as many as it and the views of it reach, in whole elements of all of them."""
+    reach = max(t.extent * NUMPY_TYPES[t.type.name].itemsize for t in (tensor, *_views_of(tensor, definition)))
+    return np.zeros(-(-reach // _WIDEST) * _WIDEST, np.uint8).view(NUMPY_TYPES[tensor.type.name])
+
+
+def _views_of(tensor: Tensor, definition: Definition) -> list[Tensor]:
+    return [view for view, root in definition.views if root is tensor]
 
 
 def run_interpreted(definition: Definition, inputs: Sequence[Array | None]) -> list[Array | None]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from opendml.building.graph_program import GraphProgram
-from opendml.description.errors import BindingError
+from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.expression.ir import Axis, Definition, Tensor
 from opendml.expression.statements import reads_of, writes_of
@@ -29,6 +29,7 @@ from opendml.inspection.instrumentation import InstrumentedProgram, KernelTimes,
 from opendml.inspection.machine_limits import MachineLimits, machine_limits
 from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
+from opendml.programs.interpreted import InterpretedProgram
 from opendml.programs.program import Program, shallow_copy
 from opendml.targets.cpu.kernel_description import describe_kernel
 
@@ -170,7 +171,7 @@ def profile(
 
     The arrays are those of a call of the program, by position or, for programs of graphs that were built by expression,
     by name. The first use measures the machine's limits (half a second) and compiles a variant of the program. Raises
-    BindingError where arrays do not fit.
+    BindingError where arrays do not fit, ConfigurationError for a program of the reference device.
     """
 
     def bind(target: Any) -> Callable[[], None]:
@@ -321,6 +322,8 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
         variant = shallow_copy(program)
         variant.program = inner
         return variant, subject
+    if isinstance(program.execution if isinstance(program, CompiledGraph) else program, InterpretedProgram):
+        raise ConfigurationError("the reference device interprets programs, so there are no kernels to profile")
     if isinstance(program, CompiledGraph):
         return _graph_variant(program)
     if program.desc is None:

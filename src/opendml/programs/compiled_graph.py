@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError
 from opendml.description.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors
 from opendml.description.tensor import TensorDesc
+from opendml.expression.ir import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.compile_workers import Progress
@@ -26,6 +28,7 @@ from opendml.programs.graph_plan import (
     store_plan,
     stored_plan,
 )
+from opendml.programs.interpreted import NOTHING_NEEDED, InterpretedProgram
 from opendml.programs.program import (
     Binding,
     BoundCall,
@@ -78,6 +81,7 @@ class CompiledGraph:
         self.outputs = tuple(Binding(graph.output_name(i), desc) for i, desc in enumerate(outputs))
         self.desc = graph
         self.fusion = fusion
+        self.execution_flags = ExecutionFlags.NONE
         self.owned = tuple(desc is not None and desc.is_owned_by_dml for desc in inputs)
         self.execution = execution
         self._initialisation = initialisation
@@ -98,7 +102,8 @@ class CompiledGraph:
         kept = None
         if self._kept is not None and any(self.owned):
             kept = _Kept(self._identity(), tuple(bound.array for bound in self._kept))
-        return _rebuilt, (self.desc, self.execution.thread_count, self.fusion, kept)
+        interpreted = isinstance(self.execution, InterpretedProgram)
+        return _rebuilt, (self.desc, self.execution.thread_count, self.fusion, kept, interpreted, self.execution_flags)
 
     def _identity(self) -> tuple[Any, ...]:
         """What must be the same for memory that another program has kept: the code, and the tensors."""
@@ -225,23 +230,56 @@ def compile_graph(
             from_cache=from_cache,
         )
 
-    kept = [_binding(number, tensor) for number, tensor in enumerate(plan.kept)]
+    execution = program(plan.execution, *_execution_bindings(graph, plan))
+    initialisation = None
+    if plan.initialisation is not None:
+        initialisation = program(plan.initialisation, *_initialisation_bindings(plan))
+    return CompiledGraph(graph, plan, execution, initialisation, fusion)
+
+
+def interpret_graph(graph: GraphDesc) -> CompiledGraph:
+    """A program that interprets the operators of a valid graph one after another."""
+    joined = join(graph)
+    parts = divide_and_fuse(joined, fusion=False)
+    nothing = StoredProgram(NOTHING_NEEDED, ())
+    plan = plan_of(joined, parts, nothing, None if parts.initialisation is None else nothing)
+
+    def program(definition: Definition, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
+        return InterpretedProgram(definition, inputs=inputs, outputs=outputs, in_place=False)
+
+    execution = program(parts.execution, *_execution_bindings(graph, plan))
+    initialisation = None
+    if parts.initialisation is not None:
+        initialisation = program(parts.initialisation, *_initialisation_bindings(plan))
+    return CompiledGraph(graph, plan, execution, initialisation, fusion=False)
+
+
+def _execution_bindings(graph: GraphDesc, plan: GraphPlan) -> tuple[list[Binding], list[Binding]]:
+    """What a run reads, the graph's inputs and then what is kept, and what it writes."""
     inputs = [
         Binding(graph.input_name(i), None if desc is not None and desc.is_owned_by_dml else desc)
         for i, desc in enumerate(graph_input_tensors(graph))
     ]
+    kept = [_binding(n, plan.kept[n]) for n in plan.persistent]
     outputs = [Binding(graph.output_name(i), desc) for i, desc in enumerate(graph_output_tensors(graph))]
-    execution = program(plan.execution, [*inputs, *(kept[n] for n in plan.persistent)], outputs)
-    initialisation = None
-    if plan.initialisation is not None:
-        sources, computed = [kept[n] for n in plan.sources], [kept[n] for n in plan.computed]
-        initialisation = program(plan.initialisation, sources, computed)
-    return CompiledGraph(graph, plan, execution, initialisation, fusion)
+    return [*inputs, *kept], outputs
 
 
-def _rebuilt(graph: GraphDesc, thread_count: int, fusion: bool, kept: _Kept | None) -> CompiledGraph:
+def _initialisation_bindings(plan: GraphPlan) -> tuple[list[Binding], list[Binding]]:
+    """What the initialisation reads and writes."""
+    sources, computed = ([_binding(n, plan.kept[n]) for n in part] for part in (plan.sources, plan.computed))
+    return sources, computed
+
+
+def _rebuilt(
+    graph: GraphDesc, thread_count: int, fusion: bool, kept: _Kept | None, interpreted: bool, flags: ExecutionFlags
+) -> CompiledGraph:
     """What an unpickled program is: compiled again, for this machine."""
-    program = compile_graph(graph, host=host_target(), thread_count=thread_count, fusion=fusion)
+    if interpreted:
+        program = interpret_graph(graph)
+    else:
+        program = compile_graph(graph, host=host_target(), thread_count=thread_count, fusion=fusion)
+    program.execution_flags = flags
     if kept is not None:
         program.restore(kept)
     return program

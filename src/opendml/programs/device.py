@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from opendml.description.descriptors import Operator
-from opendml.description.enums import FeatureLevel, TensorDataType
+from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
 from opendml.description.errors import ConfigurationError, UnknownMemberError
 from opendml.description.rules import validate_or_raise
 from opendml.llvm.host import MAXIMUM_THREADS
@@ -18,15 +19,22 @@ if TYPE_CHECKING:
     from opendml.description.graph_desc import GraphDesc
     from opendml.programs.compiled_graph import CompiledGraph
 
+_NAMES: Final = ("cpu", "reference")
+
+Flags = ExecutionFlags | int | str | Sequence[str]
+"""Execution flags: a set of them, a number, a name or names."""
+
 DEFAULT_FEATURE_LEVEL: Final = FeatureLevel.LEVEL_6_4
 
 
 class Device:
     """A processor and the feature level that descriptors are held to.
 
-    ``name`` is ``"cpu"``. ``feature_level`` is a ``FeatureLevel`` or text such as ``"3_0"``; a device accepts exactly
-    what DirectML accepts at that level. ``thread_count`` is the number of threads of a dispatch (the default:
-    ``OPENDML_NUM_THREADS``, else the processors that this process may use); results do not depend on it.
+    ``name`` is ``"cpu"``, or ``"reference"`` for the interpreter: the same interface and the same bits, from NumPy,
+    operator by operator and with one thread, for a second opinion on what was compiled. ``feature_level`` is a
+    ``FeatureLevel`` or text such as ``"3_0"``; a device accepts exactly what DirectML accepts at that level.
+    ``thread_count`` is the number of threads of a dispatch (the default: ``OPENDML_NUM_THREADS``, else the processors
+    that this process may use); results do not depend on it.
 
         >>> import opendml as dml
         >>> device = dml.Device("cpu", feature_level="6_4")
@@ -44,8 +52,10 @@ class Device:
         feature_level: FeatureLevel | str = DEFAULT_FEATURE_LEVEL,
         thread_count: int | None = None,
     ) -> None:
-        if name != "cpu":
-            raise ConfigurationError(f"unknown device {name!r}: expected 'cpu'")
+        if name not in _NAMES:
+            raise ConfigurationError(f"unknown device {name!r}: expected {' or '.join(map(repr, _NAMES))}")
+        if name == "reference" and thread_count not in (None, 1):
+            raise ConfigurationError(f"thread_count={thread_count!r}: the reference device has one thread")
         if thread_count is not None and (type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS):
             raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to {MAXIMUM_THREADS}")
         self.name = name
@@ -74,6 +84,8 @@ class Device:
         """Threads of a dispatch."""
         from opendml.llvm.host import default_thread_count
 
+        if self.name == "reference":
+            return 1
         return self._thread_count if self._thread_count is not None else default_thread_count()
 
     def supports(self, data_type: TensorDataType | str) -> bool:
@@ -89,30 +101,55 @@ class Device:
         validate_or_raise(desc, self.feature_level)
         return CheckedOperator(self, desc)
 
-    def compile(self, operator: Operator | CheckedOperator) -> Program:
+    def compile(self, operator: Operator | CheckedOperator, *, execution_flags: Flags = ExecutionFlags.NONE) -> Program:
         """Native code for an operator; a descriptor is validated first.
 
-        Raises InvalidDescriptorError for an invalid descriptor.
+        ``execution_flags`` are DirectML's (``DML_EXECUTION_FLAGS``): a set, a name, a number or a list of names. They
+        are permissions and promises, and none changes a bit of the results here:
+
+        - ``ALLOW_HALF_PRECISION_COMPUTATION`` permits float16 arithmetic on float32 tensors. It is never made use of.
+        - ``DISABLE_META_COMMANDS`` forbids kernels of the hardware's vendor. A processor has none.
+        - ``DESCRIPTORS_VOLATILE`` lets bindings change after they were recorded. Nothing is recorded here: a program
+          takes its arrays when it is called. ``bind`` fixes arrays for good, whatever the flag.
+
+        Raises InvalidDescriptorError for an invalid descriptor, ConfigurationError for flags that do not exist.
         """
+        flags = _parsed_flags(execution_flags)
         checked = operator if isinstance(operator, CheckedOperator) else self.create_operator(operator)
-        return compile_operator(checked.desc, self.thread_count)
+        if self.name == "reference":
+            from opendml.programs.interpreted import interpret_operator
+
+            return interpret_operator(checked.desc, flags)
+        return compile_operator(checked.desc, self.thread_count, flags)
 
     def compile_graph(
-        self, graph: GraphDesc, *, fusion: bool = True, progress: Callable[[float], None] | None = None
+        self,
+        graph: GraphDesc,
+        *,
+        fusion: bool = True,
+        progress: Callable[[float], None] | None = None,
+        execution_flags: Flags = ExecutionFlags.NONE,
     ) -> CompiledGraph:
         """One native program for a whole graph; it is validated first.
 
         ``fusion=False`` compiles the nodes side by side; the results are the same, bit for bit. ``progress`` is told
         now and then which part of a compilation is done, from 0 to 1; never where the code comes from the disk cache.
-        Raises InvalidDescriptorError for an invalid graph, with all violations.
+        ``execution_flags`` are as for ``compile``. Raises InvalidDescriptorError for an invalid graph, with all
+        violations, ConfigurationError for flags that do not exist.
         """
         from opendml.description.graph_desc import validate_graph_or_raise
         from opendml.llvm.host import host_target
-        from opendml.programs.compiled_graph import compile_graph
+        from opendml.programs.compiled_graph import compile_graph, interpret_graph
 
+        flags = _parsed_flags(execution_flags)
         validate_graph_or_raise(graph, self.feature_level)
-        host, threads = host_target(), self.thread_count
-        return compile_graph(graph, host=host, thread_count=threads, fusion=fusion, progress=progress)
+        if self.name == "reference":
+            program = interpret_graph(graph)
+        else:
+            host, threads = host_target(), self.thread_count
+            program = compile_graph(graph, host=host, thread_count=threads, fusion=fusion, progress=progress)
+        program.execution_flags = flags
+        return program
 
 
 class CheckedOperator:
@@ -127,12 +164,25 @@ class CheckedOperator:
     def __repr__(self) -> str:
         return f"CheckedOperator({self.desc!r})"
 
-    def compile(self) -> Program:
-        """Native code for the operator."""
-        return self.device.compile(self)
+    def compile(self, *, execution_flags: Flags = ExecutionFlags.NONE) -> Program:
+        """Native code for the operator, as ``Device.compile``."""
+        return self.device.compile(self, execution_flags=execution_flags)
 
 
-def compile_operator(desc: Operator, thread_count: int) -> Program:
+def _parsed_flags(value: Flags) -> ExecutionFlags:
+    try:
+        flags = ExecutionFlags.parse(value)
+    except ValueError as error:
+        raise ConfigurationError(f"execution_flags: {error}") from None
+    if flags.unknown_bits:
+        known = ", ".join(str(flag.name) for flag in ExecutionFlags)
+        raise ConfigurationError(f"execution_flags: {flags.unknown_bits:#x} is no flag; the flags are {known}")
+    return flags
+
+
+def compile_operator(
+    desc: Operator, thread_count: int, execution_flags: ExecutionFlags = ExecutionFlags.NONE
+) -> Program:
     """Native code for a valid descriptor."""
     from opendml.llvm.host import host_target
 
@@ -144,7 +194,7 @@ def compile_operator(desc: Operator, thread_count: int) -> Program:
         host=host_target(),
         thread_count=thread_count,
     )
-    program.desc = desc
+    program.desc, program.execution_flags = desc, execution_flags
     return program
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, NotPicklableError, OutOfMemoryError
 from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import Definition
@@ -72,7 +73,7 @@ class Program:
     not have. An array whose type, sizes and strides are those of the descriptor is used in place; so is a flat one
     that holds the descriptor's buffer. Other inputs of the right sizes are copied first. Anything with DLPack or the
     buffer protocol will do for an array. A program may be called from several threads at once. ``desc``: its operator,
-    None for a part of a graph.
+    None for a part of a graph; ``execution_flags``: those that it was compiled with.
 
     Raises BindingError where the number, type, sizes or memory of arrays do not fit.
     """
@@ -100,6 +101,7 @@ class Program:
         self._shared_size = requirements.temporary_size
         self._scratch_size = requirements.scratch_size
         self.desc: Operator | None = None
+        self.execution_flags = ExecutionFlags.NONE
         self.records: Array | None = None
         self._team = _team_of(self.thread_count)
         self._spare: list[Array] = []  # memory for temporaries of a call that is over, for the next one
@@ -116,7 +118,7 @@ class Program:
 
         if self.desc is None:
             raise NotPicklableError("this program is only a part of a graph: pickle or copy the graph's")
-        return compile_operator, (self.desc, self.thread_count)
+        return compile_operator, (self.desc, self.thread_count, self.execution_flags)
 
     @property
     def temporary_size(self) -> int:
@@ -159,9 +161,7 @@ class Program:
         Bound inputs are read anew at every call, as far as they are used in place. The arrays must not be resized
         meanwhile; a bound call may run in one thread at a time. ``last_inputs`` come from ``bound_last``.
         """
-        bound_inputs = _bind_all(self.inputs[: len(self.inputs) - len(last_inputs)], inputs, "input")
-        bound_outputs = _bind_all(self.outputs, outputs, "output")
-        self._check_overlap(bound_inputs, bound_outputs)
+        bound_inputs, bound_outputs = self._bound(inputs, outputs, last_inputs)
         buffers = [b for b in (*bound_inputs, *last_inputs, *bound_outputs) if b is not None]
         addresses = [buffer.address for buffer in buffers]
         scratch = self._scratch()
@@ -171,6 +171,15 @@ class Program:
         run = functools.partial(self._team.call_function, ctypes.addressof(table))
         refreshed = [b for b in buffers if b.refresh is not None]
         return BoundCall(run, (self, table, self.records, *buffers), refreshed, scratch, self._spare)
+
+    def _bound(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[BoundTensor]
+    ) -> tuple[list[BoundTensor | None], list[BoundTensor | None]]:
+        """The arrays of inputs, without the last ones, and of outputs, checked."""
+        bound_inputs = _bind_all(self.inputs[: len(self.inputs) - len(last_inputs)], inputs, "input")
+        bound_outputs = _bind_all(self.outputs, outputs, "output")
+        self._check_overlap(bound_inputs, bound_outputs)
+        return bound_inputs, bound_outputs
 
     def bound_last(self, arrays: Sequence[Array]) -> list[BoundTensor]:
         """The last inputs, checked once for any number of calls: memory that nobody else writes to."""

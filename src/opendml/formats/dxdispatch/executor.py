@@ -146,11 +146,13 @@ class Executor:
         return self._buffers[resource][: count * dtype.itemsize].view(dtype)
 
     def _initialize(self, device: Device, name: str, dispatchable: Dispatchable, bindings: DispatchBindings) -> None:
-        start, desc = time.perf_counter(), dispatchable.desc
+        start, desc, flags = time.perf_counter(), dispatchable.desc, dispatchable.execution_flags
         if isinstance(desc, GraphDesc):
-            self._programs[name] = device.compile_graph(desc, progress=self._compilation_progress(name))
+            self._programs[name] = device.compile_graph(
+                desc, progress=self._compilation_progress(name), execution_flags=flags
+            )
         else:
-            self._programs[name] = device.compile(desc)
+            self._programs[name] = device.compile(desc, execution_flags=flags)
         self._owned[name] = {bound.name: self._view(bound).copy() for bound in bindings.inputs if bound is not None}
         self._report.initialized(name, (time.perf_counter() - start) * 1000)
 
