@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ from opendml.expression.ir import (
     Definition,
     ElementType,
     Expression,
+    FusedMultiplyAdd,
     Scatter,
     Select,
     Store,
@@ -50,7 +52,8 @@ from opendml.expression.ir import (
 )
 from opendml.llvm.builder import Builder, Value, literal
 from opendml.llvm.host import HostTarget, host_target
-from opendml.programs.program import Binding, Program, compile_definition
+from opendml.llvm.native import assembly
+from opendml.programs.program import Binding, Program, compile_definition, generate
 
 Array = np.ndarray[Any, Any]
 
@@ -222,6 +225,23 @@ def test_select_takes_one_side(type: ElementType) -> None:
     values = _special(type)
     a, b = (_array(type, side) for side in zip(*itertools.product(values, values), strict=True))
     _check([a, b], [lambda x, y: select(x < y, x, y), lambda x, y: select(x.differs(y), y, constant(1, type))])
+
+
+@pytest.mark.parametrize("type", [F32, F64], ids=repr)
+def test_code_calls_the_functions_of_c99_only(type: ElementType) -> None:
+    """What the oldest processors have no instruction for is found in the C library of every system."""
+    operations = ("sqrt", "floor", "ceil", "trunc", "round_even")
+    cases: list[Case] = [lambda x, y, name=name: Unary(name, x) for name in operations]
+    cases += [lambda x, y: FusedMultiplyAdd(x, y, x), lambda x, y: Binary("div", x, y)]
+    cases += [lambda x, y, t=t: cast(cast(x, t), type) for t in ELEMENT_TYPES.values()]
+    array = _array(type, _special(type))
+    host = _host("baseline")
+    (module,) = generate(_definition([array, array], cases), host, in_place=False).modules
+    text = assembly(module, host)
+    called = set(re.findall(r"\b(?:call|jmp|callq|jmpq|bl|b)\s+_?([a-z]\w*)", text))
+    called -= set(re.findall(r"^_?(\w+):", text, re.MULTILINE))
+    known = {"sqrt", "floor", "ceil", "trunc", "rint", "fma", "memcpy", "memset"}
+    assert called <= known | {f"{name}f" for name in known}, called
 
 
 def test_fused_multiply_add_is_one_instruction() -> None:
