@@ -126,6 +126,47 @@ def test_the_largest_compile_as_quickly(operator_type: OperatorType, data: st.Da
     _compile_quickly(desc)
 
 
+MOST = 2**32 - 1
+
+
+def _far() -> Iterator[Operator]:
+    """Places and amounts at the end of what 64 bits hold."""
+    thin = TensorDesc("uint8", [MOST], [MOST])
+    whole = {"input_window_offsets": [0], "input_window_sizes": [MOST]}
+    yield op.Slice1(input_tensor=thin, output_tensor=TensorDesc("uint8", [MOST]), **whole, input_window_strides=[-1])
+    part = TensorDesc("uint8", [2**31])
+    yield op.SliceGrad(input_gradient_tensor=part, output_gradient_tensor=thin, **whole, input_window_strides=[-2])
+    image, sizes = TensorDesc("uint8", [1, 1, 5, 5]), [1, 1, 2, 2]
+    window = {"strides": [MOST] * 2, "start_padding": [MOST] * 2, "end_padding": [MOST] * 2}
+    yield op.MaxPooling2(
+        input_tensor=image,
+        output_tensor=TensorDesc("uint8", sizes),
+        output_indices_tensor=TensorDesc("uint64", sizes),
+        window_size=[3, 3],
+        dilations=[2**31] * 2,
+        **window,
+    )
+    yield op.Convolution(
+        input_tensor=TensorDesc("float32", [1, 16, 4, 4, 4]),
+        filter_tensor=TensorDesc("float32", [16, 16, 3, 3, 3]),
+        output_tensor=TensorDesc("float32", [1, 16, 3, 3, 3]),
+        mode="CROSS_CORRELATION",
+        direction="FORWARD",
+        strides=[MOST] * 3,
+        dilations=[1] * 3,
+        start_padding=[MOST] * 3,
+        end_padding=[MOST] * 3,
+        output_padding=[0] * 3,
+        group_count=1,
+    )
+
+
+@pytest.mark.parametrize("desc", list(_far()), ids=lambda desc: desc.type.name)
+def test_far_places_have_code(desc: Operator) -> None:
+    assert not validate(desc)
+    check_code(desc, [host_target(), host_target("baseline")])
+
+
 def _compile_quickly(desc: Operator) -> None:
     start = time.thread_time()
     code = generate(desc.define(), host_target(), in_place=desc.in_place)

@@ -1,6 +1,6 @@
 """Writes the code of random valid descriptors of every operator, thousands of each, and has LLVM read it.
 
-    python tools/soak_descriptors.py [--examples 1000] [--features native,avx2,baseline] [--jobs 2] [OPERATOR ...]
+    python tools/soak_descriptors.py [--examples 1000] [--seed 0] [--features native,avx2,baseline] [--jobs 2] [NAME ...]
 
 The descriptors are those of ``tests/random_descriptors.py``: all types and ranks, strides that permute, pad, repeat and
 overlap, degenerate windows; half of them of sizes, strides and amounts up to the largest that DirectML has. Whatever
@@ -32,7 +32,7 @@ class Result(NamedTuple):
     failures: list[str]
 
 
-def soak(name: str, examples: int, features: tuple[str, ...], huge: bool) -> Result:
+def soak(name: str, examples: int, features: tuple[str, ...], huge: bool, start: int) -> Result:
     """Random descriptors of one operator."""
     from execution import check_code
     from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -47,7 +47,7 @@ def soak(name: str, examples: int, features: tuple[str, ...], huge: bool) -> Res
     failures: list[str] = []
     valid = 0
 
-    @seed(len(name) * 2 + huge)
+    @seed(start)
     @settings(
         max_examples=examples,
         database=None,
@@ -79,22 +79,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("operators", nargs="*", help="such as GEMM (default: all)")
     parser.add_argument("--examples", type=int, default=1000, help="of each operator (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="another one draws others (default: %(default)s)")
     parser.add_argument("--features", default="native,avx2,baseline", help="(default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     options = parser.parse_args()
     names = options.operators or [operator.name for operator in implemented() if is_drawn(operator)]
     features = tuple(options.features.split(","))
-    failed = 0
+    failed = valid = 0
     with ProcessPoolExecutor(options.jobs) as pool:
         running = [
-            pool.submit(soak, name, options.examples // 2, features, huge) for name in names for huge in (False, True)
+            pool.submit(soak, name, options.examples // 2, features, huge, options.seed)
+            for name in names
+            for huge in (False, True)
         ]
         for done in running:
             result = done.result()
-            failed += len(result.failures)
+            failed, valid = failed + len(result.failures), valid + result.valid
             print(f"{result.operator}: {result.valid} valid, {len(result.failures)} failed", flush=True)
             for failure in result.failures[:SHOWN]:
                 print(failure, flush=True)
+    print(f"{valid} valid descriptors, {failed} failed")
     return int(failed > 0)
 
 
