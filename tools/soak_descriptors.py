@@ -1,6 +1,6 @@
 """Writes the code of random valid descriptors of every operator, thousands of each, and has LLVM read it.
 
-    python tools/soak_descriptors.py [--examples 1000] [--seed 0] [--features native,avx2,baseline] [--jobs 2] [NAME ...]
+    python tools/soak_descriptors.py [--examples 1000] [--seed 0] [--features native,avx2,baseline] [--jobs 2] [NAME]
 
 The descriptors are those of ``tests/random_descriptors.py``: all types and ranks, strides that permute, pad, repeat and
 overlap, degenerate windows; half of them of sizes, strides and amounts up to the largest that DirectML has. Whatever
