@@ -404,7 +404,7 @@ def test_what_old_levels_cannot_say(
         (lambda x: dml.join([x, x[:, :1]], axis=0), r"inputs\[1\].shape\[1\]: must be 4"),
         (lambda x: dml.join([], axis=0), r"len\(inputs\): must be at least 1"),
         (lambda x: dml.join([x, x], axis=-1), "axis: must be an integer from 0"),
-        (lambda x: dml.add(x, x[:1]), "b.shape: must have the sizes of a"),
+        (lambda x: dml.add(x, x[:2]), r"a \[3, 4\] and b \[2, 4\] do not broadcast to common sizes"),
         (
             lambda x: dml.add(x, x.astype("float16")),
             "b: must have the data type of a, FLOAT32, got FLOAT16; try b.astype",
@@ -428,10 +428,10 @@ def test_what_old_levels_cannot_say(
         (lambda x: dml.gemm(x, x), "b.shape: must be a matrix with 4 rows"),
         (lambda x: dml.gemm(x, x, trans_a="YES"), "trans_a: must be a DML_MATRIX_TRANSFORM"),
         (lambda x: dml.identity(x, scale_bias=3), "scale_bias"),  # type: ignore[arg-type]
-        (lambda x: dml.identity(x > 0), "input: DataType: 'bool'"),
+        (lambda x: dml.identity(x * 1j), "input: DataType: .*complex"),
         (lambda x: dml.identity(np.zeros((2, 0), "int8")), r"input.shape\[1\]: must be from 1"),
-        (lambda x: dml.identity(np.array(1.0)), "input.ndim: must be from 1 to 8, got 0"),
-        (lambda x: dml.join([x, x > 0], axis=0), r"inputs\[1\]: DataType"),
+        (lambda x: dml.identity(x.reshape((1,) * 7 + (3, 4))), "input.ndim: must be from 1 to 8, got 9"),
+        (lambda x: dml.join([x, x > 0], axis=0), r"inputs\[1\]: must have the data type of"),
         (lambda x: dml.cast(x, "float8"), "dml.cast: output_data_type: 'float8' is not"),
         (lambda x: dml.add(x, x, fused_activation=x), "fused_activation: must be an operator"),  # type: ignore[arg-type]
         (
@@ -453,7 +453,7 @@ def test_errors_say_what_is_wrong(call: Callable[[Array], Any], message: str) ->
         assert len(caught.value.violations) <= 3
 
 
-@pytest.mark.parametrize("operand", [[1, 2], 3.5, "text", object(), {}, None])
+@pytest.mark.parametrize("operand", [["a", 2], 3.5, "text", object(), {}, None])
 def test_operands_that_are_no_arrays(operand: Any) -> None:
     with pytest.raises((dml.BindingError, dml.InvalidDescriptorError), match=r"input: |InputTensor\."):
         dml.identity(operand)

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from opendml.description.fields import ScaleBias as ScaleBias
     from opendml.description.fields import Size2D as Size2D
     from opendml.building.graph_building import Graph as Graph
-    from opendml.building.graph_building import GraphTensor as GraphTensor
-    from opendml.building.graph_building import reinterpret as reinterpret
+    from opendml.building.graph_tensor import GraphTensor as GraphTensor
+    from opendml.building.graph_tensor import reinterpret as reinterpret
     from opendml.description.graph_desc import ConstantNode as ConstantNode
     from opendml.description.graph_desc import GraphDesc as GraphDesc
     from opendml.description.graph_desc import InputEdge as InputEdge
@@ -270,7 +270,8 @@ _EXPORTS = {
     "functions.reversal": "reverse_subsequences",
     "functions.scattering": "one_hot scatter_elements scatter_nd",
     "functions.slicing": "slice slice_grad",
-    "building.graph_building": "Graph GraphTensor reinterpret",
+    "building.graph_building": "Graph",
+    "building.graph_tensor": "GraphTensor reinterpret",
     "description.graph_desc": """
         ConstantNode GraphDesc InputEdge IntermediateEdge OperatorNode OutputEdge validate_graph
     """,

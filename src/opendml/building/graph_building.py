@@ -7,14 +7,13 @@
     features = program(image=picture)["features"]
 
 The functions that run at once on arrays append a node where an operand is a graph tensor; arrays beside graph tensors
-become constants, copied as they are then. Python's operators work on graph tensors with NumPy's broadcasting, which
-costs nothing (strides of 0); the functions take sizes as DirectML does.
+become constants, copied as they are then. Operands are taken by
+the same rules everywhere (``opendml.building.operands``): numbers and lists are converted, sizes broadcast as NumPy's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opendml.description.descriptors import Operator, operator_class
-from opendml.description.enums import ExecutionFlags, OperatorType, TensorDataType, TensorFlags
+from opendml.building.graph_tensor import GraphTensor, check_layout
+from opendml.building.places import Place, at_place, caller_place
+from opendml.description.descriptors import Operator
+from opendml.description.enums import ExecutionFlags, TensorDataType, TensorFlags
 from opendml.description.errors import BindingError, InvalidDescriptorError
 from opendml.description.fields import CountField, TensorArrayField, TensorField
 from opendml.description.graph_desc import (
@@ -39,14 +40,14 @@ from opendml.description.graph_desc import (
     OutputEdge,
 )
 from opendml.description.rules import validate
-from opendml.description.tensor import MAXIMUM_DIMENSION_COUNT, TensorDesc, packed_strides
+from opendml.description.tensor import TensorDesc, packed_strides
 from opendml.programs.device import Device, Flags, default_device
 from opendml.programs.program import as_array
 
 if TYPE_CHECKING:
     from opendml.building.graph_program import GraphProgram
 
-__all__ = ["CONSTANT_NODE_LIMIT", "Graph", "GraphAssembly", "GraphTensor", "reinterpret"]
+__all__ = ["CONSTANT_NODE_LIMIT", "Graph", "GraphAssembly"]
 
 Array = npt.NDArray[Any]
 Operand = Any
@@ -93,9 +94,9 @@ class Graph:
         position. ``owned_by_dml``: bound once, when the program is initialised, and not when it runs (weights).
         """
         flags = TensorFlags.OWNED_BY_DML if owned_by_dml else TensorFlags.NONE
-        with _at_place(caller_place()):
+        with at_place(caller_place()):
             desc = TensorDesc(data_type, sizes, strides, flags=flags)
-            _check_layout(desc)
+            check_layout(desc)
             name = name or f"input{len(self._inputs)}"
             if name == "out" or any(given.name == name for given in self._inputs):
                 reason = "is what outputs are given by" if name == "out" else "is an input already"
@@ -104,11 +105,15 @@ class Graph:
         return GraphTensor(self, desc, _FromInput(len(self._inputs) - 1))
 
     def constant(self, array: Operand) -> GraphTensor:
-        """A tensor with the values that an array has now. What it repeats with strides of 0 is kept once."""
+        """A tensor with the values that an array has now; NumPy's bools are UINT8.
+
+        What it repeats with strides of 0 is kept once.
+        """
         if isinstance(array, GraphTensor):
             return self._own(array)
         values = as_array(array, "constant")
-        with _at_place(caller_place()):
+        values = values.view(np.uint8) if values.dtype == np.bool_ else values
+        with at_place(caller_place()):
             desc, data = _constant(values)
         return GraphTensor(self, desc, _FromConstant(self._constants.setdefault(data, len(self._constants))))
 
@@ -120,7 +125,7 @@ class Graph:
         """
         place = caller_place()
         tensors = [None if given is None else self.constant(given) for given in inputs]
-        with _at_place(place):
+        with at_place(place):
             checked = self.device.create_operator(operator).desc
             _check_inputs(checked, tensors)
         self._nodes.append(_Node(checked, tuple(tensors), self._node_name(checked, place)))
@@ -186,223 +191,6 @@ class Graph:
         return f"{label} ({Path(place.file).name}:{place.line})"
 
 
-class GraphTensor:
-    """A tensor of a graph: what it will be is known (``desc``), not what it holds.
-
-    Made by ``Graph.input``, ``Graph.constant`` and all functions. ``+ - * / %``, ``-x``, ``abs(x)``, ``& | ^ << >> ~``
-    and comparisons work as in DirectMLX, on tensors, arrays and numbers, with NumPy's broadcasting. ``%`` is
-    MODULUS_TRUNCATE: the remainder has the sign of the dividend, unlike Python's. Comparisons give uint8, 0 or 1.
-    """
-
-    __slots__ = ("desc", "graph", "source")
-    __array_ufunc__ = None  # So that NumPy leaves ``array + tensor`` to the tensor.
-    __hash__ = object.__hash__
-
-    def __init__(self, graph: Graph, desc: TensorDesc, source: _Source) -> None:
-        self.graph = graph
-        self.desc = desc
-        self.source = source
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Element counts, outermost dimension first."""
-        return self.desc.sizes
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Elements from one to the next along each dimension."""
-        return self.desc.effective_strides
-
-    @property
-    def data_type(self) -> TensorDataType:
-        """The type of the elements."""
-        return self.desc.data_type
-
-    @property
-    def rank(self) -> int:
-        """The number of dimensions."""
-        return self.desc.rank
-
-    def __repr__(self) -> str:
-        strides = "" if self.desc.strides is None else f", strides={list(self.desc.strides)}"
-        return f"GraphTensor({self.data_type.name.lower()!r}, {list(self.sizes)}{strides})"
-
-    # ---- the same bytes, seen otherwise
-
-    def reinterpret(
-        self,
-        sizes: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
-        data_type: TensorDataType | str | Any = None,
-    ) -> GraphTensor:
-        """The same bytes with other sizes, strides or another type; costs nothing.
-
-        Without ``sizes`` they stay, and so do the strides unless given; with ``sizes`` the default is packed. The new
-        tensor must fit into the bytes of the old one. Bytes that the old one's strides leave out have no value.
-        """
-        if sizes is None:
-            sizes, strides = self.sizes, self.desc.strides if strides is None else strides
-        data_type = self.data_type if data_type is None else data_type
-        with _at_place(caller_place()):
-            desc = TensorDesc(
-                data_type,
-                sizes,
-                strides,
-                flags=self.desc.flags,
-                total_size_in_bytes=self.desc.total_size_in_bytes,
-                guaranteed_base_offset_alignment=self.desc.guaranteed_base_offset_alignment,
-            )
-            _check_layout(desc)
-            room = self.desc.total_size_in_bytes
-            if desc.minimum_size_in_bytes > room:
-                needed = desc.minimum_size_in_bytes
-                raise InvalidDescriptorError(f"{desc!r} needs {needed} bytes, but {self!r} has {room}")
-        return GraphTensor(self.graph, desc, self.source)
-
-    def reshape(self, sizes: Sequence[int]) -> GraphTensor:
-        """The same elements in the same order; costs nothing for a packed tensor, else it is packed first."""
-        if math.prod(sizes) != self.desc.element_count:
-            with _at_place(caller_place()):
-                raise InvalidDescriptorError(f"{self!r} cannot have the sizes {list(sizes)}")
-        return (self if self.desc.is_packed else self.packed()).reinterpret(sizes)
-
-    def transpose(self, axes: Sequence[int]) -> GraphTensor:
-        """The dimensions in another order, ``sizes[axes[0]]`` first; costs nothing."""
-        if sorted(axes) != list(range(self.rank)):
-            with _at_place(caller_place()):
-                raise InvalidDescriptorError(f"{list(axes)} is no order of the dimensions of {self!r}")
-        return self.reinterpret([self.sizes[i] for i in axes], [self.strides[i] for i in axes])
-
-    def broadcast_to(self, sizes: Sequence[int]) -> GraphTensor:
-        """Repeated along dimensions of size 1, and in new ones in front, like NumPy's; costs nothing."""
-        sizes = tuple(sizes)
-        if sizes == self.sizes:
-            return self
-        new = len(sizes) - self.rank
-        if new < 0 or any(have not in (1, want) for have, want in zip(self.sizes, sizes[new:], strict=True)):
-            with _at_place(caller_place()):
-                raise InvalidDescriptorError(f"{self!r} does not broadcast to {list(sizes)}")
-        strides = (
-            0 if have == 1 and want != 1 else stride
-            for have, want, stride in zip(self.sizes, sizes[new:], self.strides, strict=True)
-        )
-        return self.reinterpret(sizes, [*[0] * new, *strides])
-
-    def packed(self) -> GraphTensor:
-        """A packed copy (ELEMENT_WISE_IDENTITY)."""
-        return _unary(OperatorType.ELEMENT_WISE_IDENTITY, self)
-
-    # ---- operators
-
-    def __add__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_ADD, self, other)
-
-    def __radd__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_ADD, other, self)
-
-    def __sub__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_SUBTRACT, self, other)
-
-    def __rsub__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_SUBTRACT, other, self)
-
-    def __mul__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_MULTIPLY, self, other)
-
-    def __rmul__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_MULTIPLY, other, self)
-
-    def __truediv__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_DIVIDE, self, other)
-
-    def __rtruediv__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_DIVIDE, other, self)
-
-    def __mod__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_MODULUS_TRUNCATE, self, other)
-
-    def __rmod__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_MODULUS_TRUNCATE, other, self)
-
-    def __and__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_AND, self, other)
-
-    def __rand__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_AND, other, self)
-
-    def __or__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_OR, self, other)
-
-    def __ror__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_OR, other, self)
-
-    def __xor__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_XOR, self, other)
-
-    def __rxor__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_XOR, other, self)
-
-    def __lshift__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_SHIFT_LEFT, self, other)
-
-    def __rlshift__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_SHIFT_LEFT, other, self)
-
-    def __rshift__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_SHIFT_RIGHT, self, other)
-
-    def __rrshift__(self, other: Operand) -> GraphTensor:
-        return _binary(OperatorType.ELEMENT_WISE_BIT_SHIFT_RIGHT, other, self)
-
-    def __eq__(self, other: Operand) -> GraphTensor:  # type: ignore[override]
-        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_EQUALS, self, other)
-
-    def __ne__(self, other: Operand) -> GraphTensor:  # type: ignore[override]
-        return _unary(OperatorType.ELEMENT_WISE_LOGICAL_NOT, self == other)
-
-    def __lt__(self, other: Operand) -> GraphTensor:
-        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_LESS_THAN, self, other)
-
-    def __le__(self, other: Operand) -> GraphTensor:
-        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL, self, other)
-
-    def __gt__(self, other: Operand) -> GraphTensor:
-        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_GREATER_THAN, self, other)
-
-    def __ge__(self, other: Operand) -> GraphTensor:
-        return _comparison(OperatorType.ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL, self, other)
-
-    def __pos__(self) -> GraphTensor:
-        return self
-
-    def __neg__(self) -> GraphTensor:
-        if operator_class(OperatorType.ELEMENT_WISE_NEGATE).since <= self.graph.device.feature_level:
-            return _unary(OperatorType.ELEMENT_WISE_NEGATE, self)
-        return _unary(OperatorType.ELEMENT_WISE_IDENTITY, self, scale_bias=(-1.0, 0.0))
-
-    def __abs__(self) -> GraphTensor:
-        return _unary(OperatorType.ELEMENT_WISE_ABS, self)
-
-    def __invert__(self) -> GraphTensor:
-        return _unary(OperatorType.ELEMENT_WISE_BIT_NOT, self)
-
-    def __bool__(self) -> bool:
-        raise TypeError("a graph tensor has no truth value while the graph is built; see opendml.if_")
-
-    def __array__(self, *_: Any, **__: Any) -> Array:
-        raise TypeError("a graph tensor has no values while the graph is built; compile the graph and run it")
-
-
-def reinterpret(
-    input: GraphTensor,
-    sizes: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    data_type: TensorDataType | str | Any = None,
-) -> GraphTensor:
-    """``input.reinterpret(...)``: the same bytes with other sizes, strides or another type."""
-    return input.reinterpret(sizes, strides, data_type)
-
-
 class GraphAssembly(NamedTuple):
     """A descriptor of a graph, and what its inputs and outputs are.
 
@@ -458,104 +246,7 @@ class _Node(NamedTuple):
     name: str
 
 
-# ---- Python's operators
-
-
-def _binary(
-    operator_type: OperatorType, a: Operand, b: Operand, data_type: TensorDataType | None = None
-) -> GraphTensor:
-    """An operator with the fields ATensor, BTensor and OutputTensor on operands that broadcast to common sizes."""
-    tensor = a if isinstance(a, GraphTensor) else b
-    a, b = _as_tensor(a, tensor), _as_tensor(b, tensor)
-    try:
-        sizes = np.broadcast_shapes(a.sizes, b.sizes)
-    except ValueError:
-        with _at_place(caller_place()):
-            raise InvalidDescriptorError(f"{a!r} and {b!r} do not broadcast to common sizes") from None
-    a, b = a.broadcast_to(sizes), b.broadcast_to(sizes)
-    output = TensorDesc(a.data_type if data_type is None else data_type, sizes)
-    desc = operator_class(operator_type)(a_tensor=a.desc, b_tensor=b.desc, output_tensor=output)
-    return _only(tensor.graph.append(desc, a, b))
-
-
-def _comparison(operator_type: OperatorType, a: Operand, b: Operand) -> GraphTensor:
-    return _binary(operator_type, a, b, TensorDataType.UINT8)
-
-
-def _unary(operator_type: OperatorType, input: GraphTensor, **fields: Any) -> GraphTensor:
-    output = TensorDesc(input.data_type, input.sizes)
-    desc = operator_class(operator_type)(input_tensor=input.desc, output_tensor=output, **fields)
-    return _only(input.graph.append(desc, input))
-
-
-def _only(outputs: tuple[GraphTensor | None, ...]) -> GraphTensor:
-    (output,) = outputs
-    assert output is not None
-    return output
-
-
-def _as_tensor(value: Operand, beside: GraphTensor) -> GraphTensor:
-    """An operand as a graph tensor; a number has the type of the tensor beside it."""
-    if isinstance(value, (bool, int, float, np.generic)):
-        value = _scalar(value.item() if isinstance(value, np.generic) else value, beside)
-    return beside.graph.constant(value)
-
-
-def _scalar(value: Any, beside: GraphTensor) -> Array:
-    dtype = beside.data_type.dtype
-    fits = isinstance(value, (bool, int)) and (dtype.kind == "f" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
-    if not fits and not (isinstance(value, float) and dtype.kind == "f"):
-        with _at_place(caller_place()):
-            raise InvalidDescriptorError(f"{value!r} is no value of {beside.data_type.name}, the type of {beside!r}")
-    with np.errstate(over="ignore"):
-        return np.full((1,) * beside.rank, value, dtype)
-
-
 # ---- checks
-
-
-class Place(NamedTuple):
-    """A line of a program."""
-
-    file: str
-    line: int
-
-
-_PACKAGE: Final = str(Path(__file__).parent.parent)
-
-
-def caller_place() -> Place:
-    """The innermost line outside of this package that is being executed."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno)
-
-
-@contextlib.contextmanager
-def _at_place(place: Place) -> Iterator[None]:
-    """InvalidDescriptorErrors raised inside say where the program was."""
-    try:
-        yield
-    except InvalidDescriptorError as error:
-        raise located(error, place) from None
-
-
-def located(error: InvalidDescriptorError, place: Place) -> InvalidDescriptorError:
-    """The error with a line of the program in its message."""
-    message = str(error).split("\n", 1)[0]
-    text = f'File "{place.file}", line {place.line}: {message}'
-    return InvalidDescriptorError(text, error.violations, desc=error.desc, feature_level=error.feature_level)
-
-
-def _check_layout(desc: TensorDesc) -> None:
-    """What no operator allows, of a tensor that no operator has yet."""
-    if not 1 <= desc.rank <= MAXIMUM_DIMENSION_COUNT:
-        raise InvalidDescriptorError(f"{desc!r} must have from 1 to {MAXIMUM_DIMENSION_COUNT} dimensions")
-    if min(desc.sizes) < 1:
-        raise InvalidDescriptorError(f"{desc!r} must not have sizes less than 1")
-    if desc.strides is not None and (len(desc.strides) != desc.rank or min(desc.strides) < 0):
-        raise InvalidDescriptorError(f"{desc!r} must have one stride a dimension, none of them negative")
 
 
 def _check_inputs(operator: Operator, tensors: Sequence[GraphTensor | None]) -> None:
@@ -589,7 +280,7 @@ def _constant(array: Array) -> tuple[TensorDesc, bytes]:
         usual = packed_strides(once.shape)
         strides = [0 if repeats else stride for repeats, stride in zip(repeated, usual, strict=True)]
     desc = TensorDesc(array.dtype, array.shape, strides)
-    _check_layout(desc)
+    check_layout(desc)
     return desc, np.ascontiguousarray(once, array.dtype.newbyteorder("=")).tobytes()
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Array, Operand, evaluate_single, integers
+from opendml.functions.core import Array, Operand, evaluate_single, integers, operand_rules
 from opendml.functions.element_wise import packed
 from opendml.functions.fused_activation import SCALED_ELU_ALPHA, SCALED_ELU_GAMMA
 from opendml.functions.signatures import operator_function
@@ -159,6 +160,7 @@ def activation_parameterized_relu(
     return evaluate_single(_parameterized_relu, (input, slope), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _parameterized_relu(input: TensorDesc, slope: TensorDesc) -> Operator:
     return ActivationParameterizedRelu(input_tensor=input, slope_tensor=slope, output_tensor=packed(input))
 
@@ -203,6 +205,7 @@ def activation_relu_grad(
     return evaluate_single(_relu_grad, (input, input_gradient), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _relu_grad(input: TensorDesc, input_gradient: TensorDesc) -> Operator:
     return ActivationReluGrad(
         input_tensor=input, input_gradient_tensor=input_gradient, output_gradient_tensor=packed(input)
@@ -379,6 +382,7 @@ def activation_hardmax(
     return evaluate_single(_over_groups, (input,), (integers(axes), ActivationHardmax1), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _over_groups(input: TensorDesc, axes: Any, operator: type[Operator]) -> Operator:
     """The descriptor of an operator that works along some axes together, by default along the last one."""
     last = (input.rank - 1,)
@@ -391,6 +395,7 @@ def _activated(
     return evaluate_single(_activation, (input,), (operator,), numbers, device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _activation(input: TensorDesc, operator: type[Activation], *numbers: float) -> Operator:
     """The descriptor of an activation whose fields behind the tensors are ``numbers``."""
     names = [name for name in operator.fields if not name.endswith("_tensor")]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from opendml.building.graph_building import GraphTensor
+from opendml.building.graph_tensor import GraphTensor
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, TensorDataType
 from opendml.description.errors import InvalidDescriptorError

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
 from opendml.description.fields import ScaleBias
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Builder
+from opendml.functions.core import Builder, operand_rules
 from opendml.functions.element_wise import packed
 
 
 def of_two(operator: Callable[..., Operator]) -> Builder:
     """The builder of an operator on two tensors whose output is like them."""
 
+    @operand_rules(ALONE)
     def build(a: TensorDesc, b: TensorDesc) -> Operator:
         return operator(a_tensor=a, b_tensor=b, output_tensor=packed(a))
 
@@ -24,6 +26,7 @@ def of_two(operator: Callable[..., Operator]) -> Builder:
 def of_one(operator: Callable[..., Operator]) -> Builder:
     """The builder of an operator on one tensor whose output is like it."""
 
+    @operand_rules(ALONE)
     def build(input: TensorDesc) -> Operator:
         return operator(input_tensor=input, output_tensor=packed(input))
 
@@ -33,6 +36,7 @@ def of_one(operator: Callable[..., Operator]) -> Builder:
 def of_one_scaled(operator: Callable[..., Operator]) -> Builder:
     """The builder of an operator on one tensor with scale and bias whose output is like it."""
 
+    @operand_rules(ALONE)
     def build(input: TensorDesc, scale_bias: ScaleBias | None) -> Operator:
         return operator(input_tensor=input, output_tensor=packed(input), scale_bias=scale_bias)
 
@@ -42,6 +46,7 @@ def of_one_scaled(operator: Callable[..., Operator]) -> Builder:
 def of_two_typed(operator: Callable[..., Operator]) -> Builder:
     """The builder of an operator on two tensors whose output has a data type of its own."""
 
+    @operand_rules(ALONE)
     def build(a: TensorDesc, b: TensorDesc, output_data_type: Any) -> Operator:
         return operator(a_tensor=a, b_tensor=b, output_tensor=TensorDesc(output_data_type, a.sizes))
 
@@ -51,6 +56,7 @@ def of_two_typed(operator: Callable[..., Operator]) -> Builder:
 def of_one_typed(operator: Callable[..., Operator]) -> Builder:
     """The builder of an operator on one tensor whose output has a data type of its own."""
 
+    @operand_rules(ALONE)
     def build(input: TensorDesc, output_data_type: Any) -> Operator:
         return operator(input_tensor=input, output_tensor=TensorDesc(output_data_type, input.sizes))
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opendml.building.operands import OperandRules, Sizes, View
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Array, Operand, evaluate_single, integers, is_member, or_default, sizes_by, sizes_or
+from opendml.functions.core import (
+    Array,
+    Operand,
+    evaluate_single,
+    integers,
+    is_member,
+    operand_rules,
+    or_default,
+    sizes_by,
+    sizes_or,
+)
 from opendml.functions.signatures import operator_function
 from opendml.operators.convolution import Convolution
 from opendml.programs.device import Device
@@ -63,6 +74,21 @@ def convolution(
     return evaluate_single(_convolution, (input, filter, bias), parameters, optional=1, device=device, out=out)
 
 
+def _with_bias(shapes: Sequence[Sizes | None], parameters: tuple[Any, ...]) -> Sequence[View | None]:
+    """A bias of one dimension, or a number, has the sizes {1, OC, 1...}; any other is as it is."""
+    input, filter, bias = shapes
+    if input is None or filter is None or bias is None or len(bias) > 1 or len(input) < 3 or len(filter) < 2:
+        return [None] * len(shapes)
+    direction, groups = parameters[1], parameters[7]
+    backward = is_member(direction, ConvolutionDirection.BACKWARD)
+    channels = sizes_or(filter[:1], lambda: [filter[1] * groups if backward else filter[0]])
+    sizes = (1, *channels, *[1] * (len(input) - 2))
+    if bias not in ((), channels):
+        raise ValueError(f"{bias} is no bias of {channels} channels")
+    return [None, None, View(sizes, tuple(0 if bias and i == 1 else None for i in range(len(sizes))))]
+
+
+@operand_rules(OperandRules("x", views=_with_bias))
 def _convolution(
     input: TensorDesc,
     filter: TensorDesc,

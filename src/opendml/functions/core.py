@@ -9,6 +9,7 @@ instead of a program run.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import operator
 import os
@@ -16,31 +17,49 @@ import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from opendml.building.graph_building import Graph, GraphTensor, caller_place, located
+from opendml.building.graph_building import Graph
+from opendml.building.graph_tensor import GraphTensor, tensors_for
+from opendml.building.operands import (
+    SEPARATE,
+    Listed,
+    Number,
+    OperandRules,
+    Read,
+    View,
+    converted,
+    read,
+    types_of,
+    view_of,
+    views_of,
+)
+from opendml.building.places import caller_place, located
 from opendml.description.descriptors import Operator
 from opendml.description.enums import DirectMLEnum, FeatureLevel
 from opendml.description.errors import BindingError, InvalidDescriptorError
-from opendml.description.fields import TensorArrayField, TensorField
-from opendml.description.tensor import MAXIMUM_UINT, TensorDesc, packed_strides
+from opendml.description.tensor import TensorDesc
+from opendml.functions.results import description, given_results, is_describable, of_length, with_outputs
 from opendml.functions.versions import version_for
 from opendml.programs.device import Device, default_device
-from opendml.programs.program import Program, as_array
+from opendml.programs.program import Program
+from opendml.programs.quick_calls import QuickCall, quick_call
 
 Array = Any
 """What functions return: an array of NumPy, or a graph tensor where an operand is one."""
 
 Operand = Any
-"""An array, or anything with DLPack or the buffer protocol; or a graph tensor."""
+"""A graph tensor, or what ``opendml.building.operands`` takes for a tensor: arrays, numbers, lists."""
 
 NumPyArray = npt.NDArray[Any]
 
 Builder = Callable[..., Operator]
-Layout = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]
 
 MAXIMUM_PROGRAMS: Final = 512
 
@@ -66,28 +85,14 @@ def evaluate(
     Raises InvalidDescriptorError for what the operator does not allow, BindingError for objects that are no arrays
     and for unfitting ``out``.
     """
-    graph = _graph_of(operands, device)
-    if graph is not None:
-        return _append(graph, Invocation(build, operands, parameters, numbers, optional, device), out)
-    arrays = [x if type(x) is np.ndarray and x.flags.aligned else _usable(x, build, i) for i, x in enumerate(operands)]
-    key: tuple[Hashable, ...] = (build, device, parameters, *map(layout_of, arrays))
-    if numbers:
-        key += (exact(numbers),)
-    results = None if out is None else _results(out)
-    if results is not None:
-        key += (tuple(map(layout_of, results)),)
-
-    call = PROGRAMS.get(key)
-    if call is None:
-        invocation = Invocation(build, arrays, parameters, numbers, optional, device)
-        call = PROGRAMS.get_or_make(key, lambda: _make_call(invocation, results))
-    for i in call.copied:
-        arrays[i] = _copy(arrays[i])
-    if results is None:
-        return call.program.run_unchecked(arrays)
-    results = _of_length(results, len(call.program.outputs))
-    call.program.bind(arrays, results)()
-    return results
+    key = _key(build, operands, parameters, numbers, device, out)
+    quick = _find_quick(key)
+    if quick is not None:
+        result = _run_quick(quick, operands, out)
+        if result is not None:
+            position, count = quick.present
+            return [result if i == position else None for i in range(count)]
+    return _evaluate(Invocation(build, operands, parameters, numbers, optional, device), out, key)
 
 
 def evaluate_single(
@@ -101,7 +106,114 @@ def evaluate_single(
     out: Any = None,
 ) -> Array:
     """As ``evaluate``, for operators with one output."""
-    return evaluate(build, operands, parameters, numbers, optional=optional, device=device, out=out)[0]
+    key = _key(build, operands, parameters, numbers, device, out)
+    quick = _find_quick(key)
+    if quick is not None:
+        result = _run_quick(quick, operands, out)
+        if result is not None:
+            return result
+    return _evaluate(Invocation(build, operands, parameters, numbers, optional, device), out, key)[0]
+
+
+# ---- calls on arrays such as there have been before
+
+_QUICK: Final[dict[Any, QuickCall]] = {}
+_ndarray, _empty, _bytes = np.ndarray, np.empty, np.uint8
+
+
+def _key(
+    build: Builder,
+    operands: Sequence[Operand | None],
+    parameters: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    device: Device | Graph | None,
+    out: Any,
+) -> tuple[Any, ...]:
+    """What tells calls apart whose operands are arrays or absent: types, sizes and strides of all, and parameters.
+
+    Numbers of Python are told apart by their bits. Any other operand makes a key that equals no other.
+    """
+    return (
+        build,
+        parameters,
+        numbers and exact(numbers),
+        device,
+        None if out is None else (out.dtype, out.shape, out.strides) if type(out) is _ndarray else object(),
+        *[(x.dtype, x.shape, x.strides) if type(x) is _ndarray else _key_of_other(x) for x in operands],
+    )
+
+
+def _key_of_other(operand: Any) -> Hashable:
+    if operand is None:
+        return None
+    return exact(operand) if type(operand) in (float, int, bool) else object()
+
+
+def _find_quick(key: tuple[Any, ...]) -> QuickCall | None:
+    try:
+        return _QUICK.get(key)
+    except TypeError:  # A parameter is nothing that could be a key.
+        return None
+
+
+def _run_quick(quick: QuickCall, operands: Sequence[Any], out: Any) -> NumPyArray | None:
+    """The output, None where the call needs more care: nothing was written then."""
+    arrays = operands if quick.all_given else quick.arrays(operands)
+    if out is not None:
+        return out if out.flags.writeable and quick.run(quick.words, *arrays, out) == 0 else None
+    try:
+        buffer = _empty(quick.room, _bytes)
+    except MemoryError:
+        return None
+    start = quick.run(quick.words, *arrays, buffer)
+    return None if start < 0 else _ndarray(quick.sizes, quick.dtype, buffer, start)
+
+
+def _keep_quick(key: tuple[Any, ...], call: Call, operands: Sequence[Any], out: Any) -> None:
+    """The next call with this key shall be quick, if it can be."""
+    if call.is_quick is not None or type(out) not in (_ndarray, NoneType):
+        return
+    numbers = {i: prepare(operands[i]) for i, prepare in call.prepared if type(operands[i]) in (float, int, bool)}
+    plain = (x is None or (type(x) is _ndarray and x.ndim) or i in numbers for i, x in enumerate(operands))
+    if len(numbers) != len(call.prepared) or not all(plain):
+        return
+    quick = quick_call(call.program, [numbers.get(i, x) for i, x in enumerate(operands)], out, numbers)
+    call.is_quick = quick is not None
+    if quick is None:
+        return
+    with contextlib.suppress(TypeError):
+        if len(_QUICK) >= MAXIMUM_PROGRAMS:
+            _QUICK.clear()
+        _QUICK[key] = quick
+
+
+# ---- all other calls
+
+
+def _evaluate(invocation: Invocation, out: Any, quick_key: tuple[Any, ...]) -> list[Any]:
+    build, operands, parameters, numbers, _, device = invocation
+    graph = _graph_of(operands, device)
+    if graph is not None:
+        return _append(graph, invocation, out)
+    arrays: list[Any] = [None if x is None else _read(x, build, i) for i, x in enumerate(operands)]
+    results = None if out is None else given_results(out)
+    key: tuple[Hashable, ...] = (build, device, parameters, *map(_layout_of, arrays), exact(numbers))
+    if results is not None:
+        key += (tuple(map(_layout_of, results)),)
+    call = PROGRAMS.get(key)
+    if call is None:
+        invocation = invocation._replace(operands=arrays)
+        call = PROGRAMS.get_or_make(key, lambda: _make_call(invocation, results))
+    else:
+        _keep_quick(quick_key, call, operands, out)
+    for i, prepare in call.prepared:
+        arrays[i] = prepare(arrays[i])
+    if results is None:
+        return call.program.run_unchecked(arrays)
+    results = of_length(results, len(call.program.outputs))
+    seen = [None if x is None else view_of(x, view) for x, view in zip(arrays, call.views, strict=True)]
+    call.program.bind(seen, results)()
+    return results
 
 
 class Invocation(NamedTuple):
@@ -132,11 +244,18 @@ def descriptor(
     return version_for(build(*descs, *parameters, *numbers), level)
 
 
-class Call(NamedTuple):
-    """A compiled operator; ``copied`` are the numbers of the inputs that cannot be used in place."""
+@dataclass(slots=True)
+class Call:
+    """A compiled operator, and what operands need before it runs.
+
+    ``prepared``: the numbers of the inputs that cannot be used in place, and what makes arrays of them. ``views``: how
+    the operator sees each. ``is_quick``: whether calls on the same arrays can be quick; None as long as nobody asked.
+    """
 
     program: Program
-    copied: tuple[int, ...]
+    prepared: tuple[tuple[int, Callable[[Any], NumPyArray]], ...] = ()
+    views: tuple[View | None, ...] = ()
+    is_quick: bool | None = None
 
 
 class ProgramCache:
@@ -159,6 +278,7 @@ class ProgramCache:
         with self._looking:
             forgotten, self._calls = self._calls, OrderedDict()
         forgotten.clear()
+        _QUICK.clear()
 
     def get(self, key: tuple[Hashable, ...]) -> Call | None:
         """The call of a key. None if there is none, also where a parameter is nothing that could be a key."""
@@ -196,15 +316,42 @@ if hasattr(os, "register_at_fork"):
 
 
 def _make_call(invocation: Invocation, results: Sequence[NumPyArray | None] | None) -> Call:
-    build, arrays, parameters, numbers, _, given = invocation
+    build, operands, parameters, numbers, _, given = invocation
     device = given if isinstance(given, Device) else default_device()
     invocation.require_operands()
-    descs = [None if array is None else _described(array, build, i) for i, array in enumerate(arrays)]
+    rules = rules_of(build)
+    names = partial(operand_name, build)
+    types = types_of(rules, operands, lambda x: x.dtype.newbyteorder("=") if isinstance(x, _ndarray) else None, names)
+    preparations = [_preparation(*each) for each in zip(operands, types, map(names, range(len(operands))), strict=True)]
+    arrays = [
+        operand if operand is None or prepare is None else prepare(operand)
+        for operand, prepare in zip(operands, preparations, strict=True)
+    ]
+    shapes = [None if array is None else array.shape for array in arrays]
+    are_numbers = [isinstance(operand, Number) for operand in operands]
+    views = views_of(rules, shapes, are_numbers, parameters, lambda: _sizes_of(arrays, names))
+    descs = [None if x is None else _described(view_of(x, views[i]), build, i) for i, x in enumerate(arrays)]
     desc = descriptor(build, descs, parameters, numbers, device.feature_level)
     if results is not None:
-        desc = _with_outputs(desc, results)
-    copied = tuple(i for i, array in enumerate(arrays) if array is not None and not _is_describable(array))
-    return Call(device.compile(desc), copied)
+        desc = with_outputs(desc, results)
+    prepared = tuple((i, prepare) for i, prepare in enumerate(preparations) if prepare is not None)
+    return Call(device.compile(desc), prepared, tuple(views))
+
+
+def _preparation(operand: Read | None, dtype: np.dtype[Any] | None, name: str) -> Callable[[Any], NumPyArray] | None:
+    """What makes an array of an operand that the program can use; None where it is one."""
+    if isinstance(operand, Number):
+        assert dtype is not None
+        number = converted(operand, dtype, name)
+        return lambda _: number
+    if isinstance(operand, Listed):
+        assert dtype is not None
+        return partial(converted, dtype=dtype, name=name)
+    return None if operand is None or is_describable(operand) else _copy
+
+
+def _sizes_of(arrays: Sequence[NumPyArray | None], names: Callable[[int], str]) -> str:
+    return " and ".join(f"{names(i)} {list(x.shape)}" for i, x in enumerate(arrays) if x is not None)
 
 
 # ---- graphs
@@ -226,7 +373,8 @@ def _append(graph: Graph, invocation: Invocation, out: Any) -> list[Any]:
     if device is not None and device is not graph and device != graph.device:
         raise BindingError(f"device: expected that of the graph, {graph.device!r}, got {device!r}")
     invocation.require_operands()
-    tensors = [None if x is None else graph.constant(_operand(x, build, i)) for i, x in enumerate(operands)]
+    names = [operand_name(build, position) for position in range(len(operands))]
+    tensors = tensors_for(graph, operands, rules_of(build), parameters, names)
     descs = [None if tensor is None else tensor.desc for tensor in tensors]
     try:
         desc = descriptor(build, descs, parameters, numbers, graph.device.feature_level)
@@ -235,19 +383,40 @@ def _append(graph: Graph, invocation: Invocation, out: Any) -> list[Any]:
     return list(graph.append(desc, *tensors))
 
 
-def _operand(operand: Operand, build: Builder, position: int) -> GraphTensor | NumPyArray:
-    return operand if isinstance(operand, GraphTensor) else as_array(operand, operand_name(build, position))
-
-
 # ---- operands
 
 
-def _usable(operand: Operand | None, build: Builder, position: int) -> NumPyArray | None:
-    """The operand as an array whose elements are aligned."""
-    if operand is None:
-        return None
-    array = operand if type(operand) is np.ndarray else as_array(operand, operand_name(build, position))
-    return array if array.flags.aligned else array.copy()
+def operand_rules(rules: OperandRules) -> Callable[[Builder], Builder]:
+    """Says of a builder how its operands belong together."""
+
+    def with_rules(build: Builder) -> Builder:
+        build.operand_rules = rules  # type: ignore[attr-defined]
+        return build
+
+    return with_rules
+
+
+def rules_of(build: Builder) -> OperandRules:
+    """How the operands of a builder belong together; by default they have nothing in common."""
+    rules: OperandRules = getattr(build, "operand_rules", SEPARATE)
+    return rules
+
+
+def _read(operand: Operand, build: Builder, position: int) -> Read:
+    """An operand on its own; an array has elements that are aligned."""
+    given = operand
+    if type(operand) is not _ndarray or not operand.ndim or operand.dtype == np.bool_:
+        given = read(operand, operand_name(build, position))
+    return given.copy() if isinstance(given, _ndarray) and not given.flags.aligned else given
+
+
+def _layout_of(operand: Read | None) -> Hashable:
+    """What a program depends on."""
+    if isinstance(operand, Number):
+        return Number, exact(operand.value), operand.dtype
+    if isinstance(operand, Listed):
+        return Listed, operand.values.dtype, operand.values.shape
+    return None if operand is None else (operand.dtype, operand.shape, operand.strides)
 
 
 def _described(array: NumPyArray, build: Builder, position: int) -> TensorDesc:
@@ -257,90 +426,21 @@ def _described(array: NumPyArray, build: Builder, position: int) -> TensorDesc:
         raise InvalidDescriptorError(f"{operand_name(build, position)}: {error}") from None
 
 
-def description(array: NumPyArray) -> TensorDesc:
-    """An array with its own strides, or packed if DirectML has no such strides."""
-    packed = packed_strides(array.shape)
-    if not _is_describable(array):
-        return TensorDesc(array.dtype, array.shape)
-    # The stride of a single element means nothing.
-    strides = tuple(
-        usual if size == 1 else stride // array.itemsize
-        for size, stride, usual in zip(array.shape, array.strides, packed, strict=True)
-    )
-    return TensorDesc(array.dtype, array.shape, None if strides == packed else strides)
+def _copy(array: NumPyArray) -> NumPyArray:
+    return np.array(array, array.dtype.newbyteorder("="), order="C", copy=True)
 
 
-def _is_describable(array: NumPyArray) -> bool:
-    itemsize = array.itemsize
-    return array.dtype.isnative and all(
-        size <= 1 or (0 <= stride <= MAXIMUM_UINT * itemsize and stride % itemsize == 0)
-        for size, stride in zip(array.shape, array.strides, strict=True)
-    )
-
-
-def _copy(array: NumPyArray | None) -> NumPyArray | None:
-    return None if array is None else np.array(array, array.dtype.newbyteorder("="), order="C", copy=True)
+@functools.lru_cache(MAXIMUM_PROGRAMS)
+def _parameters_of(build: Builder) -> list[inspect.Parameter]:
+    return list(inspect.signature(build).parameters.values())
 
 
 def operand_name(build: Builder, position: int) -> str:
     """What the builder calls an operand: ``input``, ``inputs[2]``."""
-    names = list(inspect.signature(build).parameters.values())
+    names = _parameters_of(build)
     if names[0].kind is inspect.Parameter.VAR_POSITIONAL:
         return f"{names[0].name}[{position}]"
     return names[position].name
-
-
-# ---- results
-
-
-def _results(out: Any) -> list[NumPyArray | None]:
-    values = list(out) if isinstance(out, (tuple, list)) else [out]
-    return [None if value is None else as_array(value, f"out[{i}]") for i, value in enumerate(values)]
-
-
-def _of_length(results: Sequence[NumPyArray | None], count: int) -> list[NumPyArray | None]:
-    """Without what is None beyond the outputs, and with None for those that are not given."""
-    length = max((i + 1 for i, array in enumerate(results) if array is not None), default=0)
-    return [*results[:length], *[None] * (count - length)]
-
-
-def layout_of(array: NumPyArray | None) -> Layout | None:
-    """What a program depends on."""
-    return None if array is None else (array.dtype, array.shape, array.strides)
-
-
-def _with_outputs(desc: Operator, results: Sequence[NumPyArray | None]) -> Operator:
-    """The descriptor with outputs that have the strides of given arrays."""
-    outputs = desc.outputs()
-    results = _of_length(results, len(outputs))
-    if len(results) != len(outputs):
-        names = ", ".join(name for name, _ in outputs)
-        raise BindingError(f"out: expected {len(outputs)} arrays ({names}), got {len(results)}")
-    tensors = iter(
-        [_output_description(name, tensor, array) for (name, tensor), array in zip(outputs, results, strict=True)]
-    )
-    changes: dict[str, Any] = {}
-    for name, field in desc.fields.items():
-        if isinstance(field, TensorArrayField) and field.direction == "output":
-            changes[name] = tuple(next(tensors) for _ in getattr(desc, name))
-        elif isinstance(field, TensorField) and field.direction == "output":
-            changes[name] = next(tensors)
-    return desc.replace(**changes)
-
-
-def _output_description(name: str, tensor: TensorDesc | None, array: NumPyArray | None) -> TensorDesc | None:
-    if tensor is None or array is None:
-        return tensor
-    if array.dtype != tensor.data_type.dtype:
-        raise BindingError(f"out, {name}: expected elements of {tensor.data_type.dtype}, got {array.dtype}")
-    if array.shape != tensor.sizes:
-        raise BindingError(f"out, {name}: expected sizes {list(tensor.sizes)}, got {list(array.shape)}")
-    if not (_is_describable(array) and array.flags.aligned):
-        raise BindingError(
-            f"out, {name}: expected aligned memory with strides that are multiples of the element size and not"
-            f" negative, got {list(array.strides)} bytes"
-        )
-    return description(array)
 
 
 # ---- parameters

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.fields import ScalarUnion, ScaleBias
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Array, Operand, evaluate_single
+from opendml.functions.core import Array, Operand, evaluate_single, operand_rules
 from opendml.functions.signatures import operator_function
 from opendml.functions.versions import fits
 from opendml.operators.element_wise import (
@@ -40,6 +41,7 @@ def identity(
     return evaluate_single(_identity, (input,), numbers=(scale_bias,), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _identity(input: TensorDesc, scale_bias: ScaleBias | None) -> Operator:
     return ElementWiseIdentity(input_tensor=input, output_tensor=packed(input), scale_bias=scale_bias)
 
@@ -64,6 +66,7 @@ def add(
     return evaluate_single(_add, (a, b), (fused_activation,), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _add(a: TensorDesc, b: TensorDesc, fused_activation: Operator | None) -> Operator:
     if fused_activation is None:
         return ElementWiseAdd(a_tensor=a, b_tensor=b, output_tensor=packed(a))
@@ -91,6 +94,7 @@ def clip(
     return evaluate_single(_clip, (input,), numbers=(min, max, scale_bias), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _clip(input: TensorDesc, min: Any, max: Any, scale_bias: ScaleBias | None) -> Operator:
     data_type = input.data_type
     if fits(min, data_type) and fits(max, data_type):
@@ -120,6 +124,7 @@ def cast(
     return evaluate_single(_cast, (input,), (output_data_type,), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _cast(input: TensorDesc, output_data_type: Any) -> Operator:
     return Cast(input_tensor=input, output_tensor=TensorDesc(output_data_type, input.sizes))
 

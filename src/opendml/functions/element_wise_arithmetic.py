@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
 from opendml.description.enums import RoundingMode
 from opendml.description.fields import ScaleBias
 from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one, of_one_scaled, of_two
-from opendml.functions.core import Array, Operand, evaluate_single
+from opendml.functions.core import Array, Operand, evaluate_single, operand_rules
 from opendml.functions.element_wise import packed
 from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_arithmetic import (
@@ -275,6 +276,7 @@ def round(
     return evaluate_single(_round, (input,), (rounding_mode,), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _round(input: TensorDesc, rounding_mode: Any) -> Operator:
     return ElementWiseRound(input_tensor=input, output_tensor=packed(input), rounding_mode=rounding_mode)
 

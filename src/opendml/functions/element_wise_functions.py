@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from opendml.building.graph_tensor import POWER, GraphTensor
+from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
 from opendml.description.fields import ScaleBias
 from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one_scaled, of_two
-from opendml.functions.core import Array, Operand, evaluate_single
+from opendml.functions.core import Array, Operand, evaluate_single, operand_rules
 from opendml.functions.element_wise import packed
 from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_functions import (
@@ -248,17 +252,23 @@ def pow(
     >>> dml.pow(np.array([4, 9], "float32"), 0.5).tolist()
     [2.0, 3.0]
     """
-    if isinstance(exponent, int | float):
+    if isinstance(exponent, int | float) and not _has_integers(input):
         return evaluate_single(_constant_pow, (input,), numbers=(float(exponent), scale_bias), device=device, out=out)
     return evaluate_single(_pow, (input, exponent), numbers=(scale_bias,), device=device, out=out)
 
 
+def _has_integers(operand: Operand) -> bool:
+    return isinstance(operand, np.ndarray | GraphTensor) and operand.dtype.kind in "iu"
+
+
+@operand_rules(POWER)
 def _pow(input: TensorDesc, exponent: TensorDesc, scale_bias: ScaleBias | None) -> Operator:
     return ElementWisePow(
         input_tensor=input, exponent_tensor=exponent, output_tensor=packed(input), scale_bias=scale_bias
     )
 
 
+@operand_rules(ALONE)
 def _constant_pow(input: TensorDesc, exponent: float, scale_bias: ScaleBias | None) -> Operator:
     return ElementWiseConstantPow(
         input_tensor=input, output_tensor=packed(input), scale_bias=scale_bias, exponent=exponent

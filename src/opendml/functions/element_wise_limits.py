@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
 from opendml.description.fields import ScalarUnion, ScaleBias
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Array, Operand, evaluate_single
+from opendml.functions.core import Array, Operand, evaluate_single, operand_rules
 from opendml.functions.element_wise import packed
 from opendml.functions.signatures import operator_function
 from opendml.functions.versions import fits
@@ -34,6 +35,7 @@ def threshold(
     return evaluate_single(_threshold, (input,), numbers=(min, scale_bias), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _threshold(input: TensorDesc, min: Any, scale_bias: ScaleBias | None) -> Operator:
     return ElementWiseThreshold(input_tensor=input, output_tensor=packed(input), scale_bias=scale_bias, min=min)
 
@@ -59,6 +61,7 @@ def clip_grad(
     return evaluate_single(_clip_grad, (input, input_gradient), numbers=(min, max), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _clip_grad(input: TensorDesc, input_gradient: TensorDesc, min: Any, max: Any) -> Operator:
     tensors = {
         "input_tensor": input,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from opendml.building.operands import ALONE, OperandRules, together
 from opendml.description.descriptors import Operator
 from opendml.description.enums import IsInfinityMode, TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one, of_one_typed, of_two, of_two_typed
-from opendml.functions.core import Array, Operand, evaluate_single
+from opendml.functions.core import Array, Operand, evaluate_single, operand_rules
 from opendml.functions.element_wise import packed
 from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_logic import (
@@ -215,6 +218,7 @@ def is_infinity(
     return evaluate_single(_is_infinity, (input,), (infinity_mode, output_data_type), device=device, out=out)
 
 
+@operand_rules(ALONE)
 def _is_infinity(input: TensorDesc, infinity_mode: Any, output_data_type: Any) -> Operator:
     output = TensorDesc(output_data_type, input.sizes)
     return ElementWiseIsInfinity(input_tensor=input, output_tensor=output, infinity_mode=infinity_mode)
@@ -232,6 +236,7 @@ def if_(condition: Operand, a: Operand, b: Operand, *, device: Device | None = N
     return evaluate_single(_if, (condition, a, b), device=device, out=out)
 
 
+@operand_rules(OperandRules("cxx", {"c": np.dtype(np.uint8)}, together))
 def _if(condition: TensorDesc, a: TensorDesc, b: TensorDesc) -> Operator:
     return ElementWiseIf(condition_tensor=condition, a_tensor=a, b_tensor=b, output_tensor=packed(a))
 

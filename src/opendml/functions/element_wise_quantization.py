@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from opendml.building.operands import OperandRules, Sizes, View, broadcast, together
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Array, Operand, evaluate_single
+from opendml.functions.core import Array, Operand, evaluate_single, operand_rules
 from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_quantization import (
     ElementWiseDequantizeLinear,
@@ -39,6 +43,7 @@ def quantize_linear(
     return evaluate_single(_quantize_linear, operands, (output_data_type,), optional=1, device=device, out=out)
 
 
+@operand_rules(OperandRules("xsz", {"s": np.dtype(np.float32), "z": np.dtype(np.uint8)}, together))
 def _quantize_linear(
     input: TensorDesc, scale: TensorDesc, zero_point: TensorDesc | None, output_data_type: Any
 ) -> Operator:
@@ -70,6 +75,7 @@ def dequantize_linear(
     return evaluate_single(_dequantize_linear, (input, scale, zero_point), optional=1, device=device, out=out)
 
 
+@operand_rules(OperandRules("xsx", {"s": np.dtype(np.float32)}, together))
 def _dequantize_linear(input: TensorDesc, scale: TensorDesc, zero_point: TensorDesc | None) -> Operator:
     return ElementWiseDequantizeLinear(
         input_tensor=input,
@@ -109,6 +115,16 @@ def quantized_linear_add(
     return evaluate_single(_quantized_linear_add, operands, parameters, optional=6, device=device, out=out)
 
 
+def _beside_scales(shapes: Sequence[Sizes | None], _: tuple[Any, ...]) -> Sequence[View | None]:
+    """The two arrays have common sizes; scales and zero points, of one element, their rank."""
+    a, b = together([shapes[0], shapes[3]])
+    sizes = np.broadcast_shapes(*(shape for shape in (shapes[0], shapes[3]) if shape is not None))
+    rank = max(len(sizes), 1)
+    views = [broadcast(shape, (1,) * rank) if shape in ((), (1,)) else None for shape in shapes]
+    return [a, *views[1:3], b, *views[4:]]
+
+
+@operand_rules(OperandRules("asabsbsz", {"s": np.dtype(np.float32), "z": "a"}, _beside_scales))
 def _quantized_linear_add(
     a: TensorDesc,
     a_scale: TensorDesc,

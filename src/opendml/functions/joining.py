@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opendml.building.operands import OperandRules
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import INFERENCE_ERRORS, Array, Operand, evaluate, evaluate_single, integers, replaced
+from opendml.functions.core import (
+    INFERENCE_ERRORS,
+    Array,
+    Operand,
+    evaluate,
+    evaluate_single,
+    integers,
+    operand_rules,
+    replaced,
+)
 from opendml.functions.signatures import operator_function
 from opendml.operators.joining import Join, Split
 from opendml.programs.device import Device
@@ -58,6 +68,7 @@ def join(
     return evaluate_single(_join, tuple(inputs), (axis,), device=device, out=out)
 
 
+@operand_rules(OperandRules("x"))
 def _join(*inputs: Any) -> Operator:
     *tensors, axis = inputs
     return Join(input_tensors=tuple(tensors), output_tensor=_joined(tensors, axis), axis=axis)

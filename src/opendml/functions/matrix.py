@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from opendml.building.operands import OperandRules, Sizes, View, broadcast
 from opendml.description.descriptors import Operator
 from opendml.description.enums import MatrixTransform
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Array, Operand, evaluate_single, is_member, sizes_or
+from opendml.functions.core import Array, Operand, evaluate_single, is_member, operand_rules, sizes_or
 from opendml.functions.signatures import operator_function
 from opendml.operators.matrix import Gemm
 from opendml.programs.device import Device
@@ -41,6 +45,19 @@ def gemm(
     return evaluate_single(_gemm, (a, b, c), parameters, (alpha, beta), optional=1, device=device, out=out)
 
 
+def _matrices(shapes: Sequence[Sizes | None], parameters: tuple[Any, ...]) -> Sequence[View | None]:
+    """Stacks of matrices have common sizes, and what is added has those of the product. Unfitting ones stay."""
+    a, b, c = shapes
+    if a is None or b is None or min(len(a), len(b)) < 2:
+        return [None] * len(shapes)
+    trans_a, trans_b = (is_member(given, MatrixTransform.TRANSPOSE) for given in parameters[:2])
+    batch = np.broadcast_shapes(a[:-2], b[:-2])
+    product = (*batch, a[-1] if trans_a else a[-2], b[-2] if trans_b else b[-1])
+    stacks = [broadcast(a, (*batch, *a[-2:])), broadcast(b, (*batch, *b[-2:]))]
+    return [*stacks, None if c is None else broadcast(c, product)]
+
+
+@operand_rules(OperandRules("x", views=_matrices))
 def _gemm(
     a: TensorDesc,
     b: TensorDesc,

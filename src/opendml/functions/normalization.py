@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opendml.building.operands import OperandRules
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Array, Operand, evaluate_single, integers
+from opendml.functions.core import Array, Operand, evaluate_single, integers, operand_rules
 from opendml.functions.element_wise import packed
 from opendml.functions.signatures import operator_function
 from opendml.operators.normalization import (
@@ -51,6 +52,7 @@ def batch_normalization(
     )
 
 
+@operand_rules(OperandRules("x"))
 def _batch_normalization(
     input: TensorDesc,
     mean: TensorDesc,
@@ -107,6 +109,7 @@ def mean_variance_normalization(
     )
 
 
+@operand_rules(OperandRules("x"))
 def _mean_variance_normalization(
     input: TensorDesc,
     scale: TensorDesc | None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from opendml.building.operands import OperandRules
 from opendml.description.descriptors import Operator
 from opendml.description.enums import RecurrentNetworkDirection
 from opendml.description.tensor import TensorDesc
 from opendml.functions import fused_activation
-from opendml.functions.core import Array, Operand, evaluate, integers, is_member, sizes_or
+from opendml.functions.core import Array, Operand, evaluate, integers, is_member, operand_rules, sizes_or
 from opendml.functions.signatures import operator_function
 from opendml.operators.recurrent import Rnn
 from opendml.programs.device import Device
@@ -56,6 +57,7 @@ def rnn(
     return RnnOutputs(*evaluate(_rnn, operands, parameters, optional=3, device=device, out=out))
 
 
+@operand_rules(OperandRules("xxxxxl"))
 def _rnn(
     input: TensorDesc,
     weight: TensorDesc,

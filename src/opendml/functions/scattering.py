@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from opendml.building.operands import OperandRules
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.functions.core import Array, Operand, evaluate_single, replaced
+from opendml.functions.core import Array, Operand, evaluate_single, operand_rules, replaced
 from opendml.functions.element_wise import packed
 from opendml.functions.signatures import operator_function
 from opendml.operators.scattering import OneHot, ScatterElements, ScatterNd
@@ -35,6 +36,7 @@ def scatter_elements(
     return evaluate_single(_scatter_elements, (input, indices, updates), (axis,), device=device, out=out)
 
 
+@operand_rules(OperandRules("xix"))
 def _scatter_elements(input: TensorDesc, indices: TensorDesc, updates: TensorDesc, axis: Any) -> Operator:
     return ScatterElements(
         input_tensor=input, indices_tensor=indices, updates_tensor=updates, output_tensor=packed(input), axis=axis
@@ -68,6 +70,7 @@ def scatter_nd(
     return evaluate_single(_scatter_nd, (input, indices, updates), parameters, device=device, out=out)
 
 
+@operand_rules(OperandRules("xix"))
 def _scatter_nd(
     input: TensorDesc,
     indices: TensorDesc,

@@ -155,6 +155,13 @@ class Program:
         self._team.call_function(ctypes.addressof(table))
         return outputs
 
+    def plain_dispatch(self) -> tuple[int, int, int, int] | None:
+        """What a dispatch takes beside the addresses of its tensors: the team's function and handle, the entry, and the
+        number of threads. None where it takes more than that. All are alive as long as the program is."""
+        if self.temporary_size or self.records is not None:
+            return None
+        return self._team.call_address, self._team.handle, self._entry, self.thread_count
+
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[BoundTensor] = ()) -> BoundCall:
         """Check arrays and fix their addresses; the result is called without arguments, again and again.
 

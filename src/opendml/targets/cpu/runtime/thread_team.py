@@ -43,9 +43,9 @@ DEFAULT_SPIN_MICROSECONDS = 100.0
 class ThreadTeam:
     """Workers for up to `thread_count` threads, the caller's included. They are started when first needed.
 
-    `handle` and `call_function` are for callers that dispatch often: `call_function(address)` skips Python's part of
-    `run`. At the address there are four words: handle, entry_address, args_address, thread_count. The team must be
-    alive meanwhile.
+    `handle` and `call_function` are for callers that dispatch often: `call_function(address)` skips Python's part
+    of `run`; native code calls it at `call_address`. At the address there are four words: handle, entry_address,
+    args_address, thread_count. The team must be alive meanwhile.
     A team may be used from any thread, and in a child process after a fork, where it starts workers of its own.
     Raises ConfigurationError for a thread count outside 1 to MAXIMUM_THREADS.
     """
@@ -56,6 +56,7 @@ class ThreadTeam:
         spin_microseconds = _default_spin_microseconds() if spin_microseconds is None else spin_microseconds
         self.thread_count = thread_count
         self.call_function = native.call
+        self.call_address = native.call_address
         self._native = native
         self._memory = _allocate(native.size(thread_count))
         self.handle = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -121,6 +122,7 @@ class _NativeTeam(NamedTuple):
     run: Callable[[int, int, int, int], int]
     call: Callable[[int], None]
     stop: Callable[[int], None]
+    call_address: int
     spins_per_microsecond: float
 
 
@@ -139,7 +141,7 @@ def _native_team(host: HostTarget) -> _NativeTeam:
     code = load_object(data, prototypes, host)
     code.keep_until_exit()  # Sleeping workers return into this code.
     size, initialise, reset, run, call, stop, pause = (prototypes[name](code[name]) for name in prototypes)
-    return _NativeTeam(size, initialise, reset, run, call, stop, _pauses_per_microsecond(pause))
+    return _NativeTeam(size, initialise, reset, run, call, stop, code["team_call"], _pauses_per_microsecond(pause))
 
 
 # Nothing in the team's code is hot but its spin loops, and the first dispatch of a machine waits for its compilation.
