@@ -19,6 +19,7 @@ from opendml._version import __version__ as __version__
 if TYPE_CHECKING:
     # isort: off
     from opendml import operators as operators
+    from opendml import testing as testing
     from opendml.description.descriptors import OperatorDesc as OperatorDesc
     from opendml.description.enums import AxisDirection as AxisDirection
     from opendml.description.enums import BindingType as BindingType
@@ -286,7 +287,11 @@ _EXPORTS = {
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
 # Subpackages and modules that are used by their own name, and where they are.
-_SUBMODULES = {"fused_activation": "opendml.functions.fused_activation", "operators": "opendml.operators"}
+_SUBMODULES = {
+    "fused_activation": "opendml.functions.fused_activation",
+    "operators": "opendml.operators",
+    "testing": "opendml.testing",
+}
 
 __all__ = sorted([*_MODULES, *_SUBMODULES])  # noqa: PLE0605
 
