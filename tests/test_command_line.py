@@ -459,3 +459,79 @@ def test_bash_completes(words: list[str], expected: list[str]) -> None:
     result = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == expected
     assert result.stderr == ""
+
+
+# ---- memory and files
+
+
+SLOW_SUM = {
+    "type": "DML_OPERATOR_GEMM",
+    "desc": {
+        "ATensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 600, 600]},
+        "BTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 600, 600]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 600, 600]},
+        "TransA": "NONE",
+        "TransB": "NONE",
+        "Alpha": 1.0,
+        "Beta": 0.0,
+    },
+}
+
+
+def chain(path: Path) -> Path:
+    """Two matrix products, one after the other: the first one's result is a temporary tensor of 160,000 bytes."""
+    graph = opendml.Graph()
+    x = graph.input("float32", [1, 1, 200, 200], name="x")
+    opendml.save(graph.describe({"y": opendml.gemm(opendml.gemm(x, x), x)}), path)
+    return path
+
+
+def test_memory_limit_covers_temporaries(tmp_path: Path) -> None:
+    """The model's tensors take 320,000 bytes of 1 MiB; with the temporary tensors it is more than can be left."""
+    from opendml.description.errors import ModelFormatError
+    from opendml.formats.dxdispatch import Executor, read_model
+
+    path = chain(tmp_path / "chain.bin")
+    device = opendml.Device(thread_count=2)
+    needed = device.compile_graph(opendml.load(path)).binding_properties.temporary_resource_size
+    assert needed >= 160_000
+    with pytest.raises(opendml.OutOfMemoryError, match="bytes for temporary tensors"):
+        device.compile_graph(opendml.load(path), memory_limit=needed - 1)
+    Executor(read_model(path, memory_limit=320_000 + needed), device)
+    with pytest.raises(ModelFormatError, match=r"temporary tensors.*--memory_limit"):
+        Executor(read_model(path, memory_limit=320_000 + needed - 1), device)
+
+
+def test_temporaries_of_operators_count_too(tmp_path: Path) -> None:
+    """Softmax over a dimension that is not the last one needs memory of its own for each thread, or none."""
+    from opendml.description.errors import ModelFormatError
+    from opendml.formats.dxdispatch import Executor, parse_model
+    from opendml.formats.dxdispatch.model import Folders
+
+    size = 600 * 600 * 4
+    resource = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 600 * 600, "value": 0}}
+    model = {"resources": {"x": resource, "y": resource}, "dispatchables": {"gemm": SLOW_SUM}, "commands": []}
+    model["commands"] = [
+        {"type": "dispatch", "dispatchable": "gemm", "bindings": {"ATensor": "x", "BTensor": "x", "OutputTensor": "y"}}
+    ]  # fmt: skip
+    folders, device = Folders(tmp_path, tmp_path), opendml.Device(thread_count=2)
+    parsed = parse_model(json.dumps(model), folders)
+    needed = device.compile(parsed.dispatchables["gemm"].desc).temporary_size
+    assert needed > 0
+    Executor(parse_model(json.dumps(model), folders, memory_limit=2 * size + needed), device)
+    with pytest.raises(ModelFormatError, match=r"dispatchables.gemm: it needs \d+ bytes for temporary tensors"):
+        Executor(parse_model(json.dumps(model), folders, memory_limit=2 * size + needed - 1), device)
+
+
+def test_comma_separated_values(tmp_path: Path) -> None:
+    values = [0.1, -1, 1e-30, 3e38, "nan", "-inf"]
+    model = changed("resources/A", {"initialValuesDataType": "FLOAT32", "initialValues": values})
+    model["resources"]["I"] = {"initialValuesDataType": "INT64", "initialValues": [-(2**63), 2**63 - 1]}
+    model["commands"] = [
+        {"type": "writeFile", "resource": "A", "targetPath": "a.csv", "dimensions": [2, 3]},
+        {"type": "writeFile", "resource": "I", "targetPath": "i.CSV"},
+    ]
+    result = invoke("run", save(tmp_path / "model.json", model), "--output_path", tmp_path)
+    assert result.exit_code == 0
+    assert (tmp_path / "a.csv").read_text() == "0.1,-1,1e-30\n3e+38,nan,-inf\n"
+    assert (tmp_path / "i.CSV").read_text() == "-9223372036854775808,9223372036854775807\n"

@@ -26,6 +26,7 @@ __all__ = [
     "require_pillow",
     "write_image",
     "write_numpy",
+    "write_text",
 ]
 
 IMAGE_SUFFIXES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
@@ -145,6 +146,23 @@ def write_image(file: BinaryIO, values: NDArray[Any], image_format: str) -> None
 def write_numpy(file: BinaryIO, values: NDArray[Any]) -> None:
     """Write an array of plain numbers as a .npy file."""
     np.lib.format.write_array(file, values, allow_pickle=False)
+
+
+def write_text(file: BinaryIO, values: NDArray[Any]) -> None:
+    """Write an array as comma-separated values: a line for each row of the last dimension, each number so that reading
+    it gives the same bits again."""
+    rows = values.reshape(-1, values.shape[-1])
+    for row in rows:
+        file.write(",".join(map(_shortest, row)).encode() + b"\n")
+
+
+def _shortest(value: Any) -> str:
+    if value.dtype.kind != "f":
+        return str(value)
+    plain = abs(float(value))
+    if plain == 0 or 1e-4 <= plain < 1e7 or not np.isfinite(plain):
+        return str(np.format_float_positional(value, trim="-"))
+    return str(np.format_float_scientific(value, trim="-"))
 
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
-from opendml.description.errors import BindingError
+from opendml.description.errors import BindingError, OutOfMemoryError
 from opendml.description.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors
 from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import Definition
@@ -203,12 +203,18 @@ class CompiledGraph:
 
 
 def compile_graph(
-    graph: GraphDesc, *, host: HostTarget, thread_count: int, fusion: bool = True, progress: Progress | None = None
+    graph: GraphDesc,
+    *,
+    host: HostTarget,
+    thread_count: int,
+    fusion: bool = True,
+    progress: Progress | None = None,
+    memory_limit: int | None = None,
 ) -> CompiledGraph:
     """Native code for a valid graph. Without ``fusion`` every node's statements stay as they are.
 
     A graph that differs in nothing but names from one that was compiled before comes from the disk cache. ``progress``
-    is told which part of the work is done.
+    is told which part of the work is done. Raises OutOfMemoryError if the graph needs more than ``memory_limit`` bytes.
     """
     key = graph_key(graph, host, fusion)
     plan = stored_plan(key)
@@ -234,6 +240,8 @@ def compile_graph(
     initialisation = None
     if plan.initialisation is not None:
         initialisation = program(plan.initialisation, *_initialisation_bindings(plan))
+    if memory_limit is not None:
+        _check_memory(plan, execution, initialisation, memory_limit)
     return CompiledGraph(graph, plan, execution, initialisation, fusion)
 
 
@@ -283,6 +291,14 @@ def _rebuilt(
     if kept is not None:
         program.restore(kept)
     return program
+
+
+def _check_memory(plan: GraphPlan, execution: Program, initialisation: Program | None, limit: int) -> None:
+    kept = sum(tensor.size for tensor in plan.kept)
+    temporary = max(program.temporary_size for program in (execution, initialisation) if program is not None)
+    if kept + temporary > limit:
+        reason = f"{temporary} bytes for temporary tensors and {kept} for constants and what is made of them"
+        raise OutOfMemoryError(f"the graph needs {reason}; the limit is {limit} bytes")
 
 
 def _stored_objects(plan: GraphPlan) -> dict[bytes, bytes] | None:

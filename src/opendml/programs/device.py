@@ -129,13 +129,15 @@ class Device:
         fusion: bool = True,
         progress: Callable[[float], None] | None = None,
         execution_flags: Flags = ExecutionFlags.NONE,
+        memory_limit: int | None = None,
     ) -> CompiledGraph:
         """One native program for a whole graph; it is validated first.
 
         ``fusion=False`` compiles the nodes side by side; the results are the same, bit for bit. ``progress`` is told
         now and then which part of a compilation is done, from 0 to 1; never where the code comes from the disk cache.
         ``execution_flags`` are as for ``compile``. Raises InvalidDescriptorError for an invalid graph, with all
-        violations, ConfigurationError for flags that do not exist.
+        violations, ConfigurationError for flags that do not exist; OutOfMemoryError, before anything is allocated, if
+        the graph needs more than ``memory_limit`` bytes beside its inputs and outputs.
         """
         from opendml.description.graph_desc import validate_graph_or_raise
         from opendml.llvm.host import host_target
@@ -147,7 +149,9 @@ class Device:
             program = interpret_graph(graph)
         else:
             host, threads = host_target(), self.thread_count
-            program = compile_graph(graph, host=host, thread_count=threads, fusion=fusion, progress=progress)
+            program = compile_graph(
+                graph, host=host, thread_count=threads, fusion=fusion, progress=progress, memory_limit=memory_limit
+            )
         program.execution_flags = flags
         return program
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from opendml.description.errors import BindingError, ModelFormatError
+from opendml.description.errors import BindingError, ModelFormatError, OutOfMemoryError
 from opendml.description.file_access import write_atomically
 from opendml.description.graph_desc import GraphDesc
 from opendml.formats.dxdispatch.bindings import (
@@ -35,7 +35,7 @@ from opendml.formats.dxdispatch.model import (
     WriteFileCommand,
 )
 from opendml.formats.dxdispatch.reports import Report, TextReport
-from opendml.formats.files import IMAGE_SUFFIXES, write_image, write_numpy
+from opendml.formats.files import IMAGE_SUFFIXES, write_image, write_numpy, write_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,12 +106,15 @@ class Executor:
             for command in model.commands
             if isinstance(command, DispatchCommand)
         ]
+        # All programs come first: they tell how much memory they need before any is taken.
+        self._programs: dict[str, Any] = {}
+        self._compile_all(device, initial)
         self._buffers = {name: _allocate(resource) for name, resource in model.resources.items()}
         self._views: dict[tuple[str, int, int, str], NDArray[Any]] = {}
-        self._programs: dict[str, Any] = {}
-        self._owned: dict[str, dict[str, NDArray[Any]]] = {}
-        for name, dispatchable in model.dispatchables.items():
-            self._initialize(device, name, dispatchable, initial[name])
+        self._owned = {
+            name: {bound.name: self._view(bound).copy() for bound in bindings.inputs if bound is not None}
+            for name, bindings in initial.items()
+        }
         self._binders = {command.path: self._binder(command, bindings) for command, bindings in dispatches}
 
     def run(self) -> None:
@@ -145,16 +148,34 @@ class Executor:
         count = described.used_size_in_bytes // dtype.itemsize
         return self._buffers[resource][: count * dtype.itemsize].view(dtype)
 
-    def _initialize(self, device: Device, name: str, dispatchable: Dispatchable, bindings: DispatchBindings) -> None:
-        start, desc, flags = time.perf_counter(), dispatchable.desc, dispatchable.execution_flags
-        if isinstance(desc, GraphDesc):
-            self._programs[name] = device.compile_graph(
-                desc, progress=self._compilation_progress(name), execution_flags=flags
-            )
-        else:
-            self._programs[name] = device.compile(desc, execution_flags=flags)
-        self._owned[name] = {bound.name: self._view(bound).copy() for bound in bindings.inputs if bound is not None}
-        self._report.initialized(name, (time.perf_counter() - start) * 1000)
+    def _compile_all(self, device: Device, initial: dict[str, DispatchBindings]) -> None:
+        """Compile all dispatchables, which with the resources must not need more memory than the model may take.
+
+        One dispatch runs at a time, so temporaries count for the one that needs most.
+        """
+        left = self.model.memory_limit - sum(resource.size_in_bytes for resource in self.model.resources.values())
+        largest = 0
+        for name, dispatchable in self.model.dispatchables.items():
+            start = time.perf_counter()
+            left -= sum(bound.tensor.total_size_in_bytes for bound in initial[name].inputs if bound is not None)
+            program = self._programs[name] = self._compiled(device, name, dispatchable, left)
+            temporary, kept = _memory_of(program)
+            left -= kept
+            largest = max(largest, temporary)
+            if largest > left:
+                reason = f"it needs {temporary} bytes for temporary tensors and keeps {kept}; the limit leaves"
+                raise _too_large(dispatchable, f"{reason} {max(left + kept, 0)}")
+            self._report.initialized(name, (time.perf_counter() - start) * 1000)
+
+    def _compiled(self, device: Device, name: str, dispatchable: Dispatchable, memory_limit: int) -> Any:
+        desc, flags = dispatchable.desc, dispatchable.execution_flags
+        if not isinstance(desc, GraphDesc):
+            return device.compile(desc, execution_flags=flags)
+        progress = self._compilation_progress(name)
+        try:
+            return device.compile_graph(desc, progress=progress, execution_flags=flags, memory_limit=memory_limit)
+        except OutOfMemoryError as error:
+            raise _too_large(dispatchable, str(error)) from error
 
     def _compilation_progress(self, name: str) -> Callable[[float], None] | None:
         tell = self._progress
@@ -225,6 +246,8 @@ class Executor:
                 write_atomically(target, lambda file: write_numpy(file, values))
             elif suffix in IMAGE_SUFFIXES:
                 write_atomically(target, lambda file: write_image(file, values[0], IMAGE_SUFFIXES[suffix]))
+            elif suffix == ".csv":
+                write_atomically(target, lambda file: write_text(file, values))
             else:
                 write_atomically(target, lambda file: _write_bytes(file, self._buffers[command.resource]))
         except OSError as error:
@@ -241,6 +264,18 @@ class Executor:
             length = bound.tensor.total_size_in_bytes // dtype.itemsize * dtype.itemsize
             self._views[key] = self._buffers[bound.resource][bound.offset : bound.offset + length].view(dtype)
         return self._views[key]
+
+
+def _memory_of(program: Any) -> tuple[int, int]:
+    """Bytes that a run needs beside its tensors, and bytes that are kept from one run to the next."""
+    properties = getattr(program, "binding_properties", None)
+    if properties is not None:
+        return properties.temporary_resource_size, properties.persistent_resource_size
+    return getattr(program, "temporary_size", 0), 0
+
+
+def _too_large(dispatchable: Dispatchable, message: str) -> ModelFormatError:
+    return ModelFormatError(dispatchable.path, f"{message} (--memory_limit)")
 
 
 def _write_bytes(file: BinaryIO, contents: NDArray[np.uint8]) -> None:

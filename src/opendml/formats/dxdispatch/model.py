@@ -130,7 +130,7 @@ class PrintCommand:
 
 @dataclass(frozen=True, slots=True)
 class WriteFileCommand:
-    """Write a resource to a file: NumPy array, image or raw bytes, by the suffix of `target_path`.
+    """Write a resource to a file: NumPy array, image, text (.csv) or raw bytes, by the suffix of `target_path`.
 
     `dimensions` are the array's, or the image's [1, channels, height, width]; empty: all elements in one dimension.
     """
@@ -146,12 +146,16 @@ Command = DispatchCommand | PrintCommand | WriteFileCommand
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A whole model. `parameters` are the commands as they stand in the file."""
+    """A whole model. `parameters` are the commands as they stand in the file.
+
+    `memory_limit` is the most bytes that its resources and the temporaries of its operators may take together.
+    """
 
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
     parameters: tuple[Any, ...] = field(repr=False)
+    memory_limit: int = DEFAULT_MEMORY_LIMIT
 
 
 def read_model(
@@ -167,7 +171,7 @@ def read_model(
         path: the model, ``*.json``, or a serialised graph alone, ``*.bin``: `model_of_graph`.
         input_path: folder of the files it reads; by default the model's own.
         output_path: folder of the files it writes; by default the current directory.
-        memory_limit: the most bytes that its resources may take together.
+        memory_limit: the most bytes that its resources and the temporaries of its operators may take together.
 
     Raises:
         ModelFormatError: the file cannot be read, or something in it is wrong.
@@ -206,6 +210,7 @@ def parse_model(text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMO
         dispatchables,
         tuple(_parse_command(node, _Known(resources, dispatchables, folders)) for node in commands),
         tuple(node.value for node in commands),
+        memory_limit,
     )
 
 
@@ -217,7 +222,7 @@ def model_of_graph(graph: GraphDesc, name: str, folders: Folders, *, memory_limi
     """
     dispatchable = Dispatchable(name, "", "", graph, True, ExecutionFlags.NONE, {})
     if validate_graph(graph):
-        return Model({}, {name: dispatchable}, (), ())
+        return Model({}, {name: dispatchable}, (), (), memory_limit)
     tensors = {graph.input_name(i): tensor for i, tensor in enumerate(graph_input_tensors(graph)) if tensor is not None}
     outputs = {graph.output_name(i): tensor for i, tensor in enumerate(graph_output_tensors(graph))}
     resources = {
@@ -229,7 +234,7 @@ def model_of_graph(graph: GraphDesc, name: str, folders: Folders, *, memory_limi
     dispatch = DispatchCommand("", name, bindings)
     prints = [PrintCommand("", tensor_name, False) for tensor_name in outputs]
     parameters = [{"type": "dispatch", "dispatchable": name}, *({"type": "print", "resource": o} for o in outputs)]
-    return Model(resources, {name: dispatchable}, (dispatch, *prints), tuple(parameters))
+    return Model(resources, {name: dispatchable}, (dispatch, *prints), tuple(parameters), memory_limit)
 
 
 def _graph_resource(name: str, tensor: TensorDesc, folders: Folders | None) -> Resource:
@@ -449,7 +454,7 @@ def _parse_write_file(node: Node, known: _Known) -> WriteFileCommand:
     if "dimensions" in members:
         dimensions = tuple(size.unsigned(32, minimum=1) for size in members["dimensions"].elements())
     suffix = path.suffix.lower()
-    if suffix == ".npy" or suffix in IMAGE_SUFFIXES:
+    if suffix in (".npy", ".csv", *IMAGE_SUFFIXES):
         _check_dimensions(node, resource, dimensions)
     if suffix in IMAGE_SUFFIXES:
         _check_image(node, resource, dimensions, IMAGE_SUFFIXES[suffix])
