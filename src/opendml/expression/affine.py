@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 from opendml.expression.ir import (
     I64,
@@ -27,6 +27,7 @@ from opendml.expression.ir import (
     as_expression,
     index,
 )
+from opendml.expression.rewriting import inner_first
 
 EXACT: Final = 1 << 62
 """Sums up to here are computed without overflow in 64 bits. Beyond it integers wrap, and are not sums any more."""
@@ -76,14 +77,7 @@ class Affine:
 
     def range(self, ranges: Ranges) -> Interval | None:
         """The least and greatest value over ``ranges`` (whole axes where not given); None if unknown."""
-        low = high = self.constant
-        for term, coefficient in self.terms:
-            reach = axis_range(term, ranges) if isinstance(term, Axis) else interval(term, ranges)
-            if reach is None:
-                return None
-            ends = (reach[0] * coefficient, reach[1] * coefficient)
-            low, high = low + min(ends), high + max(ends)
-        return low, high
+        return _range(self, ranges, lambda term: interval(term, ranges))
 
     @property
     def magnitude(self) -> int:
@@ -138,14 +132,48 @@ def affine(expression: Expression) -> Affine:
         return Affine((), int(expression.value))
     if isinstance(expression, Index):
         return Affine(((expression.axis, 1),), 0)
-    if isinstance(expression, Binary) and expression.type is I64 and expression.operation in ("add", "sub", "mul"):
-        if not hasattr(expression, "_form"):
-            form = _linear(expression)
+    if not _is_sum(expression):
+        return Affine(((expression, 1),), 0)
+    if not hasattr(expression, "_form"):
+        _settle(expression)
+    found: Affine = expression._form
+    return found
+
+
+def _is_sum(e: Expression) -> TypeGuard[Binary]:
+    return isinstance(e, Binary) and e.type is I64 and e.operation in ("add", "sub", "mul")
+
+
+def _integer_parts(e: Expression) -> tuple[Expression, ...]:
+    """The parts of an integer expression that its form or its bounds may follow from."""
+    if isinstance(e, Binary):
+        return (e.left, e.right) if e.type.is_integer else ()
+    if isinstance(e, Select):
+        return (e.then, e.otherwise)
+    return (e.operand,) if isinstance(e, Cast) and e.operand.type.is_integer else ()
+
+
+def _settle(expression: Expression) -> None:
+    """Finds the forms of sums in an integer expression and the bounds of what else it is made of, inside out: one
+    follows from the other, and expressions may be deep."""
+    stack = [expression]
+    while stack:
+        e = stack[-1]
+        missing = [part for part in _integer_parts(e) if not _is_settled(part)]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        if _is_sum(e):
+            form = _linear(e)
             is_exact = form is not None and form.magnitude <= EXACT
-            expression._form = form if is_exact else Affine(((expression, 1),), 0)
-        found: Affine = expression._form
-        return found
-    return Affine(((expression, 1),), 0)
+            e._form = form if is_exact else Affine(((e, 1),), 0)
+        else:
+            e._bounds = _interval(e, {}, lambda part: interval(part, {}))
+
+
+def _is_settled(e: Expression) -> bool:
+    return not _integer_parts(e) or hasattr(e, "_form" if _is_sum(e) else "_bounds")
 
 
 def _linear(e: Binary) -> Affine | None:
@@ -176,7 +204,7 @@ class Element(Expression):
     def _key(self) -> tuple[object, ...]:
         return (
             id(self.tensor),
-            tuple((id(t) if isinstance(t, Axis) else t, c) for t, c in self.address.terms),
+            tuple((id(t) if isinstance(t, Axis) else None, c) for t, c in self.address.terms),
             self.address.constant,
         )
 
@@ -223,25 +251,62 @@ def interval(expression: Expression, ranges: Ranges) -> Interval | None:
         return (int(expression.value), int(expression.value))
     if isinstance(expression, Index):
         return axis_range(expression.axis, ranges)
-    if isinstance(expression, Select):
-        return _hull(interval(expression.then, ranges), interval(expression.otherwise, ranges))
-    if isinstance(expression, Cast):
-        inner = interval(expression.operand, ranges) if expression.operand.type.is_integer else None
-        limits = type_limits(expression.type)
-        if inner is not None and limits is not None and limits[0] <= inner[0] and inner[1] <= limits[1]:
-            return inner
-        return limits
-    if isinstance(expression, Binary) and expression.type.is_integer:
-        return _binary_interval(expression, ranges)
-    return type_limits(expression.type)
+    if not _integer_parts(expression):
+        return type_limits(expression.type)
+    if not ranges:
+        if _is_sum(expression):
+            form = affine(expression)
+            is_opaque = form.terms == ((expression, 1),)
+            return _interval(expression, {}, lambda part: interval(part, {})) if is_opaque else form.range({})
+        if not hasattr(expression, "_bounds"):
+            _settle(expression)
+        found: Interval | None = expression._bounds
+        return found
+    known: dict[Expression, Interval | None] = {}
+    for e in inner_first(expression, known, _bounding_parts):
+        known[e] = _interval(e, ranges, known.__getitem__) if _integer_parts(e) else interval(e, ranges)
+    return known[expression]
 
 
 def whole_interval(expression: Expression) -> Interval:
     """Bounds of an integer expression for all values of its axes."""
-    if not hasattr(expression, "_bounds"):
-        expression._bounds = interval(expression, {}) or type_limits(I64)
-    found: Interval = expression._bounds
+    found = interval(expression, {}) or type_limits(I64)
+    assert found is not None
     return found
+
+
+def _bounding_parts(e: Expression) -> tuple[Expression, ...]:
+    """The parts that the bounds of an integer expression follow from."""
+    if not isinstance(e, Binary) or not e.type.is_integer:
+        return _integer_parts(e)
+    form = affine(e)
+    if form.terms != ((e, 1),):
+        return form.opaque
+    return (e.left, e.right) if e.operation in ("min", "max", "div", "rem") else ()
+
+
+def _interval(e: Expression, ranges: Ranges, inner: Callable[[Expression], Interval | None]) -> Interval | None:
+    """The bounds of an integer expression with parts, whose bounds are ``inner``."""
+    if isinstance(e, Select):
+        return _hull(inner(e.then), inner(e.otherwise))
+    if isinstance(e, Cast):
+        within, limits = inner(e.operand), type_limits(e.type)
+        if within is not None and limits is not None and limits[0] <= within[0] and within[1] <= limits[1]:
+            return within
+        return limits
+    assert isinstance(e, Binary)
+    return _binary_interval(e, ranges, inner)
+
+
+def _range(form: Affine, ranges: Ranges, inner: Callable[[Expression], Interval | None]) -> Interval | None:
+    low = high = form.constant
+    for term, coefficient in form.terms:
+        reach = axis_range(term, ranges) if isinstance(term, Axis) else inner(term)
+        if reach is None:
+            return None
+        ends = (reach[0] * coefficient, reach[1] * coefficient)
+        low, high = low + min(ends), high + max(ends)
+    return low, high
 
 
 def type_limits(type: ElementType) -> Interval | None:
@@ -257,13 +322,13 @@ def _hull(a: Interval | None, b: Interval | None) -> Interval | None:
     return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
 
 
-def _binary_interval(e: Binary, ranges: Ranges) -> Interval | None:
+def _binary_interval(e: Binary, ranges: Ranges, inner: Callable[[Expression], Interval | None]) -> Interval | None:
     form = affine(e)
     if form.terms != ((e, 1),):
-        return form.range(ranges)
+        return _range(form, ranges, inner)
     if e.operation not in ("min", "max", "div", "rem"):
         return type_limits(e.type)
-    a, b = interval(e.left, ranges), interval(e.right, ranges)
+    a, b = inner(e.left), inner(e.right)
     if a is None or b is None:
         return type_limits(e.type)
     if e.operation == "min":
@@ -323,17 +388,18 @@ class Dependencies:
 
     def of(self, expression: Expression) -> frozenset[Axis | Variable]:
         """The free axes and variables of ``expression``."""
-        found = self._known.get(expression)
-        if found is None:
-            found = self._known[expression] = self._find(expression)
-        return found
+        known = self._known
+        if expression not in known:
+            for e in inner_first(expression, known):
+                known[e] = self._find(e)
+        return known[expression]
 
     def _find(self, e: Expression) -> frozenset[Axis | Variable]:
         if isinstance(e, Index):
             return frozenset((e.axis,))
         if isinstance(e, Variable):
             return frozenset((e,))
-        result: frozenset[Axis | Variable] = frozenset().union(*(self.of(child) for child in e.children))
+        result: frozenset[Axis | Variable] = frozenset().union(*[self._known[child] for child in e.children])
         if isinstance(e, Element):
             result |= frozenset(e.address.axes)
         if isinstance(e, Fold):

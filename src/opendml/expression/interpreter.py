@@ -41,6 +41,7 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
+from opendml.expression.rewriting import inner_first, walk
 
 Array = npt.NDArray[Any]
 
@@ -122,29 +123,41 @@ class _Frame:
         self.mask = mask
         self.lane_dimension = lane
         self.known: dict[Expression, Array] = {}
-        self._loads: dict[Expression, bool] = {}
+        self._inside: dict[Expression, bool] = {}
 
-    def loads(self, expression: Expression) -> bool:
-        """Whether there is a load anywhere in ``expression``."""
-        found = self._loads.get(expression)
-        if found is None:
-            found = isinstance(expression, Load) or any(map(self.loads, expression.children))
-            self._loads[expression] = found
-        return found
+    def stays_inside(self, expression: Expression) -> bool:
+        """Whether no load in ``expression`` leaves its tensor at any point, active or not: then its value does not
+        depend on which points are active."""
+        for e in inner_first(expression, self._inside, _parts_here):
+            if isinstance(e, Part):
+                self._inside[e] = not any(isinstance(x, Load) for x in walk(e))
+            else:
+                inside = all(self._inside[child] for child in e.children)
+                self._inside[e] = inside and (not isinstance(e, Load) or _reaches_inside(self, e))
+        return self._inside[expression]
 
     def narrowed(self, condition: Array) -> _Frame:
+        """The frame with fewer active points; what is known at more of them is known here."""
         mask = condition if self.mask is None else self.mask & condition
-        return _Frame(self.storage, self.bound, mask, self.lane_dimension)
+        frame = _Frame(self.storage, self.bound, mask, self.lane_dimension)
+        frame.known |= self.known
+        return frame
 
     def with_bound(self, names: Sequence[object], values: Sequence[Array]) -> _Frame:
         bound = self.bound | dict(zip(names, values, strict=True))
         return _Frame(self.storage, bound, self.mask, self.lane_dimension)
 
     def value(self, expression: Expression) -> Array:
-        found = self.known.get(expression)
-        if found is None:
-            found = self.known[expression] = _EVALUATE[type(expression)](self, expression)
-        return found
+        known = self.known
+        for e in inner_first(expression, known, self._parts):
+            known[e] = _EVALUATE[type(e)](self, e)
+        return known[expression]
+
+    def _parts(self, e: Expression) -> tuple[Expression, ...]:
+        """The expressions that ``e`` is evaluated from, as far as this does not depend on which points are active."""
+        if not isinstance(e, Select):
+            return _parts_here(e)
+        return (e.condition, *filter(self.stays_inside, (e.then, e.otherwise)))
 
     def values(self, expressions: Sequence[Expression]) -> list[Array]:
         return [self.value(e) for e in expressions]
@@ -248,11 +261,26 @@ def _load(frame: _Frame, e: Load) -> Array:
     return loaded
 
 
+def _parts_here(e: Expression) -> tuple[Expression, ...]:
+    """The parts of an expression that are evaluated at the same points; a fold goes on to points of its own."""
+    return () if isinstance(e, Part) else e.children
+
+
+def _reaches_inside(frame: _Frame, e: Load) -> bool:
+    """Whether a load, whose coordinates can be evaluated, stays in its tensor at all points of a frame."""
+    tensor, address = e.tensor, e.tensor.offset
+    for coordinate, size, stride in zip(frame.values(e.coordinates), tensor.sizes, tensor.strides, strict=True):
+        if ((coordinate < 0) | (coordinate >= size)).any():
+            return False
+        address += int(coordinate.max(initial=0)) * stride
+    return address < frame.storage[tensor].size
+
+
 def _select(frame: _Frame, e: Select) -> Array:
     condition = frame.value(e.condition)
-    # Only loads care which points are active; what has none is shared with the rest of the frame.
-    then = (frame.narrowed(condition) if frame.loads(e.then) else frame).value(e.then)
-    otherwise = (frame.narrowed(~condition) if frame.loads(e.otherwise) else frame).value(e.otherwise)
+    # Only loads care which points are active; where these stay inside, the value is shared with the rest of the frame.
+    then = (frame if e.then in frame.known else frame.narrowed(condition)).value(e.then)
+    otherwise = (frame if e.otherwise in frame.known else frame.narrowed(~condition)).value(e.otherwise)
     return np.where(condition, then, otherwise)
 
 

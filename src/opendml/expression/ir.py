@@ -70,6 +70,9 @@ _FLOAT_FORMATS: Final = {16: "<e", 32: "<f", 64: "<d"}
 
 ARITHMETIC: Final = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr")
 COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+REPR_LENGTH: Final = 2000
+"""Characters of an expression that Python's ``repr`` shows, about: with all that it shares it may be endless."""
+
 UNARY: Final = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even", "not")
 
 
@@ -121,6 +124,7 @@ class Expression:
     _inner: tuple[Expression, ...]  # what ``rewriting.walk`` has found inside
 
     def _key(self) -> tuple[object, ...]:
+        """What tells expressions of one kind apart, beside their ``children``."""
         raise TypeError(type(self).__name__)
 
     @property
@@ -136,8 +140,18 @@ class Expression:
         try:
             return self._hash
         except AttributeError:
-            self._hash = hash((type(self).__name__, *self._key()))
-            return self._hash
+            pass
+        stack: list[Expression] = [self]
+        while stack:
+            e = stack[-1]
+            children = e.children
+            missing = [child for child in children if not hasattr(child, "_hash")]
+            if missing:
+                stack += missing
+            else:
+                e._hash = hash((type(e).__name__, *e._key(), *[child._hash for child in children]))
+                stack.pop()
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -149,12 +163,10 @@ class Expression:
             return self._key() == other._key()
         # What was found equal once is remembered: expressions share parts, and along all paths to them there may be
         # exponentially many comparisons.
-        first, second = sorted((self._representative(), other._representative()), key=id)
-        if first is not second:
-            if first._key() != second._key():
-                return False
+        found = _equal_pairs(self, other)
+        for first, second in found or ():
             second._equal = first
-        return True
+        return found is not None
 
     def _representative(self) -> Expression:
         """One of the expressions that this one was found equal to, the same for all of them.
@@ -247,7 +259,37 @@ class Expression:
     def __repr__(self) -> str:
         from opendml.expression.printer import format_expression
 
-        return format_expression(self)
+        return format_expression(self, limit=REPR_LENGTH)
+
+
+def _equal_pairs(one: Expression, other: Expression) -> list[tuple[Expression, Expression]] | None:
+    """The pairs of different objects that two expressions being equal takes to be equal, lower addresses first; None if
+    they are not equal."""
+    pairs: list[tuple[Expression, Expression]] = []
+    joined: dict[int, Expression] = {}  # what is taken to be equal so far
+    stack = [(one, other)]
+    while stack:
+        a, b = stack.pop()
+        if a is b:
+            continue
+        if type(a) is not type(b) or a._hash != b._hash:
+            return None
+        a, b = a._representative(), b._representative()
+        while id(a) in joined:
+            a = joined[id(a)]
+        while id(b) in joined:
+            b = joined[id(b)]
+        if a is b:
+            continue
+        if a._key() != b._key():
+            return None
+        children = a.children
+        if children:
+            first, second = (a, b) if id(a) < id(b) else (b, a)
+            joined[id(second)] = first
+            pairs.append((first, second))
+            stack += zip(children, b.children, strict=True)
+    return pairs
 
 
 class Const(Expression):
@@ -300,7 +342,7 @@ class Load(Expression):
         self.type = tensor.type
 
     def _key(self) -> tuple[object, ...]:
-        return (id(self.tensor), self.coordinates)
+        return (id(self.tensor),)
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -318,7 +360,7 @@ class Unary(Expression):
         self.type = operand.type
 
     def _key(self) -> tuple[object, ...]:
-        return (self.operation, self.operand)
+        return (self.operation,)
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -343,7 +385,7 @@ class Binary(Expression):
         self.type = BOOL if operation in COMPARISONS else left.type
 
     def _key(self) -> tuple[object, ...]:
-        return (self.operation, self.left, self.right)
+        return (self.operation,)
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -369,7 +411,7 @@ class Select(Expression):
         self.type = then.type
 
     def _key(self) -> tuple[object, ...]:
-        return (self.condition, self.then, self.otherwise, self.rare)
+        return (self.rare,)
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -390,7 +432,7 @@ class FusedMultiplyAdd(Expression):
         self.type = x.type
 
     def _key(self) -> tuple[object, ...]:
-        return (self.x, self.y, self.z)
+        return ()
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -411,7 +453,7 @@ class Cast(Expression):
         self.type = type
 
     def _key(self) -> tuple[object, ...]:
-        return (self.operand, self.type.name)
+        return (self.type.name,)
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -430,7 +472,7 @@ class Bitcast(Expression):
         self.type = type
 
     def _key(self) -> tuple[object, ...]:
-        return (self.operand, self.type.name)
+        return (self.type.name,)
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -506,7 +548,7 @@ class Fold(Expression):
 
     def _key(self) -> tuple[object, ...]:
         axes = tuple(map(id, self.axes))
-        return (axes, self.initial, self.elements, id(self.combine), self.where, self.lanes, self.contract)
+        return (axes, id(self.combine), self.where is None, self.lanes, self.contract)
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -525,7 +567,7 @@ class Part(Expression):
         self.type = fold.elements[number].type
 
     def _key(self) -> tuple[object, ...]:
-        return (self.fold, self.number)
+        return (self.number,)
 
     @property
     def children(self) -> tuple[Expression, ...]:

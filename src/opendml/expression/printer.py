@@ -29,6 +29,7 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
+from opendml.expression.rewriting import inner_first
 
 _SIGNS: Final = {
     "add": "+",
@@ -53,13 +54,32 @@ NAMED_LENGTH: Final = 24
 """Length from which on what occurs several times is written once, under a name."""
 
 Names = Mapping[Expression, str]
+Words = str | Expression
 
 
-def format_expression(expression: Expression, names: Names | None = None) -> str:
-    """One line in the grammar's own terms, with infix operators; what is in ``names`` is called by its name."""
-    names = names or {}
-    known = names.get(expression)
-    return known if known is not None else _FORMAT.get(type(expression), _format_other)(expression, names)
+def format_expression(expression: Expression, names: Names | None = None, *, limit: int | None = None) -> str:
+    """One line in the grammar's own terms, with infix operators; what is in ``names`` is called by its name.
+
+    What is longer than ``limit`` characters ends in dots: without names, what occurs several times is written as often.
+    """
+    return _text([expression], names or {}, limit)
+
+
+def _text(parts: Sequence[Words], names: Names, limit: int | None = None) -> str:
+    """Words and expressions one after another; however deep these are, nothing here calls itself for their parts."""
+    words: list[str] = []
+    length = 0
+    stack = list(reversed(parts))
+    while stack and (limit is None or length < limit):
+        part = stack.pop()
+        word = part if isinstance(part, str) else names.get(part)
+        if word is None:
+            assert isinstance(part, Expression)
+            stack += reversed(_WORDS.get(type(part), _other_words)(part))
+        else:
+            words.append(word)
+            length += len(word)
+    return "".join(words) + ("..." if stack else "")
 
 
 def format_values(values: Sequence[tuple[str, Expression]]) -> list[str]:
@@ -76,7 +96,7 @@ def format_values(values: Sequence[tuple[str, Expression]]) -> list[str]:
         is_fold = isinstance(e, Fold)
         if not is_fold and (count < 2 or not e.children or isinstance(e, Part)):
             continue
-        text = _format_fold(e, names) if isinstance(e, Fold) else format_expression(e, names)
+        text = _text(_fold_words(e), names) if isinstance(e, Fold) else format_expression(e, names)
         if is_fold or len(text) >= NAMED_LENGTH:
             kind = "fold" if is_fold else "x"
             names[e] = f"{kind}{counts[kind]}"
@@ -98,15 +118,12 @@ def format_definition(definition: Definition) -> str:
 def _uses(roots: Iterable[Expression]) -> dict[Expression, int]:
     """How often each expression occurs in others, those that it consists of before it."""
     counts: dict[Expression, int] = {}
-
-    def count(e: Expression) -> None:
-        if e not in counts:
-            for child in e.children:
-                count(child)
-        counts[e] = counts.get(e, 0) + 1
-
     for root in roots:
-        count(root)
+        for e in inner_first(root, counts):
+            counts[e] = 0
+            for child in e.children:
+                counts[child] += 1
+        counts[root] += 1
     return counts
 
 
@@ -152,50 +169,60 @@ def _format_scan(scan: Scan) -> list[str]:
 
 
 def _list(expressions: Iterable[Expression], names: Names) -> str:
-    return ", ".join(format_expression(e, names) for e in expressions)
+    return _text(_list_words(expressions), names)
 
 
-def _format_binary(e: Binary, names: Names) -> str:
-    left, right = format_expression(e.left, names), format_expression(e.right, names)
+def _list_words(expressions: Iterable[Expression]) -> list[Words]:
+    words: list[Words] = []
+    for e in expressions:
+        words += (", ", e) if words else (e,)
+    return words
+
+
+def _call_words(name: str, operands: Iterable[Expression]) -> list[Words]:
+    return [f"{name}(", *_list_words(operands), ")"]
+
+
+def _binary_words(e: Binary) -> list[Words]:
     sign = _SIGNS.get(e.operation)
-    return f"({left} {sign} {right})" if sign else f"{e.operation}({left}, {right})"
+    return ["(", e.left, f" {sign} ", e.right, ")"] if sign else _call_words(e.operation, (e.left, e.right))
 
 
-def _format_fold(fold: Fold, names: Names) -> str:
+def _fold_words(fold: Fold) -> list[Words]:
     combine = fold.combine
-    operands = f"({_list(combine.left, names)}), ({_list(combine.right, names)})"
-    guard = f" where {format_expression(fold.where, names)}" if fold.where is not None else ""
+    guard = () if fold.where is None else (" where ", fold.where)
     lanes = f", {fold.lanes} lanes" if fold.lanes > 1 else ""
     fused = ", fused multiply-add" if fold.contract else ""
-    return (
-        f"fold[{_axes(fold.axes)}{guard}{lanes}{fused}]"
-        f"({_list(fold.initial, names)}; {operands} -> ({_list(combine.result, names)}); {_list(fold.elements, names)})"
-    )
+    return [
+        *(f"fold[{_axes(fold.axes)}", *guard, f"{lanes}{fused}]("),
+        *(*_list_words(fold.initial), "; (", *_list_words(combine.left), "), (", *_list_words(combine.right)),
+        *(") -> (", *_list_words(combine.result), "); ", *_list_words(fold.elements), ")"),
+    ]
 
 
-def _format_part(e: Part, names: Names) -> str:
-    fold = names.get(e.fold) or _format_fold(e.fold, names)
-    return fold + (f".{e.number}" if len(e.fold.elements) > 1 else "")
+def _part_words(e: Part) -> list[Words]:
+    return [e.fold, f".{e.number}" if len(e.fold.elements) > 1 else ""]
 
 
-def _format_constant(e: Const, names: Names) -> str:
-    return str(e.value) if e.type.name in ("i64", "bool") else f"{e.value}:{e.type}"
+def _constant_words(e: Const) -> list[Words]:
+    return [str(e.value) if e.type.name in ("i64", "bool") else f"{e.value}:{e.type}"]
 
 
-def _format_other(e: Expression, names: Names) -> str:
-    return str(e)
+def _other_words(e: Expression) -> list[Words]:
+    return [str(e)]
 
 
-_FORMAT: Final[dict[type, Callable[[Any, Names], str]]] = {
-    Const: _format_constant,
-    Index: lambda e, names: e.axis.name,
-    Variable: lambda e, names: e.name,
-    Load: lambda e, names: f"{e.tensor.name}[{_list(e.coordinates, names)}]",
-    Unary: lambda e, names: f"{e.operation}({format_expression(e.operand, names)})",
-    Binary: _format_binary,
-    Select: lambda e, names: f"select({_list((e.condition, e.then, e.otherwise), names)})",
-    FusedMultiplyAdd: lambda e, names: f"fma({_list((e.x, e.y, e.z), names)})",
-    Cast: lambda e, names: f"{e.type}({format_expression(e.operand, names)})",
-    Bitcast: lambda e, names: f"bits_as_{e.type}({format_expression(e.operand, names)})",
-    Part: _format_part,
+_WORDS: Final[dict[type, Callable[[Any], list[Words]]]] = {
+    Const: _constant_words,
+    Index: lambda e: [e.axis.name],
+    Variable: lambda e: [e.name],
+    Load: lambda e: [f"{e.tensor.name}[", *_list_words(e.coordinates), "]"],
+    Unary: lambda e: _call_words(e.operation, (e.operand,)),
+    Binary: _binary_words,
+    Select: lambda e: _call_words("select", (e.condition, e.then, e.otherwise)),
+    FusedMultiplyAdd: lambda e: _call_words("fma", (e.x, e.y, e.z)),
+    Cast: lambda e: _call_words(e.type.name, (e.operand,)),
+    Bitcast: lambda e: _call_words(f"bits_as_{e.type}", (e.operand,)),
+    Fold: _fold_words,
+    Part: _part_words,
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from opendml.expression.ir import (
     BOOL,
     Binary,
     Bitcast,
     Cast,
+    Const,
     Expression,
     Fold,
     FusedMultiplyAdd,
@@ -25,64 +26,100 @@ from opendml.expression.ir import (
 )
 
 Visit = Callable[[Expression], Expression | None]
+Read = Callable[[Expression, Expression], Expression]
 
 
 class Rewriter:
-    """Rebuilds expressions from the leaves up, after ``visit`` had the chance to replace a node as a whole."""
+    """Rebuilds expressions from the leaves up, after ``visit`` had the chance to replace a node as a whole.
 
-    def __init__(self, visit: Visit) -> None:
+    ``read`` is given every load (and every expression of a kind that a later stage adds) as it was and with its parts
+    rewritten, and says what takes its place. Expressions may be as deep as they like: nothing here calls itself for the
+    parts of one.
+    """
+
+    def __init__(self, visit: Visit | None = None, read: Read | None = None) -> None:
         self._visit = visit
+        self._read = read
         self._known: dict[Expression, Expression] = {}
 
     def __call__(self, expression: Expression) -> Expression:
         """The expression rewritten."""
-        found = self._known.get(expression)
-        if found is None:
-            found = self._visit(expression)
-            if found is None:
-                found = self._rebuild(expression)
-            self._known[expression] = found
-        return found
+        known, visit = self._known, self._visit
+        found = known.get(expression)
+        if found is not None:
+            return found
+        stack, entered = [expression], set[Expression]()
+        while stack:
+            e = stack[-1]
+            if e in known:
+                stack.pop()
+                continue
+            if visit is not None and e not in entered:
+                found = visit(e)
+                if found is not None:
+                    known[e] = found
+                    stack.pop()
+                    continue
+                entered.add(e)
+            missing = [part for part in self._parts(e) if part not in known]
+            if missing:
+                stack += reversed(missing)
+            else:
+                known[e] = self._rebuild(e)
+                stack.pop()
+        return known[expression]
+
+    def _parts(self, e: Expression) -> Sequence[Expression]:
+        """What has to be rewritten before ``e`` is rebuilt, as far as that is known; of a Select the branches that its
+        condition leaves."""
+        if not isinstance(e, Select):
+            return e.children
+        condition = self._known.get(e.condition)
+        if condition is None:
+            return (e.condition,)
+        if isinstance(condition, Const):
+            return (e.then if condition.bits else e.otherwise,)
+        return (e.then, e.otherwise)
 
     def _rebuild(self, e: Expression) -> Expression:
+        """``e`` with its parts, which have been rewritten."""
+        known = self._known
         if isinstance(e, Binary):
-            return binary(e.operation, self(e.left), self(e.right))
+            return binary(e.operation, known[e.left], known[e.right])
         if isinstance(e, Select):
-            return self._select(e)
+            condition = known[e.condition]
+            if isinstance(condition, Const):
+                return known[e.then if condition.bits else e.otherwise]
+            return select(condition, known[e.then], known[e.otherwise], rare=e.rare)
         if isinstance(e, Unary):
-            return unary(e.operation, self(e.operand))
+            return unary(e.operation, known[e.operand])
         if isinstance(e, FusedMultiplyAdd):
-            return FusedMultiplyAdd(self(e.x), self(e.y), self(e.z))
+            return FusedMultiplyAdd(known[e.x], known[e.y], known[e.z])
         if isinstance(e, Cast):
-            return cast(self(e.operand), e.type)
+            return cast(known[e.operand], e.type)
         if isinstance(e, Bitcast):
-            return Bitcast(self(e.operand), e.type)
-        if isinstance(e, Load):
-            return Load(e.tensor, tuple(map(self, e.coordinates)))
+            return Bitcast(known[e.operand], e.type)
         if isinstance(e, Part):
-            fold = self(e.fold)
+            fold = known[e.fold]
             assert isinstance(fold, Fold)
             return Part(fold, e.number)
         if isinstance(e, Fold):
             return self._fold(e)
-        return e.rebuilt(self)
-
-    def _select(self, e: Select) -> Expression:
-        condition = self(e.condition)
-        if condition.type is BOOL and condition == constant(True, BOOL):
-            return self(e.then)
-        if condition == constant(False, BOOL):
-            return self(e.otherwise)
-        return select(condition, self(e.then), self(e.otherwise), rare=e.rare)
+        if isinstance(e, Load):
+            rebuilt: Expression = Load(e.tensor, tuple([known[c] for c in e.coordinates]))
+        else:
+            rebuilt = e.rebuilt(known.__getitem__)
+        return rebuilt if self._read is None else self._read(e, rebuilt)
 
     def _fold(self, e: Fold) -> Expression:
-        where = None if e.where is None else self(e.where)
+        known = self._known
+        where = None if e.where is None else known[e.where]
         if where is not None and where == constant(True, BOOL):
             where = None
         return Fold(
             e.axes,
-            tuple(map(self, e.initial)),
-            tuple(map(self, e.elements)),
+            tuple([known[part] for part in e.initial]),
+            tuple([known[part] for part in e.elements]),
             e.combine,
             where,
             e.lanes,
@@ -125,8 +162,35 @@ def _walked(expression: Expression, leaf: Callable[[Expression], bool] | None) -
             stack.extend(e.combine.result)
 
 
+def inner_first(
+    root: Expression, known: Container[Expression], parts: Callable[[Expression], Sequence[Expression]] | None = None
+) -> Iterator[Expression]:
+    """The sub-expressions that are not ``known``, each behind its parts (all of its children by default).
+
+    For values that follow from those of the parts: the caller makes each one known before it asks for the next.
+    """
+    stack = [root]
+    while stack:
+        e = stack[-1]
+        if e in known:
+            stack.pop()
+            continue
+        missing = [part for part in (e.children if parts is None else parts(e)) if part not in known]
+        if missing:
+            stack += reversed(missing)
+        else:
+            stack.pop()
+            yield e
+
+
 def conjuncts(condition: Expression) -> list[Expression]:
     """The conditions that ``condition`` is the conjunction of."""
-    if isinstance(condition, Binary) and condition.operation == "and" and condition.type is BOOL:
-        return conjuncts(condition.left) + conjuncts(condition.right)
-    return [condition]
+    found: list[Expression] = []
+    stack = [condition]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Binary) and e.operation == "and" and e.type is BOOL:
+            stack += (e.right, e.left)
+        else:
+            found.append(e)
+    return found

@@ -83,10 +83,9 @@ def rewritten(
 def replaced_loads(replacements: Mapping[Tensor, Callable[[tuple[Expression, ...]], Expression]]) -> Rewriter:
     """A rewriter that replaces loads from some tensors by what a function makes of the (rewritten) coordinates."""
 
-    def visit(e: Expression) -> Expression | None:
+    def read(_: Expression, e: Expression) -> Expression:
         if isinstance(e, Load) and e.tensor in replacements:
-            return replacements[e.tensor](tuple(map(rewriter, e.coordinates)))
-        return None
+            return replacements[e.tensor](e.coordinates)
+        return e
 
-    rewriter = Rewriter(visit)
-    return rewriter
+    return Rewriter(read=read)

@@ -35,7 +35,7 @@ from opendml.expression.ir import (
     Tensor,
     constant,
 )
-from opendml.expression.rewriting import Rewriter, walk
+from opendml.expression.rewriting import Rewriter, inner_first, walk
 from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, stores_of, writes_of
 from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
 
@@ -419,12 +419,14 @@ class _FreeAxes:
     def __init__(self) -> None:
         self._known: dict[Expression, frozenset[Axis]] = {}
 
-    def of(self, e: Expression) -> frozenset[Axis]:
-        found = self._known.get(e)
-        if found is None:
-            found = frozenset((e.axis,)) if isinstance(e, Index) else frozenset[Axis]().union(*map(self.of, e.children))
-            found = self._known[e] = found - frozenset(e.axes) if isinstance(e, Fold) else found
-        return found
+    def of(self, expression: Expression) -> frozenset[Axis]:
+        known = self._known
+        for e in inner_first(expression, known):
+            inner = frozenset[Axis]().union(*[known[child] for child in e.children])
+            known[e] = frozenset((e.axis,)) if isinstance(e, Index) else inner
+            if isinstance(e, Fold):
+                known[e] = inner - frozenset(e.axes)
+        return known[expression]
 
 
 def _innermost_last(statement: Compute) -> tuple[Axis, ...]:

@@ -10,14 +10,12 @@ from opendml.expression.rewriting import Rewriter
 def lower_loads(ranges: Ranges) -> Rewriter:
     """A rewriter that turns loads by coordinates into elements by address."""
 
-    def visit(e: Expression) -> Expression | None:
-        if not isinstance(e, Load):
-            return None
-        lowered = Load(e.tensor, tuple(map(rewriter, e.coordinates)))
-        return Element(e.tensor, address_of(e.tensor, lowered.coordinates), always_inside(e, ranges))
+    def read(e: Expression, lowered: Expression) -> Expression:
+        if isinstance(e, Load) and isinstance(lowered, Load):
+            return Element(e.tensor, address_of(e.tensor, lowered.coordinates), always_inside(e, ranges))
+        return lowered
 
-    rewriter = Rewriter(visit)
-    return rewriter
+    return Rewriter(read=read)
 
 
 def simplify(ranges: Ranges) -> Rewriter:

@@ -432,10 +432,10 @@ def _renamed(store: ElementStore, merged: dict[Axis, tuple[Axis, bool]]) -> Elem
             parts.append((Affine(((term, 1),), 0), coefficient))
         return total(parts, address.constant)
 
-    def visit(e: Expression) -> Expression | None:
-        return Element(e.tensor, form(e.address.rebuilt(rewrite)), e.safe) if isinstance(e, Element) else None
+    def read(_: Expression, e: Expression) -> Expression:
+        return Element(e.tensor, form(e.address), e.safe) if isinstance(e, Element) else e
 
-    rewrite = Rewriter(visit)
+    rewrite = Rewriter(read=read)
     return ElementStore(store.tensor, form(store.address.rebuilt(rewrite)), rewrite(store.value))
 
 

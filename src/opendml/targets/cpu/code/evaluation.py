@@ -33,13 +33,16 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
-from opendml.expression.rewriting import conjuncts, walk
+from opendml.expression.rewriting import conjuncts, inner_first, walk
 from opendml.llvm.builder import Builder, Value, index_value
 from opendml.targets.cpu.code.kept_rows import KeptRow, parts_outside_selects
 from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
 from opendml.targets.cpu.code.point import Point, Position
 from opendml.targets.cpu.code.square_root import REGISTER_BYTES, has_estimate, square_root
 from opendml.targets.cpu.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS, Rows
+
+RECURSION: Final = 8
+"""How deep an expression is computed by calls for its parts, which is the quickest way."""
 
 
 class Evaluator:
@@ -67,6 +70,7 @@ class Evaluator:
         self._scratch: dict[tuple[int, str, int], Tensor] = {}
         self._rows: dict[KeptRow, Tensor] = {}
         self._rows_depth = 0
+        self._depth = 0
         self._kept: dict[Expression, Element] = {}
 
     def scope(self) -> AbstractContextManager[None]:
@@ -80,10 +84,61 @@ class Evaluator:
         key = self._key(e, point)
         found = self._scopes.find(key)
         if found is None:
-            kept = self._kept.get(e) if self._kept else None
-            value = self._compute(e, point) if kept is None else self.value(kept, point)
-            found = self._scopes.put(key, value)
+            self._depth += 1
+            found = self._put(key, e, point) if self._depth < RECURSION else self._inner_first(e, point)
+            self._depth -= 1
         return found
+
+    def _put(self, key: object, e: Expression, point: Point) -> Value:
+        kept = self._kept.get(e) if self._kept else None
+        value = self._compute(e, point) if kept is None else self.value(kept, point)
+        return self._scopes.put(key, value)
+
+    def _inner_first(self, root: Expression, at: Point) -> Value:
+        """As ``value``, for parts of deep expressions: what they are made of comes first, in the same order, so that
+        nothing calls itself for it. Code under conditions, and folds in folds, are as deep as calls are."""
+        plain: dict[object, Value] = {}  # conditions of Selects both of whose branches are computed
+        stack = [(root, at)]
+        while stack:
+            e, point = stack[-1]
+            key = self._key(e, point)
+            if self._scopes.find(key) is not None:
+                stack.pop()
+                continue
+            if isinstance(e, Select) and e not in self._kept:
+                condition = self._plain_condition(e, point) if key not in plain else plain[key]
+                if condition is not None:
+                    plain[key] = condition
+            needed = self._parts(e, point, key in plain)
+            missing = [part for part in needed if not self._is_known(*part)]
+            if missing:
+                stack += reversed(missing)
+                continue
+            stack.pop()
+            if isinstance(e, Select) and key in plain:
+                then, otherwise = self.value(e.then, point), self.value(e.otherwise, point)
+                self._scopes.put(key, self.builder.select(plain[key], then, otherwise))
+            else:
+                self._put(key, e, point)
+        return self.value(root, at)
+
+    def _parts(self, e: Expression, point: Point, is_plain: bool) -> list[tuple[Expression, Point]]:
+        """What is computed for ``e`` whatever conditions say, and where, in order."""
+        if e in self._kept or isinstance(e, Part | Const | Index | Variable):
+            return []
+        if isinstance(e, Select):
+            here = e.children if is_plain else (e.condition,) if self._allowed_lanes(e.condition, point) is None else ()
+            return [(part, point) for part in here]
+        if isinstance(e, Element):
+            terms = e.address.opaque
+        else:
+            source = e.operand if isinstance(e, Cast) and e.type.is_integer else e
+            form = self.form(source) if source.type is I64 else None
+            if form is None or form.terms == ((source, 1),) or any(self.varies(term, point) for term in form.opaque):
+                return [(part, point) for part in e.children]
+            terms = form.opaque
+        scalar = replace(point, vector=None, lanes=1)
+        return [(term, point if self.varies(term, point) else scalar) for term in terms]
 
     def define(self, e: Expression, point: Point, value: Value) -> None:
         """Let ``e`` at ``point`` be ``value``, which was computed elsewhere."""
@@ -322,14 +377,14 @@ class Evaluator:
             return self._select_lanes(e, point, allowed)
         condition = self.value(e.condition, point)
         branches = (e.then, e.otherwise)
+        if self._is_plain(e, condition, point):
+            return self.builder.select(condition, self.value(e.then, point), self.value(e.otherwise, point))
         if e.rare and not any(self._may_stray(branch, point) for branch in branches):
             return self._select_rarely(condition, e, point)
-        if condition.lanes > 1 and any(self._is_unsafe(x) and self._may_stray(x, point) for x in branches):
+        if condition.lanes > 1:
             then = self.value(e.then, self._masked(point, condition))
             otherwise = self.value(e.otherwise, self._masked(point, self.builder.unary("not", condition)))
             return self.builder.select(condition, then, otherwise)
-        if condition.lanes > 1 or not any(self._is_costly(branch, point) for branch in branches):
-            return self.builder.select(condition, self.value(e.then, point), self.value(e.otherwise, point))
 
         def side(branch: Expression) -> Callable[[], list[Value]]:
             def write() -> list[Value]:
@@ -339,6 +394,22 @@ class Evaluator:
             return write
 
         return self.builder.branch(condition, side(e.then), side(e.otherwise))[0]
+
+    def _is_plain(self, e: Select, condition: Value, point: Point) -> bool:
+        """Whether both branches are computed where the Select is, to choose between what comes out."""
+        branches = (e.then, e.otherwise)
+        if e.rare and not any(self._may_stray(branch, point) for branch in branches):
+            return False
+        if condition.lanes > 1:
+            return not any(self._is_unsafe(x) and self._may_stray(x, point) for x in branches)
+        return not any(self._is_costly(branch, point) for branch in branches)
+
+    def _plain_condition(self, e: Select, point: Point) -> Value | None:
+        """The condition of a plain Select, once it is known."""
+        if self._allowed_lanes(e.condition, point) is not None:
+            return None
+        condition = self._scopes.find(self._key(e.condition, point))
+        return condition if condition is not None and self._is_plain(e, condition, point) else None
 
     def _select_lanes(self, e: Select, point: Point, allowed: tuple[int, int]) -> Value:
         """``e`` where it is known for every lane which branch it takes."""
@@ -383,11 +454,10 @@ class Evaluator:
 
     def _is_unsafe(self, e: Expression) -> bool:
         """Whether ``e`` loads what may be outside of its tensor where the conditions around it do not hold."""
-        found = self._unsafe.get(e)
-        if found is None:
-            here = isinstance(e, Element) and not e.safe
-            found = self._unsafe[e] = here or any(map(self._is_unsafe, e.children))
-        return found
+        for x in inner_first(e, self._unsafe):
+            here = isinstance(x, Element) and not x.safe
+            self._unsafe[x] = here or any(self._unsafe[child] for child in x.children)
+        return self._unsafe[e]
 
     def _is_costly(self, e: Expression, point: Point) -> bool:
         """Whether ``e`` must not, or should not, be evaluated where it is not needed."""

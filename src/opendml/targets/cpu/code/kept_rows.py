@@ -136,23 +136,18 @@ def _cost(e: Expression) -> int:
 def _moved(axis: Axis, to: Axis) -> Rewriter:
     """A rewriter that puts one axis in the place of another, with the terms of addresses in a fixed order."""
 
-    def renamed(term: Axis | Expression) -> Axis | Expression:
-        if isinstance(term, Axis):
-            return to if term is axis else term
-        return rewrite(term)
-
     def visit(e: Expression) -> Expression | None:
         if isinstance(e, Index):
             return index(to) if e.axis is axis else e
-        if isinstance(e, Part):
-            return e
-        if isinstance(e, Element):
-            terms = sorted(((renamed(t), c) for t, c in e.address.terms), key=_order)
-            return Element(e.tensor, Affine(tuple(terms), e.address.constant), e.safe)
-        return None
+        return e if isinstance(e, Part) else None
 
-    rewrite = Rewriter(visit)
-    return rewrite
+    def read(_: Expression, e: Expression) -> Expression:
+        if not isinstance(e, Element):
+            return e
+        terms = sorted(((to if term is axis else term, c) for term, c in e.address.terms), key=_order)
+        return Element(e.tensor, Affine(tuple(terms), e.address.constant), e.safe)
+
+    return Rewriter(visit, read)
 
 
 def _order(term: tuple[Axis | Expression, int]) -> tuple[bool, int, int]:
