@@ -14,6 +14,7 @@ Neither changes an operation or the order of a fold, so a fused graph gives the 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -29,6 +30,7 @@ from opendml.expression.ir import (
     Fold,
     Index,
     Load,
+    Part,
     Select,
     Statement,
     Store,
@@ -41,6 +43,15 @@ from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
 
 MEMORY_WORK: Final = 4
 """Operations that writing an element of a tensor and reading it again is worth."""
+
+FUSED_EXPRESSIONS: Final = 512
+"""Expressions that a fused statement consists of at most, each counted once: so many that a tensor in between costs
+about a hundredth of what it takes to compute them, and that statements go on growing only where it gains nothing.
+So the work for a graph grows as the graph does. Statements of single operators have up to half of it."""
+
+FUSED_GUARDS: Final = 8
+"""Conditions on coordinates around one another in a fused statement at most: the code in each is code of its own, which
+is written inside of that of the others."""
 
 KEPT_OPERATIONS: Final = 2
 """Operations that a value kept in fast memory is worth for each further use."""
@@ -66,13 +77,64 @@ def fuse(
     return state.statements
 
 
+Order = tuple[int, ...]
+"""Where a statement stands among the others: what takes its place stands behind ``(*place, number)``."""
+
+
 @dataclass(slots=True)
 class _Facts:
-    """What is known about one statement. What it reads through a view counts as read, and is in ``viewed``."""
+    """What is known about one statement. What it reads through a view counts as read, and is in ``viewed``.
+
+    Facts of statements that others were joined to follow from those of the parts: ``size``, the number of expressions,
+    and ``guards``, how many conditions on coordinates are around one another, are upper bounds then.
+    """
 
     reads: set[Tensor]
     writes: set[Tensor]
     viewed: set[Tensor]
+    has_fold: bool
+    size: int
+    guards: int
+
+    def fits(self, other: _Facts, times: int = 1) -> bool:
+        """Whether a statement made of this one and ``times`` times another is not too large."""
+        size, guards = self.size + times * other.size, self.guards + other.guards
+        return size <= FUSED_EXPRESSIONS and guards <= FUSED_GUARDS
+
+    def joined(self, other: _Facts, without: set[Tensor], times: int = 1) -> _Facts:
+        """The facts of a statement made of this one and ``times`` times another, which no longer reads or writes some
+        tensors."""
+        return _Facts(
+            (self.reads | other.reads) - without,
+            (self.writes | other.writes) - without,
+            (self.viewed | other.viewed) - without,
+            self.has_fold or other.has_fold,
+            self.size + times * other.size,
+            self.guards + other.guards,
+        )
+
+
+def _facts_of(statement: Statement, views: Mapping[Tensor, Tensor]) -> _Facts:
+    """The facts of a statement as it is."""
+    found = {x for e in expressions_of(statement) for x in walk(e)}
+    reads = {x.tensor for x in found if isinstance(x, Load)}
+    viewed = {views[t] for t in reads if t in views}
+    has_fold = any(isinstance(x, Fold) for x in found)
+    return _Facts(reads | viewed, writes_of(statement), viewed, has_fold, len(found), _guards(statement, found))
+
+
+def _guards(statement: Statement, found: Collection[Expression]) -> int:
+    """How many Selects whose conditions load nothing stand around one another, at most."""
+    guards = {
+        x for x in found if isinstance(x, Select) and not any(isinstance(y, (Load, Part)) for y in walk(x.condition))
+    }
+    if not guards:
+        return 0
+    depths: dict[Expression, int] = {}
+    for root in expressions_of(statement):
+        for e in inner_first(root, depths):
+            depths[e] = max((depths[child] for child in e.children), default=0) + (e in guards)
+    return max(depths.values())
 
 
 class _State:
@@ -81,15 +143,19 @@ class _State:
     def __init__(
         self, statements: Sequence[Statement], kept: frozenset[Tensor], views: Mapping[Tensor, Tensor]
     ) -> None:
-        self.statements = list(statements)
         self.kept = kept
         self.views = views
         self._facts: dict[Statement, _Facts] = {}
-        self._places: dict[Statement, int] = {}
+        self._order: dict[Statement, Order] = {}
         self._readers: dict[Tensor, set[Statement]] = {}
         self._writers: dict[Tensor, set[Statement]] = {}
-        for statement in self.statements:
-            self._enter(statement)
+        for number, statement in enumerate(statements):
+            self._enter(statement, (number,), _facts_of(statement, self.views))
+
+    @property
+    def statements(self) -> list[Statement]:
+        """All statements in their order."""
+        return sorted(self._order, key=self._order.__getitem__)
 
     def facts(self, statement: Statement) -> _Facts:
         return self._facts[statement]
@@ -99,67 +165,68 @@ class _State:
         written = dict.fromkeys(store.tensor for s in self.statements for store in stores_of(s))
         return [t for t in written if self._readers.get(t) and t not in self.kept]
 
-    def writers(self, tensor: Tensor) -> list[int]:
-        return self._in_order(self._writers.get(tensor, ()))
+    def writers(self, tensor: Tensor) -> list[Statement]:
+        return sorted(self._writers.get(tensor, ()), key=self._order.__getitem__)
 
-    def readers(self, tensor: Tensor) -> list[int]:
-        return self._in_order(self._readers.get(tensor, ()))
+    def readers(self, tensor: Tensor) -> list[Statement]:
+        return sorted(self._readers.get(tensor, ()), key=self._order.__getitem__)
 
-    def _in_order(self, statements: Iterable[Statement]) -> list[int]:
-        if not self._places:
-            self._places = {statement: place for place, statement in enumerate(self.statements)}
-        return sorted(map(self._places.__getitem__, statements))
-
-    def _enter(self, statement: Statement) -> None:
-        reads, writes = reads_of(statement), writes_of(statement)
-        viewed = {self.views[t] for t in reads if t in self.views}
-        facts = self._facts[statement] = _Facts(reads | viewed, writes, viewed)
+    def _enter(self, statement: Statement, order: Order, facts: _Facts) -> None:
+        self._facts[statement], self._order[statement] = facts, order
         for tensor in facts.reads:
             self._readers.setdefault(tensor, set()).add(statement)
         for tensor in facts.writes:
             self._writers.setdefault(tensor, set()).add(statement)
 
-    def _replace(self, changes: Mapping[int, Sequence[Statement]]) -> None:
-        """Put others in the places of some statements."""
-        for place in sorted(changes, reverse=True):
-            statement = self.statements[place]
-            facts = self._facts.pop(statement)
-            for tensor in facts.reads:
-                self._readers[tensor].discard(statement)
-            for tensor in facts.writes:
-                self._writers[tensor].discard(statement)
-            self.statements[place : place + 1] = changes[place]
-            for new in changes[place]:
-                self._enter(new)
-        self._places = {}
+    def _remove(self, statement: Statement) -> Order:
+        """Leave a statement out; where it stood."""
+        facts = self._facts.pop(statement)
+        for tensor in facts.reads:
+            self._readers[tensor].discard(statement)
+        for tensor in facts.writes:
+            self._writers[tensor].discard(statement)
+        return self._order.pop(statement)
+
+    def _places(self, statements: Iterable[Statement], left_out: Collection[Statement]) -> list[Order]:
+        """Where some statements stand, in order."""
+        return sorted(self._order[statement] for statement in statements if statement not in left_out)
 
     # Push ------------------------------------------------------------------------------------------------------------
 
     def push(self, tensor: Tensor) -> bool:
         """Move the only reader of ``tensor`` into its writers."""
-        readers, writers = self.readers(tensor), self.writers(tensor)
-        if len(readers) != 1 or not writers or writers[-1] >= readers[0]:
+        if len(self._readers.get(tensor, ())) != 1:
             return False
-        reader = self.statements[readers[0]]
-        producers = [self.statements[i] for i in writers]
+        (reader,) = self._readers[tensor]
+        producers = self.writers(tensor)
+        if not producers or self._order[producers[-1]] >= self._order[reader]:
+            return False
+        later = self.facts(reader)
+        if not all(self.facts(producer).fits(later) for producer in producers):
+            return False
         place = self._own_place(reader, tensor) if isinstance(reader, Compute) else None
         if not isinstance(reader, Compute) or place is None:
             return False
-        pairs = zip(writers, producers, strict=True)
-        if not all(isinstance(p, Compute) and self._may_move(i, readers[0], writers) for i, p in pairs):
+        if not all(isinstance(p, Compute) for p in producers) or not self._may_move(producers, reader):
             return False
         # What else a producer writes is not there yet where it becomes one statement with the reader.
-        if any((self.facts(p).writes - {tensor}) & self.facts(reader).reads for p in producers):
+        if any(not (self.facts(p).writes - {tensor}).isdisjoint(later.reads) for p in producers):
             return False
         # Two reductions in one loop nest would get in each other's way: each wants loops of its own.
-        if _has_fold(reader) and (len(producers) > 1 or _has_fold(producers[0])):
+        folding = [self.facts(p).has_fold for p in producers]
+        if later.has_fold and (len(producers) > 1 or folding[0]):
             return False
-        if any(map(_has_fold, producers)) and not _keeps_neighbours(reader, place, tensor):
+        if any(folding) and not _keeps_neighbours(reader, place, tensor):
             return False
         joined = [_joined(p, reader, tensor, place) for p in producers if isinstance(p, Compute)]
         if not all(map(_has_loops, joined)):
             return False
-        self._replace(dict.fromkeys(writers, ()) | {readers[0]: joined})
+        facts = [self.facts(producer).joined(later, {tensor, place.name}) for producer in producers]
+        for producer in producers:
+            self._remove(producer)
+        order = self._remove(reader)
+        for number, (statement, some) in enumerate(zip(joined, facts, strict=True)):
+            self._enter(statement, (*order, number) if len(joined) > 1 else order, some)
         return True
 
     def _own_place(self, reader: Compute, tensor: Tensor) -> _OwnPlace | None:
@@ -182,44 +249,72 @@ class _State:
             return None
         return _OwnPlace(name, factors, digits)
 
-    def _may_move(self, position: int, to: int, along: Collection[int]) -> bool:
-        """Whether a statement may become part of a later one: nothing in between, but what moves ``along``, reads or
-        writes what it writes, and nothing, the later one included, writes what it reads."""
-        facts = self.facts(self.statements[position])
-        between = [self.facts(self.statements[i]) for i in range(position + 1, to) if i not in along]
-        later = self.facts(self.statements[to])
-        return not any(
-            other.reads & facts.writes or other.writes & (facts.reads | facts.writes) for other in between
-        ) and not (later.writes & facts.reads)
+    def _may_move(self, along: Sequence[Statement], to: Statement) -> bool:
+        """Whether statements may become part of a later one: nothing in between, but what moves ``along``, reads or
+        writes what they write, and nothing, the later one included, writes what they read."""
+        end, moving, later = self._order[to], set(along), self.facts(to)
+        touched: dict[Tensor, list[Order]] = {}  # where what one of them writes is read or written
+        written: dict[Tensor, list[Order]] = {}  # where what one of them reads is written
+        for statement in along:
+            facts, order = self.facts(statement), self._order[statement]
+            if not later.writes.isdisjoint(facts.reads):
+                return False
+            for tensor in facts.writes:
+                if tensor not in touched:
+                    others = self._readers.get(tensor, set()) | self._writers[tensor]
+                    touched[tensor] = self._places(others, moving)
+                if _between(touched[tensor], order, end):
+                    return False
+            for tensor in facts.reads:
+                if tensor not in written:
+                    written[tensor] = self._places(self._writers.get(tensor, ()), moving)
+                if _between(written[tensor], order, end):
+                    return False
+        return True
 
     # Pull ------------------------------------------------------------------------------------------------------------
 
     def pull(self, tensor: Tensor) -> bool:
         """Compute the elements of ``tensor`` where they are read."""
-        writers, readers = self.writers(tensor), self.readers(tensor)
-        if len(writers) != 1 or not readers:
+        readers = self.readers(tensor)
+        if len(self._writers[tensor]) != 1 or not readers:
             return False
-        producer = self.statements[writers[0]]
+        (producer,) = self._writers[tensor]
         if not isinstance(producer, Compute) or len(producer.stores) != 1 or not _covers(producer, tensor):
             return False
-        value = producer.stores[0].value
-        if any(isinstance(x, Fold) for x in walk(value)) or any(
-            tensor in self.facts(self.statements[i]).viewed for i in readers
-        ):
+        own = self.facts(producer)
+        if own.has_fold or any(tensor in self.facts(reader).viewed for reader in readers):
             return False
-        consumers = [s for s in (self.statements[i] for i in readers) if isinstance(s, Compute)]
-        if len(consumers) != len(readers) or not self._stays_the_same(writers[0], readers[-1]):
+        consumers = [reader for reader in readers if isinstance(reader, Compute)]
+        if len(consumers) != len(readers) or not self._stays_the_same(producer, readers[-1]):
+            return False
+        times = [len(_loads_of(consumer, tensor)) for consumer in consumers]
+        if not all(self.facts(c).fits(own, count) for c, count in zip(consumers, times, strict=True)):
             return False
         if not _is_worth_pulling(producer, consumers, tensor):
             return False
-        inlined = [rewritten(c, replaced_loads({tensor: _inlined(producer)}), {}) for c in consumers]
-        self._replace({writers[0]: ()} | {i: (statement,) for i, statement in zip(readers, inlined, strict=True)})
+        self._remove(producer)
+        for consumer, count in zip(consumers, times, strict=True):
+            facts = self.facts(consumer).joined(own, {tensor}, count)
+            inlined = rewritten(consumer, replaced_loads({tensor: _inlined(producer)}), {})
+            self._enter(inlined, self._remove(consumer), facts)
         return True
 
-    def _stays_the_same(self, position: int, to: int) -> bool:
+    def _stays_the_same(self, producer: Statement, reader: Statement) -> bool:
         """Whether what a statement reads is not written before and by a later one."""
-        reads = self.facts(self.statements[position]).reads
-        return not any(self.facts(s).writes & reads for s in self.statements[position + 1 : to + 1])
+        start, end = self._order[producer], self._order[reader]
+        writers = (w for tensor in self.facts(producer).reads for w in self._writers.get(tensor, ()))
+        return not any(start < self._order[writer] <= end for writer in writers)
+
+
+def _between(places: Sequence[Order], start: Order, end: Order) -> bool:
+    """Whether any of some places, which are in order, is between two others."""
+    number = bisect_right(places, start)
+    return number < len(places) and places[number] < end
+
+
+def _loads_of(statement: Statement, tensor: Tensor) -> set[Load]:
+    return {x for e in expressions_of(statement) for x in walk(e) if isinstance(x, Load) and x.tensor is tensor}
 
 
 def _has_loops(statement: Compute) -> bool:
@@ -229,10 +324,6 @@ def _has_loops(statement: Compute) -> bool:
     stores at a place that is none.
     """
     return all(follows_axes(address_of(s.tensor, s.coordinates), statement.axes) for s in statement.stores)
-
-
-def _has_fold(statement: Statement) -> bool:
-    return any(isinstance(x, Fold) for e in expressions_of(statement) for x in walk(e))
 
 
 def _is_index(e: Expression, axis: Axis) -> bool:
@@ -271,7 +362,7 @@ class _OwnPlace(NamedTuple):
 def _own_point(reader: Compute, tensor: Tensor) -> tuple[_Digit | None, ...] | None:
     """The coordinate of each axis of ``reader`` at a point of ``tensor``, if it has one point for every element of
     ``tensor`` and reads only that element of it."""
-    loads = {x for e in expressions_of(reader) for x in walk(e) if isinstance(x, Load) and x.tensor is tensor}
+    loads = _loads_of(reader, tensor)
     if len(loads) != 1 or _folds_with(reader, tensor):
         return None
     (found,) = loads
