@@ -39,6 +39,7 @@ from opendml.description.graph_desc import (
     OperatorNode,
     OutputEdge,
 )
+from opendml.description.notebook import table
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc, packed_strides
 from opendml.programs.device import Device, Flags, default_device
@@ -79,6 +80,13 @@ class Graph:
     def __repr__(self) -> str:
         names = ", ".join(given.name for given in self._inputs)
         return f"<Graph on {self.device!r}: inputs ({names}), {len(self._nodes)} nodes>"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (number, node.name, node.operator.type.name, ", ".join(repr(t) for _, t in node.operator.outputs() if t))
+            for number, node in enumerate(self._nodes)
+        )
+        return table(repr(self), ("Node", "Name", "Operator", "Outputs"), rows)
 
     def input(
         self,

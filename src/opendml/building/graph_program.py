@@ -50,6 +50,9 @@ class GraphProgram:
         signature = signature_text(self.inputs, self.outputs)
         return f"<GraphProgram of {nodes} node{'s' * (nodes != 1)} {signature}{state}>"
 
+    def _repr_html_(self) -> str:
+        return self.desc._repr_html_()
+
     @property
     def binding_properties(self) -> BindingProperties:
         """The memory that the graph needs beside its inputs and outputs, as DirectML reports it."""

@@ -27,6 +27,7 @@ from opendml.description.enums import FeatureLevel
 from opendml.description.errors import InvalidDescriptorError
 from opendml.description.fields import camel_case
 from opendml.description.json_values import describe
+from opendml.description.notebook import table
 from opendml.description.rules import Violation, describe_value, validate
 from opendml.description.tensor import MAXIMUM_UINT, TensorDesc
 
@@ -174,6 +175,10 @@ class GraphDesc:
                 raise InvalidDescriptorError(f"{camel_case(name)}: expected a sequence, got {describe(value)}")
             object.__setattr__(self, name, tuple(value))
 
+    def _repr_html_(self) -> str:
+        title = f"A graph of {len(self.nodes)} nodes, {self.input_count} inputs and {self.output_count} outputs"
+        return table(title, ("Node", "Name", "Operator", "Reads", "Writes"), _node_rows(self))
+
     def input_name(self, index: int) -> str:
         """The name of an input of the graph; ``Inputs[0]`` where it has none."""
         return _name(self.input_names, index, "Inputs")
@@ -193,6 +198,25 @@ class GraphDesc:
                 for name in ("input_edges", "output_edges", "intermediate_edges")
             },
         }
+
+
+def _node_rows(graph: GraphDesc) -> Iterator[tuple[object, ...]]:
+    """What there is to show of each node, also where the graph makes no sense."""
+    reads: dict[object, list[str]] = {}
+    writes: dict[object, list[str]] = {}
+    for edge in graph.input_edges:
+        reads.setdefault(edge.to_node_index, []).append(graph.input_name(edge.graph_input_index))
+    for between in graph.intermediate_edges:
+        reads.setdefault(between.to_node_index, []).append(f"node {between.from_node_index}")
+    for end in graph.output_edges:
+        writes.setdefault(end.from_node_index, []).append(graph.output_name(end.graph_output_index))
+    for index, node in enumerate(graph.nodes):
+        is_operator = isinstance(node, OperatorNode) and isinstance(node.operator, Operator)
+        kind = node.operator.type.name if is_operator else describe(node)  # type: ignore[union-attr]
+        if isinstance(node, ConstantNode):
+            kind = f"{len(node.data)} bytes"
+        name = getattr(node, "name", "")
+        yield index, name, kind, ", ".join(reads.get(index, ())), ", ".join(writes.get(index, ()))
 
 
 _ARRAYS = ("nodes", "input_edges", "output_edges", "intermediate_edges", "input_names", "output_names")

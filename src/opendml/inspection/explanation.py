@@ -22,6 +22,7 @@ from opendml.description.graph_desc import (
     topological_order,
     validate_graph_or_raise,
 )
+from opendml.description.notebook import preformatted
 from opendml.description.quoting import ascii_only
 from opendml.description.rules import validate_or_raise
 from opendml.expression.printer import format_definition
@@ -40,14 +41,23 @@ if TYPE_CHECKING:
     from opendml.targets.cpu.code.program_code import ProgramCode
 
 
-def explain(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram, **code: bool) -> str:
+class Explanation(str):
+    """What ``explain`` gives: text, shown line by line in notebooks."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
+
+
+def explain(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram, **code: bool) -> Explanation:
     """The stages of an operator, a graph or a program: what ``opendml explain`` shows. Nothing runs.
 
     ``llvm=True`` and ``assembly=True`` add the code for this machine. The text is ASCII, which any stream can write:
     other characters of names are escaped. Raises InvalidDescriptorError for an invalid descriptor (at the latest
     feature level).
     """
-    return ascii_only(explanation(what, **code))
+    return Explanation(ascii_only(explanation(what, **code)))
 
 
 def explanation(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram, **code: bool) -> str:

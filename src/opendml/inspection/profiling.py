@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 from opendml.building.graph_program import GraphProgram
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.graph_desc import GraphDesc, OperatorNode
+from opendml.description.notebook import paragraphs, table
 from opendml.expression.ir import Axis, Definition, Tensor
 from opendml.expression.statements import reads_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
@@ -152,6 +153,13 @@ class Profile:
         from opendml.inspection.profile_table import profile_text
 
         return profile_text(self)
+
+    def _repr_html_(self) -> str:
+        from opendml.inspection.profile_table import profile_table, summary
+
+        rows = profile_table(self)
+        shown = table(self.title, [column.heading for column in rows.columns], rows.rows)
+        return shown + paragraphs(summary(self))
 
     def save_page(self, path: str | Path) -> None:
         """Write a page of HTML that needs no other file."""

@@ -14,6 +14,7 @@ from opendml.description.descriptors import Operator, Support, TensorSupport, op
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.description.errors import UnknownOperatorError
 from opendml.description.fields import Field, OperatorField
+from opendml.description.notebook import table
 from opendml.operators import implemented
 
 SupportByLevel = Mapping[FeatureLevel, Mapping[str, TensorSupport]]
@@ -53,6 +54,14 @@ class CatalogueEntry:
         fields = ", ".join(field.name for field in self.fields)
         return f"<{self.name}, from feature level {self.since} on: {fields}>"
 
+    def _repr_html_(self) -> str:
+        rows = (
+            (field.name, field.python_name, field.kind, field.role, "yes" if field.is_optional else "no")
+            for field in self.fields
+        )
+        title = f"{self.name}, from feature level {self.since} on. {self.summary}"
+        return table(title, ("Field", "In Python", "Type", "Role", "Optional"), rows)
+
 
 class Catalogue(Mapping[str, CatalogueEntry]):
     """All operators by name. An operator's file is imported when the operator is first asked for."""
@@ -67,6 +76,10 @@ class Catalogue(Mapping[str, CatalogueEntry]):
     def __repr__(self) -> str:
         names = list(self)
         return f"<Catalogue of {len(names)} operators: {names[0]}, {names[1]} ... {names[-1]}>"
+
+    def _repr_html_(self) -> str:
+        rows = ((name, self[name].since, self[name].summary) for name in self)
+        return table(f"{len(self)} operators", ("Operator", "Since", "What it does"), rows)
 
     def __iter__(self) -> Iterator[str]:
         return (operator_type.name for operator_type in implemented())

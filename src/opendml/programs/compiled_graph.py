@@ -96,6 +96,9 @@ class CompiledGraph:
         signature = signature_text(self.inputs, self.outputs)
         return f"<CompiledGraph of {nodes} node{'s' * (nodes != 1)} {signature}{state}>"
 
+    def _repr_html_(self) -> str:
+        return self.desc._repr_html_()
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled, and copied, as the graph that it was compiled from, which is compiled (or read from the disk cache)
         again, with what it keeps if it was initialized with inputs OWNED_BY_DML."""
