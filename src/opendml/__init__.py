@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from opendml.description.errors import DescriptorFormatError as DescriptorFormatError
     from opendml.description.errors import InvalidDescriptorError as InvalidDescriptorError
     from opendml.description.errors import ModelFormatError as ModelFormatError
+    from opendml.description.errors import NotPicklableError as NotPicklableError
     from opendml.description.errors import OpendmlError as OpendmlError
     from opendml.description.errors import OutOfMemoryError as OutOfMemoryError
     from opendml.description.errors import UnknownMemberError as UnknownMemberError
@@ -226,7 +227,7 @@ _EXPORTS = {
     """,
     "description.errors": """
         BindingError ConfigurationError DescriptorArgumentError DescriptorFormatError InvalidDescriptorError
-        ModelFormatError OpendmlError OutOfMemoryError UnknownMemberError UnknownNameError UnknownOperatorError
+        ModelFormatError NotPicklableError OpendmlError OutOfMemoryError UnknownMemberError UnknownNameError UnknownOperatorError
     """,
     "inspection.explanation": "explain",
     "description.fields": "ScalarUnion ScaleBias Size2D",
