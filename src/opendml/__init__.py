@@ -227,7 +227,8 @@ _EXPORTS = {
     """,
     "description.errors": """
         BindingError ConfigurationError DescriptorArgumentError DescriptorFormatError InvalidDescriptorError
-        ModelFormatError NotPicklableError OpendmlError OutOfMemoryError UnknownMemberError UnknownNameError UnknownOperatorError
+        ModelFormatError NotPicklableError OpendmlError OutOfMemoryError UnknownMemberError UnknownNameError
+        UnknownOperatorError
     """,
     "inspection.explanation": "explain",
     "description.fields": "ScalarUnion ScaleBias Size2D",
