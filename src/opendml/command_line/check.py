@@ -22,9 +22,10 @@ def execute(values: Namespace) -> int:
         from opendml.formats.dxdispatch import check_model
 
         level = feature_level(values.feature_level)
-        model = read_unlimited(values.model, values.input_path)
+        model = read_unlimited(values.model, values.input_path, in_part=True)
         report = check_model(model, level)
-        count = sum(map(len, report.violations.values())) + len(report.binding_problems)
+        others = len(model.unreadable) + len(report.binding_problems)
+        count = sum(map(len, report.violations.values())) + others
         if values.json:
             print_json(_as_json(model, report, level))
         else:
@@ -33,12 +34,14 @@ def execute(values: Namespace) -> int:
             sys.stderr.write(f"{plural(count, 'violation')} at feature level {level}\n")
         elif not values.json:
             print_line(f"valid at feature level {level}: {plural(_operator_count(model), 'operator')}")
-        return 2 if report.binding_problems else 1 if count else 0
+        return 2 if others else 1 if count else 0
 
 
 def _print(model: Model, report: ModelReport) -> None:
     from opendml.formats.dxdispatch.checking import violation_line
 
+    for unread in model.unreadable:
+        print_line(str(unread))
     for name, violations in report.violations.items():
         for violation in violations:
             print_line(violation_line(model.dispatchables[name], violation))
@@ -48,9 +51,10 @@ def _print(model: Model, report: ModelReport) -> None:
 
 def _as_json(model: Model, report: ModelReport, level: FeatureLevel) -> dict[str, Any]:
     return {
-        "valid": not report.violations and not report.binding_problems,
+        "valid": not model.unreadable and not report.violations and not report.binding_problems,
         "feature_level": str(level),
         "operators": _operator_count(model),
+        "unreadable": [{"path": unread.path, "message": unread.message} for unread in model.unreadable],
         "violations": [
             {
                 "dispatchable": name,

@@ -53,7 +53,7 @@ from opendml.description.fields import (
     uint,
     uint_array,
 )
-from opendml.description.json_values import check_fields, join, read_enum, read_object
+from opendml.description.json_values import Reading, check_fields, join, read_enum, read_object
 from opendml.description.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -247,23 +247,26 @@ class Operator:
 
         Names of operators and enumeration members may be full or abbreviated, members also numbers; floats may be
         "inf", "-inf" or "nan". Called on an operator's class it accepts that operator only. Raises
-        ``DescriptorFormatError`` with the path of what cannot be read, and ``UnknownOperatorError``'s text with it for
-        operators that do not exist.
+        ``DescriptorFormatError`` with the paths of all that cannot be read, and ``UnknownOperatorError``'s text with it
+        for operators that do not exist.
         """
         operator, fields, path = _split_json(read_object(json, path), path)
         if not issubclass(operator, cls):
             raise DescriptorFormatError(join(path, "Type"), f"expected {cls.type.dml_name}")
         names = {field.json_name: name for name, field in operator.fields.items()}
         required = [field.json_name for field in operator.fields.values() if field.is_required]
-        check_fields(fields, names, required, path)
-        present = {names[json_name]: value for json_name, value in fields.items() if value is not None}
-        for json_name in required:
-            if fields[json_name] is None:
-                raise DescriptorFormatError(join(path, json_name), "null is not allowed here")
-        return operator(
-            **{name: operator.fields[name].decode(value, join(path, operator.fields[name].json_name), fields)
-               for name, value in present.items()}
-        )  # fmt: skip
+        reading, values = Reading(), dict[str, Any]()
+        with reading.attempt():
+            check_fields(fields, names, required, path)
+        for json_name, value in fields.items():
+            field = operator.fields[names[json_name]] if json_name in names else None
+            with reading.attempt():
+                if value is None and json_name in required:
+                    raise DescriptorFormatError(join(path, json_name), "null is not allowed here")
+                if field is not None and value is not None:
+                    values[field.name] = field.decode(value, join(path, json_name), fields)
+        reading.finish()
+        return operator(**values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled, and copied, by the values of its fields."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
@@ -42,16 +42,31 @@ class DescriptorArgumentError(OpendmlError, TypeError):
     """A descriptor is constructed with a field that it does not have, or without one that it needs."""
 
 
-class DescriptorFormatError(OpendmlError, ValueError):
-    """A descriptor in JSON cannot be read. ``path`` is where, such as ``Desc.InputWindowStrides[2]``."""
+class FormatProblem(NamedTuple):
+    """Something that cannot be read, and where it stands."""
 
-    def __init__(self, path: str, message: str) -> None:
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class UnreadableError(OpendmlError, ValueError):
+    """Something cannot be read. ``problems`` are all reasons; ``path`` and ``message`` are those of the first one."""
+
+    def __init__(self, path: str, message: str, others: Iterable[FormatProblem] = ()) -> None:
         self.path = path
         self.message = message
-        super().__init__(f"{path}: {message}" if path else message)
+        self.problems: tuple[FormatProblem, ...] = (FormatProblem(path, message), *others)
+        super().__init__("\n".join(map(str, self.problems)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path, self.message)
+        return type(self), (self.path, self.message, self.problems[1:])
+
+
+class DescriptorFormatError(UnreadableError):
+    """A descriptor in JSON cannot be read. ``path`` is where, such as ``Desc.InputWindowStrides[2]``."""
 
 
 class UnknownMemberError(OpendmlError, ValueError):
@@ -69,16 +84,8 @@ class UnknownOperatorError(OpendmlError, KeyError):
         return str(self.args[0])
 
 
-class ModelFormatError(OpendmlError, ValueError):
+class ModelFormatError(UnreadableError):
     """A model file cannot be read or run. ``path`` is where, such as ``resources.A.initialValues[3]``."""
-
-    def __init__(self, path: str, message: str) -> None:
-        self.path = path
-        self.message = message
-        super().__init__(f"{path}: {message}" if path else message)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path, self.message)
 
 
 class BindingError(OpendmlError, ValueError):

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from opendml.description.enums import DirectMLEnum, FeatureLevel, OperatorType, TensorDataType, dml_type_name
 from opendml.description.errors import DescriptorFormatError
 from opendml.description.json_values import (
+    Reading,
     check_fields,
     describe,
     join,
@@ -276,8 +277,12 @@ class ArrayField(Field):
 
     def decode(self, json: Any, path: str, desc: Mapping[str, Any]) -> tuple[Any, ...]:
         """An array of elements."""
-        items = enumerate(read_array(json, path))
-        return tuple(self.element.decode(item, f"{path}[{position}]", desc) for position, item in items)
+        reading, items = Reading(), list[Any]()
+        for position, item in enumerate(read_array(json, path)):
+            with reading.attempt():
+                items.append(self.element.decode(item, f"{path}[{position}]", desc))
+        reading.finish()
+        return tuple(items)
 
 
 class TensorArrayField(ArrayField):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import struct
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from opendml.description.enums import DirectMLEnum, DirectMLFlags
-from opendml.description.errors import DescriptorFormatError
-from opendml.description.names import did_you_mean
+from opendml.description.errors import DescriptorFormatError, FormatProblem
+from opendml.description.names import did_you_mean, nearest
 
 EnumType = TypeVar("EnumType", bound=DirectMLEnum)
 FlagsType = TypeVar("FlagsType", bound=DirectMLFlags)
@@ -46,15 +47,47 @@ def read_array(json: object, path: str) -> list[Any] | tuple[Any, ...]:
     return json
 
 
+PROBLEMS: Final = 100
+"""Problems that are told at once, at most."""
+
+
+class Reading:
+    """Collects what cannot be read, so that all of it is told at once and not only the first."""
+
+    def __init__(self) -> None:
+        self.problems: list[FormatProblem] = []
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Goes on behind a ``with`` block in which something could not be read."""
+        try:
+            yield
+        except DescriptorFormatError as error:
+            self.problems += error.problems
+            if len(self.problems) >= PROBLEMS:
+                self.finish()
+
+    def finish(self) -> None:
+        """Raises DescriptorFormatError with all problems, if there are any."""
+        if self.problems:
+            (path, message), *others = self.problems[:PROBLEMS]
+            raise DescriptorFormatError(path, message, others)
+
+
 def check_fields(json: Mapping[str, Any], known: Collection[str], required: Iterable[str], path: str) -> None:
-    """Raises for an unknown field, naming the closest known one, and for a missing one."""
+    """Raises for unknown fields, naming the closest known ones, and for missing ones that none of them is meant for."""
+    reading, meant = Reading(), set[str | None]()
     for name in json:
         if name not in known:
+            meant.add(nearest(str(name), known))
             hint = did_you_mean(str(name), known) or (f"; expected {' or '.join(known)}" if len(known) <= 3 else "")
-            raise DescriptorFormatError(join(path, str(name)), f"unknown field{hint}")
+            with reading.attempt():
+                raise DescriptorFormatError(join(path, str(name)), f"unknown field{hint}")
     for name in required:
-        if name not in json:
-            raise DescriptorFormatError(join(path, name), "the field is missing")
+        if name not in json and name not in meant:
+            with reading.attempt():
+                raise DescriptorFormatError(join(path, name), "the field is missing")
+    reading.finish()
 
 
 def read_integer(json: object, path: str) -> int:

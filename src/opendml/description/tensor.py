@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsIndex
 
 from opendml.description.enums import TensorDataType, TensorFlags, TensorType
 from opendml.description.errors import DescriptorFormatError, InvalidDescriptorError
 from opendml.description.json_values import (
+    Reading,
     check_fields,
+    join,
     read_enum,
     read_flags,
     read_integer,
@@ -175,38 +177,39 @@ class TensorDesc:
         Raises ``DescriptorFormatError``.
         """
         fields, path = _tensor_fields(read_object(json, path), path)
-        check_fields(fields, _JSON_FIELDS, required=("DataType", "Sizes"), path=path)
-
-        def at(name: str) -> str:
-            return f"{path}.{name}" if path else name
-
-        sizes = read_integers(fields["Sizes"], at("Sizes"))
-        strides = fields.get("Strides")
-        tensor = cls(
-            read_enum(TensorDataType, fields["DataType"], at("DataType")),
-            sizes,
-            read_integers(strides, at("Strides")) if strides else None,
-            flags=read_flags(TensorFlags, fields.get("Flags", "NONE"), at("Flags")),
-            total_size_in_bytes=read_integer(fields.get("TotalTensorSizeInBytes", 0), at("TotalTensorSizeInBytes"))
-            or None,
-            guaranteed_base_offset_alignment=read_integer(
-                fields.get("GuaranteedBaseOffsetAlignment", 0), at("GuaranteedBaseOffsetAlignment")
-            ),
+        reading, values = Reading(), dict[str, Any]()
+        with reading.attempt():
+            check_fields(fields, _JSON_FIELDS, required=("DataType", "Sizes"), path=path)
+        for name, read in _READERS.items():
+            with reading.attempt():
+                if name in fields:
+                    values[name] = read(fields[name], join(path, name))
+        count = values.get("DimensionCount")
+        if count is not None and "Sizes" in values and count != len(values["Sizes"]):
+            with reading.attempt():
+                length = len(values["Sizes"])
+                raise DescriptorFormatError(join(path, "DimensionCount"), f"expected {length}, the length of Sizes")
+        reading.finish()
+        return cls(
+            values["DataType"],
+            values["Sizes"],
+            values.get("Strides"),
+            flags=values.get("Flags", TensorFlags.NONE),
+            total_size_in_bytes=values.get("TotalTensorSizeInBytes") or None,
+            guaranteed_base_offset_alignment=values.get("GuaranteedBaseOffsetAlignment", 0),
         )
-        if read_integer(fields.get("DimensionCount", len(sizes)), at("DimensionCount")) != len(sizes):
-            raise DescriptorFormatError(at("DimensionCount"), f"expected {len(sizes)}, the length of Sizes")
-        return tensor
 
 
-_JSON_FIELDS = (
-    "DataType",
-    "Flags",
-    "DimensionCount",
-    "Sizes",
-    "Strides",
-    "TotalTensorSizeInBytes",
-    "GuaranteedBaseOffsetAlignment",
-)
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "DataType": lambda json, path: read_enum(TensorDataType, json, path),
+    "Flags": lambda json, path: read_flags(TensorFlags, json, path),
+    "DimensionCount": read_integer,
+    "Sizes": read_integers,
+    "Strides": lambda json, path: read_integers(json, path) if json else None,
+    "TotalTensorSizeInBytes": read_integer,
+    "GuaranteedBaseOffsetAlignment": read_integer,
+}
+_JSON_FIELDS = tuple(_READERS)
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:

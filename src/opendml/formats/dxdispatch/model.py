@@ -7,14 +7,14 @@ Source of the format: DxDispatch's guide, schema and parser in microsoft/DirectM
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, TensorDataType
-from opendml.description.errors import DescriptorFormatError, ModelFormatError
+from opendml.description.errors import DescriptorFormatError, FormatProblem, ModelFormatError
 from opendml.description.file_access import read_file
 from opendml.description.graph_desc import (
     ConstantNode,
@@ -149,6 +149,7 @@ class Model:
     """A whole model. `parameters` are the commands as they stand in the file.
 
     `memory_limit` is the most bytes that its resources and the temporaries of its operators may take together.
+    `unreadable` is what could not be read, of a model that was read as far as possible to be checked.
     """
 
     resources: Mapping[str, Resource]
@@ -156,6 +157,7 @@ class Model:
     commands: tuple[Command, ...]
     parameters: tuple[Any, ...] = field(repr=False)
     memory_limit: int = DEFAULT_MEMORY_LIMIT
+    unreadable: tuple[FormatProblem, ...] = ()
 
 
 def read_model(
@@ -164,6 +166,7 @@ def read_model(
     input_path: Path | None = None,
     output_path: Path | None = None,
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
+    in_part: bool = False,
 ) -> Model:
     """Read a model file.
 
@@ -172,6 +175,7 @@ def read_model(
         input_path: folder of the files it reads; by default the model's own.
         output_path: folder of the files it writes; by default the current directory.
         memory_limit: the most bytes that its resources and the temporaries of its operators may take together.
+        in_part: leave out what cannot be read, and say so in the model's `unreadable`: for checking.
 
     Raises:
         ModelFormatError: the file cannot be read, or something in it is wrong.
@@ -189,11 +193,15 @@ def read_model(
         if isinstance(error, ModelFormatError):
             raise
         raise ModelFormatError("", f"cannot read the file: {getattr(error, 'strerror', None) or error}") from None
-    return parse_model(text, folders, memory_limit=memory_limit)
+    return parse_model(text, folders, memory_limit=memory_limit, in_part=in_part)
 
 
-def parse_model(text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> Model:
+def parse_model(
+    text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT, in_part: bool = False
+) -> Model:
     """A model from JSON text; otherwise as `read_model`."""
+    if in_part:
+        return _parse_in_part(parse(text), folders, memory_limit)
     root = parse(text)
     root.members(known=("resources", "dispatchables", "commands"))
     resources = {
@@ -212,6 +220,59 @@ def parse_model(text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMO
         tuple(node.value for node in commands),
         memory_limit,
     )
+
+
+def _parse_in_part(root: Node, folders: Folders, memory_limit: int) -> Model:
+    """The parts of a model that can be read. What refers to a part that cannot is left out without a word."""
+    problems: list[FormatProblem] = []
+
+    def attempt(read: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return read(*arguments)
+        except ModelFormatError as error:
+            problems.extend(error.problems)
+            return None
+
+    def members(name: str) -> dict[str, Node]:
+        return attempt(lambda: root.member(name).members()) or {}
+
+    attempt(root.members, ("resources", "dispatchables", "commands"))
+    found = {name: attempt(_parse_resource, name, node, folders) for name, node in members("resources").items()}
+    resources = {name: resource for name, resource in found.items() if resource is not None}
+    attempt(_check_memory, resources.values(), memory_limit)
+    read = {
+        name: attempt(_parse_dispatchable, name, node, found, folders)
+        for name, node in members("dispatchables").items()
+    }
+    dispatchables = {name: dispatchable for name, dispatchable in read.items() if dispatchable is not None}
+    missing = (found.keys() - resources.keys()) | (read.keys() - dispatchables.keys())
+    nodes = [
+        node
+        for node in attempt(lambda: root.member("commands").elements()) or []
+        if not missing.intersection(_names_in(node.value))
+    ]
+    known = _Known(resources, dispatchables, folders)
+    commands = [(attempt(_parse_command, node, known), node.value) for node in nodes]
+    sound = [(command, parameters) for command, parameters in commands if command is not None]
+    return Model(
+        resources,
+        dispatchables,
+        tuple(command for command, _ in sound),
+        tuple(parameters for _, parameters in sound),
+        memory_limit,
+        tuple(problems),
+    )
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """All texts in a JSON value."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, (dict, list)):
+            pending += value.values() if isinstance(value, dict) else value
 
 
 def model_of_graph(graph: GraphDesc, name: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> Model:
@@ -365,8 +426,14 @@ def _parse_operator(type_node: Node, fields: Any, desc_path: str) -> Operator:
     try:
         return Operator.from_json({"Type": type_node.value, "Desc": fields})
     except DescriptorFormatError as error:
-        head, dot, rest = error.path.partition(".")
-        raise ModelFormatError(desc_path + dot + rest if head == "Desc" else type_node.path, error.message) from None
+        first, *others = (_problem_of_model(found, type_node, desc_path) for found in error.problems)
+        raise ModelFormatError(first.path, first.message, others) from None
+
+
+def _problem_of_model(found: FormatProblem, type_node: Node, desc_path: str) -> FormatProblem:
+    """A problem of a descriptor with its path from the root of the file."""
+    head, dot, rest = found.path.partition(".")
+    return FormatProblem(desc_path + dot + rest if head == "Desc" else type_node.path, found.message)
 
 
 def _parse_compile_type(node: Node | None) -> bool:
