@@ -48,11 +48,11 @@ def test_all_is_listed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = output.out.splitlines()
     assert lines[:5] == [
         "dispatchables.misspelt.desc.aTensor: unknown field; did you mean 'ATensor'?",
-        "dispatchables.misspelt.desc.OutputTensor.Sizes: expected an array, got all",
         "dispatchables.misspelt.desc.BTensor.Size: unknown field; did you mean 'Sizes'?",
         "dispatchables.misspelt.desc.BTensor.DataType: 'FLOAT' is not a DML_TENSOR_DATA_TYPE: one of UNKNOWN, FLOAT32, "
         "FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64, UINT4, INT4; "
         "did you mean 'FLOAT32'?",
+        "dispatchables.misspelt.desc.OutputTensor.Sizes: expected an array, got all",
         f"dispatchables.missing.type: {unavailable(OperatorType.TOP_K1)}",
     ]
     assert len(lines) > 5

@@ -134,12 +134,11 @@ def test_adapters(model_file: Path) -> None:
 def test_bad_input_gives_one_message_and_status_2(tmp_path: Path) -> None:
     bad = changed("dispatchables/add/desc/ATensor/Sizes", [3, "x"])
     path = save(tmp_path / "bad.json", bad)
-    for command in ("run", "check"):
-        result = invoke(command, path)
-        assert result.exit_code == 2
-        assert result.stdout == ""
-        place = "dispatchables.add.desc.ATensor.Sizes[1]"
-        assert result.stderr == f"error: {path}: {place}: expected an integer, got x\n"
+    message = "dispatchables.add.desc.ATensor.Sizes[1]: expected an integer, got x\n"
+    result = invoke("run", path)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"error: {path}: {message}")
+    result = invoke("check", path)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, message, "1 problem at feature level 6_4\n")
     (tmp_path / "broken.json").write_text('{\n  "resources": oops')
     result = invoke("run", tmp_path / "broken.json")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -368,7 +367,10 @@ def test_check_as_json(model_file: Path, tmp_path: Path) -> None:
     assert violation["field"].startswith("BTensor.Sizes")
     result = invoke("check", save(tmp_path / "worse.json", changed("commands/1/type", "prnt")), "--json")
     assert result.exit_code == 2
-    assert json.loads(result.stdout)["error"]["path"] == "commands[1].type"
+    assert [unread["path"] for unread in json.loads(result.stdout)["unreadable"]] == ["commands[1].type"]
+    result = invoke("check", tmp_path / "missing.json", "--json")
+    assert result.exit_code == 2
+    assert "cannot read the file" in json.loads(result.stdout)["error"]["message"]
     assert result.stderr.startswith("error: ")
 
 

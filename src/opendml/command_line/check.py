@@ -31,7 +31,7 @@ def execute(values: Namespace) -> int:
         else:
             _print(model, report)
         if count:
-            sys.stderr.write(f"{plural(count, 'violation')} at feature level {level}\n")
+            sys.stderr.write(f"{plural(count, 'problem' if others else 'violation')} at feature level {level}\n")
         elif not values.json:
             print_line(f"valid at feature level {level}: {plural(_operator_count(model), 'operator')}")
         return 2 if others else 1 if count else 0
