@@ -205,6 +205,11 @@ if TYPE_CHECKING:
     from opendml.functions.scattering import scatter_nd as scatter_nd
     from opendml.functions.slicing import slice as slice
     from opendml.functions.slicing import slice_grad as slice_grad
+    from opendml.functions.views import expand_dims as expand_dims
+    from opendml.functions.views import flatten as flatten
+    from opendml.functions.views import reshape as reshape
+    from opendml.functions.views import squeeze as squeeze
+    from opendml.functions.views import transpose as transpose
     from opendml.building.graph_program import BoundGraph as BoundGraph
     from opendml.building.graph_program import GraphProgram as GraphProgram
     from opendml.inspection.profiling import KernelProfile as KernelProfile
@@ -273,6 +278,7 @@ _EXPORTS = {
     "functions.reversal": "reverse_subsequences",
     "functions.scattering": "one_hot scatter_elements scatter_nd",
     "functions.slicing": "slice slice_grad",
+    "functions.views": "expand_dims flatten reshape squeeze transpose",
     "building.graph_building": "Graph",
     "building.graph_tensor": "GraphTensor reinterpret",
     "description.graph_desc": """

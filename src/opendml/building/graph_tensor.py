@@ -247,20 +247,13 @@ class GraphTensor:
             return self
         output = TensorDesc(self.data_type, [len(window) for window in windows])
         offsets = [min(window[0], window[-1]) for window in windows]
-        strides = [window.step for window in windows]
-        newer = operator_class(OperatorType.SLICE1)
-        if newer.since <= self.graph.device.feature_level or min(strides) < 0:
-            desc = newer(
-                input_tensor=self.desc,
-                output_tensor=output,
-                input_window_offsets=offsets,
-                input_window_sizes=[abs(window[-1] - window[0]) + 1 for window in windows],
-                input_window_strides=strides,
-            )
-        else:
-            desc = operator_class(OperatorType.SLICE)(
-                input_tensor=self.desc, output_tensor=output, offsets=offsets, sizes=output.sizes, strides=strides
-            )
+        desc = operator_class(OperatorType.SLICE1)(
+            input_tensor=self.desc,
+            output_tensor=output,
+            input_window_offsets=offsets,
+            input_window_sizes=[abs(window[-1] - window[0]) + 1 for window in windows],
+            input_window_strides=[window.step for window in windows],
+        )
         return _only(self.graph.append(desc, self))
 
     # ---- operators

@@ -34,6 +34,18 @@ def _of_two(name: str) -> Function:
     return lambda a, b: binary(OperatorType[f"ELEMENT_WISE_{name}"], a, b)
 
 
+def _of_bits(name: str) -> Function:
+    """NumPy's operations on bits have no meaning for floating-point numbers; the operators take any type."""
+
+    def call(*operands: Any) -> GraphTensor:
+        if any(isinstance(x, GraphTensor) and x.dtype.kind == "f" for x in operands):
+            raise TypeError(f"numpy has no bits of floating-point numbers; use opendml.{name.lower()}")
+        one_or_two = unary if len(operands) == 1 else binary
+        return one_or_two(OperatorType[f"ELEMENT_WISE_{name}"], *operands)
+
+    return call
+
+
 def _comparison(name: str) -> Function:
     return lambda a, b: comparison(OperatorType[f"ELEMENT_WISE_LOGICAL_{name}"], a, b)
 
@@ -63,9 +75,9 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "arctan": _of_one("ATAN"),
     "arctan2": _of_two("ATAN_YX"),
     "arctanh": _of_one("ATANH"),
-    "bitwise_and": _of_two("BIT_AND"),
-    "bitwise_or": _of_two("BIT_OR"),
-    "bitwise_xor": _of_two("BIT_XOR"),
+    "bitwise_and": _of_bits("BIT_AND"),
+    "bitwise_or": _of_bits("BIT_OR"),
+    "bitwise_xor": _of_bits("BIT_XOR"),
     "ceil": _of_one("CEIL"),
     "cos": _of_one("COS"),
     "cosh": _of_one("COSH"),
@@ -77,7 +89,7 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "fmod": _of_two("MODULUS_TRUNCATE"),
     "greater": _comparison("GREATER_THAN"),
     "greater_equal": _comparison("GREATER_THAN_OR_EQUAL"),
-    "invert": _of_one("BIT_NOT"),
+    "invert": _of_bits("BIT_NOT"),
     "isinf": _test("IS_INFINITY", infinity_mode="EITHER"),
     "isnan": _test("IS_NAN"),
     "left_shift": _of_two("BIT_SHIFT_LEFT"),

@@ -15,11 +15,13 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate, evaluate_single, integers, or_default, sizes_by
+from opendml.functions.several import several
 from opendml.functions.signatures import operator_function
 from opendml.operators.pooling import AveragePooling1, LpPooling1, MaxPooling2, MaxUnpooling
 from opendml.programs.device import Device
 
 
+@several
 class MaxPoolingOutputs(NamedTuple):
     """What ``max_pooling`` returns; ``indices`` is None unless asked for."""
 

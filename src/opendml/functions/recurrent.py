@@ -11,11 +11,13 @@ from opendml.description.enums import RecurrentNetworkDirection
 from opendml.description.tensor import TensorDesc
 from opendml.functions import fused_activation
 from opendml.functions.core import Array, Operand, evaluate, integers, is_member, operand_rules, sizes_or
+from opendml.functions.several import several
 from opendml.functions.signatures import operator_function
 from opendml.operators.recurrent import Rnn
 from opendml.programs.device import Device
 
 
+@several
 class RnnOutputs(NamedTuple):
     """What ``rnn`` returns; None for what was not asked for."""
 
