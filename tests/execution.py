@@ -33,6 +33,7 @@ from opendml.programs.device import compile_operator
 from opendml.programs.program import Program, generate
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.code import program_code
+from opendml.targets.cpu.schedule import CACHE_LINE
 
 Array = np.ndarray[Any, Any]
 
@@ -171,20 +172,26 @@ def guarded_memory(apart: bool) -> Iterator[None]:
         separate = _separate_pages(definition)
         if not separate.size:
             return separate
-        size = separate.size + 1 + 2 * len(plans)  # like no other, so that it tells the plan
+        size = separate.size + CACHE_LINE * (1 + 2 * len(plans))  # like no other, so that it tells the plan
         plans[size] = [separate.offsets[t] + separate.sizes[t] for t in definition.temporaries]
         return memory_plan.MemoryPlan(separate.offsets, separate.sizes, size, size)
 
-    def memory_of(size: int) -> Array:
-        if size in plans:
-            return _with_protected_pages(size, plans[size])
+    def guarded(size: int) -> Array:
         return guarded_buffer(size, np.dtype(np.uint8), True)
+
+    def memory(program: Program) -> program_module.WorkingMemory | None:
+        shared = program.temporary_size - program._scratch_size * program.thread_count
+        if shared not in plans:
+            return program_module.WorkingMemory.of(program.temporary_size) if program.temporary_size else None
+        pages = _with_protected_pages(program.temporary_size, plans[shared])
+        return program_module.WorkingMemory(pages, program_module._address(pages))
 
     with pytest.MonkeyPatch.context() as patch:
         if apart:
             patch.setattr(program_code, "plan_memory", plan)
-        patch.setattr(program_module, "aligned_empty", memory_of)
-        patch.setattr(graph_program_module, "aligned_empty", memory_of)
+        patch.setattr(program_module, "aligned_empty", guarded)
+        patch.setattr(graph_program_module, "aligned_empty", guarded)
+        patch.setattr(Program, "_memory", memory)
         yield
 
 

@@ -228,7 +228,7 @@ def test_large_products_are_cut_into_enough_items() -> None:
     kernel = product_kernel(gemm(1024, 1024, 1024))
     assert not kernel.serial and kernel.item_count >= schedule.ITEMS // 2
     assert kernel.panel is not None and kernel.panel.transposed is None
-    assert kernel.scratch_bytes <= 2 * contraction.VECTOR_SIDE_BYTES
+    assert kernel.panel_bytes <= 2 * contraction.VECTOR_SIDE_BYTES
     assert "copied to panel" in describe_kernel(kernel)
 
 
@@ -304,7 +304,7 @@ def test_threads_have_scratch_memory_of_their_own() -> None:
     code = program_code(desc.define(), MACHINES[0], "")
     (kernel,) = code.kernels
     assert isinstance(kernel, ContractionKernel)
-    assert code.requirements.scratch_size >= kernel.scratch_bytes > 0
+    assert code.requirements.scratch_size >= kernel.panel_bytes > 0
     program = compile_operator(desc, thread_count=3)
     assert program.temporary_size == 3 * program.with_thread_count(1).temporary_size > 0
     assert math.prod(kernel.block_counts) == kernel.item_count

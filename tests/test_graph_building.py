@@ -424,6 +424,28 @@ def test_names_of_inputs() -> None:
 # ---- what is owned, what is kept
 
 
+def test_initializing_again() -> None:
+    """With a constant too large to be part of the code, and after calls that were refused."""
+    graph = dml.Graph()
+    x = graph.input("float32", [1, 600], name="x")
+    weight = graph.input("float32", [1, 600], name="weight", owned_by_dml=True)
+    constant = numbers(1, 600, seed=3)
+    program = graph.compile(x * (weight + constant))
+    a = numbers(1, 600)
+    for wrong in (numbers(1, 3), numbers(1, 600).astype(np.float64), "weights"):
+        with pytest.raises(dml.BindingError):
+            program.initialize(weight=wrong)
+    with pytest.raises(dml.BindingError, match="initialized with weight first"):
+        program(a)
+    for seed in (1, 2):
+        w = numbers(1, 600, seed=seed)
+        program.initialize(weight=w)
+        np.testing.assert_array_equal(program(a), a * (w + constant))
+    with pytest.raises(dml.BindingError):
+        program.initialize(weight=numbers(1, 3))
+    np.testing.assert_array_equal(program(a), a * (w + constant))
+
+
 def test_owned_inputs() -> None:
     graph = dml.Graph()
     x = graph.input("float32", [1, 4], name="x")

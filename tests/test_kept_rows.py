@@ -34,6 +34,7 @@ from opendml.expression.ir import (
 )
 from opendml.llvm.host import host_target
 from opendml.programs.program import Binding, compile_definition
+from opendml.targets.cpu.code.memory import Memory
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.schedule import Machine
 
@@ -79,9 +80,17 @@ class Rows:
 
 def kept(definition: Definition) -> list[int]:
     """The sizes of the scratch rows in the code, in elements."""
-    text = "\n".join(program_code(definition, Machine(64, 32), "").modules)
-    lines = [line for line in text.splitlines() if line.startswith("  %row") and " = alloca [" in line]
-    return [int(line.split("[")[1].split()[0]) for line in lines]
+    sizes: list[int] = []
+    allocate = Memory.allocate
+
+    def recorded(memory: Memory, tensor: Tensor) -> None:
+        sizes.append(tensor.extent)
+        allocate(memory, tensor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Memory, "allocate", recorded)
+        program_code(definition, Machine(64, 32), "")
+    return sizes
 
 
 def check(definition: Definition, *arrays: Any) -> None:

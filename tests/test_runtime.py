@@ -31,7 +31,7 @@ from opendml.llvm.native import (
 )
 from opendml.llvm.object_cache import CacheWarning, ObjectCache, default_cache, get_or_compile, object_key
 from opendml.targets.cpu.runtime.team_code import barrier_ir, team_ir
-from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
+from opendml.targets.cpu.runtime.thread_team import CALL_WORDS, ThreadTeam, default_team
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
 X86 = pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="x86-64 only")
@@ -689,7 +689,7 @@ def test_team_compiles_for_other_platforms(triple: str) -> None:
 
 def test_latencies_are_printed(empty_program: LoadedObject, capsys: pytest.CaptureFixture[str]) -> None:
     def median(pause: float, threads: int) -> float:
-        call = (ctypes.c_void_p * 4)(team.handle, empty_program["entry"], None, threads)
+        call = (ctypes.c_void_p * CALL_WORDS)(team.handle, empty_program["entry"], None, threads)
         address = ctypes.addressof(call)
         times = []
         for _ in range(200):

@@ -38,8 +38,9 @@ class GraphProgram:
         self.inputs = tuple(Binding(name, desc) for name, desc in assembly.inputs)
         self.outputs = tuple(Binding(name, desc) for name, desc in assembly.outputs)
         self._form = form
-        self._kept = {number: np.frombuffer(kept.data, np.uint8) for number, kept in assembly.kept.items()}
-        self._owned_constants = [number for number, kept in assembly.kept.items() if kept.owned]
+        constants = [(n, np.frombuffer(kept.data, np.uint8), kept.owned) for n, kept in assembly.kept.items()]
+        self._kept = {number: data for number, data, owned in constants if not owned}
+        self._owned_constants = {number: data for number, data, owned in constants if owned}
         self._is_initialized = False
         if not self._owned_names():
             self.initialize()
@@ -59,7 +60,10 @@ class GraphProgram:
         return self.program.binding_properties
 
     def initialize(self, **arrays: Any) -> None:
-        """Bind the inputs that are OWNED_BY_DML; their values are copied. Done by ``compile`` where there are none."""
+        """Bind the inputs that are OWNED_BY_DML; their values are copied. Done by ``compile`` where there are none.
+
+        Once more with other arrays, these take the place of the first ones; a call that is refused changes nothing.
+        """
         owned = self._owned_names()
         if set(arrays) != set(owned):
             raise BindingError(f"expected {', '.join(owned) or 'nothing'} to initialize with, got {', '.join(arrays)}")
@@ -67,11 +71,13 @@ class GraphProgram:
         for number, binding in enumerate(self.inputs):
             if binding.name in arrays:
                 buffers[number] = self._taken(number, arrays[binding.name])[0]
-        for number in self._owned_constants:
-            buffers[number] = _seen_as(self._kept.pop(number), self.program.inputs[number].desc)
+        for number, data in self._owned_constants.items():
+            buffers[number] = _seen_as(data, self.program.inputs[number].desc)
         if any(buffer is not None for buffer in buffers):
             self.program.initialize(buffers)
         self._is_initialized = True
+        if not owned:
+            self._owned_constants = {}  # they are copied, and there is nothing else to initialize with again
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Run on arrays and return the outputs."""

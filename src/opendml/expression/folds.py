@@ -22,8 +22,8 @@ LANES = 64
 
 
 KEPT_ROW_BYTES = 65536
-"""Size of a row of values up to which a fold keeps what it computes for others that need it: some threads' stacks are
-small, and the row wants to stay in the second-level cache."""
+"""Size of a row of values up to which a fold keeps what it computes for others that need it: the row wants to stay in
+the second-level cache."""
 
 
 def lanes_for(axis: Axis) -> int:

@@ -53,6 +53,9 @@ _KIND_COLUMN: Final = {"float": 0, "int": 1, "uint": 2, "bool": 2}
 _COMPARISON: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round_even": "rint", "sqrt": "sqrt"}
 
+SCRATCH_ALIGNMENT: Final = 64
+"""Bytes to which memory of a thread is aligned: a cache line, and the widest vector."""
+
 ROLLED: Final = ", !llvm.loop !1"
 """On the jump that closes a loop: the optimiser must not unroll it."""
 
@@ -107,6 +110,8 @@ class Builder:
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.allocations: list[str] = []
+        self.scratch_bytes = 0  # of the thread's own memory, at %scratch
+        self.is_controlled = False  # whether the function asks now and then, with %control, whether it is to go on
         self.rolled = False  # whether loops are to stay as they are written
         self._count = 0
         self.block = "entry"
@@ -128,9 +133,13 @@ class Builder:
         """A line that defines nothing."""
         self.lines.append(f"  {text}")
 
-    def allocate(self, name: str, type: str, count: int) -> str:
-        """Memory on the stack for ``count`` elements, aligned to 64 bytes; its address."""
-        self.allocations.append(f"  %{name} = alloca [{count} x {type}], align 64")
+    def allocate(self, name: str, size: int) -> str:
+        """``size`` bytes of the thread's own memory, aligned to ``SCRATCH_ALIGNMENT``; their address.
+
+        It is the program's unless it is little: a caller's stack may be small, and what a kernel needs may be large.
+        """
+        self.allocations.append(f"  %{name} = getelementptr i8, ptr %scratch, i64 {self.scratch_bytes}")
+        self.scratch_bytes += -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         return f"%{name}"
 
     def prefetch(self, pointer: str, *, is_stored: bool = False, cache: int = 1) -> None:

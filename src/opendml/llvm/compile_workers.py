@@ -3,7 +3,7 @@ time.
 
 A worker is this Python, started with nothing but this module's ``serve``; it reads modules from its standard input and
 writes object files to its standard output, each behind its length in 8 bytes. What no worker gives back, because it
-could not be started or has died, is compiled here.
+could not be started or has died, is compiled here: all of it where this process may have no more threads.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ Progress = Callable[[float], None]
 
 _LENGTH: Final = struct.Struct("<Q")
 
+_END: Final = b""
+"""Sent instead of a module: there are no more. A pipe need not end when it is closed here, since a process that was
+forked meanwhile has its end too."""
+
 
 def compile_objects(modules: Sequence[str], host: HostTarget, progress: Progress | None = None) -> list[bytes]:
     """The object files of modules. Raises CodeGenerationError as ``compile_object`` does."""
@@ -54,22 +58,34 @@ class _Compilation:
 
     def run(self) -> list[bytes]:
         count = min(default_thread_count() - 1, len(self.modules) - 1, self.size // WORKER_SIZE - 1)
-        workers = [threading.Thread(target=self._feed, daemon=True) for _ in range(0 if _is_frozen() else count)]
-        for worker in workers:
-            worker.start()
-        self._compile_here()
-        waited = 0.0
-        while any(worker.is_alive() for worker in workers):
-            next(worker for worker in workers if worker.is_alive()).join(WAIT)
-            self._report()
-            waited += WAIT
-            if waited >= PATIENCE:
-                self._end_workers()
-        self._compile_here()  # what workers have given back
+        workers = self._start_workers(0 if _is_frozen() else count)
+        try:
+            self._compile_waiting()
+            waited = 0.0
+            while waited < PATIENCE and any(worker.is_alive() for worker in workers):
+                next(worker for worker in workers if worker.is_alive()).join(WAIT)
+                self._report()
+                waited += WAIT
+        finally:
+            self._end_workers()
+        for number in range(len(self.modules)):
+            if number not in self.found:  # no worker gives it back
+                self._compile_here(number)
         return [self.found[number] for number in range(len(self.modules))]
+
+    def _start_workers(self, count: int) -> list[threading.Thread]:
+        """Threads that feed a worker each: as many as the operating system lets this process have."""
+        workers: list[threading.Thread] = []
+        with contextlib.suppress(RuntimeError):
+            for _ in range(count):
+                worker = threading.Thread(target=self._feed, daemon=True)
+                worker.start()
+                workers.append(worker)
+        return workers
 
     def _end_workers(self) -> None:
         with self._lock:
+            self._waiting.clear()
             for process in self._processes:
                 process.kill()
 
@@ -77,10 +93,13 @@ class _Compilation:
         with self._lock:
             return self._waiting.pop() if self._waiting else None
 
-    def _compile_here(self) -> None:
+    def _compile_waiting(self) -> None:
         while (number := self._next()) is not None:
-            self.found[number] = compile_object(self.modules[number], self.host)
-            self._report()
+            self._compile_here(number)
+
+    def _compile_here(self, number: int) -> None:
+        self.found[number] = compile_object(self.modules[number], self.host)
+        self._report()
 
     def _report(self) -> None:
         if self.progress is not None:
@@ -88,22 +107,16 @@ class _Compilation:
 
     def _feed(self) -> None:
         """One worker's life."""
-        number = None
-        try:
-            with _started(self.host) as worker:
-                with self._lock:
-                    self._processes.append(worker)
-                assert worker.stdin is not None and worker.stdout is not None
-                with worker.stdin, worker.stdout:
-                    while (number := self._next()) is not None:
-                        _send(worker.stdin, self.modules[number].encode())
-                        self.found[number] = _received(worker.stdout)
-        except (OSError, EOFError):
-            pass
-        finally:
-            if number is not None and number not in self.found:
-                with self._lock:
-                    self._waiting.append(number)
+        failures = OSError, EOFError, RuntimeError, subprocess.SubprocessError
+        with contextlib.suppress(*failures), _started(self.host) as worker:
+            with self._lock:
+                self._processes.append(worker)
+            assert worker.stdin is not None and worker.stdout is not None
+            with worker.stdin, worker.stdout:
+                while (number := self._next()) is not None:
+                    _send(worker.stdin, self.modules[number].encode())
+                    self.found[number] = _received(worker.stdout)
+                _send(worker.stdin, _END)
 
 
 def _started(host: HostTarget) -> subprocess.Popen[bytes]:
@@ -127,12 +140,12 @@ def _is_frozen() -> bool:
 
 
 def serve(host: str) -> None:
-    """What a worker does until its input ends."""
+    """What a worker does until it is told that there is nothing more to do, or its input ends."""
     target = HostTarget(**json.loads(host))
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(EOFError):
-        while True:
-            _send(sink, compile_object(_received(source).decode(), target))
+        while (module := _received(source)) != _END:
+            _send(sink, compile_object(module.decode(), target))
 
 
 def _send(stream: IO[bytes], data: bytes) -> None:

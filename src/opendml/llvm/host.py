@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 import mmap
 import os
 from dataclasses import dataclass
 
 from opendml.description.errors import ConfigurationError
+from opendml.llvm.quotas import processor_quota
 
 CPU_FEATURES_VARIABLE = "OPENDML_CPU_FEATURES"
 NUM_THREADS_VARIABLE = "OPENDML_NUM_THREADS"
@@ -50,7 +52,7 @@ def host_target(level: str | None = None) -> HostTarget:
 
 
 def default_thread_count() -> int:
-    """OPENDML_NUM_THREADS, or else the number of processors that this process may use."""
+    """OPENDML_NUM_THREADS, or else the number of processors that this process may use, by affinity and by quota."""
     text = os.environ.get(NUM_THREADS_VARIABLE, "").strip()
     if not text:
         return usable_processors()
@@ -60,10 +62,14 @@ def default_thread_count() -> int:
 
 
 def usable_processors() -> int:
-    """The number of processors that the operating system lets this process use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The number of processors that the operating system lets this process use all the time.
+
+    Of a quota, whole processors count: one thread more would spend it before its period ends, and all threads of a
+    kernel would wait for the one that is stopped.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = processor_quota()
+    return count if quota is None else max(1, min(count, math.floor(quota)))
 
 
 # The microarchitecture levels of the x86-64 psABI: LLVM's name, the vector width, and the feature that tells a

@@ -7,7 +7,7 @@ and gives the addresses of its functions. LLVM is imported when the first of the
 from __future__ import annotations
 
 import functools
-import os
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from opendml.description.errors import CodeGenerationError
+from opendml.llvm.forking import hold_while_forking
 from opendml.llvm.host import HostTarget, host_target
+from opendml.llvm.stacks import on_large_stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,12 @@ def compile_object(llvm_ir: str, host: HostTarget, options: CompileOptions = DEF
     The text must not say its own `target triple` or `target datalayout`: these come from `host`.
     Raises CodeGenerationError with LLVM's words if the text does not parse or verify.
     """
-    with _optimised(llvm_ir, host, options) as (module, machine):
-        return bytes(machine.emit_object(module))
+
+    def compiled() -> bytes:
+        with _optimised(llvm_ir, host, options) as (module, machine):
+            return bytes(machine.emit_object(module))
+
+    return on_large_stack(compiled)
 
 
 def verify(llvm_ir: str, host: HostTarget) -> None:
@@ -119,13 +125,43 @@ def compiler_version() -> str:
     return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, _llvm().llvm_version_info))}"
 
 
-# llvmlite lets one thread at a time into LLVM anyway. The lock is also taken around a fork, so that no child process
-# starts with LLVM's state half changed or llvmlite's own lock held.
-_llvm_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_llvm_lock.acquire, after_in_parent=_llvm_lock.release, after_in_child=_llvm_lock.release
-    )
+class _LlvmLock:
+    """Held by the thread that works with LLVM.
+
+    llvmlite lets one thread at a time into LLVM anyway: each of its calls takes a lock of its own, also those that
+    dispose of what nobody refers to any longer, in whatever thread that happens. Around a fork that one is taken too,
+    so that no child process begins with it held, or with LLVM's state half changed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._forking: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def acquire(self) -> None:
+        """Before a fork."""
+        self._lock.acquire()
+        ffi = sys.modules.get("llvmlite.binding.ffi")  # not there as long as nothing was compiled or loaded
+        theirs = getattr(getattr(ffi, "lib", None), "_lock", None)
+        if theirs is not None:
+            theirs.__enter__()
+        self._forking.append(theirs)
+
+    def release(self) -> None:
+        """After it, in either process."""
+        theirs = self._forking.pop()
+        if theirs is not None:
+            theirs.__exit__(None, None, None)
+        self._lock.release()
+
+
+_llvm_lock = _LlvmLock()
+hold_while_forking(_llvm_lock.acquire, _llvm_lock.release)
 
 
 @contextmanager

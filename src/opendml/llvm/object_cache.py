@@ -46,6 +46,7 @@ from opendml.description.file_access import (
     write_atomically,
 )
 from opendml.llvm.compile_workers import Progress, compile_objects
+from opendml.llvm.forking import hold_while_forking
 from opendml.llvm.host import HostTarget
 from opendml.llvm.native import DEFAULT_OPTIONS, CompileOptions, compile_object, compiler_version
 
@@ -121,6 +122,10 @@ class CacheWarning(UserWarning):
     """The cache directory cannot be used, so every process compiles anew."""
 
 
+_eviction = threading.Lock()
+hold_while_forking(_eviction.acquire, _eviction.release)
+
+
 class ObjectCache:
     """A directory of authenticated entries, at most `size_limit` bytes of them.
 
@@ -131,7 +136,6 @@ class ObjectCache:
         self.directory = directory
         self.size_limit = size_limit
         self._authentication_key = authentication_key
-        self._lock = threading.Lock()
         self._room = 0  # Bytes that may still be written before the directory's size is measured again.
 
     def path(self, key: bytes) -> Path:
@@ -182,7 +186,7 @@ class ObjectCache:
 
     def _make_room(self, wanted: int) -> None:
         """Evict before the directory outgrows its bound; measure it only now and then, as others write to it too."""
-        with self._lock:
+        with _eviction:
             if wanted > self._room:
                 self._room = max(self._evict(self.size_limit - wanted), 0) // 4 + wanted
             self._room -= wanted

@@ -114,13 +114,15 @@ class Device:
 
         Raises InvalidDescriptorError for an invalid descriptor, ConfigurationError for flags that do not exist.
         """
+        from opendml.llvm.stacks import on_large_stack
+
         flags = _parsed_flags(execution_flags)
         checked = operator if isinstance(operator, CheckedOperator) else self.create_operator(operator)
         if self.name == "reference":
             from opendml.programs.interpreted import interpret_operator
 
             return interpret_operator(checked.desc, flags)
-        return compile_operator(checked.desc, self.thread_count, flags)
+        return on_large_stack(lambda: compile_operator(checked.desc, self.thread_count, flags))
 
     def compile_graph(
         self,
@@ -141,6 +143,7 @@ class Device:
         """
         from opendml.description.graph_desc import validate_graph_or_raise
         from opendml.llvm.host import host_target
+        from opendml.llvm.stacks import on_large_stack
         from opendml.programs.compiled_graph import compile_graph, interpret_graph
 
         flags = _parsed_flags(execution_flags)
@@ -149,8 +152,10 @@ class Device:
             program = interpret_graph(graph)
         else:
             host, threads = host_target(), self.thread_count
-            program = compile_graph(
-                graph, host=host, thread_count=threads, fusion=fusion, progress=progress, memory_limit=memory_limit
+            program = on_large_stack(
+                lambda: compile_graph(
+                    graph, host=host, thread_count=threads, fusion=fusion, progress=progress, memory_limit=memory_limit
+                )
             )
         program.execution_flags = flags
         return program

@@ -67,7 +67,7 @@ class InterpretedProgram(Program):
         read = [*bound_inputs, *last_inputs]
         run = functools.partial(_run, self._definition, read, bound_outputs)
         refreshed = [b for b in read if b is not None and b.refresh is not None]
-        return BoundCall(run, (self, *read, *bound_outputs), refreshed, None, self._spare)
+        return BoundCall(run, (self, *read, *bound_outputs), refreshed, None, self._keep_for_later)
 
 
 def interpret_operator(desc: Operator, execution_flags: ExecutionFlags = ExecutionFlags.NONE) -> InterpretedProgram:

@@ -33,7 +33,8 @@ TENSORS_SHOWN: Final = 4
 OVERLAP_WORK: Final = 10_000
 """Candidates tried to tell whether two interleaving arrays share an element."""
 
-_CALL_WORDS: Final = 4
+_CALL_WORDS: Final = 8
+"""What a team is called with: four words of ours, and the control block of the dispatch."""
 
 ALIGNMENT: Final = 64
 """Bytes to which buffers made here are aligned: a cache line, and the widest vector."""
@@ -104,7 +105,7 @@ class Program:
         self.execution_flags = ExecutionFlags.NONE
         self.records: Array | None = None
         self._team = _team_of(self.thread_count)
-        self._spare: list[Array] = []  # memory for temporaries of a call that is over, for the next one
+        self._spare: list[WorkingMemory] = []  # of a call that is over, for the next one
         self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
 
     def __repr__(self) -> str:
@@ -148,11 +149,12 @@ class Program:
         """
         outputs = [None if place is None else _new_array(place) for place in self._output_places]
         addresses = [_address(array) for array in (*arrays, *outputs) if array is not None]
-        scratch = aligned_empty(self.temporary_size) if self.temporary_size else None
-        if scratch is not None:
-            addresses.append(_address(scratch))
+        memory = self._memory()
+        if memory is not None:
+            addresses.append(memory.address)
         table = self._table(addresses)
         self._team.call_function(ctypes.addressof(table))
+        self._keep_for_later(memory)
         return outputs
 
     def plain_dispatch(self) -> tuple[int, int, int, int] | None:
@@ -171,13 +173,13 @@ class Program:
         bound_inputs, bound_outputs = self._bound(inputs, outputs, last_inputs)
         buffers = [b for b in (*bound_inputs, *last_inputs, *bound_outputs) if b is not None]
         addresses = [buffer.address for buffer in buffers]
-        scratch = self._scratch()
-        addresses += [_address(scratch)] if scratch is not None else []
+        memory = self._memory()
+        addresses += [memory.address] if memory is not None else []
         addresses += [_address(self.records)] if self.records is not None else []
         table = self._table(addresses)
         run = functools.partial(self._team.call_function, ctypes.addressof(table))
         refreshed = [b for b in buffers if b.refresh is not None]
-        return BoundCall(run, (self, table, self.records, *buffers), refreshed, scratch, self._spare)
+        return BoundCall(run, (self, table, self.records, *buffers), refreshed, memory, self._keep_for_later)
 
     def _bound(
         self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[BoundTensor]
@@ -197,21 +199,25 @@ class Program:
         """What the team is called with: itself, the entry, its arguments and the threads; then the arguments."""
         table = (ctypes.c_void_p * (_CALL_WORDS + len(addresses)))()
         arguments = ctypes.addressof(table) + _CALL_WORDS * ctypes.sizeof(ctypes.c_void_p)
-        table[:] = [self._team.handle, self._entry, arguments, self.thread_count, *addresses]
+        table[:4] = [self._team.handle, self._entry, arguments, self.thread_count]
+        table[_CALL_WORDS:] = list(addresses)
         return table
 
     def new_outputs(self) -> list[Array | None]:
         """New arrays for all outputs, None for absent ones."""
         return [None if binding.desc is None else empty(binding.desc) for binding in self.outputs]
 
-    def _scratch(self) -> Array | None:
-        """Memory for temporaries: that of a call that is over, since new pages are slow."""
-        if not self.temporary_size:
-            return None
+    def _memory(self) -> WorkingMemory | None:
+        """Memory for temporaries and threads: that of a call that is over, since new pages are slow."""
         try:
             return self._spare.pop()
         except IndexError:
-            return aligned_empty(self.temporary_size)
+            return WorkingMemory.of(self.temporary_size) if self.temporary_size else None
+
+    def _keep_for_later(self, memory: WorkingMemory | None) -> None:
+        """The memory of a call that is over is for the next one."""
+        if memory is not None and not self._spare:
+            self._spare.append(memory)
 
     def _check_overlap(self, inputs: Sequence[BoundTensor | None], outputs: Sequence[BoundTensor | None]) -> None:
         for number, written in enumerate(outputs):
@@ -228,24 +234,37 @@ class Program:
                 raise BindingError(f"{written.name} overlaps the memory of {other.name}, and the operator {reason}")
 
 
+class WorkingMemory(NamedTuple):
+    """What a run needs beside its tensors, and where it is."""
+
+    array: Array
+    address: int
+
+    @classmethod
+    def of(cls, size: int) -> WorkingMemory:
+        """So many bytes of new memory."""
+        array = aligned_empty(size)
+        return cls(array, _address(array))
+
+
 class BoundCall:
     """Arrays bound to a program; call it to run. Keeps the arrays and the program alive."""
 
-    __slots__ = ("_keep", "_refreshed", "_run", "_scratch", "_spare")
+    __slots__ = ("_keep", "_memory", "_refreshed", "_return_memory", "_run")
 
     def __init__(
         self,
         run: Callable[[], None],
         keep: tuple[object, ...],
         refreshed: Sequence[BoundTensor],
-        scratch: Array | None,
-        spare: list[Array],
+        memory: WorkingMemory | None,
+        return_memory: Callable[[WorkingMemory | None], None],
     ) -> None:
         self._run = run
         self._keep = keep
         self._refreshed = tuple(refreshed)
-        self._scratch = scratch
-        self._spare = spare
+        self._memory = memory
+        self._return_memory = return_memory
 
     def __repr__(self) -> str:
         return f"<BoundCall of {self._keep[0]!r}>"
@@ -263,10 +282,9 @@ class BoundCall:
     def run_last(self) -> None:
         """Run for the last time: the memory for temporaries goes to a later call of the same program."""
         self()
-        scratch, self._scratch = self._scratch, None
+        memory, self._memory = self._memory, None
         self._run = _is_over
-        if scratch is not None and not self._spare:
-            self._spare.append(scratch)
+        self._return_memory(memory)
 
 
 def _is_over() -> None:
@@ -529,10 +547,10 @@ def generate(definition: Definition, host: HostTarget, *, in_place: bool, profil
     """The LLVM module of a definition for a processor; if it is ``profiled``, its kernels record their times."""
     from opendml.llvm.float16 import CONVERSIONS
     from opendml.targets.cpu.code.program_code import program_code
-    from opendml.targets.cpu.runtime.team_code import barrier_ir
+    from opendml.targets.cpu.runtime.team_code import barrier_ir, control_ir
     from opendml.targets.cpu.schedule import Machine
 
     registers = 32 if host.vector_bytes == 64 or host.architecture == "aarch64" else 16
-    support = barrier_ir(host) if host.has_f16c else barrier_ir(host) + CONVERSIONS
+    support = barrier_ir(host) + control_ir() + ("" if host.has_f16c else CONVERSIONS)
     machine = Machine(host.vector_bytes, registers)
     return program_code(definition, machine, support, in_place=in_place, profiled=profiled)

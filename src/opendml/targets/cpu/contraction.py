@@ -137,7 +137,12 @@ class ContractionKernel:
         return math.prod(axis.size for axis in self.fold.axes)
 
     @property
-    def scratch_bytes(self) -> int:
+    def work(self) -> int:
+        """Steps of all sums, as long as those of other kernels: these come in whole registers of multiply-adds."""
+        return math.prod(axis.size for axis in self.loops) * self.steps // self.lanes
+
+    @property
+    def panel_bytes(self) -> int:
         """Bytes of memory of its own that a thread needs."""
         return 0 if self.panel is None else self.panel.tensor.extent * self.panel.tensor.type.bits // 8
 

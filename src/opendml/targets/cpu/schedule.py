@@ -246,6 +246,12 @@ class ScanKernel:
     reads: frozenset[Tensor]
 
     @property
+    def work(self) -> int:
+        """Steps of all points."""
+        points = math.prod(axis.size for axis in (*self.outer, self.vector, self.rows) if axis is not None)
+        return points * self.scan.along.size
+
+    @property
     def by_rows(self) -> bool:
         """Whether the state is in memory."""
         return self.block > self.lanes
@@ -272,6 +278,11 @@ class ScatterKernel:
     blocks: tuple[tuple[Axis, int], ...]
     serial: bool
     reads: frozenset[Tensor]
+
+    @property
+    def work(self) -> int:
+        """Steps of the kernel."""
+        return math.prod(axis.size for axis in self.axes)
 
     @property
     def item_count(self) -> int:

@@ -26,7 +26,7 @@ def write_contraction(kernel: ContractionKernel, builder: Builder, evaluator: Ev
     writer = _Writer(kernel, builder, evaluator)
     # Steps of a sum written out one after the other would share what they load, in more registers than there are.
     builder.rolled, evaluator.unroll_steps = True, 0
-    write_items(builder, kernel.item_count, kernel.serial, lambda number: writer.item(number, origin))
+    write_items(builder, kernel.item_count, kernel.serial, kernel.work, lambda number: writer.item(number, origin))
 
 
 class _Writer:

@@ -261,7 +261,7 @@ class Evaluator:
         self._rows, self._kept = {}, {}
 
     def _scratch_row(self, number: int, row: KeptRow) -> Tensor:
-        """Memory on the stack, the same for all bodies of a kernel."""
+        """Memory of the thread, the same for all bodies of a kernel."""
         type = row.value.type
         key = (number, type.name, row.size)
         if key not in self._scratch:

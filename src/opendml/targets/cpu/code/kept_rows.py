@@ -1,4 +1,4 @@
-"""Which values along a row are kept on the stack, because they would be computed more than once.
+"""Which values along a row are kept in scratch memory, because they would be computed more than once.
 
 Softmax needs the exponential of every element twice: for the sum of the row, and divided by it. The fold that is
 evaluated first writes such values to a row of scratch memory; folds that come later, and the loop over the row that

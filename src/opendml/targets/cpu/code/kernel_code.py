@@ -29,7 +29,7 @@ from opendml.expression.ir import (
     constant,
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
-from opendml.llvm.builder import Builder, Value
+from opendml.llvm.builder import SCRATCH_ALIGNMENT, Builder, Value
 from opendml.loops.rewriting import simplify
 from opendml.targets.cpu.code.contraction_code import write_contraction
 from opendml.targets.cpu.code.evaluation import Evaluator
@@ -48,6 +48,7 @@ from opendml.targets.cpu.schedule import (
     ScanKernel,
     ScatterKernel,
     fold_steps,
+    work_of,
 )
 
 MAX_CASES: Final = 6
@@ -67,12 +68,15 @@ class KernelCode:
     """The text of a kernel's function from its parameters on, and the intrinsics that it declares.
 
     ``origins`` are the elements of the tensors that the function wants pointers to. Kernels that do the same to other
-    tensors, or at other places of them, have the same text.
+    tensors, or at other places of them, have the same text. ``scratch_bytes``: memory that each thread needs alone.
+    ``is_controlled``: whether the function takes the control block of the dispatch.
     """
 
     text: str
     declarations: frozenset[str]
     origins: tuple[int, ...]
+    scratch_bytes: int
+    is_controlled: bool
 
 
 def kernel_code(
@@ -83,13 +87,15 @@ def kernel_code(
 ) -> KernelCode:
     """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on.
 
-    A kernel that needs memory for each thread takes a pointer to the thread's own one behind those.
+    A kernel that takes long takes the control block of the dispatch behind those, and one that needs memory for each
+    thread a pointer to the thread's own one. On the stack there
+    are only the registers that LLVM spills.
     """
     builder = Builder()
     origins = _origins(kernel)
     pointers = {tensor: Pointer(f"%p{number}", origins[tensor]) for number, tensor in enumerate(tensors)}
     if isinstance(kernel, ContractionKernel) and kernel.panel is not None:
-        pointers[kernel.panel.tensor] = Pointer("%scratch", 0)
+        pointers[kernel.panel.tensor] = Pointer(builder.allocate("panel", kernel.panel_bytes), 0)
     prefetched = kernel.prefetched if isinstance(kernel, ComputeKernel) else {}
     evaluator = Evaluator(builder, pointers, machine.vector_bytes, UNROLL_STEPS, prefetched)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
@@ -109,11 +115,15 @@ def kernel_code(
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]
-    if isinstance(kernel, ContractionKernel) and kernel.panel is not None:
-        parameters.append("ptr noalias nocapture %scratch")
+    if builder.is_controlled:
+        parameters.append("ptr nocapture %control")
+    if builder.scratch_bytes:
+        parameters.append(f"ptr noalias nocapture align {SCRATCH_ALIGNMENT} %scratch")
     head = f"({', '.join(parameters)}) noinline #0 {{"
     text = "\n".join([head, "entry:", *builder.allocations, *builder.lines, "  ret void", "}"])
-    return KernelCode(text, frozenset(builder.declarations), tuple(origins[tensor] for tensor in tensors))
+    places = tuple(origins[tensor] for tensor in tensors)
+    declarations = frozenset(builder.declarations)
+    return KernelCode(text, declarations, places, builder.scratch_bytes, builder.is_controlled)
 
 
 def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel) -> dict[Tensor, int]:
@@ -194,7 +204,7 @@ class _ComputeWriter:
                 else:
                     stage.write(point, bounds, lambda stores, here: self._inner(kernel.inner, stores, here))
 
-        write_items(builder, kernel.item_count, kernel.serial, item)
+        write_items(builder, kernel.item_count, kernel.serial, work_of(kernel), item)
         if kernel.streamed or stage is not None:
             builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
 

@@ -92,8 +92,8 @@ class Memory:
     # Pointers --------------------------------------------------------------------------------------------------------
 
     def allocate(self, tensor: Tensor) -> None:
-        """Memory on the stack for a tensor."""
-        name = self.builder.allocate(tensor.name, vector_type(tensor.type, 1), tensor.extent)
+        """Memory of the thread's own for a tensor."""
+        name = self.builder.allocate(tensor.name, tensor.extent * max(tensor.type.bits, 8) // 8)
         self._pointers[tensor] = Pointer(name, 0)
 
     @contextmanager

@@ -39,7 +39,7 @@ def write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, origi
             ]
             writer.write(point, bounds)
 
-    write_items(builder, math.prod(sizes), kernel.serial, item)
+    write_items(builder, math.prod(sizes), kernel.serial, kernel.work, item)
 
 
 class _ScanWriter:
@@ -49,11 +49,8 @@ class _ScanWriter:
         self.kernel = kernel
         self.builder = builder
         self.evaluator = evaluator
-        # In the frame of the function: what is allocated in a loop is never given back.
-        self._areas = [self._area(vector_type(v.type, 1)) for v in kernel.scan.state] if kernel.by_rows else []
-
-    def _area(self, element: str) -> str:
-        return self.builder.assign(f"alloca [{self.kernel.block} x {element}], align 64")
+        sizes = [kernel.block * max(v.type.bits, 8) // 8 for v in kernel.scan.state] if kernel.by_rows else []
+        self._areas = [builder.allocate(builder.fresh("state"), size) for size in sizes]
 
     def write(self, point: Point, bounds: Sequence[Bounds]) -> None:
         """The points of one work item: a block of ``vector``, or of ``rows``, or one point."""
@@ -224,6 +221,6 @@ def write_scatter(kernel: ScatterKernel, builder: Builder, evaluator: Evaluator,
             nest(kernel.axes, origin, bounds, None)
 
     if kernel.blocks or kernel.serial:
-        write_items(builder, kernel.item_count, kernel.serial, item)
+        write_items(builder, kernel.item_count, kernel.serial, kernel.work, item)
     else:
         nest(kernel.axes, origin, {}, share(builder, store.tensor.extent))

@@ -8,18 +8,32 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from opendml.expression.affine import Interval, affine
-from opendml.expression.ir import Axis, Compute, Definition, Expression, Repeat, Scan, Scatter, Statement, Store, Tensor
+from opendml.expression.ir import (
+    BOOL,
+    Axis,
+    Compute,
+    Definition,
+    Expression,
+    Repeat,
+    Scan,
+    Scatter,
+    Statement,
+    Store,
+    Tensor,
+)
 from opendml.llvm.builder import Builder, Value
 from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.code.interface import ENTRY, Requirements
 from opendml.targets.cpu.code.kernel_code import kernel_code
+from opendml.targets.cpu.code.work_items import WORK_BETWEEN_LOOKS
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.schedule import (
     ComputeKernel,
     Machine,
     ScanKernel,
     ScatterKernel,
+    power_below,
     schedule_compute,
     schedule_scan,
     schedule_scatter,
@@ -31,6 +45,9 @@ CLOCK: Final = "llvm.readcyclecounter"
 
 MODULE_SIZE: Final = 1 << 16
 """Characters of kernels from which on the next ones go to another module, which may be compiled at the same time."""
+
+STACKED_SCRATCH: Final = 2048
+"""Bytes of a thread's own memory up to which it lies on the stack: small programs are called without other memory."""
 
 Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel
 Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
@@ -61,7 +78,7 @@ class ProgramCode:
 def program_code(
     definition: Definition, machine: Machine, support: str, *, in_place: bool = False, profiled: bool = False
 ) -> ProgramCode:
-    """The modules of a definition. ``support`` is text that defines ``barrier_wait`` and what else the machine lacks.
+    """The modules of a definition. ``support`` defines ``barrier_wait``, ``go_on`` and what else the machine lacks.
 
     ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
     records of time, for which all threads wait for each other behind every kernel.
@@ -72,7 +89,7 @@ def program_code(
     writer = _ProgramWriter(slots, plan, dict(definition.views), machine, scheduled, profiled)
     writer.statements(definition.statements, [])
     kernels, origins = tuple(writer.kernels), tuple(writer.origins)
-    requirements = Requirements(plan.size, plan.least_size, writer.scratch_size, writer.parallel)
+    requirements = Requirements(writer.temporary_size, plan.least_size, writer.scratch_in_memory, writer.parallel)
     return ProgramCode(writer.modules(support), slots, requirements, kernels, origins)
 
 
@@ -140,32 +157,55 @@ class _ProgramWriter:
         self._views = views
         self._machine = machine
         self._scheduled = scheduled
-        self.scratch_size = max((-(-_scratch_bytes(k) // ALIGNMENT) * ALIGNMENT for k in scheduled.values()), default=0)
+        self.scratch_size = 0
         self._profiled = profiled
         self._builder = Builder()
         self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
         self._declarations: set[str] = set()
         self._pending = _Accesses()
         self._turn = _Turn("%thread")
+        self._work = self._seen = 0  # of the kernels so far, and of those before the last look
+        self._has_looked = False
+        self._slot_count = len(slots)
         self._pointers = {tensor: self._argument(number) for number, tensor in enumerate(slots)}
-        has_memory = bool(plan.size or self.scratch_size)
-        memory = self._argument(len(slots)) if has_memory else ""
         for tensor, offset in plan.offsets.items():
-            self._pointers[tensor] = self._builder.assign(f"getelementptr i8, ptr {memory}, i64 {offset}")
+            self._pointers[tensor] = self._builder.assign(f"getelementptr i8, ptr %memory, i64 {offset}")
         for view, root in views.items():
             self._pointers[view] = self._pointers[root]
         self._numbers = {tensor: number for number, tensor in enumerate(self._pointers)}
-        self._scratch = self._scratch_of_thread(memory) if self.scratch_size else ""
-        self._records = self._argument(len(slots) + has_memory) if profiled else ""
 
     def _argument(self, number: int) -> str:
         address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
         return self._builder.assign(f"load ptr, ptr {address}, align 8")
 
-    def _scratch_of_thread(self, memory: str) -> str:
-        before = self._builder.assign(f"mul i64 %thread, {self.scratch_size}")
-        offset = self._builder.assign(f"add i64 {before}, {self._plan.size}")
-        return self._builder.assign(f"getelementptr i8, ptr {memory}, i64 {offset}")
+    @property
+    def temporary_size(self) -> int:
+        """Bytes for temporary tensors; what threads have alone begins behind them, at a cache line."""
+        return -(-self._plan.size // ALIGNMENT) * ALIGNMENT if self.scratch_in_memory else self._plan.size
+
+    @property
+    def scratch_in_memory(self) -> int:
+        """Bytes that each thread has alone in the program's memory: none where they are few enough for a stack."""
+        return self.scratch_size if self.scratch_size > STACKED_SCRATCH else 0
+
+    def _prologue(self) -> list[str]:
+        """Where the memory of the program is, and the thread's part of it."""
+        lines = []
+        number = self._slot_count
+        if self.temporary_size or self.scratch_in_memory:
+            lines += [f"  %memory_address = getelementptr ptr, ptr %args, i64 {number}"]
+            lines += ["  %memory = load ptr, ptr %memory_address, align 8"]
+            number += 1
+        if 0 < self.scratch_size <= STACKED_SCRATCH:
+            lines += [f"  %scratch = alloca [{self.scratch_size} x i8], align {ALIGNMENT}"]
+        elif self.scratch_size:
+            lines += [f"  %scratch_before = mul i64 %thread, {self.scratch_size}"]
+            lines += [f"  %scratch_offset = add i64 %scratch_before, {self.temporary_size}"]
+            lines += ["  %scratch = getelementptr i8, ptr %memory, i64 %scratch_offset"]
+        if self._profiled:
+            lines += [f"  %records_address = getelementptr ptr, ptr %args, i64 {number}"]
+            lines += ["  %records = load ptr, ptr %records_address, align 8"]
+        return lines
 
     def statements(self, statements: Sequence[Statement], repeats: list[tuple[Axis, str]]) -> None:
         for statement in statements:
@@ -177,7 +217,14 @@ class _ProgramWriter:
     def _repeat(self, repeat: Repeat, repeats: list[tuple[Axis, str]]) -> None:
         def body(position: str, _: list[Value]) -> list[Value]:
             self._barrier()
+            before = self._work
             self.statements(repeat.statements, [*repeats, (repeat.axis, position)])
+            work = max(self._work - before, 1)
+            if work * repeat.axis.size > WORK_BETWEEN_LOOKS:
+                rounds = power_below(max(WORK_BETWEEN_LOOKS // work, 1))
+                number = self._builder.assign(f"and i64 {position}, {rounds - 1}")
+                is_time = Value(self._builder.assign(f"icmp eq i64 {number}, 0"), BOOL)
+                self._builder.branch(is_time, self._look, list)
             return []
 
         self._builder.loop("0", str(repeat.axis.size), 1, [], body)
@@ -205,14 +252,43 @@ class _ProgramWriter:
         arguments = [f"ptr {self._pointer_to(t, origin)}" for t, origin in places]
         arguments += [f"i64 {position}" for _, position in repeats]
         arguments += [f"i64 {self._thread_of(kernel)}", "i64 %threads"]
-        if _scratch_bytes(kernel):
-            arguments.append(f"ptr {self._scratch}")
+        if code.is_controlled:
+            arguments.append("ptr %control")
+        if code.scratch_bytes:
+            arguments.append("ptr %scratch")
+            self.scratch_size = max(self.scratch_size, code.scratch_bytes)
         call = f"call void @{name}({', '.join(arguments)})"
+        # One that asks by itself needs no question before it, and nothing can have been stopped before the first one.
+        may_be_stopped = not code.is_controlled and (bool(repeats) or self._has_looked)
         if self._profiled:
-            self._timed(call)
+            self._timed(call, may_be_stopped)
         else:
-            self._builder.line(call)
+            self._call(call, may_be_stopped)
+        self._work += work_of_kernel(kernel)
+        self._has_looked |= code.is_controlled
+        if self._work - self._seen > WORK_BETWEEN_LOOKS and not repeats:
+            self._look()
         self.origins.append((statement, tuple(axis for axis, _ in repeats)))
+
+    def _look(self) -> list[Value]:
+        """Have the calling thread see whether it is to go on. All threads meet at the same barriers in any case."""
+        self._builder.assign("call i1 @go_on(ptr %control, i64 %thread)")
+        self._has_looked, self._seen = True, self._work
+        return []
+
+    def _call(self, call: str, may_be_stopped: bool) -> None:
+        """The call of a kernel, unless the dispatch is stopped."""
+
+        def write() -> list[Value]:
+            self._builder.line(call)
+            return []
+
+        if not may_be_stopped:
+            write()
+            return
+        stop = self._builder.assign("load atomic i64, ptr %control monotonic, align 8")
+        goes_on = Value(self._builder.assign(f"icmp eq i64 {stop}, 0"), BOOL)
+        self._builder.branch(goes_on, write, list)
 
     def _thread_of(self, kernel: Kernel) -> str:
         """The number by which a thread goes in a kernel: small ones that need not wait for each other take turns in
@@ -234,22 +310,22 @@ class _ProgramWriter:
             return pointer
         return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {element * tensor.type.bits // 8}")
 
-    def _timed(self, call: str) -> None:
+    def _timed(self, call: str, may_be_stopped: bool) -> None:
         now = f"call i64 @{CLOCK}()"
         start = self._builder.assign(now)
-        self._builder.line(call)
+        self._call(call, may_be_stopped)
         times = [start, self._builder.assign(now)]
         self._barrier()
         times.append(self._builder.assign(now))
         arguments = [f"i64 {value}" for value in (len(self.origins), "%thread", *times)]
-        self._builder.line(f"call void @record(ptr {self._records}, {', '.join(arguments)})")
+        self._builder.line(f"call void @record(ptr %records, {', '.join(arguments)})")
 
     def modules(self, support: str) -> tuple[str, ...]:
         """The text of the modules: the entry, and where the kernels are many, groups of them."""
         groups = _groups(self._functions)
         timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
-        head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier) #0 {{"
-        entry = "\n".join([head, "entry:", *self._builder.lines, "  ret void", "}"])
+        head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier, ptr %control) #0 {{"
+        entry = "\n".join([head, "entry:", *self._prologue(), *self._builder.lines, "  ret void", "}"])
         if len(groups) < 2:
             functions = [f"define internal void @{name}{text}" for text, name in self._functions.items()]
             return (self._module(support, [*timing, *functions, entry]),)
@@ -266,8 +342,13 @@ class _ProgramWriter:
             f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" "prefer-vector-width"="{width}" }}'
         )
         parts = [*sorted(self._declarations), *parts, attributes]
-        needs_support = any("@barrier_wait" in part or "half" in part for part in parts)
+        needs_support = any(name in part for part in parts for name in ("@barrier_wait", "@go_on", "half"))
         return "\n\n".join([*([support] if needs_support else []), *parts, _METADATA]) + "\n"
+
+
+def work_of_kernel(kernel: Kernel) -> int:
+    """The steps of a kernel."""
+    return work_of(kernel) if isinstance(kernel, ComputeKernel) else kernel.work
 
 
 def _groups(functions: Iterable[str]) -> list[list[str]]:
@@ -329,10 +410,6 @@ def _scheduled(statement: Compute | Scan | Scatter, machine: Machine, in_place: 
         found = None if in_place else schedule_contraction(statement, machine)
         return found or schedule_compute(statement, machine, in_place=in_place)
     return schedule_scan(statement, machine) if isinstance(statement, Scan) else schedule_scatter(statement)
-
-
-def _scratch_bytes(kernel: Kernel) -> int:
-    return kernel.scratch_bytes if isinstance(kernel, ContractionKernel) else 0
 
 
 def _region(store: Store) -> _Region:

@@ -53,7 +53,7 @@ class _Area:
 
 
 class Stage:
-    """The stage of a kernel, in the frame of its function."""
+    """The stage of a kernel, in scratch memory of the thread."""
 
     def __init__(self, builder: Builder, evaluator: Evaluator, kernel: ComputeKernel) -> None:
         assert kernel.stage is not None and kernel.vector is not None
@@ -86,7 +86,7 @@ class Stage:
                 plane_pitch = _congruent(count * pitch + kernel.lanes + line, plane_pitch, line)
             address.append((kernel.tile, plane_pitch))
         elements = slack + count * pitch + (planes - 1) * plane_pitch + line
-        area = self._builder.allocate(self._builder.fresh("stage"), "i8", elements * size)
+        area = self._builder.allocate(self._builder.fresh("stage"), elements * size)
         moved = ElementStore(store.tensor, Affine(tuple(address), 0), store.value)
         return _Area(store, moved, row, pitch, slack * size, planes, plane_pitch, area)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from opendml.llvm.builder import Builder, Value
 
@@ -10,19 +11,36 @@ Bounds = tuple[str, str]
 """The first point of a part of an axis, and the one behind its last."""
 
 
-def write_items(builder: Builder, count: int, serial: bool, body: Callable[[str], None]) -> None:
-    """``body(item)`` for this thread's share of ``count`` work items."""
+WORK_BETWEEN_LOOKS: Final = 1 << 18
+"""Steps of a kernel, or of several, after which a thread looks whether it is to go on: some hundred microseconds at
+most, beside which the look costs nothing."""
+
+
+def write_items(builder: Builder, count: int, serial: bool, work: int, body: Callable[[str], None]) -> None:
+    """``body(item)`` for this thread's share of ``count`` work items, of ``work`` steps together."""
 
     def one(position: str, _: list[Value]) -> list[Value]:
         body(position)
         return []
 
     if serial:
-        first = builder.assign("icmp eq i64 %thread, 0")
-        last = builder.assign(f"select i1 {first}, i64 {count}, i64 0")
-        builder.loop("0", last, 1, [], one)
+        is_mine = builder.assign("icmp eq i64 %thread, 0")
+        first, last = "0", builder.assign(f"select i1 {is_mine}, i64 {count}, i64 0")
+    else:
+        first, last = share(builder, count)
+    run = max(WORK_BETWEEN_LOOKS * count // max(work, 1), 1)
+    if run >= count:
+        builder.loop(first, last, 1, [], one)
         return
-    builder.loop(*share(builder, count), 1, [], one)
+
+    def several(position: str, _: list[Value]) -> list[Value]:
+        end = smaller(builder, builder.assign(f"add nsw i64 {position}, {run}"), last)
+        goes_on = builder.assign("call i1 @go_on(ptr %control, i64 %thread)")
+        builder.loop(position, builder.assign(f"select i1 {goes_on}, i64 {end}, i64 {position}"), 1, [], one)
+        return []
+
+    builder.is_controlled = True
+    builder.loop(first, last, run, [], several)
 
 
 def share(builder: Builder, count: int) -> Bounds:

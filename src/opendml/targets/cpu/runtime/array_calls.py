@@ -25,6 +25,7 @@ import numpy as np
 from opendml.llvm.host import HostTarget
 from opendml.llvm.native import CompileOptions, load_object
 from opendml.llvm.object_cache import get_or_compile
+from opendml.targets.cpu.runtime.thread_team import CALL_WORDS
 
 MAXIMUM_INPUTS: Final = 8
 
@@ -86,7 +87,7 @@ def array_calls(host: HostTarget) -> ArrayCalls:
 
     def functions(kind: str) -> tuple[Callable[..., int], ...]:
         return tuple(
-            ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.py_object] * (count + 1))(
+            ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.py_object] * (count + 1))(
                 code[f"call_{kind}_{count}"]
             )
             for count in counts
@@ -165,12 +166,15 @@ def _overlaps(count: int, wrong: str) -> tuple[list[str], str]:
 
 
 def _dispatch(count: int) -> list[str]:
-    """The team's call, with a table on the stack: four words, then the arguments."""
-    lines = [f"%table = alloca [{4 + count + 1} x ptr], align 16"]
+    """The team's call, with a table on the stack: CALL_WORDS words, then the arguments."""
+    lines = [f"%table = alloca [{CALL_WORDS + count + 1} x ptr], align 16"]
     for number, name in ((1, "team"), (2, "entry"), (3, "threads")):
         lines += _word(name, number)
     lines += [*_word("team_call", 0), "%function = inttoptr i64 %team_call to ptr"]
-    lines += ["%arguments = getelementptr ptr, ptr %table, i64 4", "%arguments_word = ptrtoint ptr %arguments to i64"]
+    lines += [
+        f"%arguments = getelementptr ptr, ptr %table, i64 {CALL_WORDS}",
+        "%arguments_word = ptrtoint ptr %arguments to i64",
+    ]
     for number, value in enumerate(("%team", "%entry", "%arguments_word", "%threads")):
         lines += [
             f"%slot{number} = getelementptr i64, ptr %table, i64 {number}",
@@ -179,7 +183,7 @@ def _dispatch(count: int) -> list[str]:
     for i in range(count + 1):
         data = f"%data{i}" if i < count else "%target"
         lines += [
-            f"%argument{i} = getelementptr ptr, ptr %table, i64 {4 + i}",
+            f"%argument{i} = getelementptr ptr, ptr %table, i64 {CALL_WORDS + i}",
             f"store ptr {data}, ptr %argument{i}, align 8",
         ]
     return [*lines, "call void %function(ptr %table)"]

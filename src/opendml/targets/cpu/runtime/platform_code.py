@@ -9,6 +9,9 @@ from opendml.llvm.host import HostTarget
 
 STACK_BYTES = 8 << 20
 
+PATIENCE = 50
+"""Milliseconds after which a dispatch looks for signals, and after which again."""
+
 
 def platform_ir(host: HostTarget) -> str:
     """The text that calls a program's entry, starts threads, locks, sleeps and places threads on ``host``."""
@@ -37,6 +40,8 @@ def filled(template: str, host: HostTarget) -> str:
         "$stack_bytes": str(STACK_BYTES),
         "$unblock_faults": "\n  ".join(unblock),
         "$set_mask": str(int(getattr(signal, "SIG_SETMASK", 0))),
+        "$patience": str(PATIENCE),
+        "$monotonic": "6" if "darwin" in host.triple or "macos" in host.triple else "1",
     }
     for name, value in values.items():
         template = template.replace(name, value)
@@ -50,8 +55,8 @@ class Architecture:
     pause: str = ""
     declare_pause: str = ""
     call_entry: str = """
-define internal void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier) nounwind {
-  call void %entry(ptr %args, i64 %index, i64 %count, ptr %barrier)
+define internal void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control) nounwind {
+  call void %entry(ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control)
   ret void
 }
 """
@@ -65,13 +70,13 @@ ARCHITECTURES = {
         call_entry="""
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
-define internal void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier) nounwind {
+define internal void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control) nounwind {
   %callers = alloca i32, align 4
   %standard = alloca i32, align 4
   store i32 8064, ptr %standard, align 4
   call void @llvm.x86.sse.stmxcsr(ptr %callers)
   call void @llvm.x86.sse.ldmxcsr(ptr %standard)
-  call void %entry(ptr %args, i64 %index, i64 %count, ptr %barrier)
+  call void %entry(ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control)
   call void @llvm.x86.sse.ldmxcsr(ptr %callers)
   ret void
 }
@@ -83,10 +88,10 @@ define internal void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, 
         call_entry="""
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
-define internal void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier) nounwind {
+define internal void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control) nounwind {
   %callers = call i64 @llvm.aarch64.get.fpcr()
   call void @llvm.aarch64.set.fpcr(i64 0)
-  call void %entry(ptr %args, i64 %index, i64 %count, ptr %barrier)
+  call void %entry(ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control)
   call void @llvm.aarch64.set.fpcr(i64 %callers)
   ret void
 }
@@ -111,7 +116,45 @@ declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
+declare i64 @pthread_self()
+declare i32 @clock_gettime(i32, ptr)
+
+define internal i64 @thread_identity() nounwind {
+  %identity = call i64 @pthread_self()
+  ret i64 %identity
+}
+
+define internal i64 @milliseconds() nounwind {
+  %time = alloca { i64, i64 }, align 8
+  %result = call i32 @clock_gettime(i32 $monotonic, ptr %time)
+  %nanoseconds_address = getelementptr { i64, i64 }, ptr %time, i64 0, i32 1
+  %seconds = load i64, ptr %time, align 8
+  %nanoseconds = load i64, ptr %nanoseconds_address, align 8
+  %whole = mul i64 %seconds, 1000
+  %rest = udiv i64 %nanoseconds, 1000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}
+
+; Conditions wait until a time of day. If that is set, a wait is longer or shorter once.
+define internal void @condition_wait_briefly(ptr %condition, ptr %mutex) nounwind {
+  %time = alloca { i64, i64 }, align 8
+  %result = call i32 @clock_gettime(i32 0, ptr %time)
+  %nanoseconds_address = getelementptr { i64, i64 }, ptr %time, i64 0, i32 1
+  %seconds = load i64, ptr %time, align 8
+  %nanoseconds = load i64, ptr %nanoseconds_address, align 8
+  %patience = mul i64 $patience, 1000000
+  %end = add i64 %nanoseconds, %patience
+  %carry = udiv i64 %end, 1000000000
+  %rest = urem i64 %end, 1000000000
+  %end_seconds = add i64 %seconds, %carry
+  store i64 %end_seconds, ptr %time, align 8
+  store i64 %rest, ptr %nanoseconds_address, align 8
+  %waited = call i32 @pthread_cond_timedwait(ptr %condition, ptr %mutex, ptr %time)
+  ret void
+}
 
 define internal i32 @thread_start(ptr %thread, ptr %worker) nounwind {
   %attributes = alloca [128 x i8], align 16
@@ -233,6 +276,24 @@ declare void @AcquireSRWLockExclusive(ptr)
 declare void @ReleaseSRWLockExclusive(ptr)
 declare i32 @SleepConditionVariableSRW(ptr, ptr, i32, i32)
 declare void @WakeAllConditionVariable(ptr)
+declare i32 @GetCurrentThreadId()
+declare i64 @GetTickCount64()
+
+define internal i64 @thread_identity() nounwind {
+  %number = call i32 @GetCurrentThreadId()
+  %identity = zext i32 %number to i64
+  ret i64 %identity
+}
+
+define internal i64 @milliseconds() nounwind {
+  %result = call i64 @GetTickCount64()
+  ret i64 %result
+}
+
+define internal void @condition_wait_briefly(ptr %condition, ptr %mutex) nounwind {
+  %result = call i32 @SleepConditionVariableSRW(ptr %condition, ptr %mutex, i32 $patience, i32 0)
+  ret void
+}
 
 define internal i32 @thread_start(ptr %thread, ptr %worker) nounwind {
   %handle = call ptr @CreateThread(ptr null, i64 $stack_bytes, ptr @worker_main, ptr %worker, i32 65536, ptr null)

@@ -1,4 +1,11 @@
-"""The LLVM text of a thread team: the barrier that programs contain, and the team that dispatches them."""
+"""The LLVM text of a thread team: the barrier that programs contain, and the team that dispatches them.
+
+A signal, Ctrl-C before all, is handled by Python's main thread, and by it only between two of its own instructions. A
+dispatch is one instruction. So the main thread, if it is the one that has called, looks now and then whether there is a
+signal, as code of Python's own does that takes long: programs ask for that between their work items (``go_on``), waits
+that are long enough to sleep in wake up for it. What a handler raises stops the dispatch: what is left of the program
+is passed over, and the call raises it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +20,11 @@ def barrier_ir(host: HostTarget) -> str:
     that is alone returns at once and does not touch `barrier`. Waiting threads spin briefly and then sleep.
     """
     return filled(_BARRIER, host)
+
+
+def control_ir() -> str:
+    """LLVM text that defines `internal i1 @go_on(ptr %control, i64 %thread)`: whether a thread is to do more work."""
+    return _GO_ON
 
 
 def team_ir(host: HostTarget) -> str:
@@ -74,12 +86,36 @@ leave:
 $declare_pause
 """
 
+# Programs know of the control block of a dispatch: 0 whether it is to stop, 8 the function that looks for a reason.
+_GO_ON = """
+define internal i1 @go_on(ptr %control, i64 %thread) nounwind noinline {
+start:
+  %is_caller = icmp eq i64 %thread, 0
+  br i1 %is_caller, label %look, label %leave
+look:
+  %look_address = getelementptr i8, ptr %control, i64 8
+  %look_function = load ptr, ptr %look_address, align 8
+  call void %look_function(ptr %control)
+  br label %leave
+leave:
+  %stop = load atomic i64, ptr %control monotonic, align 8
+  %goes_on = icmp eq i64 %stop, 0
+  ret i1 %goes_on
+}
+"""
+
 # The struct types. What different threads write at the same time lies in different cache lines; 128 bytes hold the
 # mutex or the condition variable of every platform.
 _TYPES = """
 %storage = type { [128 x i8] }
-;                    0 arrived         2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake    8 mutex   9 condition
-%barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, [24 x i8], %storage, %storage }
+; How Python gives its lock back and takes it again, how it handles signals, and the thread that may do that.
+%python = type { ptr, ptr, ptr, i64 }
+;                 0 stop, 1 look, 2 when to look, in milliseconds, 3 the caller's state in Python, null if it has none
+%control = type { i64, ptr, i64, ptr }
+;                    0 arrived         2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
+%barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, [16 x i8] }, %storage,
+;                 9 condition
+                  %storage }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
 %worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage }
 ;               0 busy            2 running
@@ -148,6 +184,13 @@ define void @team_reset(ptr %team) nounwind {
 }
 
 define i64 @team_run(ptr %team, ptr %entry, ptr %args, i64 %wanted) nounwind {
+  %control = alloca %control, align 8
+  call void @control_begin(ptr %control, ptr null)
+  %count = call i64 @team_run_controlled(ptr %team, ptr %entry, ptr %args, i64 %wanted, ptr %control)
+  ret i64 %count
+}
+
+define internal i64 @team_run_controlled(ptr %team, ptr %entry, ptr %args, i64 %wanted, ptr %control) nounwind {
 start:
   %is_single = icmp ule i64 %wanted, 1
   br i1 %is_single, label %run_alone, label %acquire
@@ -156,7 +199,7 @@ acquire:
   %acquired = extractvalue { i64, i1 } %exchange, 1
   br i1 %acquired, label %recruit, label %run_alone
 run_alone:
-  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null)
+  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
   ret i64 1
 recruit:
   %workers = call i64 @team_recruit(ptr %team, i64 %wanted)
@@ -167,16 +210,24 @@ nobody:
   br label %run_alone
 dispatch:
   %count = add i64 %workers, 1
-  call void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %workers)
+  call void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %workers, ptr %control)
   %barrier = getelementptr %team, ptr %team, i64 0, i32 17
-  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 %count, ptr %barrier)
-  call void @team_wait(ptr %team)
+  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 %count, ptr %barrier, ptr %control)
+  call void @team_wait(ptr %team, ptr %control)
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
 }
 
-; The same, of a struct of the four: a foreign call with one argument takes half as long.
+; The same, of a struct of the four and room for a control block: a foreign call with one argument takes half as long.
+; It is called with the interpreter's lock held, gives it back meanwhile, and may return with an exception set.
 define void @team_call(ptr %call) nounwind {
+  %control = getelementptr ptr, ptr %call, i64 4
+  %detach_address = getelementptr %python, ptr @python, i64 0, i32 0
+  %attach_address = getelementptr %python, ptr @python, i64 0, i32 1
+  %detach = load ptr, ptr %detach_address, align 8
+  %attach = load ptr, ptr %attach_address, align 8
+  %state = call ptr %detach()
+  call void @control_begin(ptr %control, ptr %state)
   %entry_address = getelementptr ptr, ptr %call, i64 1
   %args_address = getelementptr ptr, ptr %call, i64 2
   %wanted_address = getelementptr ptr, ptr %call, i64 3
@@ -184,7 +235,83 @@ define void @team_call(ptr %call) nounwind {
   %entry = load ptr, ptr %entry_address, align 8
   %args = load ptr, ptr %args_address, align 8
   %wanted = load i64, ptr %wanted_address, align 8
-  %count = call i64 @team_run(ptr %team, ptr %entry, ptr %args, i64 %wanted)
+  %count = call i64 @team_run_controlled(ptr %team, ptr %entry, ptr %args, i64 %wanted, ptr %control)
+  call void %attach(ptr %state)
+  ret void
+}
+
+@python = internal global %python zeroinitializer, align 8
+
+define void @team_know(ptr %detach, ptr %attach, ptr %check_signals, i64 %main_thread) nounwind {
+  %detach_address = getelementptr %python, ptr @python, i64 0, i32 0
+  store ptr %detach, ptr %detach_address, align 8
+  %attach_address = getelementptr %python, ptr @python, i64 0, i32 1
+  store ptr %attach, ptr %attach_address, align 8
+  %check_address = getelementptr %python, ptr @python, i64 0, i32 2
+  store ptr %check_signals, ptr %check_address, align 8
+  %main_address = getelementptr %python, ptr @python, i64 0, i32 3
+  store i64 %main_thread, ptr %main_address, align 8
+  ret void
+}
+
+define internal void @control_begin(ptr %control, ptr %state) nounwind {
+  store atomic i64 0, ptr %control monotonic, align 8
+  %look_address = getelementptr %control, ptr %control, i64 0, i32 1
+  store ptr @control_look, ptr %look_address, align 8
+  %when_address = getelementptr %control, ptr %control, i64 0, i32 2
+  store i64 0, ptr %when_address, align 8
+  %state_address = getelementptr %control, ptr %control, i64 0, i32 3
+  store ptr %state, ptr %state_address, align 8
+  ret void
+}
+
+; Have Python handle signals, if this is the thread that may and some time has passed; stop if a handler raises.
+define internal void @control_look(ptr %control) nounwind {
+start:
+  %state_address = getelementptr %control, ptr %control, i64 0, i32 3
+  %state = load ptr, ptr %state_address, align 8
+  %has_state = icmp ne ptr %state, null
+  br i1 %has_state, label %identify, label %leave
+identify:
+  %main_address = getelementptr %python, ptr @python, i64 0, i32 3
+  %main_thread = load i64, ptr %main_address, align 8
+  %this_thread = call i64 @thread_identity()
+  %is_main = icmp eq i64 %this_thread, %main_thread
+  br i1 %is_main, label %compare, label %leave
+compare:
+  %when_address = getelementptr %control, ptr %control, i64 0, i32 2
+  %when = load i64, ptr %when_address, align 8
+  %now = call i64 @milliseconds()
+  %next = add i64 %now, $patience
+  %is_first = icmp eq i64 %when, 0
+  br i1 %is_first, label %begin, label %wait
+begin:
+  store i64 %next, ptr %when_address, align 8
+  br label %leave
+wait:
+  %is_early = icmp ult i64 %now, %when
+  br i1 %is_early, label %leave, label %look
+look:
+  store i64 %next, ptr %when_address, align 8
+  %stop = load atomic i64, ptr %control monotonic, align 8
+  %is_over = icmp ne i64 %stop, 0
+  br i1 %is_over, label %leave, label %check
+check:
+  %detach_address = getelementptr %python, ptr @python, i64 0, i32 0
+  %attach_address = getelementptr %python, ptr @python, i64 0, i32 1
+  %check_address = getelementptr %python, ptr @python, i64 0, i32 2
+  %detach = load ptr, ptr %detach_address, align 8
+  %attach = load ptr, ptr %attach_address, align 8
+  %check_signals = load ptr, ptr %check_address, align 8
+  call void %attach(ptr %state)
+  %result = call i32 %check_signals()
+  %same_state = call ptr %detach()
+  %raises = icmp ne i32 %result, 0
+  br i1 %raises, label %end, label %leave
+end:
+  store atomic i64 1, ptr %control monotonic, align 8
+  br label %leave
+leave:
   ret void
 }
 
@@ -236,7 +363,9 @@ define internal i32 @worker_start(ptr %team, i64 %number, i64 %index) nounwind {
   ret i32 %failure
 }
 
-define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %workers) nounwind {
+define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %workers, ptr %control) nounwind {
+  %control_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 7, i32 0
+  store ptr %control, ptr %control_address, align 8
   %count = add i64 %workers, 1
   %entry_address = getelementptr %team, ptr %team, i64 0, i32 4
   store ptr %entry, ptr %entry_address, align 8
@@ -300,7 +429,7 @@ leave:
 }
 
 ; Wait until no worker runs.
-define internal void @team_wait(ptr %team) nounwind {
+define internal void @team_wait(ptr %team, ptr %control) nounwind {
 start:
   %running_address = getelementptr %team, ptr %team, i64 0, i32 2
   %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
@@ -330,7 +459,10 @@ check:
   %is_over = icmp eq i64 %still_running, 0
   br i1 %is_over, label %awake, label %wait
 wait:
-  call void @condition_wait(ptr %condition, ptr %mutex)
+  call void @condition_wait_briefly(ptr %condition, ptr %mutex)
+  call void @mutex_unlock(ptr %mutex)
+  call void @control_look(ptr %control)
+  call void @mutex_lock(ptr %mutex)
   br label %check
 awake:
   store atomic i64 0, ptr %sleeps_address monotonic, align 8
@@ -404,7 +536,9 @@ run:
   %entry = load ptr, ptr %entry_address, align 8
   %args = load ptr, ptr %args_address, align 8
   %count = load i64, ptr %count_address, align 8
-  call void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier)
+  %control_address = getelementptr %barrier, ptr %barrier, i64 0, i32 7, i32 0
+  %control = load ptr, ptr %control_address, align 8
+  call void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control)
   %before = atomicrmw sub ptr %running_address, i64 1 seq_cst, align 8
   %is_last = icmp eq i64 %before, 1
   %sleeps = load atomic i64, ptr %sleeps_address seq_cst, align 8
@@ -469,13 +603,18 @@ start:
   %condition = getelementptr %barrier, ptr %barrier, i64 0, i32 9
   call void @mutex_lock(ptr %mutex)
   %before = atomicrmw add ptr %sleepers, i64 1 seq_cst, align 8
+  %control_address = getelementptr %barrier, ptr %barrier, i64 0, i32 7, i32 0
+  %control = load ptr, ptr %control_address, align 8
   br label %check
 check:
   %now = load atomic i64, ptr %generation_address seq_cst, align 8
   %is_open = icmp ne i64 %now, %generation
   br i1 %is_open, label %awake, label %wait
 wait:
-  call void @condition_wait(ptr %condition, ptr %mutex)
+  call void @condition_wait_briefly(ptr %condition, ptr %mutex)
+  call void @mutex_unlock(ptr %mutex)
+  call void @control_look(ptr %control)
+  call void @mutex_lock(ptr %mutex)
   br label %check
 awake:
   %after = atomicrmw sub ptr %sleepers, i64 1 monotonic, align 8

@@ -1,12 +1,13 @@
 """Native threads that run one compiled function together.
 
-Every compiled program is a function `void entry(ptr args, i64 thread_index, i64 thread_count, ptr barrier)`. `args`
-points to the program's array of pointers; `barrier` goes to `barrier_wait`, whose code (`team_code.barrier_ir`) each
-program that needs it contains. A dispatch is one foreign call, during which the interpreter's lock is free:
+Every compiled program is a function `void entry(ptr args, i64 thread_index, i64 thread_count, ptr barrier, ptr
+control)`. `args` points to the program's array of pointers; `barrier` goes to `barrier_wait` and `control` to `go_on`,
+whose code (`team_code`) each program that needs it contains. A dispatch is one foreign call, during which the
+interpreter's lock is free:
 
     team = default_team(4)
     team.run(entry_address, args_address)         # on team.thread_count threads
-    team.call_function(call_address)              # the same, for tight loops: of four words in memory
+    team.call_function(call_address)              # the same, for tight loops: of CALL_WORDS words in memory
 
 The calling thread is thread 0 and workers are the others. Between dispatches workers spin for some microseconds
 (OPENDML_SPIN_MICROSECONDS) and then sleep in the operating system. Where a team is busy with another thread's dispatch,
@@ -28,13 +29,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from opendml.description.errors import ConfigurationError
 from opendml.llvm.host import MAXIMUM_THREADS, HostTarget, host_target, usable_processors
 from opendml.llvm.native import CompileOptions, load_object
 from opendml.llvm.object_cache import get_or_compile
 from opendml.targets.cpu.runtime.team_code import team_ir
+
+CALL_WORDS: Final = 8
+"""Words of what `call_function` is called with: four for the callers, and four for the team."""
 
 SPIN_VARIABLE = "OPENDML_SPIN_MICROSECONDS"
 DEFAULT_SPIN_MICROSECONDS = 100.0
@@ -44,8 +48,10 @@ class ThreadTeam:
     """Workers for up to `thread_count` threads, the caller's included. They are started when first needed.
 
     `handle` and `call_function` are for callers that dispatch often: `call_function(address)` skips Python's part
-    of `run`; native code calls it at `call_address`. At the address there are four words: handle, entry_address,
-    args_address, thread_count. The team must be alive meanwhile.
+    of `run`; native code calls it at `call_address`, with the interpreter's lock held, which is free meanwhile. At
+    the address there are CALL_WORDS words: handle, entry_address, args_address, thread_count, and the control block of
+    the dispatch. The team must be alive meanwhile. Called by the main thread, it has signals handled while it runs, and
+    stops where a handler raises something: what Ctrl-C raises, KeyboardInterrupt, comes out of it.
     A team may be used from any thread, and in a child process after a fork, where it starts workers of its own.
     Raises ConfigurationError for a thread count outside 1 to MAXIMUM_THREADS.
     """
@@ -123,6 +129,7 @@ class _NativeTeam(NamedTuple):
     call: Callable[[int], None]
     stop: Callable[[int], None]
     call_address: int
+    know: Callable[[int, int, int, int], None]
     spins_per_microsecond: float
 
 
@@ -134,14 +141,26 @@ def _native_team(host: HostTarget) -> _NativeTeam:
         "team_initialise": ctypes.CFUNCTYPE(None, _POINTER, _INTEGER, _INTEGER, _INTEGER),
         "team_reset": ctypes.CFUNCTYPE(None, _POINTER),
         "team_run": ctypes.CFUNCTYPE(_INTEGER, _POINTER, _POINTER, _POINTER, _INTEGER),
-        "team_call": ctypes.CFUNCTYPE(None, _POINTER),
+        "team_call": ctypes.PYFUNCTYPE(None, _POINTER),  # gives the interpreter's lock back itself
         "team_stop": ctypes.CFUNCTYPE(None, _POINTER),
+        "team_know": ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _POINTER, _INTEGER),
         "team_pause": ctypes.CFUNCTYPE(None, _INTEGER),
     }
     code = load_object(data, prototypes, host)
     code.keep_until_exit()  # Sleeping workers return into this code.
-    size, initialise, reset, run, call, stop, pause = (prototypes[name](code[name]) for name in prototypes)
-    return _NativeTeam(size, initialise, reset, run, call, stop, code["team_call"], _pauses_per_microsecond(pause))
+    size, initialise, reset, run, call, stop, know, pause = (prototypes[name](code[name]) for name in prototypes)
+    address, pauses = code["team_call"], _pauses_per_microsecond(pause)
+    native = _NativeTeam(size, initialise, reset, run, call, stop, address, know, pauses)
+    _introduce(native)
+    return native
+
+
+def _introduce(native: _NativeTeam) -> None:
+    """Tell the team's code about this Python and its main thread."""
+    names = "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals"
+    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names]
+    identity = threading.main_thread().ident or 0
+    native.know(functions[0], functions[1], functions[2], identity - (1 << 64) * (identity >> 63))
 
 
 # Nothing in the team's code is hot but its spin loops, and the first dispatch of a machine waits for its compilation.
@@ -193,6 +212,7 @@ def _stop_all() -> None:
 def _reset_after_fork() -> None:
     for team in list(_teams):
         team.reset_after_fork()
+        _introduce(team._native)  # the thread that has forked is the main one now
     _shared_team.lock.release()
 
 

@@ -1,0 +1,266 @@
+"""What processes do to programs: they fork, their threads have small stacks, or they may have no thread at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_descriptors import f32, samples
+
+import opendml as dml
+from opendml import operators
+from opendml.description.descriptors import Operator
+from opendml.description.tensor import TensorDesc
+from opendml.llvm import compile_workers, stacks
+from opendml.llvm.host import host_target
+from opendml.llvm.native import assembly, compile_object
+from opendml.llvm.stacks import COMPILING, STACK_BOUND, on_large_stack
+from opendml.programs.program import generate
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="needs fork")
+X86 = pytest.mark.skipif(host_target().architecture != "x86_64", reason="reads x86's assembly")
+
+
+def run_script(script: str, **environment: str) -> None:
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert not done.stderr, done.stderr
+    assert done.returncode == 0
+
+
+# ---- forks
+
+FORK = """
+import os, signal, sys, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # that this process has threads is the point
+import numpy as np
+import opendml as dml
+from opendml.llvm.host import host_target
+from opendml.llvm.native import compile_object, load_object
+
+def compile_and_drop(number):
+    while True:
+        number += 2
+        text = f"define i64 @f(i64 %x) {{\\n %y = mul i64 %x, {number}\\n ret i64 %y\\n}}\\n"
+        load_object(compile_object(text, host_target()), ["f"])
+
+def call_and_drop(_):
+    while True:
+        dml.functions.core.PROGRAMS.clear()
+        dml.add(np.ones(3, np.float32), np.ones(3, np.float32))
+
+import opendml.functions.core
+x = np.ones((2, 5000), np.float32)
+assert dml.add(x, x)[0, 0] == 2
+for number, work in enumerate((compile_and_drop, call_and_drop)):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+for number in range(16):
+    time.sleep(0.001 * (number % 7))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        text = f"define i64 @g(i64 %x) {{\\n %y = add i64 %x, {number}\\n ret i64 %y\\n}}\\n"
+        load_object(compile_object(text, host_target()), ["g"])
+        dml.functions.core.PROGRAMS.clear()
+        assert (dml.subtract(x, x) == 0).all()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, (number, status)
+os._exit(0)
+"""
+
+
+@POSIX
+def test_children_of_forks_compile_and_run() -> None:
+    """Whatever other threads were doing in LLVM: compiling, loading, disposing of what nobody needs any longer."""
+    run_script(FORK, OPENDML_NUM_THREADS="2")
+
+
+# ---- no threads
+
+
+def refuse(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("can't start new thread")
+
+
+def test_compiling_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = [f"define i64 @f(i64 %x) {{\n %y = mul i64 %x, {n}\n ret i64 %y\n}}\n" for n in range(3, 9)]
+    monkeypatch.setattr(compile_workers, "WORKER_SIZE", 1)
+    monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 4)
+    expected = [compile_object(module, host_target()) for module in modules]
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert compile_workers.compile_objects(modules, host_target()) == expected
+
+
+NO_THREADS = """
+import os, resource, threading
+import numpy as np
+import opendml as dml
+from opendml.llvm import compile_workers
+
+def compiled(rows):
+    graph = dml.Graph(dml.Device(thread_count=4))
+    x = graph.input("float32", [rows, 1024])
+    return graph.compile([dml.activation_softmax(dml.activation_tanh(x)), dml.reduce(x, "SUM", axes=[0])])
+
+compiled(2)  # so that all modules are there
+compile_workers.WORKER_SIZE = 1
+if os.geteuid() == 0:
+    os.setuid(65534)
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+try:
+    threading.Thread(target=print).start()
+except RuntimeError:
+    pass
+else:
+    os._exit(0)  # this system does not count threads
+array = np.random.default_rng(0).random((256, 1024), np.float32)
+softmax, total = compiled(256)(array)
+assert np.allclose(softmax.sum(axis=1), 1)
+assert np.allclose(np.ravel(total), array.sum(axis=0))
+"""
+
+
+@POSIX
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_a_process_that_may_not_start_a_thread_compiles_and_runs_alone() -> None:
+    run_script(NO_THREADS, OPENDML_CACHE="0", OPENDML_NUM_THREADS="4")
+
+
+# ---- small stacks
+
+
+def kinds() -> Iterator[Operator]:
+    """Kernels that need much memory of their own, each in another way."""
+    x = f32(64, 16000)
+    yield operators.ActivationSoftmax(input_tensor=x, output_tensor=x)  # rows that are kept
+    x = f32(1, 64, 1, 768)
+    yield operators.MeanVarianceNormalization1(
+        input_tensor=x, output_tensor=x, axes=[3], normalize_variance=True, epsilon=1e-5
+    )
+    large = f32(1, 1500, 1500, 1)
+    turned = TensorDesc("float32", [1, 1500, 1500, 1], [1500 * 1500, 1, 1500, 1])
+    yield operators.ElementWiseIdentity(input_tensor=turned, output_tensor=large)  # stages of squares
+    yield operators.Split(  # and of rows
+        input_tensor=f32(1, 1, 18000, 120), output_tensors=[f32(1, 1, 18000, 50), f32(1, 1, 18000, 70)], axis=3
+    )
+    yield operators.CumulativeSummation(
+        input_tensor=f32(1, 64, 4096), output_tensor=f32(1, 64, 4096), axis=1, axis_direction="INCREASING",
+        has_exclusive_sum=False,
+    )  # fmt: skip
+    square = f32(1, 1, 256, 256)
+    yield operators.Gemm(
+        a_tensor=square, b_tensor=square, output_tensor=square, trans_a="NONE", trans_b="TRANSPOSE", alpha=1, beta=0
+    )
+
+
+STACK = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from test_processes import kinds
+import opendml as dml
+failures = []
+
+def compare(size):
+    for desc in kinds():
+        arrays = [None if b.desc is None else np.random.default_rng(0).random(b.desc.element_span, np.float32)
+                  for b in programs[desc].inputs]
+        expected = programs[desc](*arrays)
+        outputs = programs[desc].new_outputs()
+        call = programs[desc].bind(arrays, outputs)
+        in_thread(size, call)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        for a, b in zip(outputs, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+def in_thread(size, work):
+    def guarded():
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+    threading.stack_size(size)
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    threading.stack_size(0)
+    thread.join()
+    if failures:
+        raise failures[0]
+
+device = dml.Device(thread_count=1)
+programs = {desc: device.compile(desc) for desc in kinds()}
+for size in (32768, 65536):
+    compare(size)
+
+def compile_and_run():
+    x = np.random.default_rng(1).random((3, 77), np.float32)
+    np.testing.assert_allclose(dml.activation_softmax(x).sum(axis=1), 1, rtol=1e-5)
+    graph = dml.Graph()
+    y = dml.activation_tanh(graph.input("float32", [3, 77])) + 1
+    np.testing.assert_allclose(graph.compile(y)(x), np.tanh(x) + 1, rtol=1e-5)
+    try:
+        dml.activation_softmax(x, axes=[7])
+    except dml.InvalidDescriptorError:
+        pass
+    else:
+        raise AssertionError
+in_thread(131072, compile_and_run)
+"""
+
+
+def test_threads_with_small_stacks() -> None:
+    """Every kind of kernel runs on the least stack that Python gives, and compiles on a small one."""
+    source = STACK.replace("sys.argv[1]", repr(str(Path(__file__).parent)))
+    run_script(source, OPENDML_CACHE="0", OPENDML_NUM_THREADS="1")
+
+
+def test_work_goes_to_a_large_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = threading.get_ident()
+    monkeypatch.setattr(stacks, "_stack_size", lambda: COMPILING)
+    assert on_large_stack(threading.get_ident) == here
+    monkeypatch.setattr(stacks, "_stack_size", lambda: COMPILING - 1)
+    assert on_large_stack(threading.get_ident) != here
+    with pytest.raises(ZeroDivisionError):
+        on_large_stack(lambda: 1 // 0)
+    assert threading.stack_size() == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(dml.OutOfMemoryError, match="no other thread can be started"):
+            on_large_stack(threading.get_ident)
+    assert threading.stack_size() == 0
+
+
+def frames(text: str) -> list[int]:
+    """The bytes by which functions move the stack pointer."""
+    return [int(size, 0) for size in re.findall(r"subq\t\$(\w+), %rsp", text)]
+
+
+def test_frames_are_found() -> None:
+    text = "define void @f() {\n %s = alloca [5000 x i8]\n call void @g(ptr %s)\n ret void\n}\ndeclare void @g(ptr)\n"
+    if host_target().architecture == "x86_64":
+        assert max(frames(assembly(text, host_target()))) >= 5000
+
+
+@X86
+@pytest.mark.parametrize("level", ["native", "baseline"])
+def test_kernels_use_little_stack(level: str) -> None:
+    host = host_target(level)
+    few: list[Callable[[], Any]] = [kinds, lambda: [d for d in samples() if type(d).__name__ in CHOSEN]]
+    for desc in (desc for some in few for desc in some()):
+        for module in generate(desc.define(), host, in_place=desc.in_place).modules:
+            assert max(frames(assembly(module, host)), default=0) <= STACK_BOUND, desc
+
+
+CHOSEN = ("ElementWiseSin", "Rnn", "ScatterNd")
+"""Operators whose functions keep more values than there are registers, and others with loops of their own."""
