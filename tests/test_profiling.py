@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import math
@@ -293,7 +294,7 @@ def test_the_trace(profiled: Profile, tmp_path: Path) -> None:
     assert {event["pid"] for event in json.loads(trace_of([profiled] * 2))["traceEvents"]} == {0, 1}
 
 
-VOID = {"meta", "path", "rect", "br", "link", "img"}
+VOID = {"input", "meta", "path", "rect", "br", "link", "img"}
 
 
 class Page(HTMLParser):
@@ -347,6 +348,8 @@ def test_the_page(profiled: Profile, tmp_path: Path) -> None:
     assert "default-src 'none'" in text
     ends = {end for flow in profiled.flows for end in (flow.source, flow.target)}
     assert text.count('<g class="kernel"') == len(profiled.kernels)
+    boxes = {f"p0-box{kernel.number}" for kernel in profiled.kernels}
+    assert boxes <= set(found.ids) & {link[1:] for link in found.links}
     assert text.count('<g class="tensor"') == len([end for end in ends if end.kind != "kernel"])
     twice = Page(page([profiled, profiled]))
     assert len(twice.ids) - twice.ids.count("arrow") == len(set(twice.ids) - {"arrow"})
@@ -363,21 +366,68 @@ def test_names_from_files_are_text() -> None:
     json.loads(trace_of([found]))
 
 
-@pytest.mark.skipif(not (shutil.which("chromium") or shutil.which("google-chrome")), reason="there is no Chromium")
-def test_the_page_in_a_browser(profiled: Profile, tmp_path: Path) -> None:
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+
+MEASURE = """<script>
+const box = element => element.getBoundingClientRect();
+const rows = [...document.querySelectorAll('.row')];
+const heights = rows.map(row => box(row).height);
+rows.forEach(row => row.open = true);
+const cells = rows.flatMap(row => [...row.querySelectorAll('summary > span')]).filter(cell => box(cell).width);
+const spilled = [...document.querySelectorAll('svg text')].filter(text => {
+  const inner = box(text), outer = box(text.parentNode.querySelector('rect'));
+  return inner.left < outer.left || inner.right > outer.right;
+});
+document.querySelector('.by-time').click();
+const places = rows.map(row => [Number(getComputedStyle(row).order), box(row).top]);
+parent.document.body.innerHTML = '<pre id="measured">' + JSON.stringify({
+  width: innerWidth,
+  page: document.documentElement.scrollWidth,
+  right: Math.max(...cells.map(cell => box(cell).right)),
+  tallest: Math.max(...heights),
+  spilled: spilled.length,
+  sorted: places.every(([a, y]) => places.every(([b, z]) => a >= b || y < z)),
+}) + '</pre>';
+</script>"""
+"""What stands where; the page itself has no script, and forbids them."""
+
+
+def browser(folder: Path, *arguments: str) -> str:
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'browser'}"]
+    run = subprocess.run([*command, *arguments], check=True, capture_output=True, timeout=120, text=True)
+    return run.stdout
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
+@pytest.mark.parametrize("width, scheme", [(400, "light"), (768, "dark"), (1280, "light"), (1700, "dark")])
+def test_the_page_in_a_browser(profiled: Profile, tmp_path: Path, width: int, scheme: str) -> None:
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", page([profiled])).replace("</body>", MEASURE + "</body>")
+    # A frame may be narrower than the windows of a browser.
+    frame = f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{html.escape(text)}"></iframe>'
+    (tmp_path / "page.html").write_text(f"<!DOCTYPE html><body>{frame}</body>", encoding="utf-8")
+    address = (tmp_path / "page.html").as_uri()
+    colours = f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}"
+    output = browser(tmp_path, "--window-size=1800,1000", colours, "--dump-dom", address)
+    found = json.loads(re.search(r'id="measured">(.*?)</pre>', output)[1])  # type: ignore[index]
+    assert found["width"] == width
+    assert found["page"] <= width, "the page scrolls sideways"
+    assert found["right"] <= width, "an open row pushes columns out of view"
+    assert found["tallest"] < 200
+    assert found["spilled"] == 0, "names leave their boxes"
+    assert found["sorted"]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
+def test_a_link_from_the_drawing_opens_its_row(profiled: Profile, tmp_path: Path) -> None:
     profiled.save_page(tmp_path / "profile.html")
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    address = (tmp_path / "profile.html").as_uri() + "#p0-kernel0"
     picture = tmp_path / "profile.png"
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'browser'}"]
-    address = (tmp_path / "profile.html").as_uri()
-    shot = [*command, "--window-size=1200,800", f"--screenshot={picture}", address]
-    subprocess.run(shot, check=True, capture_output=True, timeout=120)
+    browser(tmp_path, "--window-size=1200,800", f"--screenshot={picture}", address)
     header = picture.read_bytes()[:24]
     assert header[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", header[16:24]) == (1200, 800)
-    assert picture.stat().st_size > 20_000
-    output = subprocess.run([*command, "--dump-dom", address], check=True, capture_output=True, timeout=120, text=True)
-    assert Page(output.stdout).tags["tr"] == 1 + len(profiled.kernels)
+    opened = re.findall(r'<details class="row"[^>]* open', browser(tmp_path, "--dump-dom", address))
+    assert len(opened) == 1
 
 
 # ---- the drawing

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from opendml.inspection.layered_drawing import Drawing, Point, draw
+from opendml.inspection.machine_limits import MachineLimits
 from opendml.inspection.profile_table import clean, first_node, format_quantity, format_seconds, summary
 from opendml.inspection.profiling import End, Flow, KernelProfile, Profile, TensorUse
 
 KERNEL_BOX: Final = (214.0, 62.0)
 TENSOR_BOX: Final = (150.0, 26.0)
 MARGIN: Final = 12.0
-LABEL_LENGTH: Final = 31
-TENSOR_LABEL_LENGTH: Final = 20
+LABEL_MARGIN: Final = 8.0
 TOOLTIP_LENGTH: Final = 2000
-"""Sizes in pixels, and lengths in characters from which on text is cut off."""
+"""Sizes in pixels; the characters from which on a tooltip is cut off."""
+
+LEAST_SCALE: Final = 0.7
+"""To what part of its size a drawing shrinks on a small screen before it scrolls: its letters stay legible."""
+
+NARROW_LETTERS: Final = frozenset("fijlrtI1|.,:;'`!()[]{}/ -")
+NARROW_LETTER: Final = 0.42
+SMALL_LETTER: Final = 0.62
+CAPITAL: Final = 0.86
+WIDE_LETTER: Final = 1.05
+"""Widths of letters in parts of their size, as wide as any usual sans-serif font has them, bold ones included."""
 
 FAMILIES: Final = ("ELEMENT_WISE_", "ACTIVATION_")
 """Beginnings of operators' names that boxes leave out."""
 
 
 def page(profiles: Sequence[Profile]) -> str:
-    """The page of some profiles, one below the other."""
+    """The page of some profiles, one below the other. It has no script and loads nothing: sorting, opening rows and the
+    links between drawing and rows are the browser's own."""
     title = ", ".join(dict.fromkeys(profile.title for profile in profiles))
     sections = "\n".join(_section(profile, f"p{number}-") for number, profile in enumerate(profiles))
     return f"""<!DOCTYPE html>
@@ -37,7 +48,10 @@ def page(profiles: Sequence[Profile]) -> str:
 <style>{_STYLE}</style>
 </head>
 <body>
+<a class="skip" href="#p0-kernels">Skip to the kernels</a>
+<main>
 {sections}
+</main>
 </body>
 </html>
 """
@@ -47,13 +61,29 @@ def _section(profile: Profile, prefix: str) -> str:
     lines = "\n".join(f"<p>{_text(line)}</p>" for line in summary(profile))
     return f"""<section>
 <header><h1>{_text(profile.title)}</h1>
-{lines}</header>
+{lines}
+{_LEGEND}
+<p><a href="#{prefix}kernels">Kernels</a> \N{MIDDLE DOT} <a href="#{prefix}drawing">Drawing</a></p>
+</header>
 {_strip(profile, prefix)}
 <div class="columns">
-<div class="table">{_table(profile, prefix)}</div>
-<div class="drawing">{_graph(profile, prefix)}</div>
+<div class="kernels" id="{prefix}kernels">{_kernels(profile, prefix)}</div>
+<figure class="drawing" id="{prefix}drawing" tabindex="0" aria-label="The fused graph">
+{_graph(profile, prefix)}
+</figure>
 </div>
 </section>"""
+
+
+_LEGEND: Final = """<details class="legend"><summary>How to read this page</summary>
+<p>A kernel is one loop nest: an operator, or several that were fused. Its time is measured while all threads wait for
+each other behind every kernel, so the times of the kernels do not overlap.</p>
+<p><b>Memory</b> counts every element that a kernel reads or writes once, and sets it beside copies of as many bytes.
+<b>Arithmetic</b> counts floating-point operations, and sets them beside a loop of nothing but fused multiply-adds.
+<b>Of the limit</b> is the least time that this machine needs for the larger one of the two, divided by the time that
+was taken.</p>
+<p>More than 100% is possible: bytes may still lie in a nearer cache than those of a copy, operations that occur twice
+may be computed once, and a processor may have run faster than when its limits were measured.</p></details>"""
 
 
 def _text(text: str) -> str:
@@ -61,8 +91,24 @@ def _text(text: str) -> str:
     return html.escape(clean(text))
 
 
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
+def _fitting(text: str, width: float, size: float) -> str:
+    """Text cut so that it is no wider than ``width`` pixels in letters of a ``size``, in any usual sans-serif font."""
+    text = clean(text).replace("\n", " ")
+    room = width - _width("\N{HORIZONTAL ELLIPSIS}", size)
+    if _width(text, size) <= width:
+        return text
+    ends = itertools.accumulate(_width(letter, size) for letter in text)
+    return text[: sum(end <= room for end in ends)] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _width(text: str, size: float) -> float:
+    return size * sum(NARROW_LETTER if c in NARROW_LETTERS else _letter_width(c) for c in text)
+
+
+def _letter_width(letter: str) -> float:
+    if not letter.isascii():
+        return WIDE_LETTER
+    return CAPITAL if letter.isupper() or letter in "@%&+_~<>=mw#" else SMALL_LETTER
 
 
 def _heat(profile: Profile, kernel: KernelProfile) -> str:
@@ -78,60 +124,105 @@ def _strip(profile: Profile, prefix: str) -> str:
     """Every kernel as long as its time, in the order in which they run."""
     parts = [
         f'<a href="#{prefix}kernel{kernel.number}" title="{_text(_headline(profile, kernel))}" '
+        f'aria-label="{_text(_headline(profile, kernel))}" '
         f'style="--heat:{_heat(profile, kernel)};flex-grow:{profile.share(kernel):.5f}"></a>'
         for kernel in profile.kernels
     ]
-    return f'<div class="strip">{"".join(parts)}</div>'
+    return f'<nav class="strip" aria-label="The run from left to right">{"".join(parts)}</nav>'
 
 
 def _headline(profile: Profile, kernel: KernelProfile) -> str:
     return f"{kernel.number}: {kernel.title}, {format_seconds(kernel.seconds)} ({profile.share(kernel):.1%})"
 
 
-# The table ------------------------------------------------------------------------------------------------------------
+# The kernels ----------------------------------------------------------------------------------------------------------
 
 
-def _table(profile: Profile, prefix: str) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("#", "Kernel", "Time", "Memory", "Arithmetic", "Of the limit"))
-    rows = "\n".join(_row(profile, kernel, prefix) for kernel in profile.kernels)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+class _SortKey(NamedTuple):
+    """A column: its heading, and what its values are sorted by, the first one smallest."""
+
+    name: str
+    heading: str
+    key: Callable[[KernelProfile, MachineLimits], Any]
 
 
-def _row(profile: Profile, kernel: KernelProfile, prefix: str) -> str:
+_COLUMNS: Final = (
+    _SortKey("number", "#", lambda kernel, _: kernel.number),
+    _SortKey("title", "Kernel", lambda kernel, _: kernel.title),
+    _SortKey("time", "Time", lambda kernel, _: -kernel.seconds),
+    _SortKey("memory", "Memory", lambda kernel, _: -kernel.bytes),
+    _SortKey("arithmetic", "Arithmetic", lambda kernel, _: -kernel.operations),
+    _SortKey("limit", "Of the limit", lambda kernel, limits: kernel.efficiency(limits)),
+)
+
+
+def _kernels(profile: Profile, prefix: str) -> str:
+    """The headings, which choose what rows are sorted by, and a row for each kernel that opens."""
+    headings = "".join(
+        f'<label class="{column.name}"><input type="radio" name="{prefix}sort" class="by-{column.name}"'
+        f"{' checked' if column.name == 'number' else ''}><span>{column.heading}</span></label>"
+        for column in _COLUMNS
+    )
+    places = {column.name: _places(profile, column) for column in _COLUMNS}
+    rows = "\n".join(_row(profile, kernel, prefix, places) for kernel in profile.kernels)
+    return f'<div class="headings" role="radiogroup" aria-label="Sort by">{headings}</div>\n{rows}'
+
+
+def _places(profile: Profile, column: _SortKey) -> dict[int, int]:
+    """The place of every kernel if rows are sorted by a column."""
+    ordered = sorted(profile.kernels, key=lambda kernel: column.key(kernel, profile.limits))
+    return {kernel.number: place for place, kernel in enumerate(ordered)}
+
+
+def _row(profile: Profile, kernel: KernelProfile, prefix: str, places: Mapping[str, Mapping[int, int]]) -> str:
     limits = profile.limits
     of_copy = kernel.bandwidth / limits.bandwidth(kernel.bytes / kernel.repetitions)
     of_peak = kernel.operation_rate / limits.fma_peak
     by_memory = kernel.is_bound_by_memory(limits)
+    nodes = f"<small>{_text(', '.join(kernel.nodes))}</small>" if kernel.nodes else ""
     cells = [
-        f"<td>{kernel.number}</td>",
-        f"<td>{_details(kernel)}</td>",
-        f'<td>{format_seconds(kernel.seconds)} <small>{profile.share(kernel):.1%}</small><i class="bar"></i></td>',
-        _rate(format_quantity(kernel.bytes, "B"), format_quantity(kernel.bandwidth, "B/s"), of_copy, by_memory),
+        f'<span class="number">{kernel.number}</span>',
+        f'<span class="title">{_text(kernel.title)}{nodes}</span>',
+        f'<span class="time">{format_seconds(kernel.seconds)} <small>{profile.share(kernel):.1%} of the kernels</small>'
+        '<i class="bar"></i></span>',
+        _rate("memory", format_quantity(kernel.bytes, "B"), kernel.bandwidth, "B/s", of_copy, "of a copy", by_memory),
         _rate(
+            "arithmetic",
             format_quantity(kernel.operations, "FLOP"),
-            format_quantity(kernel.operation_rate, "FLOP/s"),
+            kernel.operation_rate,
+            "FLOP/s",
             of_peak,
+            "of the peak",
             not by_memory,
         ),
-        f"<td>{kernel.efficiency(limits):.0%} <small>{'memory' if by_memory else 'arithmetic'}</small></td>",
+        f'<span class="limit">{kernel.efficiency(limits):.0%} <small>of what '
+        f"{'memory' if by_memory else 'arithmetic'} allows</small></span>",
     ]
-    return f'<tr id="{prefix}kernel{kernel.number}" style="--heat:{_heat(profile, kernel)}">{"".join(cells)}</tr>'
+    order = ";".join(f"--by-{name}:{place[kernel.number]}" for name, place in places.items())
+    return (
+        f'<details class="row" style="--heat:{_heat(profile, kernel)};{order}"><summary>{"".join(cells)}</summary>'
+        f"{_inside(kernel, prefix)}</details>"
+    )
 
 
-def _rate(amount: str, rate: str, share: float, is_limit: bool) -> str:
+def _rate(name: str, amount: str, rate: float, unit: str, share: float, what: str, is_limit: bool) -> str:
     if not share:
-        return "<td></td>"
-    return f'<td class="{"limit" if is_limit else "other"}">{amount}<br><small>{rate}, {share:.0%}</small></td>'
+        return f'<span class="{name} none">none</span>'
+    kind = "" if is_limit else " other"
+    return (
+        f'<span class="{name}{kind}">{amount} <small>{format_quantity(rate, unit)}, {share:.0%} {what}</small></span>'
+    )
 
 
-def _details(kernel: KernelProfile) -> str:
-    nodes = f"<small>{_text(', '.join(kernel.nodes))}</small>" if kernel.nodes else ""
+def _inside(kernel: KernelProfile, prefix: str) -> str:
+    """What a row shows when it is open. A link to it opens it, since it is inside."""
     work = ", ".join(map(format_seconds, kernel.work))
     repeated = f"<p>{kernel.repetitions} times</p>" if kernel.repetitions > 1 else ""
     return (
-        f"<details><summary>{_text(kernel.title)}{nodes}</summary>{repeated}"
+        f'<div class="inside" id="{prefix}kernel{kernel.number}">'
+        f'<p><a href="#{prefix}box{kernel.number}">Show in the drawing</a></p>{repeated}'
         f"<p>Threads worked {work}</p>{_uses('Reads', kernel.reads)}{_uses('Writes', kernel.writes)}"
-        f"<pre>{_text(kernel.description)}</pre></details>"
+        f'<pre tabindex="0">{_text(kernel.description)}</pre></div>'
     )
 
 
@@ -169,7 +260,7 @@ def _svg_head(drawing: Drawing) -> str:
     width, height = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
     box = f"{-MARGIN:g} {-MARGIN:g} {width:.0f} {height:.0f}"
     return (
-        f'<svg viewBox="{box}" width="{width:.0f}" height="{height:.0f}" role="img" aria-label="The fused graph">'
+        f'<svg viewBox="{box}" style="width:clamp({LEAST_SCALE * width:.0f}px,100%,{width:.0f}px)">'
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 L8 4 L0 8 z"/></marker></defs>'
     )
@@ -191,7 +282,7 @@ def _shape(profile: Profile, end: End, corner: Point, prefix: str) -> str:
         return _kernel_shape(profile, profile.kernels[end.number], corner, prefix)
     name = (profile.inputs if end.kind == "input" else profile.outputs)[end.number]
     width, height = TENSOR_BOX
-    label = _text(_cut(name, TENSOR_LABEL_LENGTH))
+    label = _text(_fitting(name, width - 2 * LABEL_MARGIN, 12))
     return (
         f'<g class="tensor"><title>{end.kind} {_text(name)}</title>'
         f'<rect x="{corner.x:.1f}" y="{corner.y:.1f}" width="{width:g}" height="{height:g}" rx="{height / 2:g}"/>'
@@ -203,8 +294,8 @@ def _kernel_shape(profile: Profile, kernel: KernelProfile, corner: Point, prefix
     width, height = KERNEL_BOX
     middle, tooltip = corner.x + width / 2, "\n".join(_tooltip(profile, kernel))
     texts = [
-        ("name", 18, _cut(_short(kernel.title), LABEL_LENGTH)),
-        ("node", 35, _cut(first_node(kernel), LABEL_LENGTH)),
+        ("name", 18, _fitting(_short(kernel.title), width - 2 * LABEL_MARGIN, 11.5)),
+        ("node", 35, _fitting(first_node(kernel), width - 2 * LABEL_MARGIN, 11)),
         ("", 52, f"{format_seconds(kernel.seconds)} \N{MIDDLE DOT} {profile.share(kernel):.1%}"),
     ]
     labels = "".join(
@@ -212,7 +303,8 @@ def _kernel_shape(profile: Profile, kernel: KernelProfile, corner: Point, prefix
         for kind, y, label in texts
     )
     return (
-        f'<a href="#{prefix}kernel{kernel.number}"><g class="kernel" style="--heat:{_heat(profile, kernel)}">'
+        f'<a href="#{prefix}kernel{kernel.number}" id="{prefix}box{kernel.number}">'
+        f'<g class="kernel" style="--heat:{_heat(profile, kernel)}">'
         f"<title>{_text(tooltip)}</title>"
         f'<rect x="{corner.x:.1f}" y="{corner.y:.1f}" width="{width:g}" height="{height:g}" rx="7"/>{labels}</g></a>'
     )
@@ -228,8 +320,13 @@ def _tooltip(profile: Profile, kernel: KernelProfile) -> Iterator[str]:
     yield _headline(profile, kernel)
     yield from kernel.nodes
     yield ""
-    yield _cut(kernel.description, TOOLTIP_LENGTH)
+    cut = len(kernel.description) > TOOLTIP_LENGTH
+    yield kernel.description[:TOOLTIP_LENGTH] + "\N{HORIZONTAL ELLIPSIS}" * cut
 
+
+_SORTING: Final = "\n".join(
+    f".kernels:has(.by-{column.name}:checked) .row {{ order: var(--by-{column.name}); }}" for column in _COLUMNS
+)
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --page: #fbfbfa; --ink: #1c1e21; --quiet: #666b73; --line: #d9dbdf;
@@ -238,33 +335,68 @@ _STYLE: Final = """
   --box: #23272d; --hot: #b8520f; --edge: #6d737d; --mark: #3a3016; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 14px/1.45 system-ui, sans-serif; }
+.skip { position: absolute; left: 8px; top: -60px; padding: 6px 12px; background: var(--page);
+  border: 2px solid var(--edge); }
+.skip:focus { top: 8px; z-index: 1; }
 section { max-width: 1800px; margin: 0 auto; padding: 24px; }
 h1 { margin: 0 0 4px; font-size: 22px; overflow-wrap: anywhere; }
-header p { margin: 0; color: var(--quiet); }
+header p { margin: 0; color: var(--quiet); max-width: 90ch; }
+a { color: inherit; }
 small { color: var(--quiet); font-size: 12px; }
+.legend { margin: 6px 0; color: var(--quiet); }
+.legend p { margin: 4px 0; }
 .strip { display: flex; height: 26px; margin: 16px 0; gap: 1px; }
 .strip a { flex: 0 0 0; min-width: 1px; border-radius: 2px; }
 .strip a, .bar, .kernel rect { --tone: color-mix(in oklab, var(--hot) calc(var(--heat) * 100%), var(--box)); }
 .strip a { background: var(--tone); box-shadow: inset 0 0 0 1px var(--line); }
-.columns { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, auto); gap: 24px; align-items: start; }
-.drawing { position: sticky; top: 8px; max-width: 40vw; max-height: calc(100vh - 16px); overflow: auto;
-  border: 1px solid var(--line); border-radius: 8px; }
-@media (max-width: 1100px) { .columns { grid-template-columns: minmax(0, 1fr); }
-  .drawing { position: static; max-width: 100%; max-height: none; order: -1; } }
-.table { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th { text-align: left; color: var(--quiet); font-weight: 500; font-size: 12px; white-space: nowrap; }
-th, td { padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td:nth-child(n+3) { white-space: nowrap; }
-td.other { color: var(--quiet); }
-tr:target { background: var(--mark); }
-summary { cursor: pointer; overflow-wrap: anywhere; }
+.columns { display: grid; grid-template-columns: minmax(0, 1fr); gap: 24px; align-items: start; }
+.drawing { margin: 0; padding: 8px 0; overflow: auto; border: 1px solid var(--line); border-radius: 8px; }
+@media (min-width: 1500px) {
+  .columns { grid-template-columns: minmax(0, 1fr) minmax(0, 36vw); }
+  .drawing { position: sticky; top: 8px; max-height: calc(100vh - 16px); }
+}
+.kernels { display: flex; flex-direction: column; font-variant-numeric: tabular-nums; }
+.headings, .row > summary { display: grid; gap: 0 12px; align-items: start;
+  grid-template-columns: 2.2em minmax(12em, 1fr) 9em 10.5em 11em 8em; }
+.row { border-bottom: 1px solid var(--line); order: var(--by-number); }
+.row > summary { padding: 5px 0 5px 1.1em; position: relative; list-style: none; }
+.row > summary::-webkit-details-marker { display: none; }
+.row > summary::before { content: "\\25B8"; position: absolute; left: 0; top: 5px; color: var(--quiet); }
+.row[open] > summary::before { content: "\\25BE"; }
+.headings { padding-left: 1.1em; order: -1; border-bottom: 1px solid var(--line); }
+.headings label { color: var(--quiet); font-weight: 500; font-size: 12px; cursor: pointer; }
+.headings input { position: absolute; opacity: 0; width: 1px; height: 1px; }
+.headings span:hover { text-decoration: underline; }
+.headings input:checked + span { color: var(--ink); }
+.headings input:checked + span::after { content: " \\25BE"; }
+.headings input:focus-visible + span { outline: 2px solid var(--hot); outline-offset: 2px; }
+SORTING
+summary { cursor: pointer; }
+summary span { overflow-wrap: anywhere; }
 summary small { display: block; }
-details p, details ul { margin: 6px 0 0; }
-pre { max-width: 70ch; max-height: 24em; overflow: auto; padding: 8px; background: var(--box); border-radius: 6px;
-  font-size: 12px; }
-.bar { display: block; height: 6px; width: calc(var(--heat) * 110px + 2px); margin-top: 3px; border-radius: 3px;
+.other, .none { color: var(--quiet); }
+.row:has(:target), .row:has(:target) > summary { background: var(--mark); }
+.inside { padding: 0 0 12px 3.3em; scroll-margin-top: 5em; }
+.inside p, .inside ul { margin: 6px 0 0; overflow-wrap: anywhere; }
+pre { overflow: auto; max-height: 24em; padding: 8px; background: var(--box); border-radius: 6px; font-size: 12px; }
+.bar { display: block; height: 6px; width: calc(var(--heat) * 100% + 2px); max-width: 110px; margin-top: 3px;
+  border-radius: 3px;
   background: var(--tone); box-shadow: inset 0 0 0 1px var(--line); }
+@media (max-width: 900px) {
+  section { padding: 16px; }
+  .headings { display: flex; flex-wrap: wrap; padding: 0 0 6px; }
+  .headings::before { content: "Sort by"; color: var(--quiet); font-size: 12px; }
+  .row { border: 1px solid var(--line); border-radius: 8px; margin-top: 8px; padding: 0 10px; }
+  .row > summary { grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 2px 12px; }
+  .row .number { display: none; }
+  .row .title { grid-column: 1 / -1; font-weight: 600; }
+  .row .title small { font-weight: 400; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+  .inside { padding-left: 1.1em; }
+}
+@media (max-width: 600px) {
+  .row > summary { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .row .none { display: none; }
+}
 svg { display: block; margin: 0 auto; }
 svg a { text-decoration: none; }
 svg text { fill: var(--ink); font-size: 12px; text-anchor: middle; }
@@ -272,8 +404,9 @@ svg .node { fill: var(--quiet); font-size: 11px; }
 svg .name { font-weight: 600; font-size: 11.5px; }
 .kernel rect { fill: var(--tone); stroke: var(--edge); }
 .kernel:hover rect { stroke-width: 2.5; }
+a:target .kernel rect { stroke: var(--ink); stroke-width: 3; }
 .tensor rect { fill: none; stroke: var(--edge); stroke-dasharray: 4 3; }
 .flow { fill: none; stroke: var(--edge); stroke-width: 1.3; }
 .flow:hover { stroke: var(--ink); stroke-width: 3; }
 marker path { fill: var(--edge); }
-"""
+""".replace("SORTING", _SORTING)

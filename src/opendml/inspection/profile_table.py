@@ -63,8 +63,10 @@ def summary(profile: Profile) -> list[str]:
     far = limits.copies[-1][1]
     return [
         f"{_count(len(profile.kernels), 'kernel')}, {_count(limits.thread_count, 'thread')}: "
-        f"{format_seconds(profile.seconds)}; with records {format_seconds(profile.instrumented_seconds)}, "
-        f"of which {format_seconds(profile.kernel_seconds)} in kernels (the fastest of {profile.runs} runs)",
+        f"a run takes {format_seconds(profile.seconds)}, the fastest of {profile.runs}. "
+        f"With a clock around every kernel it takes {format_seconds(profile.instrumented_seconds)}: "
+        f"{format_seconds(profile.kernel_seconds)} inside of the kernels, the rest for starting and waking threads"
+        f"{_disturbed(profile)}",
         f"{format_quantity(moved, 'B')} moved at {format_quantity(moved / profile.seconds, 'B/s')}, "
         f"{format_quantity(operations, 'FLOP')} at {format_quantity(operations / profile.seconds, 'FLOP/s')}, "
         f"{format_quantity(profile.temporary_bytes, 'B')} for temporary tensors "
@@ -74,6 +76,13 @@ def summary(profile: Profile) -> list[str]:
         f"{format_quantity(max(rate for _, rate in limits.copies), 'B/s')}), "
         f"fused multiply-adds at {format_quantity(limits.fma_peak, 'FLOP/s')}",
     ]
+
+
+def _disturbed(profile: Profile) -> str:
+    """A word where the clocks seem to make a program faster: something else ran beside the plain runs."""
+    if profile.instrumented_seconds >= profile.seconds:
+        return ""
+    return " (less than without clocks: the machine was busier during those runs)"
 
 
 def profile_text(profile: Profile) -> str:
