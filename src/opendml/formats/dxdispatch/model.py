@@ -171,7 +171,7 @@ def read_model(
     """Read a model file.
 
     Args:
-        path: the model, ``*.json``, or a serialised graph alone, ``*.bin``: `model_of_graph`.
+        path: the model, or a serialised graph alone (`model_of_graph`); the content tells which.
         input_path: folder of the files it reads; by default the model's own.
         output_path: folder of the files it writes; by default the current directory.
         memory_limit: the most bytes that its resources and the temporaries of its operators may take together.
@@ -180,11 +180,14 @@ def read_model(
     Raises:
         ModelFormatError: the file cannot be read, or something in it is wrong.
     """
-    if path.suffix.lower() == ".onnx":
-        raise ModelFormatError("", "ONNX models are not supported yet; expected a DxDispatch model in JSON")
+    from opendml.formats.recognition import first_bytes, other_format
+
     folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
     if is_serialized_graph(path):
         return model_of_graph(load(path), path.stem, folders, memory_limit=memory_limit)
+    other = other_format(first_bytes(path), "dxdispatch")
+    if other:
+        raise ModelFormatError("", f"not a DxDispatch model: {other}")
     try:
         text = read_file(path, MODEL_FILE_LIMIT).decode("utf-8-sig")
     except UnicodeDecodeError as error:

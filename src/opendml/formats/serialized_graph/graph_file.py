@@ -151,8 +151,11 @@ def save(graph: GraphDesc, path: str | os.PathLike[str]) -> None:
 
 
 def is_serialized_graph(path: Path) -> bool:
-    """Whether a file is to be read as a serialised graph: ``*.bin``."""
-    return path.suffix.lower() == ".bin"
+    """Whether a file is to be read as a serialised graph: by its content, or ``*.bin`` where that tells nothing."""
+    from opendml.formats.recognition import first_bytes, format_of
+
+    name = format_of(first_bytes(path))
+    return name == "serialized_graph" or (path.suffix.lower() == ".bin" and name != "dxdispatch")
 
 
 # ---- reading
@@ -160,6 +163,18 @@ def is_serialized_graph(path: Path) -> bool:
 
 def read_graph(data: bytes, folder: Path | None = None) -> GraphDesc:
     """The graph in the bytes of a file; its other constants lie in ``folder``. Errors as for ``load``."""
+    try:
+        return _read_graph(data, folder)
+    except ModelFormatError:
+        from opendml.formats.recognition import other_format
+
+        other = other_format(data, "serialized_graph")
+        if other:
+            raise ModelFormatError("", f"not a serialised graph: {other}") from None
+        raise
+
+
+def _read_graph(data: bytes, folder: Path | None) -> GraphDesc:
     root = Reader(data, SCHEMA).root("DmlGraphDesc")
     nodes = [_read_node(table) for table in root.tables("nodes", "DmlGraphNode")]
     if not nodes:

@@ -1,0 +1,1 @@
+"""ONNX models: recognised, not read yet."""

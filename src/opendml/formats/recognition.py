@@ -1,0 +1,88 @@
+"""What a file is, told by its content: for readers that were given something else than they read.
+
+Each format has a module ``recognition`` with ``recognises(first bytes)``, and a reader. Where a reader fails, it asks
+``other_format`` whether the file is something else, and says so instead of calling it damaged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from opendml.description.file_access import open_regular
+from opendml.formats.dxdispatch import recognition as dxdispatch
+from opendml.formats.onnx import recognition as onnx
+from opendml.formats.serialized_graph import recognition as serialized_graph
+
+__all__ = ["FORMATS", "RECOGNISED_BYTES", "Format", "first_bytes", "format_of", "other_format"]
+
+RECOGNISED_BYTES: Final = 1 << 16
+"""The bytes at the beginning of a file that tell what it is."""
+
+
+class Format(NamedTuple):
+    """A kind of file: its name with an article, what reads it, and whether the first bytes of a file are of it."""
+
+    name: str
+    reader: str
+    recognises: Callable[[bytes], bool]
+
+
+def _begins(*marks: bytes) -> Callable[[bytes], bool]:
+    return lambda data: data.startswith(marks)
+
+
+def _is_descriptor(data: bytes) -> bool:
+    return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[Tt]ype"\s*:', data) is not None
+
+
+def _is_json(data: bytes) -> bool:
+    return re.match(rb'(?:\xef\xbb\xbf)?\s*[\[{]\s*["\[\]{}/0-9-]', data) is not None
+
+
+_RESOURCES: Final = "resources of DxDispatch models, and inputs of serialised graphs, may be read from it"
+
+FORMATS: Final = {
+    "dxdispatch": Format(
+        "a DxDispatch model", "opendml run, check, explain and profile read it", dxdispatch.recognises
+    ),
+    "onnx": Format("an ONNX model", "opendml does not read it yet", onnx.recognises),
+    "numpy": Format("a NumPy array", f"numpy.load reads it; {_RESOURCES}", _begins(b"\x93NUMPY")),
+    "archive": Format(
+        "a zip archive, as of PyTorch or NumPy", "opendml does not read it", _begins(b"PK\x03\x04", b"PK\x05\x06")
+    ),
+    "image": Format("an image", _RESOURCES, _begins(b"\x89PNG\r\n", b"\xff\xd8\xff")),
+    "descriptor": Format("a descriptor in JSON", "opendml.OperatorDesc.from_json reads it parsed", _is_descriptor),
+    "json": Format("JSON text of another kind", "opendml reads DxDispatch models and descriptors", _is_json),
+    "serialized_graph": Format(
+        "a serialised DML graph",
+        "opendml.load, and opendml run, check, explain and profile, read it",
+        serialized_graph.recognises,
+    ),
+}
+"""The formats, the surest first."""
+
+
+def format_of(data: bytes) -> str:
+    """The name in ``FORMATS`` of the format of a file, of which these are the first bytes; empty if it is none."""
+    head = data[:RECOGNISED_BYTES]
+    return next((name for name, known in FORMATS.items() if known.recognises(head)), "")
+
+
+def other_format(data: bytes, own: str) -> str:
+    """``it is an ONNX model; opendml does not read it yet`` if a file is of another format than its reader's."""
+    name = format_of(data)
+    if name in ("", own) or (name == "json" and own == "dxdispatch"):
+        return ""
+    return f"it is {FORMATS[name].name}; {FORMATS[name].reader}"
+
+
+def first_bytes(path: Path) -> bytes:
+    """What tells the format of a file; nothing if it cannot be read, which its reader will say."""
+    try:
+        with open_regular(path) as file:
+            return file.read(RECOGNISED_BYTES)
+    except (OSError, ValueError):
+        return b""

@@ -1,0 +1,91 @@
+"""Readers that are given something else than they read say what it is and what reads it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dxdispatch_models import ADD
+
+import opendml as dml
+from opendml.command_line import main
+from opendml.formats.recognition import FORMATS, format_of
+
+
+def graph_bytes(folder: Path) -> bytes:
+    graph = dml.Graph()
+    y = dml.activation_relu(graph.input("float32", [2], name="x"))
+    path = folder / "graph.bin"
+    dml.save(graph.describe({"y": y}), path)
+    return path.read_bytes()
+
+
+def numpy_bytes(save: Any) -> bytes:
+    file = io.BytesIO()
+    save(file, np.zeros(2))
+    return file.getvalue()
+
+
+TENSOR = {"DataType": "FLOAT32", "Sizes": [1]}
+RELU = {"Type": "ACTIVATION_RELU", "Desc": {"InputTensor": TENSOR, "OutputTensor": TENSOR}}
+CONTENTS = {
+    "dxdispatch": b"// a remark\n" + json.dumps(ADD).encode(),
+    "onnx": b"\x08\x07\x12\x07pytorch:\x10graph",
+    "numpy": numpy_bytes(np.save),
+    "archive": numpy_bytes(np.savez),
+    "image": b"\x89PNG\r\n\x1a\n" + bytes(20),
+    "descriptor": json.dumps(RELU).encode(),
+    "json": b'{"name": 1}',
+}
+RESOURCES = "resources of DxDispatch models, and inputs of serialised graphs, may be read from it"
+WORDS = {
+    "dxdispatch": "it is a DxDispatch model; opendml run, check, explain and profile read it",
+    "onnx": "it is an ONNX model; opendml does not read it yet",
+    "numpy": f"it is a NumPy array; numpy.load reads it; {RESOURCES}",
+    "archive": "it is a zip archive, as of PyTorch or NumPy; opendml does not read it",
+    "image": f"it is an image; {RESOURCES}",
+    "descriptor": "it is a descriptor in JSON; opendml.OperatorDesc.from_json reads it parsed",
+    "json": "it is JSON text of another kind; opendml reads DxDispatch models and descriptors",
+}
+
+
+def test_formats_are_told_apart_by_content(tmp_path: Path) -> None:
+    contents = {**CONTENTS, "serialized_graph": graph_bytes(tmp_path)}
+    assert contents.keys() == FORMATS.keys()
+    for name, content in contents.items():
+        assert format_of(content) == name
+        for length in range(4):
+            assert format_of(content[:length]) in ("", name, "json", "archive", "image")
+    assert format_of(b"") == format_of(bytes(100)) == format_of(b"hello, world, here is text") == ""
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_loading_something_else(name: str, tmp_path: Path) -> None:
+    for suffix in (".bin", ".onnx", ""):
+        path = tmp_path / f"file{suffix}"
+        path.write_bytes(CONTENTS[name])
+        with pytest.raises(dml.ModelFormatError) as caught:
+            dml.load(path)
+        assert str(caught.value) == f"not a serialised graph: {WORDS[name]}"
+
+
+@pytest.mark.parametrize("name", [name for name in CONTENTS if name not in ("dxdispatch", "json")])
+@pytest.mark.parametrize("command", ["run", "check", "explain", "profile"])
+def test_commands_on_something_else(
+    name: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(CONTENTS[name])
+    assert main([command, str(path)]) == 2
+    assert capsys.readouterr().err == f"error: {path}: not a DxDispatch model: {WORDS[name]}\n"
+
+
+def test_content_counts_not_the_suffix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, content in (("graph.json", graph_bytes(tmp_path)), ("model.bin", CONTENTS["dxdispatch"])):
+        (tmp_path / name).write_bytes(content)
+        assert main(["check", str(tmp_path / name)]) == 0
+    assert capsys.readouterr().out == "valid at feature level 6_4: 1 operator\n" * 2
