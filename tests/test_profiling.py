@@ -355,6 +355,16 @@ def test_the_page(profiled: Profile, tmp_path: Path) -> None:
     assert len(twice.ids) - twice.ids.count("arrow") == len(set(twice.ids) - {"arrow"})
 
 
+def test_the_name_of_a_graph_is_the_title() -> None:
+    graph = dml.Graph(name="two steps")
+    x = graph.input("float32", [4], name="x")
+    program = graph.compile(dml.activation_relu(x) + 1)
+    found = dml.profile(program, np.zeros(4, np.float32), seconds=0)
+    assert found.title == "two steps: graph of 2 operators"
+    assert "<h1>two steps: graph of 2 operators</h1>" in page([found])
+    assert repr(graph).startswith("<Graph 'two steps' on ")
+
+
 def test_names_from_files_are_text() -> None:
     program, arrays = network(HOSTILE)
     found = dml.profile(program, *arrays, seconds=0)

@@ -161,7 +161,7 @@ def run(title: str, build: Callable[..., Network], **sizes: int) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size, help=f"default: {size}")
     options = parser.parse_args()
 
-    graph = dml.Graph()
+    graph = dml.Graph(name=title)
     weights = None if options.weights is None else dict(np.load(options.weights))
     network = build(graph, weights, **{name: getattr(options, name) for name in sizes})
     if options.save_weights:

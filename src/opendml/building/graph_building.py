@@ -40,6 +40,7 @@ from opendml.description.graph_desc import (
     OutputEdge,
 )
 from opendml.description.notebook import table
+from opendml.description.quoting import quoted
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc, packed_strides
 from opendml.programs.device import Device, Flags, default_device
@@ -64,11 +65,13 @@ class Graph:
 
     ``device`` decides what is valid (by default the processor at feature level 6_4); graphs exist from level 2_1 on.
     Every node is checked when it is made: an InvalidDescriptorError has all violations and the line of the program
-    that made the node. Graphs only grow; what no output needs is left out when they are compiled.
+    that made the node. Graphs only grow; what no output needs is left out when they are compiled. ``name`` is for
+    people: profiles begin with it.
     """
 
-    def __init__(self, device: Device | None = None) -> None:
+    def __init__(self, device: Device | None = None, *, name: str = "") -> None:
         self.device = device or default_device()
+        self.name = name
         if self.device.feature_level < SINCE:
             level = self.device.feature_level
             raise InvalidDescriptorError(f"graphs do not exist at feature level {level}, only from {SINCE} on")
@@ -79,7 +82,8 @@ class Graph:
 
     def __repr__(self) -> str:
         names = ", ".join(given.name for given in self._inputs)
-        return f"<Graph on {self.device!r}: inputs ({names}), {len(self._nodes)} nodes>"
+        title = f" {quoted(self.name)}" if self.name else ""
+        return f"<Graph{title} on {self.device!r}: inputs ({names}), {len(self._nodes)} nodes>"
 
     def _repr_html_(self) -> str:
         rows = (
@@ -205,13 +209,14 @@ class GraphAssembly(NamedTuple):
     ``inputs`` and ``outputs``: names and tensors as the builder of the graph sees them; the first ones of the
     descriptor's. ``kept``: the content of the descriptor's further inputs, by their numbers: constants that are no
     nodes, OWNED_BY_DML where the operators that read them allow that. The descriptor's further outputs are those that
-    an operator must have and nobody uses.
+    an operator must have and nobody uses. ``name`` is the graph's.
     """
 
     desc: GraphDesc
     inputs: tuple[tuple[str, TensorDesc], ...]
     outputs: tuple[tuple[str, TensorDesc], ...]
     kept: dict[int, KeptConstant]
+    name: str
 
 
 class KeptConstant(NamedTuple):
@@ -460,6 +465,7 @@ class _Assembler:
             tuple((given.name, given.desc) for given in inputs),
             tuple((name, tensor.desc) for name, tensor in self.named),
             {kept_numbers[index]: constant for index, constant in kept.items()},
+            self.graph.name,
         )
 
 

@@ -35,6 +35,7 @@ class GraphProgram:
     def __init__(self, program: CompiledGraph, assembly: GraphAssembly, form: Callable[[Sequence[Any]], Any]) -> None:
         self.program = program
         self.desc = assembly.desc
+        self.name = assembly.name
         self.inputs = tuple(Binding(name, desc) for name, desc in assembly.inputs)
         self.outputs = tuple(Binding(name, desc) for name, desc in assembly.outputs)
         self._form = form

@@ -329,7 +329,8 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
         inner, subject = _variant(program.program)
         variant = shallow_copy(program)
         variant.program = inner
-        return variant, subject
+        title = f"{program.name}: {subject.title}" if program.name else subject.title
+        return variant, subject._replace(title=title)
     if isinstance(program.execution if isinstance(program, CompiledGraph) else program, InterpretedProgram):
         raise ConfigurationError("the reference device interprets programs, so there are no kernels to profile")
     if isinstance(program, CompiledGraph):
