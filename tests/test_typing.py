@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import pydoc
+import re
+from pathlib import Path
 
 import pytest
 import typed_client
@@ -53,3 +56,18 @@ def test_dir_shows_only_what_is_public() -> None:
     assert set(dir(dml)) == {*dml.__all__, "__version__"}
     assert dir(dml.operators) == sorted(dml.operators.__all__)
     assert all(getattr(dml.operators, name).type in operators.implemented() for name in dir(dml.operators))
+
+
+def test_the_written_signatures_are_those_of_the_functions() -> None:
+    """``python tools/write_signatures.py && ruff format src`` brings them up to date."""
+    path = Path(__file__).parent.parent / "tools" / "write_signatures.py"
+    spec = importlib.util.spec_from_file_location("write_signatures", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def words(text: str) -> str:
+        return re.sub(r"[\s,]+", "", text)
+
+    assert words(module.TARGET.read_text()) == words(module.text())

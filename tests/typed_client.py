@@ -6,7 +6,7 @@ Everything right must pass, with the exact types that ``assert_type`` states. Wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import numpy as np
 import numpy.typing as npt
@@ -130,6 +130,24 @@ def functions(x: npt.NDArray[np.float32]) -> None:
     total: npt.NDArray[np.float32] = dml.add(x, x)
     dml.activation_relu(total, out=total)
     dml.reduce(x, "SUM", axes=[2, 3], device=dml.Device("cpu", thread_count=1))
+    assert_type(pooled.values, npt.NDArray[Any])
+    assert_type(pooled.indices, npt.NDArray[Any] | None)
+    assert_type(dml.add(x, 1.0), npt.NDArray[Any])
+    assert_type(dml.if_(x > 0, x, [1.0]), npt.NDArray[Any])
+    assert_type(dml.join([x, x], axis=0), npt.NDArray[Any])
+    assert_type(dml.reshape(x, [4, -1]), npt.NDArray[Any])
+    assert_type(dml.fill_value_constant([2], output_data_type="int32", value=1), npt.NDArray[Any])
+
+    graph = dml.Graph()
+    tensor = graph.input("float32", [1, 1, 4, 4])
+    assert_type(dml.add(tensor, x), dml.GraphTensor)
+    assert_type(dml.add(1, tensor), dml.GraphTensor)
+    assert_type(dml.convolution(x, x, tensor[:, 0, 0, 0]), dml.GraphTensor)
+    assert_type(dml.max_pooling(tensor, window_size=[2, 2]).values, dml.GraphTensor)
+    assert_type(dml.split(tensor, axis=2, output_axis_sizes=[1, 3]), tuple[dml.GraphTensor, ...])
+    assert_type(dml.join([tensor, tensor], axis=0), dml.GraphTensor)
+    assert_type(dml.transpose(tensor), dml.GraphTensor)
+    assert_type(dml.fill_value_constant([2], output_data_type="int32", value=1, device=graph), dml.GraphTensor)
 
 
 if TYPE_CHECKING:
@@ -143,6 +161,8 @@ if TYPE_CHECKING:
         dml.operators.Argmax(input_tensor=tensor, output_tensor=tensor, axes=[3], axis_direction=1.5)  # type: ignore
         dml.operators.Tile(input_tensor=[1, 2], output_tensor=tensor, repeats=[1])  # type: ignore
         desc.input_window_sizes = (1, 2)  # type: ignore
+        dml.max_pooling(np.zeros(4), [2, 2])  # type: ignore
+        dml.max_pooling(np.zeros(4), window_sizes=[2, 2])  # type: ignore
         desc.input_tensor = tensor  # type: ignore
         assert desc.no_such_field  # type: ignore
 

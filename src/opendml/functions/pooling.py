@@ -9,7 +9,7 @@ dimensions) may have one more where that rounds down.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
@@ -20,13 +20,15 @@ from opendml.functions.signatures import operator_function
 from opendml.operators.pooling import AveragePooling1, LpPooling1, MaxPooling2, MaxUnpooling
 from opendml.programs.device import Device
 
+T = TypeVar("T")
+
 
 @several
-class MaxPoolingOutputs(NamedTuple):
+class MaxPoolingOutputs(NamedTuple, Generic[T]):
     """What ``max_pooling`` returns; ``indices`` is None unless asked for."""
 
-    values: Array
-    indices: Array | None
+    values: T
+    indices: T | None
 
 
 @operator_function
@@ -43,7 +45,7 @@ def max_pooling(
     output_sizes: Sequence[int] | None = None,
     device: Device | None = None,
     out: Any = None,
-) -> MaxPoolingOutputs:
+) -> MaxPoolingOutputs[Any]:
     """The maximum of every window, and where it was found (MAX_POOLING2; at lower levels MAX_POOLING1, MAX_POOLING).
 
     ``input``: {N, C, H, W} or {N, C, D, H, W}, any type but float64. Strides and dilations are 1 and paddings 0 by

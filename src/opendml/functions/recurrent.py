@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from opendml.building.operands import OperandRules
 from opendml.description.descriptors import Operator
 from opendml.description.enums import RecurrentNetworkDirection
 from opendml.description.tensor import TensorDesc
 from opendml.functions import fused_activation
-from opendml.functions.core import Array, Operand, evaluate, integers, is_member, operand_rules, sizes_or
+from opendml.functions.core import Operand, evaluate, integers, is_member, operand_rules, sizes_or
 from opendml.functions.several import several
 from opendml.functions.signatures import operator_function
 from opendml.operators.recurrent import Rnn
 from opendml.programs.device import Device
 
+T = TypeVar("T")
+
 
 @several
-class RnnOutputs(NamedTuple):
+class RnnOutputs(NamedTuple, Generic[T]):
     """What ``rnn`` returns; None for what was not asked for."""
 
-    sequence: Array | None
-    single: Array | None
+    sequence: T | None
+    single: T | None
 
 
 @operator_function
@@ -40,7 +42,7 @@ def rnn(
     output_single: bool = True,
     device: Device | None = None,
     out: Any = None,
-) -> RnnOutputs:
+) -> RnnOutputs[Any]:
     """A simple recurrent network over a sequence, ``H = f(X @ W.T + H @ R.T + Wb + Rb)`` step by step (RNN).
 
     ``input``: {1, S, N, I}, float32 or float16: S steps, batches of N, I features. ``weight``: {1, D, H, I},
