@@ -51,7 +51,8 @@ def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True) -> GraphDefinit
 
 def _divided(joined: JoinedGraph, fixed: set[Tensor]) -> tuple[list[Statement], list[Statement]]:
     """The statements that depend on fixed tensors only, and the others. No tensor is written by both kinds."""
-    barred = {t for s in joined.statements for t in writes_of(s) if t in joined.outputs}
+    outputs = set(joined.outputs)
+    barred = {t for s in joined.statements for t in writes_of(s) if t in outputs}
     while True:
         once, always = _divided_but_for(barred, joined, fixed)
         both = {t for s in once for t in writes_of(s)} & {t for s in always for t in writes_of(s)}

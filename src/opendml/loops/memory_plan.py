@@ -26,17 +26,8 @@ class MemoryPlan:
     size: int
     least_size: int
 
-    def conflict(self, some: Iterable[Tensor], others: Iterable[Tensor]) -> bool:
-        """Whether any of some temporaries has bytes in common with another one of others."""
-        spans = [(t, *self._span(t)) for t in others if t in self.offsets]
-        for tensor in some:
-            if tensor in self.offsets:
-                start, end = self._span(tensor)
-                if any(start < e and s < end for other, s, e in spans if other is not tensor):
-                    return True
-        return False
-
-    def _span(self, tensor: Tensor) -> tuple[int, int]:
+    def span(self, tensor: Tensor) -> tuple[int, int]:
+        """Where a temporary begins and ends, in bytes."""
         start = self.offsets[tensor]
         return start, start + self.sizes[tensor]
 

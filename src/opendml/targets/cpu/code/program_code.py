@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Final
 
 from opendml.expression.affine import Interval, affine
@@ -93,40 +94,105 @@ def program_code(
     return ProgramCode(writer.modules(support), slots, requirements, kernels, origins)
 
 
-_Region = tuple[Interval | None, ...]
+_Region = tuple[Interval, ...]
+"""The least and the greatest coordinate in every dimension."""
 
 
-@dataclass(slots=True)
+class _Regions:
+    """Parts of one tensor, in the order in which they begin along each dimension: whether another one meets any of them
+    is asked of those alone that come near it, along the dimension where these are the fewest."""
+
+    def __init__(self, rank: int) -> None:
+        self._regions: list[_Region] = []
+        self._begins: list[list[tuple[int, int]]] = [[] for _ in range(rank)]
+        self._longest = [0] * rank
+
+    def add(self, region: _Region) -> None:
+        """Another part of the tensor."""
+        number = len(self._regions)
+        self._regions.append(region)
+        for d, (low, high) in enumerate(region):
+            insort(self._begins[d], (low, number))
+            self._longest[d] = max(self._longest[d], high - low)
+
+    def meet(self, region: _Region) -> bool:
+        """Whether ``region`` has elements in common with any part."""
+        near: Sequence[tuple[int, int]] | None = None
+        for begins, longest, (low, high) in zip(self._begins, self._longest, region, strict=True):
+            first, last = bisect_left(begins, (low - longest,)), bisect_left(begins, (high + 1,))
+            if near is None or last - first < len(near):
+                near = begins[first:last]
+        return bool(self._regions) if near is None else any(_meet(self._regions[n], region) for _, n in near)
+
+
+class _Memory:
+    """Temporary tensors in the order in which they lie in memory."""
+
+    def __init__(self, plan: MemoryPlan) -> None:
+        self._plan = plan
+        self._tensors: dict[Tensor, None] = {}
+        self._begins: list[tuple[int, int, Tensor]] = []
+        self._longest = 0
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        """More tensors; those that are no temporaries are left out."""
+        for tensor in tensors:
+            if tensor in self._plan.offsets and tensor not in self._tensors:
+                start, end = self._plan.span(tensor)
+                insort(self._begins, (start, len(self._tensors), tensor))
+                self._tensors[tensor] = None
+                self._longest = max(self._longest, end - start)
+
+    def meet(self, tensors: Iterable[Tensor]) -> bool:
+        """Whether any of some tensors has bytes in common with another one of these."""
+        for tensor in tensors:
+            if tensor in self._plan.offsets:
+                start, end = self._plan.span(tensor)
+                first, last = bisect_left(self._begins, (start - self._longest,)), bisect_left(self._begins, (end,))
+                for _, _, other in self._begins[first:last]:
+                    if other is not tensor and self._plan.span(other)[1] > start:
+                        return True
+        return False
+
+
 class _Accesses:
     """What has been read and written since the last barrier, writes with the regions they cover."""
 
-    reads: set[Tensor] = field(default_factory=set)
-    writes: dict[Tensor, list[_Region]] = field(default_factory=dict)
+    def __init__(self, plan: MemoryPlan) -> None:
+        self._reads: set[Tensor] = set()
+        self._writes: dict[Tensor, _Regions] = {}
+        self._read_memory, self._written_memory = _Memory(plan), _Memory(plan)
 
-    def conflict(self, later: _Accesses, plan: MemoryPlan) -> bool:
-        """Whether ``later`` must wait for these."""
-        if plan.conflict(self.writes, later.reads | later.writes.keys()) or plan.conflict(self.reads, later.writes):
+    def conflict(self, reads: Set[Tensor], writes: Mapping[Tensor, Sequence[_Region]]) -> bool:
+        """Whether what reads and writes some tensors must wait for these."""
+        if self._written_memory.meet((*reads, *writes)) or self._read_memory.meet(writes):
             return True
-        if not self.writes.keys().isdisjoint(later.reads) or not self.reads.isdisjoint(later.writes):
+        if any(tensor in self._writes for tensor in reads) or any(tensor in self._reads for tensor in writes):
             return True
-        earlier = ((self.writes.get(tensor, ()), regions) for tensor, regions in later.writes.items())
-        return any(_meet(a, b) for before, regions in earlier for b in regions for a in before)
+        earlier = ((self._writes[tensor], regions) for tensor, regions in writes.items() if tensor in self._writes)
+        return any(before.meet(region) for before, regions in earlier for region in regions)
 
-    def add(self, later: _Accesses) -> None:
-        self.reads |= later.reads
-        for tensor, regions in later.writes.items():
-            self.writes.setdefault(tensor, []).extend(regions)
+    def add(self, reads: Set[Tensor], writes: Mapping[Tensor, Sequence[_Region]]) -> None:
+        """Another statement, before the next barrier."""
+        self._reads |= reads
+        self._read_memory.add(reads)
+        self._written_memory.add(writes)
+        for tensor, regions in writes.items():
+            before = self._writes.setdefault(tensor, _Regions(len(tensor.sizes)))
+            for region in regions:
+                before.add(region)
 
 
-def _accesses(reads: Iterable[Tensor], stores: Iterable[Store]) -> _Accesses:
-    result = _Accesses(set(reads))
+def _written(stores: Iterable[Store]) -> dict[Tensor, list[_Region]]:
+    """The regions of tensors that stores write to."""
+    found: dict[Tensor, list[_Region]] = {}
     for store in stores:
-        result.writes.setdefault(store.tensor, []).append(_region(store))
-    return result
+        found.setdefault(store.tensor, []).append(_region(store))
+    return found
 
 
-def _meet(a: Sequence[Interval | None], b: Sequence[Interval | None]) -> bool:
-    return all(x is None or y is None or (x[0] <= y[1] and y[0] <= x[1]) for x, y in zip(a, b, strict=True))
+def _meet(a: _Region, b: _Region) -> bool:
+    return all(x[0] <= y[1] and y[0] <= x[1] for x, y in zip(a, b, strict=True))
 
 
 @dataclass(slots=True)
@@ -162,7 +228,7 @@ class _ProgramWriter:
         self._builder = Builder()
         self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
         self._declarations: set[str] = set()
-        self._pending = _Accesses()
+        self._pending = _Accesses(plan)
         self._turn = _Turn("%thread")
         self._work = self._seen = 0  # of the kernels so far, and of those before the last look
         self._has_looked = False
@@ -232,18 +298,18 @@ class _ProgramWriter:
 
     def _barrier(self) -> None:
         self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
-        self._pending = _Accesses()
+        self._pending = _Accesses(self._plan)
         self._turn = _Turn("%thread")
 
     def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
         kernel = self._scheduled[statement]
         stores = statement.stores if not isinstance(statement, Scatter) else (statement.store,)
-        accesses = _accesses({self._views.get(tensor, tensor) for tensor in kernel.reads}, stores)
-        if self._pending.conflict(accesses, self._plan):
+        reads, writes = {self._views.get(tensor, tensor) for tensor in kernel.reads}, _written(stores)
+        if self._pending.conflict(reads, writes):
             self._barrier()
-        self._pending.add(accesses)
+        self._pending.add(reads, writes)
         self.parallel |= not kernel.serial
-        used = sorted(kernel.reads | accesses.writes.keys(), key=self._numbers.__getitem__)
+        used = sorted(kernel.reads | writes.keys(), key=self._numbers.__getitem__)
         code = kernel_code(kernel, used, [axis for axis, _ in repeats], self._machine)
         self.kernels.append(kernel)
         name = self._functions.setdefault(code.text, f"kernel{len(self._functions)}")
@@ -413,9 +479,9 @@ def _scheduled(statement: Compute | Scan | Scatter, machine: Machine, in_place: 
 
 
 def _region(store: Store) -> _Region:
-    """The least and greatest coordinate that a store writes to in every dimension."""
+    """Where in its tensor a store writes to; whole dimensions where that is not known."""
 
-    def reach(coordinate: Expression) -> Interval | None:
-        return affine(coordinate).range({})
+    def reach(coordinate: Expression, size: int) -> Interval:
+        return affine(coordinate).range({}) or (0, size - 1)
 
-    return tuple(map(reach, store.coordinates))
+    return tuple(map(reach, store.coordinates, store.tensor.sizes))
