@@ -2,7 +2,7 @@
 
 ``import opendml as dml``, then describe an operator as DirectML does, ``dml.operators.Slice1(...)`` with
 ``dml.TensorDesc(...)``, and learn what is wrong with it, ``dml.validate(desc, "3_0")``, or run it:
-``dml.Device("cpu").compile(desc)``. Every operator is a function on arrays as well, ``dml.max_pooling(x, [2, 2])``.
+``dml.Device("cpu").compile(desc)``. Every operator is a function on arrays as well, ``dml.activation_relu(x)``.
 ``dml.catalogue`` knows what every operator takes and supports.
 
 Names are imported when they are first used, so that importing the package costs next to nothing.

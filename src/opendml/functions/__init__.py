@@ -3,8 +3,8 @@
 A function takes arrays, of NumPy or of anything with DLPack or the buffer protocol, infers the sizes of the outputs,
 makes the operator's descriptor and runs its program, which is compiled once for the same types, sizes, strides and
 parameters and kept in memory. Arrays are used in place with the strides that they have, views included; only negative
-strides and unaligned elements are copied first. Sizes never broadcast by themselves: ``numpy.broadcast_to`` gives
-strides of 0, which cost nothing.
+strides and unaligned elements are copied first. Numbers, lists and NumPy's bools stand for tensors, too, and sizes
+broadcast, by the rules of ``opendml.building.operands``: strides of 0, which cost nothing.
 
 Tensors are given by position, in DirectML's order, and everything else by name: no order to remember, none to confuse.
 The same thing has the same name in all functions: ``window_size``, ``strides``, ``start_padding``,
