@@ -39,6 +39,7 @@ from opendml.description.graph_desc import (
     OperatorNode,
     OutputEdge,
 )
+from opendml.description.names import checked_text
 from opendml.description.notebook import table
 from opendml.description.quoting import quoted
 from opendml.description.rules import validate
@@ -109,10 +110,11 @@ class Graph:
         with at_place(caller_place()):
             desc = TensorDesc(data_type, sizes, strides, flags=flags)
             check_layout(desc)
-            name = name or f"input{len(self._inputs)}"
+            checked = "" if name is None else checked_text(name, "name")
+            name = checked or f"input{len(self._inputs)}"
             if name == "out" or any(given.name == name for given in self._inputs):
                 reason = "is what outputs are given by" if name == "out" else "is an input already"
-                raise InvalidDescriptorError(f"the name {name!r} {reason}")
+                raise InvalidDescriptorError(f"the name {quoted(name)} {reason}")
         self._inputs.append(_Input(name, desc))
         return GraphTensor(self, desc, _FromInput(len(self._inputs) - 1))
 
@@ -150,7 +152,7 @@ class Graph:
     @contextlib.contextmanager
     def scope(self, name: str) -> Iterator[None]:
         """Nodes made inside a ``with`` block of it are named ``name`` in messages and profiles; nested ``a/b``."""
-        self._scopes.append(name)
+        self._scopes.append(checked_text(name, "name"))
         try:
             yield
         finally:
@@ -305,8 +307,8 @@ def _outputs_by_name(outputs: Any) -> list[tuple[str, GraphTensor]]:
     if isinstance(outputs, GraphTensor):
         named = [("output", outputs)]
     elif isinstance(outputs, Mapping):
-        named = [(str(name), tensor) for name, tensor in outputs.items()]
-    elif isinstance(outputs, Sequence):
+        named = [(checked_text(name, "outputs"), tensor) for name, tensor in outputs.items()]
+    elif isinstance(outputs, (list, tuple)):
         named = [(f"output{i}", tensor) for i, tensor in enumerate(outputs)]
     else:
         named = []

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from opendml.building.graph_building import GraphAssembly
 from opendml.description.errors import BindingError, NotPicklableError
+from opendml.description.quoting import listed
 from opendml.description.tensor import TensorDesc
 from opendml.programs.program import Binding, BoundCall, aligned_empty, as_array, empty, signature_text
 
@@ -67,7 +68,7 @@ class GraphProgram:
         """
         owned = self._owned_names()
         if set(arrays) != set(owned):
-            raise BindingError(f"expected {', '.join(owned) or 'nothing'} to initialize with, got {', '.join(arrays)}")
+            raise BindingError(f"expected {', '.join(owned) or 'nothing'} to initialize with, got {listed(arrays)}")
         buffers: list[Array | None] = [None] * len(self.program.inputs)
         for number, binding in enumerate(self.inputs):
             if binding.name in arrays:
@@ -112,7 +113,7 @@ class GraphProgram:
         if len(arrays) > len(names) or wrong or missing:
             problems = [
                 f"{len(arrays)} arrays" if len(arrays) > len(names) else "",
-                f"{', '.join(wrong)} unexpectedly or twice" if wrong else "",
+                f"{listed(wrong)} unexpectedly or twice" if wrong else "",
                 f"no {', '.join(missing)}" if missing else "",
             ]
             raise BindingError(f"expected {', '.join(names) or 'no inputs'}, got {'; '.join(filter(None, problems))}")
@@ -146,9 +147,10 @@ class GraphProgram:
         names = [binding.name for binding in self.outputs]
         if isinstance(out, Mapping):
             if set(out) - set(names):
-                raise BindingError(f"out: expected {', '.join(names)}, got {', '.join(map(str, out))}")
+                raise BindingError(f"out: expected {', '.join(names)}, got {listed(out)}")
             return [out.get(name) for name in names]
-        given = [out] if isinstance(out, np.ndarray) or not isinstance(out, Sequence) else list(out)
+        is_one = isinstance(out, np.ndarray) or not isinstance(out, (list, tuple))
+        given = [out] if is_one else list(out)
         if len(given) != len(names):
             raise BindingError(f"out: expected {len(names)} arrays ({', '.join(names)}), got {len(given)}")
         return given

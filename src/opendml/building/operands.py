@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from opendml.description.enums import TensorDataType
 from opendml.description.errors import BindingError, InvalidDescriptorError
+from opendml.description.quoting import quoted
 from opendml.programs.program import as_array
 
 Array = npt.NDArray[Any]
@@ -187,9 +188,9 @@ def _type_for(operand: Number | Listed, dtype: DataType | None, name: str) -> Da
     own = operand.values.dtype if isinstance(operand, Listed) else operand.dtype
     if own is None:
         assert isinstance(operand, Number)
-        raise InvalidDescriptorError(
-            f"{name}: nothing says which type {operand.value!r} has; write np.float32({operand.value!r}), for example"
-        )
+        value = quoted(operand.value)
+        message = f"nothing says which type {value} has; write np.float32({value}), for example"
+        raise InvalidDescriptorError(f"{name}: {message}")
     return own
 
 
@@ -222,7 +223,7 @@ def _lost(given: Array, values: Array) -> npt.NDArray[np.bool_]:
 
 
 def _no_value(value: Any, dtype: DataType, name: str) -> InvalidDescriptorError:
-    return InvalidDescriptorError(f"{name}: {value!r} is no value of {TensorDataType.parse(dtype).name}")
+    return InvalidDescriptorError(f"{name}: {quoted(value)} is no value of {TensorDataType.parse(dtype).name}")
 
 
 def views_of(

@@ -117,6 +117,8 @@ class DirectMLEnum(enum.IntEnum):
         if isinstance(value, str):
             return _lookup(cls, value)  # type: ignore[no-any-return]
         if isinstance(value, cls) or (isinstance(value, int) and not isinstance(value, (bool, enum.Enum))):
+            if value not in cls._value2member_map_:  # Python's own error would write any number of digits.
+                raise _unknown(cls, value)
             return cls(value)
         raise _unknown(cls, value)
 

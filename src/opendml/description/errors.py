@@ -15,8 +15,11 @@ class OpendmlError(Exception):
     """Base of all errors of the package."""
 
 
+_LISTED_VIOLATIONS = 100
+
+
 class InvalidDescriptorError(OpendmlError, ValueError):
-    """A descriptor breaks rules of its operator. ``violations`` has all of them, not only the first.
+    """A descriptor breaks rules of its operator. ``violations`` has all of them, the message the first hundred.
 
     ``desc`` and ``feature_level`` are the descriptor and the level that it was held to, where the error is about one.
     """
@@ -32,7 +35,9 @@ class InvalidDescriptorError(OpendmlError, ValueError):
         self.violations: tuple[Violation, ...] = tuple(violations)
         self.desc = desc
         self.feature_level = feature_level
-        super().__init__("\n".join([message, *(f"  {violation}" for violation in self.violations)]))
+        lines = [f"  {violation}" for violation in self.violations[:_LISTED_VIOLATIONS]]
+        rest = len(self.violations) - len(lines)
+        super().__init__("\n".join([message, *lines, *([f"  ... and {rest} more"] if rest else [])]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.violations, self.desc, self.feature_level)

@@ -260,7 +260,11 @@ class ArrayField(Field):
             return tuple(value)
         if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
             return value
-        return tuple(self.element.normalise(item, values) for item in value)
+        try:
+            items = tuple(value)
+        except Exception:  # whatever a foreign object raises when it is gone through: it is no array
+            return value
+        return tuple(self.element.normalise(item, values) for item in items)
 
     def problems(self, value: Any) -> Iterator[Problem]:
         """Not an array, or what is wrong with its elements."""

@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel
-from opendml.description.errors import InvalidDescriptorError
+from opendml.description.errors import DescriptorArgumentError, InvalidDescriptorError
 from opendml.description.fields import camel_case
 from opendml.description.json_values import describe
+from opendml.description.names import checked_text
 from opendml.description.notebook import table
+from opendml.description.quoting import quoted
 from opendml.description.rules import Violation, describe_value, validate
 from opendml.description.tensor import MAXIMUM_UINT, TensorDesc
 
@@ -90,7 +92,7 @@ class ConstantNode:
         if not isinstance(data, bytes):
             try:
                 data = memoryview(cast(Any, data)).tobytes()
-            except TypeError:
+            except (TypeError, ValueError, BufferError):
                 raise InvalidDescriptorError(f"Data: expected bytes, got {describe(data)}") from None
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "name", name)
@@ -174,6 +176,14 @@ class GraphDesc:
             if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
                 raise InvalidDescriptorError(f"{camel_case(name)}: expected a sequence, got {describe(value)}")
             object.__setattr__(self, name, tuple(value))
+            self._check_names(name)
+
+    def _check_names(self, array: str) -> None:
+        """Names that no file could hold are refused at once."""
+        members = getattr(self, array)
+        names = members if array.endswith("_names") else (getattr(member, "name", "") for member in members)
+        for index, name in enumerate(names):
+            checked_text(name, f"{camel_case(array)}[{index}]")
 
     def _repr_html_(self) -> str:
         title = f"A graph of {len(self.nodes)} nodes, {self.input_count} inputs and {self.output_count} outputs"
@@ -228,6 +238,8 @@ def validate_graph(graph: GraphDesc, feature_level: FeatureLevel | str = Feature
     Places are those of DirectML's structs, a node with its name: ``Nodes[3] 'conv1'.InputTensor.Sizes[2]``,
     ``IntermediateEdges[7].ToNodeIndex``.
     """
+    if not isinstance(graph, GraphDesc):
+        raise DescriptorArgumentError(f"expected a GraphDesc, got {quoted(graph)}")
     return _GraphRules(graph, FeatureLevel.parse(feature_level)).check()
 
 

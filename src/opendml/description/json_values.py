@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from opendml.description.enums import DirectMLEnum, DirectMLFlags
 from opendml.description.errors import DescriptorFormatError, FormatProblem
 from opendml.description.names import did_you_mean, nearest
+from opendml.description.quoting import cut, printable
 
 EnumType = TypeVar("EnumType", bound=DirectMLEnum)
 FlagsType = TypeVar("FlagsType", bound=DirectMLFlags)
@@ -30,7 +31,7 @@ def describe(value: object, limit: int = 60) -> str:
     if isinstance(value, int) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
     text = str(value) if isinstance(value, (str, int, float)) else type(value).__name__
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return printable(cut(text, limit)).replace("\n", "\\n")
 
 
 def read_object(json: object, path: str) -> Mapping[str, Any]:

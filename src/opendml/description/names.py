@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
+from opendml.description.errors import InvalidDescriptorError
+from opendml.description.quoting import quoted
+
 LEAST_LIKENESS: Final = 0.6
 """How alike two names must be, from 0 to 1, for one to be taken for the other."""
 
@@ -40,3 +43,12 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """``; did you mean 'Strides'?`` if a candidate is near, else nothing."""
     near = nearest(name, candidates)
     return f"; did you mean {near!r}?" if near is not None else ""
+
+
+def checked_text(value: object, place: str) -> str:
+    """A name that can be written anywhere. Raises InvalidDescriptorError for what is no text or no Unicode."""
+    if not isinstance(value, str):
+        raise InvalidDescriptorError(f"{place}: expected a text, got {quoted(value)}")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidDescriptorError(f"{place}: {quoted(value)} has a lone surrogate, which no file can hold")
+    return value

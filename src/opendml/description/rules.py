@@ -14,9 +14,10 @@ from typing import Any
 
 from opendml.description.descriptors import Operator, Support, TensorSupport, attached_operators
 from opendml.description.enums import DirectMLEnum, FeatureLevel, TensorDataType, TensorFlags
-from opendml.description.errors import InvalidDescriptorError
+from opendml.description.errors import DescriptorArgumentError, InvalidDescriptorError
 from opendml.description.fields import ArrayField, EnumField, OperatorField, camel_case
 from opendml.description.json_values import describe
+from opendml.description.quoting import cut, printable, quoted
 from opendml.description.tensor import (
     MAXIMUM_DIMENSION_COUNT,
     MAXIMUM_UINT,
@@ -81,6 +82,8 @@ class Rules:
     """
 
     def __init__(self, desc: Operator, level: FeatureLevel) -> None:
+        if not isinstance(desc, Operator):
+            raise DescriptorArgumentError(f"expected the descriptor of an operator, got {quoted(desc)}")
         self.desc = desc
         self.level = level
         # Rules of a level that does not have the operator yet would be noise beside that.
@@ -107,7 +110,7 @@ class Rules:
         """Reports a violation unless the condition holds, and returns it. ``breaks``: what builds on the field is
         not to be checked any more."""
         if not condition:
-            got_text = got if isinstance(got, str) else describe_value(got)
+            got_text = printable(cut(got, 400)) if isinstance(got, str) else describe_value(got)
             operator_name, field = self.desc.type.dml_name, self.location(place)
             self.violations.append(Violation(operator_name, field, must, got_text, allowed_at))
             if breaks:
@@ -465,7 +468,10 @@ def describe_value(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, (tuple, list)):
-        shown = ", ".join(describe_value(item) for item in value[:MAXIMUM_DIMENSION_COUNT])
+        shown = ", ".join(
+            quoted(item) if isinstance(item, (tuple, list)) else describe_value(item)
+            for item in value[:MAXIMUM_DIMENSION_COUNT]
+        )
         return f"{{{shown}{', ...' if len(value) > MAXIMUM_DIMENSION_COUNT else ''}}}"
     return describe(value)
 

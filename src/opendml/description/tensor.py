@@ -6,6 +6,7 @@ dimensions than DirectML has): the rules report that together with everything el
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from opendml.description.json_values import (
     read_object,
 )
 from opendml.description.names import did_you_mean
+from opendml.description.quoting import quoted
 
 MAXIMUM_DIMENSION_COUNT: Final = 8
 MAXIMUM_UINT: Final = 2**32 - 1
@@ -278,22 +280,24 @@ def _tensor_fields(json: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any
 def _parse(name: str, parse: Any, value: object) -> Any:
     try:
         return parse(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InvalidDescriptorError(f"{name}: {error}") from None
 
 
 def _integer(name: str, value: object) -> int:
     if not isinstance(value, bool):
-        try:
+        with contextlib.suppress(Exception):  # whatever a foreign object raises
             return operator.index(value)  # type: ignore[arg-type]
-        except TypeError:
-            pass
-    raise InvalidDescriptorError(f"{name}: expected an integer, got {value!r}")
+    raise InvalidDescriptorError(f"{name}: expected an integer, got {quoted(value)}")
 
 
 def _integers(name: str, values: object) -> tuple[int, ...]:
     if type(values) in (tuple, list) and set(map(type, values)) <= {int}:  # type: ignore[call-overload]
         return tuple(values)  # type: ignore[arg-type]
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise InvalidDescriptorError(f"{name}: expected a sequence of integers, got {values!r}")
-    return tuple(_integer(f"{name}[{position}]", value) for position, value in enumerate(values))
+    if not isinstance(values, (str, bytes, Mapping)):
+        try:
+            given: tuple[object, ...] = tuple(values)  # type: ignore[arg-type]
+        except Exception:  # whatever a foreign object raises when it is gone through
+            raise InvalidDescriptorError(f"{name}: expected a sequence of integers, got {quoted(values)}") from None
+        return tuple(_integer(f"{name}[{position}]", value) for position, value in enumerate(given))
+    raise InvalidDescriptorError(f"{name}: expected a sequence of integers, got {quoted(values)}")

@@ -152,7 +152,7 @@ def _key_of_other(operand: Any) -> Hashable:
 def _find_quick(key: tuple[Any, ...]) -> QuickCall | None:
     try:
         return _QUICK.get(key)
-    except TypeError:  # A parameter is nothing that could be a key.
+    except (TypeError, ValueError):  # A parameter is nothing that could be a key.
         return None
 
 
@@ -285,7 +285,7 @@ class ProgramCache:
         with self._looking:
             try:
                 call = self._calls.get(key)
-            except TypeError:
+            except (TypeError, ValueError):
                 return None
             if call is not None:
                 self._calls.move_to_end(key)
@@ -452,7 +452,12 @@ def integers(values: Any) -> Any:
         return values
     if isinstance(values, np.ndarray):
         values = values.tolist()
-    return tuple(values) if isinstance(values, (Sequence, range)) and not isinstance(values, str) else values
+    if isinstance(values, str) or not isinstance(values, (Sequence, range)):
+        return values
+    try:
+        return tuple(values)
+    except (TypeError, ValueError):  # a view of memory that is gone, or of elements that Python does not know
+        return values
 
 
 def is_member(value: Any, member: DirectMLEnum) -> bool:

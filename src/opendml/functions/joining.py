@@ -22,6 +22,7 @@ from opendml.functions.core import (
 from opendml.functions.signatures import operator_function
 from opendml.operators.joining import Join, Split
 from opendml.programs.device import Device
+from opendml.programs.program import several
 
 
 @operator_function
@@ -65,7 +66,7 @@ def join(
     >>> dml.join([np.array([[1], [2]]), np.array([[3, 4], [5, 6]])], axis=1).tolist()
     [[1, 3, 4], [2, 5, 6]]
     """
-    return evaluate_single(_join, tuple(inputs), (axis,), device=device, out=out)
+    return evaluate_single(_join, several(inputs, "inputs"), (axis,), device=device, out=out)
 
 
 @operand_rules(OperandRules("x"))

@@ -52,7 +52,7 @@ def _reduce(input: TensorDesc, function: Any, axes: Any, output_data_type: Any) 
 
 def _reduced(input: TensorDesc, axes: Any, output_data_type: Any) -> dict[str, Any]:
     """Input, output and axes; all axes where none are given."""
-    if axes is None or axes == ():
+    if axes is None or (isinstance(axes, tuple) and not axes):
         axes = tuple(range(input.rank))
     sizes = sizes_or(input.sizes, lambda: [1 if i in axes else size for i, size in enumerate(input.sizes)])
     return {"input_tensor": input, "output_tensor": TensorDesc(output_data_type, sizes), "axes": axes}

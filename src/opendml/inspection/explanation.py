@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ConfigurationError
@@ -23,7 +23,7 @@ from opendml.description.graph_desc import (
     validate_graph_or_raise,
 )
 from opendml.description.notebook import preformatted
-from opendml.description.quoting import ascii_only
+from opendml.description.quoting import ascii_only, quoted
 from opendml.description.rules import validate_or_raise
 from opendml.expression.printer import format_definition
 from opendml.graph.compilation import divide_and_fuse
@@ -62,10 +62,12 @@ def explain(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram,
 
 def explanation(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram, **code: bool) -> str:
     """As ``explain``, with names as they are."""
-    desc = what if isinstance(what, (Operator, GraphDesc)) else what.desc
+    desc: Any = what if isinstance(what, (Operator, GraphDesc)) else getattr(what, "desc", what)
     if isinstance(desc, GraphDesc):
         validate_graph_or_raise(desc, DEFAULT_FEATURE_LEVEL)
         return explain_graph(desc, **code)
+    if desc is what and not isinstance(what, Operator):
+        raise ConfigurationError(f"expected an operator, a graph or a program, got {quoted(what)}")
     if desc is None:
         raise ConfigurationError("this program is only a part of a graph: explain the graph")
     validate_or_raise(desc, DEFAULT_FEATURE_LEVEL)

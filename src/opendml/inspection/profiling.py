@@ -21,6 +21,7 @@ from opendml.building.graph_program import GraphProgram
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.notebook import paragraphs, table
+from opendml.description.quoting import quoted
 from opendml.expression.ir import Axis, Definition, Tensor
 from opendml.expression.statements import reads_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
@@ -335,6 +336,8 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
         raise ConfigurationError("the reference device interprets programs, so there are no kernels to profile")
     if isinstance(program, CompiledGraph):
         return _graph_variant(program)
+    if not isinstance(program, Program):
+        raise BindingError(f"expected a compiled program, got {quoted(program)}")
     if program.desc is None:
         raise BindingError("this program is only a part of a graph: profile the graph")
     definition, name = program.desc.define(), program.desc.type.name

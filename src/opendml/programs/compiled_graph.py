@@ -38,6 +38,7 @@ from opendml.programs.program import (
     copied,
     generate,
     program_of,
+    several,
     signature_text,
 )
 
@@ -200,7 +201,10 @@ class CompiledGraph:
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
-        outputs = self.execution.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
+        if out is None:
+            outputs = self.execution.new_outputs()
+        else:
+            outputs = [out] if isinstance(out, np.ndarray) else several(out, "out")
         self.bind(arrays, outputs).run_last()
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 

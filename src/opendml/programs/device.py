@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
 from opendml.description.errors import ConfigurationError, UnknownMemberError
+from opendml.description.quoting import quoted
 from opendml.description.rules import validate_or_raise
 from opendml.llvm.host import MAXIMUM_THREADS
 from opendml.programs.program import Binding, Program, compile_definition
@@ -52,12 +53,14 @@ class Device:
         feature_level: FeatureLevel | str = DEFAULT_FEATURE_LEVEL,
         thread_count: int | None = None,
     ) -> None:
-        if name not in _NAMES:
-            raise ConfigurationError(f"unknown device {name!r}: expected {' or '.join(map(repr, _NAMES))}")
-        if name == "reference" and thread_count not in (None, 1):
-            raise ConfigurationError(f"thread_count={thread_count!r}: the reference device has one thread")
+        if not isinstance(name, str) or name not in _NAMES:
+            raise ConfigurationError(f"unknown device {quoted(name)}: expected {' or '.join(map(repr, _NAMES))}")
+        if name == "reference" and not (thread_count is None or (type(thread_count) is int and thread_count == 1)):
+            raise ConfigurationError(f"thread_count={quoted(thread_count)}: the reference device has one thread")
         if thread_count is not None and (type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS):
-            raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to {MAXIMUM_THREADS}")
+            raise ConfigurationError(
+                f"thread_count={quoted(thread_count)}: expected a number from 1 to {MAXIMUM_THREADS}"
+            )
         self.name = name
         try:
             self.feature_level = FeatureLevel.parse(feature_level)

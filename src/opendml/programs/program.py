@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, NotPicklableError, OutOfMemoryError
+from opendml.description.quoting import cut, quoted
 from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import Definition
 
@@ -136,7 +137,7 @@ class Program:
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
-        outputs = self.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else list(out)
+        outputs = self.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else several(out, "out")
         self.bind(arrays, outputs).run_last()
         results = tuple(array for array in outputs if array is not None)
         return results[0] if len(results) == 1 else results
@@ -349,20 +350,40 @@ def as_array(value: Any, name: str) -> Array:
     """``value`` as a NumPy array over the same memory: an array, or anything with DLPack or the buffer protocol."""
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__dlpack__"):
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise BindingError(f"{name}: the tensor is not accessible as a NumPy array: {error}") from error
     try:
-        return np.asarray(memoryview(value))
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+        return np.asarray(_buffer_of(value, name))
+    except BindingError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{name}: there is no memory to see the tensor as a NumPy array") from error
+    except Exception as error:  # These are protocols: foreign code runs, and raises what it likes.
+        reason = quoted(str(error))[1:-1]
+        raise BindingError(f"{name}: the tensor is not accessible as a NumPy array: {reason}") from error
+
+
+def _buffer_of(value: Any, name: str) -> memoryview:
+    try:
+        return memoryview(value)
     except TypeError:
         kind = type(value).__name__
         expected = "an array, or an object with DLPack or the buffer protocol"
-        raise BindingError(f"{name}: expected {expected}, got {kind}") from None
+        raise BindingError(f"{name}: expected {expected}, got {cut(kind)}") from None
+
+
+def several(values: Any, what: str) -> list[Any]:
+    """What should be a sequence of arrays as a list; ``what`` they are called in the message if it is none."""
+    try:
+        if not isinstance(values, (str, bytes, Mapping)):
+            return list(values)
+    except Exception as error:  # whatever a foreign object raises when it is gone through
+        raise BindingError(f"{what}: expected a sequence of arrays, got {type(values).__name__}") from error
+    raise BindingError(f"{what}: expected a sequence of arrays, got {type(values).__name__}")
 
 
 def _bind_all(bindings: Sequence[Binding], values: Sequence[Any], role: str) -> list[BoundTensor | None]:
+    values = values if isinstance(values, (list, tuple)) else several(values, f"{role}s")
     if len(values) != len(bindings):
         names = ", ".join(binding.name for binding in bindings) or "none"
         raise BindingError(f"expected {len(bindings)} {role}s ({names}), got {len(values)}")

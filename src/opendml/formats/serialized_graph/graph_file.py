@@ -114,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> GraphDesc:
     The graph is not validated: ``validate_graph`` and ``Device.compile_graph`` do that. Raises ``ModelFormatError`` for
     what is no serialised graph, or a damaged one, with the place in it.
     """
-    path = Path(path)
+    path = _path(path)
     while True:
         before = stamp(path)
         try:
@@ -139,7 +139,7 @@ def save(graph: GraphDesc, path: str | os.PathLike[str]) -> None:
     refused with ``ModelFormatError``: inputs OWNED_BY_DML, guaranteed alignments, one output of a node as several
     outputs of the graph. Raises ``InvalidDescriptorError`` for an invalid graph.
     """
-    path = Path(path)
+    path = _path(path)
     write_graph(graph)  # What cannot be written is refused before any file is looked at.
     constants = {node.source: node.data for node in graph.nodes if isinstance(node, ConstantNode) and node.source}
     stored = stored_sources(path, constants, lambda source: _file_name(source, ""))
@@ -148,6 +148,13 @@ def save(graph: GraphDesc, path: str | os.PathLike[str]) -> None:
         replace_files(path, data, files, _constant_files)
     except OSError as error:
         raise ModelFormatError("", f"cannot write {quoted(path.name)}: {error.strerror or error}") from error
+
+
+def _path(path: object) -> Path:
+    try:
+        return Path(path)  # type: ignore[arg-type]
+    except Exception:  # whatever a foreign object raises
+        raise ModelFormatError("", f"expected the path of a file, got {quoted(path)}") from None
 
 
 def is_serialized_graph(path: Path) -> bool:

@@ -31,7 +31,7 @@ def stamp(path: Path) -> tuple[int, ...]:
     """What differs once another file has taken the place of this one; empty if there is none."""
     try:
         status = path.stat()
-    except OSError:
+    except (OSError, ValueError):
         return ()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
