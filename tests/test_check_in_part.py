@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from dxdispatch_models import ADD
 
+import opendml as dml
 from opendml.command_line import main
 from opendml.description.enums import OperatorType
 from opendml.operators import unavailable
@@ -84,3 +85,27 @@ def test_what_refers_to_unreadable_parts_is_left_out(tmp_path: Path, capsys: pyt
     path.write_text(json.dumps(model))
     assert main(["check", str(path)]) == 2
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_serialised_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two operators have unknown names, one an unknown type; the one that can be read breaks a rule at that level."""
+    graph = dml.Graph()
+    x = graph.input("float32", [4], name="x")
+    y = dml.activation_tanh(dml.negate(dml.activation_tanh(dml.cos(x))))
+    path = tmp_path / "graph.bin"
+    dml.save(graph.describe({"y": y}), path)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"ACTIVATION_TANH", b"ACTIVATION_TANG").replace(b"WISE_COS", b"WISE_COZ"))
+    assert main(["check", "--feature-level", "3_0", str(path)]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" is ")[0] for line in lines[:3]] == [
+        "nodes[0].desc.type: 'DML_OPERATOR_ELEMENT_WISE_COZ'",
+        "nodes[1].desc.type: 'DML_OPERATOR_ACTIVATION_TANG'",
+        "nodes[3].desc.type: 'DML_OPERATOR_ACTIVATION_TANG'",
+    ]
+    assert lines[3:] == [
+        "nodes[2].desc: DML_OPERATOR_ELEMENT_WISE_NEGATE does not exist at feature level 3_0 "
+        "(allowed from feature level 5_0 on)"
+    ]
+    assert main(["run", str(path)]) == 2
+    assert "nodes[0].desc.type: 'DML_OPERATOR_ELEMENT_WISE_COZ' is not" in capsys.readouterr().err

@@ -27,7 +27,8 @@ from opendml.description.tensor import TensorDesc
 from opendml.formats.dxdispatch.initial_values import InitialValues, parse_initial_values
 from opendml.formats.files import IMAGE_SUFFIXES, Folders, require_pillow
 from opendml.formats.json_text import Node, is_remark, parse, unknown_name
-from opendml.formats.serialized_graph.graph_file import is_serialized_graph, load
+from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE as MAXIMUM_GRAPH_SIZE
+from opendml.formats.serialized_graph.graph_file import is_serialized_graph, load, read_operators
 
 __all__ = [
     "DEFAULT_MEMORY_LIMIT",
@@ -184,7 +185,12 @@ def read_model(
 
     folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
     if is_serialized_graph(path):
-        return model_of_graph(load(path), path.stem, folders, memory_limit=memory_limit)
+        try:
+            return model_of_graph(load(path), path.stem, folders, memory_limit=memory_limit)
+        except ModelFormatError as error:
+            if not in_part:
+                raise
+            return _graph_in_part(path, error)
     other = other_format(first_bytes(path), "dxdispatch")
     if other:
         raise ModelFormatError("", f"not a DxDispatch model: {other}")
@@ -265,6 +271,19 @@ def _parse_in_part(root: Node, folders: Folders, memory_limit: int) -> Model:
         memory_limit,
         tuple(problems),
     )
+
+
+def _graph_in_part(path: Path, error: ModelFormatError) -> Model:
+    """A graph that cannot be read as a model of the operators that can, each by itself."""
+    try:
+        operators, problems = read_operators(read_file(path, MAXIMUM_GRAPH_SIZE))
+    except (OSError, ModelFormatError):
+        raise error from None
+    dispatchables = {
+        place: Dispatchable(place, place, f"{place}.desc", operator, False, ExecutionFlags.NONE, {})
+        for place, operator in operators
+    }
+    return Model({}, dispatchables, (), (), unreadable=tuple(problems) or error.problems)
 
 
 def _names_in(value: Any) -> Iterator[str]:

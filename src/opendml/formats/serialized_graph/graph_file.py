@@ -25,6 +25,7 @@ from opendml.description.descriptors import Operator, operator_class
 from opendml.description.enums import OperatorType, TensorDataType
 from opendml.description.errors import (
     DescriptorArgumentError,
+    FormatProblem,
     ModelFormatError,
     UnknownMemberError,
     UnknownOperatorError,
@@ -188,6 +189,21 @@ def _read_graph(data: bytes, folder: Path | None) -> GraphDesc:
         root.fail("not a serialised graph: it has no nodes", "nodes")
     connected = _connect(nodes, root.texts("graphInputNames"), root.texts("graphOutputNames"))
     return _with_constants(connected, folder)
+
+
+def read_operators(data: bytes) -> tuple[list[tuple[str, Operator]], list[FormatProblem]]:
+    """For checking a graph that cannot be read: the operators that can, by their places, and why others cannot."""
+    operators: list[tuple[str, Operator]] = []
+    problems: list[FormatProblem] = []
+    for table in Reader(data, SCHEMA).root("DmlGraphDesc").tables("nodes", "DmlGraphNode"):
+        try:
+            node = _read_node(table)
+        except ModelFormatError as error:
+            problems += error.problems
+        else:
+            if isinstance(node.node, OperatorNode):
+                operators.append((node.path, node.node.operator))
+    return operators, problems
 
 
 @dataclass(frozen=True, slots=True)
