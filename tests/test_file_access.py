@@ -70,7 +70,7 @@ def test_files_that_models_name(special: Callable[[Path], Path], name: str, tmp_
     (folder / "model.json").write_text(json.dumps(changed("resources/A", values)))
     result = invoke("check", folder / "model.json")
     assert result.exit_code == 2
-    assert "resources.A.initialValues.sourcePath" in result.stderr
+    assert "resources.A.initialValues.sourcePath" in result.output
 
 
 def test_a_file_that_is_exchanged_for_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
