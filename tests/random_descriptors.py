@@ -162,8 +162,8 @@ def _fused(draw: st.DrawFn, allowed: dict[OperatorType, FeatureLevel], rank: int
     return activation
 
 
-def _axes(draw: st.DrawFn, rank: int) -> list[int]:
-    return draw(st.lists(st.integers(0, rank - 1), min_size=1, max_size=rank, unique=True))
+def _axes(draw: st.DrawFn, rank: int, least: int = 1) -> list[int]:
+    return draw(st.lists(st.integers(0, rank - 1), min_size=least, max_size=rank, unique=True))
 
 
 def _scalar(draw: st.DrawFn, data_type: TensorDataType) -> int | float:
@@ -208,7 +208,7 @@ def _normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
             tensors[name] = _input(draw, data_type, part)
     fields: dict[str, Any] = {name: draw(st.booleans()) for name, field in cls.fields.items() if field.kind == "BOOL"}
     if "axes" in cls.fields:
-        fields["axes"] = _axes(draw, len(sizes))
+        fields["axes"] = _axes(draw, len(sizes), 0)
     activation = _maybe(draw, lambda: _fused(draw, FUSABLE, len(sizes)))
     return cls(**tensors, **fields, epsilon=draw(st.sampled_from((1e-5, 0.0, 0.5))), fused_activation=activation)
 
@@ -592,7 +592,7 @@ def _reduction(draw: st.DrawFn, function_name: str) -> dict[str, Any]:
     sizes = _sizes(draw, rank)
     if large:
         sizes = draw(st.permutations(_limited([*sizes[:-1], draw(st.integers(30000, 40000))], 40000)))
-    axes = _axes(draw, rank)
+    axes = _axes(draw, rank, 0)
     data_type = draw(st.sampled_from(data_types))
     output_type = data_type
     if function.name in ("ARGMIN", "ARGMAX"):

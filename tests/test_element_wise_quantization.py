@@ -192,6 +192,6 @@ def test_scales_of_quantized_addition_have_one_element() -> None:
     assert texts(desc) == [
         "BZeroPointTensor: must have the DataType of BTensor, UINT8, got INT8",
         "BScaleTensor: must have the DimensionCount of ATensor, 2, got 1",
-        "OutputTensor.Sizes: must have the Sizes of ATensor, {2, 3}, got {2, 2}",
+        "OutputTensor.Sizes[1]: must be ATensor.Sizes[1] = 3, got 2",
         "AScaleTensor.Sizes: must all be 1, got {1, 3}",
     ]

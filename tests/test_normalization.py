@@ -48,6 +48,7 @@ SHAPES = [
     ((5, 1, 1), (1,)),
     ((70,), (0,)),
     ((2, 1, 33), (0, 1, 2)),
+    ((2, 3, 5), ()),
 ]
 
 
@@ -372,8 +373,8 @@ BROKEN = [
     (operators.BatchNormalization, {"bias_tensor": f32(3, 1, 1)}, "BiasTensor: must have the DimensionCount"),
     (operators.BatchNormalization, {"output_tensor": f32(2, 3, 4, 6)}, "OutputTensor.Sizes: must have the Sizes"),
     (operators.MeanVarianceNormalization2, {"scale_tensor": f32(2, 3, 2, 5)}, "ScaleTensor.Sizes[2]: must be 1 or 4"),
-    (operators.MeanVarianceNormalization2, {"axes": [4]}, "Axes[0]: must be less than the DimensionCount 4"),
-    (operators.MeanVarianceNormalization1, {"axes": []}, "Axes: must name at least one dimension"),
+    (operators.MeanVarianceNormalization2, {"axes": [4]}, "Axes[0]: must be less than InputTensor.DimensionCount = 4"),
+    (operators.MeanVarianceNormalization1, {"axes": [1, 1]}, "Axes[1]: must not name a dimension again"),
     (operators.LocalResponseNormalization, {"local_size": 0}, "LocalSize: must be at least 1"),
     (operators.LpNormalization, {"p": 3}, "P: must be 1 or 2"),
     (operators.LpNormalization, {"axis": 4}, "Axis: must be less than"),

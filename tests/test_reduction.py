@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import Array, assert_identical, inputs, outputs, random_array, run_single, seeds, sizes
+from execution import Array, assert_identical, inputs, outputs, random_array, run_operator, run_single, seeds, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rounding import assert_within_rounding
 
+import opendml as dml
 from opendml import operators
 from opendml.description.enums import ReduceFunction
 from opendml.description.tensor import TensorDesc
@@ -47,9 +48,9 @@ def describe(function: str, source: TensorDesc, target: TensorDesc, axes: Sequen
 
 @st.composite
 def cases(draw: st.DrawFn, limit: int = 96) -> tuple[list[int], list[int]]:
-    """Sizes and some of their dimensions, in any order."""
+    """Sizes and some of their dimensions, all or none of them, in any order."""
     shape = draw(sizes(limit=limit))
-    axes = draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape), unique=True))
+    axes = draw(st.lists(st.integers(0, len(shape) - 1), max_size=len(shape), unique=True))
     return shape, axes
 
 
@@ -263,3 +264,57 @@ def test_examples_of_the_documentation() -> None:
     for axes, expected in (([0], [[6, 6, 9]]), ([1], [[6], [7], [8]]), ([0, 1], [[21]])):
         target = TensorDesc("float32", reduced_sizes([3, 3], axes))
         assert run_single(describe("SUM", source, target, axes), x).tolist() == expected
+
+
+NO_AXES: dict[str, Callable[[float], float]] = {
+    "SUM": float,
+    "AVERAGE": float,
+    "MULTIPLY": float,
+    "MIN": float,
+    "MAX": float,
+    "LOG_SUM_EXP": float,
+    "L1": abs,
+    "L2": abs,
+    "SUM_SQUARE": lambda x: x * x,
+    "LOG_SUM": math.log,
+    "ARGMIN": lambda x: 0,
+    "ARGMAX": lambda x: 0,
+}
+
+
+@pytest.mark.parametrize("function", NO_AXES)
+@pytest.mark.parametrize("level", ["1_0", "6_4"])
+def test_no_axes(function: str, level: str) -> None:
+    """Every element alone: the function of one number, from the first level on."""
+    source = TensorDesc("float32", [1, 2, 1, 3], [12, 1, 1, 2])
+    target = TensorDesc("uint32" if function.startswith("ARG") else "float32", [1, 2, 1, 3])
+    x = np.array([1, 2, 0.5, 8, 4, 0.25], np.float32).reshape(1, 2, 1, 3) * (1 if function == "LOG_SUM" else -1)
+    desc = describe(function, source, target, [])
+    assert desc.axis_count == 0
+    assert operators.Reduce.from_json(desc.to_json()) == desc
+    (output,) = run_operator(desc, [x], level)
+    expected = [NO_AXES[function](value) for value in x.ravel().tolist()]
+    np.testing.assert_allclose(output.ravel(), expected, rtol=1e-6)
+    eager = dml.reduce(x, function, axes=[])
+    assert_identical(eager, output)
+    everything = dml.reduce(x, function, axes=None)
+    assert everything.shape == (1, 1, 1, 1)
+
+
+def test_no_axes_of_extremes_and_norms() -> None:
+    x = np.array([[3, -np.inf], [np.nan, -0.0]], np.float32)
+    for find in (dml.argmin, dml.argmax):
+        assert find(x, axes=[]).tolist() == [[0, 0], [0, 0]]
+        assert find(x).shape == (1, 1)
+    normalised = dml.mean_variance_normalization(x, axes=[], epsilon=1.0)
+    np.testing.assert_array_equal(normalised, [[0, np.nan], [np.nan, 0]])
+    assert np.isnan(dml.mean_variance_normalization(x, axes=[], epsilon=0.0)).all()
+    by_square = dml.mean_variance_normalization(x, axes=[], epsilon=0.0, normalize_mean=False)
+    np.testing.assert_array_equal(by_square, [[1, np.nan], [np.nan, np.nan]])
+
+
+def test_no_axes_in_a_graph() -> None:
+    graph = dml.Graph()
+    squared = dml.reduce(dml.reduce(graph.input("float32", [2, 3]), "SUM_SQUARE", axes=[]), "SUM", axes=[1])
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert graph.compile(squared)(x).tolist() == [[5.0], [50.0]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opendml.description import overlap
 from opendml.description.enums import TensorDataType, TensorFlags
 from opendml.description.errors import DescriptorFormatError, InvalidDescriptorError
-from opendml.description.tensor import TensorDesc, overlaps_itself
+from opendml.description.overlap import MOST_STEPS, overlaps_at_sight, overlaps_itself, search_overlap
+from opendml.description.tensor import TensorDesc
 
 quick = settings(max_examples=200, deadline=None)
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=8)
@@ -76,8 +80,31 @@ def test_overlap_of_large_tensors_is_decided_quickly(sizes: list[int], strides: 
     assert overlaps_itself(sizes, strides) == expected
 
 
-def test_hopeless_overlap_search_ends() -> None:
-    assert overlaps_itself([16] * 8, [2**31 + 3**i for i in range(8)]) in (True, False)
+def hard_layouts() -> Iterator[tuple[list[int], list[int]]]:
+    """Layouts with about as many elements as addresses, which no inequality decides."""
+    random = Random(7)
+    for size in (2, 3, 4, 7, 16):
+        for bits in range(8, 33, 4):
+            yield [size] * 8, [random.randint(1 << bits - 2, (1 << bits) - 1) for _ in range(8)]
+    for _ in range(20):
+        sizes = [random.choice([2, 3, 5, 17, 100]) for _ in range(8)]
+        yield sizes, [random.randint(1, (1 << random.randint(5, 32)) - 1) for _ in range(8)]
+    yield [16] * 8, [2**31 + 3**i for i in range(8)]
+    yield [2**16 - 1, 2**15, 2], [2**32 - 1, 2**32 - 3, 2**31 - 1]
+
+
+def test_overlap_search_takes_few_steps() -> None:
+    searched = [search_overlap(*layout) for layout in hard_layouts() if overlaps_at_sight(*layout) is None]
+    assert {search.overlaps for search in searched} == {False, True}
+    assert max(search.steps for search in searched) < 500 < MOST_STEPS
+
+
+def test_overlap_search_without_an_answer_counts_as_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = [4] * 8, [2**32 - 5**i for i in range(8)]
+    assert search_overlap(*layout).overlaps is False
+    monkeypatch.setattr(overlap, "MOST_STEPS", 20)
+    search = search_overlap(*layout)
+    assert search == (True, 20)
 
 
 def test_values_are_equal_and_hashable() -> None:

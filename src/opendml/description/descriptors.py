@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import importlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
@@ -165,6 +165,8 @@ class Operator:
     type: ClassVar[OperatorType] = OperatorType.INVALID
     since: ClassVar[FeatureLevel] = FeatureLevel.LEVEL_1_0
     fields: ClassVar[Mapping[str, Field]] = {}
+    arrays_by_count: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """The arrays that each count is for, first the one that decides where they disagree."""
     support: ClassVar[Support] = ()
     support_variants: ClassVar[Mapping[str, Support]] = {}
     in_place: ClassVar[bool] = False
@@ -172,6 +174,11 @@ class Operator:
 
     def __init_subclass__(cls, *, type: OperatorType | None = None, since: str = "1_0") -> None:
         cls.fields = _collect_fields(cls)
+        cls.arrays_by_count = {
+            name: _arrays_of(cls.fields, name, field)
+            for name, field in cls.fields.items()
+            if isinstance(field, CountField)
+        }
         if type is not None:
             cls.type = type
             cls.since = FeatureLevel.parse(since)
@@ -192,9 +199,9 @@ class Operator:
         own = self.__dict__
         for name, field in fields.items():
             own[name] = field.normalise(complete[name], complete)
-        for name, field in fields.items():
-            if isinstance(field, CountField) and own[name] is None:
-                own[name] = len(own[field.array]) if isinstance(own[field.array], tuple) else 0
+        for name, arrays in self.arrays_by_count.items():
+            if own[name] is None:
+                own[name] = _common_length([own[array] for array in arrays])
 
     def check(self, rules: Rules) -> None:
         """Reports what breaks the operator's own rules; the general ones are checked before."""
@@ -341,6 +348,17 @@ def _collect_fields(cls: type[Operator]) -> dict[str, Field]:
                 names.insert(names.index(value.after) + 1 if value.after else len(names), name)
             fields[name] = value
     return {name: fields[name] for name in names}
+
+
+def _arrays_of(fields: Mapping[str, Field], name: str, count: CountField) -> list[str]:
+    arrays = [array for array, field in fields.items() if isinstance(field, ArrayField) and field.count == name]
+    return sorted(arrays, key=lambda array: array != count.array)
+
+
+def _common_length(arrays: Sequence[object]) -> int:
+    """The length of most arrays; of the first of equally many. 0 without any."""
+    lengths = [len(array) for array in arrays if isinstance(array, tuple)]
+    return max(lengths, key=lengths.count, default=0)
 
 
 def _split_json(json: Mapping[str, Any], path: str) -> tuple[type[Operator], Mapping[str, Any], str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator as python_operator
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -160,11 +160,16 @@ class IntegerField(Field):
 
 
 class CountField(IntegerField):
-    """The length of an array; by default that of the array given."""
+    """The length of arrays; by default that of the arrays given, or of most of them.
 
-    def __init__(self, array: str, **options: Any) -> None:
+    ``rank_of``: tensors, the first one of sound rank decides, whose DimensionCount it is, or ``less`` than that.
+    """
+
+    def __init__(self, array: str, rank_of: Sequence[str] = (), less: int = 0, **options: Any) -> None:
         super().__init__("UINT", 0, MAXIMUM_UINT, **options)
         self.array = array
+        self.rank_of = rank_of
+        self.less = less
 
 
 class BooleanField(Field):
@@ -558,9 +563,10 @@ def tensor_outputs(*, count: str) -> Any:
     return TensorArrayField("output", count)
 
 
-def count_of(array: str, *, default: Any = REQUIRED) -> Any:
-    """The length of an array (or of several; it is computed from the one named)."""
-    return CountField(array, default=default)
+def count_of(array: str, *, default: Any = REQUIRED, rank_of: Sequence[str] = (), less: int = 0) -> Any:
+    """The length of an array (or of several: of most, or else of the one named), which is the rank of tensors if such
+    are named, or ``less`` than that."""
+    return CountField(array, rank_of, less, default=default)
 
 
 def uint(*, default: Any = REQUIRED, after: str = "") -> Any:

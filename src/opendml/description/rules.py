@@ -1,32 +1,34 @@
 """Validation: everything that is wrong with a descriptor at a feature level, all at once.
 
 ``validate(desc, level)`` checks, in this order, that the operator exists at the level, each field by itself, the
-tensors (what no operator allows, then the operator's support table), fused activations, and the operator's own rules.
-A rule is skipped where it builds on something that is already reported, so that one mistake gives one violation.
+tensors (what no operator allows, then the operator's support table), the lengths of arrays, fused activations, and the
+operator's own rules. What a rule builds on may be reported already; then the rule is left out, so that one mistake
+gives one violation. That is decided for every part by itself: a tensor's data type, its rank and each of its sizes,
+each element of an array. So a size of 0 hides nothing but what follows from that size.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from opendml.description.descriptors import Operator, Support, TensorSupport, attached_operators
 from opendml.description.enums import DirectMLEnum, FeatureLevel, TensorDataType, TensorFlags
 from opendml.description.errors import DescriptorArgumentError, InvalidDescriptorError
-from opendml.description.fields import ArrayField, EnumField, OperatorField, camel_case
+from opendml.description.fields import ArrayField, CountField, EnumField, OperatorField, camel_case
 from opendml.description.json_values import describe
+from opendml.description.overlap import overlaps_at_sight, overlaps_itself
 from opendml.description.quoting import cut, printable, quoted
-from opendml.description.tensor import (
-    MAXIMUM_DIMENSION_COUNT,
-    MAXIMUM_UINT,
-    MAXIMUM_UINT64,
-    TensorDesc,
-    overlaps_itself,
-)
+from opendml.description.tensor import MAXIMUM_DIMENSION_COUNT, MAXIMUM_UINT, MAXIMUM_UINT64, TensorDesc
 
 __all__ = ["Rules", "Violation", "validate", "validate_or_raise"]
+
+SEARCHED_LAYOUTS: Final = 16
+"""Layouts of outputs in one descriptor whose addresses are searched for an overlap (4 ms each); no operator but SPLIT
+has as many outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Violation:
 def validate(desc: Operator, feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4) -> list[Violation]:
     """All violations of a descriptor at a feature level; an empty list if it is valid."""
     rules = Rules(desc, FeatureLevel.parse(feature_level))
-    for check in (_check_since, _check_fields, _check_counts, _check_tensors, _check_activations):
+    for check in (_check_since, _check_fields, _check_tensors, _check_counts, _check_activations):
         check(rules)
     desc.check(rules)
     return rules.violations
@@ -74,11 +76,17 @@ def validate_or_raise(desc: Operator, feature_level: FeatureLevel | str = Featur
         raise InvalidDescriptorError(message, violations, desc=desc, feature_level=level)
 
 
+Sizes = tuple[int | None, ...]
+"""Sizes of a tensor or elements of an array, None where one is reported already."""
+
+
 class Rules:
     """Collects the violations of one descriptor and states the rules that many operators share.
 
     Places are written as in Python, ``output_tensor.sizes[2]``, and reported as in DirectML, ``OutputTensor.Sizes[2]``.
-    A place that was reported counts as broken: ``ready`` tells whether fields can be relied on.
+    A place that was reported counts as broken, and all places within it do: ``output_tensor`` breaks its sizes,
+    ``output_tensor.sizes[2]`` neither the data type nor the other sizes. The values that the methods give out are those
+    of sound places; rules quote in their texts the places that they follow from.
     """
 
     def __init__(self, desc: Operator, level: FeatureLevel) -> None:
@@ -90,12 +98,29 @@ class Rules:
         self.table_level = max(level, desc.since)
         self.violations: list[Violation] = []
         self.broken: set[str] = set()
+        self._partly_broken: set[str] = set()
+        self._overlaps: dict[tuple[Sequence[int], Sequence[int]], bool] = {}
 
     # ---- reporting
 
-    def violate(self, place: str, must: str, got: object = "", *, allowed_at: FeatureLevel | None = None) -> None:
-        """Reports a violation."""
-        self.require(False, place, must, got, allowed_at=allowed_at)
+    def violate(
+        self,
+        place: str,
+        must: str,
+        got: object = "",
+        *,
+        allowed_at: FeatureLevel | None = None,
+        breaks: bool | str = True,
+    ) -> None:
+        """Reports a violation. ``breaks``: what builds on the place (or on the one given) is not to be checked."""
+        got_text = printable(cut(got, 400)) if isinstance(got, str) else describe_value(got)
+        self.violations.append(Violation(self.desc.type.dml_name, self.location(place), must, got_text, allowed_at))
+        if breaks:
+            self._break(breaks if isinstance(breaks, str) else place)
+
+    def _break(self, place: str) -> None:
+        self.broken.add(place)
+        self._partly_broken.add(_whole(place))
 
     def require(
         self,
@@ -105,56 +130,49 @@ class Rules:
         got: object = "",
         *,
         allowed_at: FeatureLevel | None = None,
-        breaks: bool = True,
+        breaks: bool | str = True,
     ) -> bool:
-        """Reports a violation unless the condition holds, and returns it. ``breaks``: what builds on the field is
-        not to be checked any more."""
+        """Reports a violation unless the condition holds, and returns it."""
         if not condition:
-            got_text = printable(cut(got, 400)) if isinstance(got, str) else describe_value(got)
-            operator_name, field = self.desc.type.dml_name, self.location(place)
-            self.violations.append(Violation(operator_name, field, must, got_text, allowed_at))
-            if breaks:
-                self.broken.add(re.split(r"[.\[]", place, maxsplit=1)[0])
-                self.broken.add(re.split(r"\.", place, maxsplit=1)[0])
+            self.violate(place, must, got, allowed_at=allowed_at, breaks=breaks)
         return condition
 
     def location(self, place: str) -> str:
         """DirectML's spelling of a place."""
         return ".".join(camel_case(part) for part in place.split("."))
 
+    def adopt(self, place: str, other: Rules, other_place: str) -> None:
+        """Takes over what is broken of another descriptor's tensor; all of it without that."""
+        if not other_place:
+            self._break(place)
+        for broken in other.broken:
+            if broken == other_place or broken.startswith((f"{other_place}.", f"{other_place}[")):
+                self._break(place + broken[len(other_place) :])
+
+    # ---- what is sound
+
+    def is_sound(self, place: str) -> bool:
+        """Whether neither a place nor anything that it is a part of is broken."""
+        if not self.broken:
+            return True
+        while place not in self.broken:
+            place = _whole(place)
+            if not place:
+                return True
+        return False
+
     def ready(self, *fields: str) -> bool:
-        """Whether fields are given and sound by themselves; arrays of the length that their count says."""
+        """Whether fields are given and sound; of tensors their rank, of arrays that they are some."""
         return all(self._is_ready(name) for name in fields)
 
-    def aligned(self, tensor: str, *arrays: str, less: int = 0) -> bool:
-        """Whether a tensor and arrays are ready, with one element a dimension (or that many ``less``)."""
-        rank = self.tensor(tensor).rank - less if self.ready(tensor, *arrays) else -1
-        return rank >= 0 and all(len(getattr(self.desc, name)) == rank for name in arrays)
-
     def _is_ready(self, name: str) -> bool:
-        field = self.desc.fields[name]
-        if name in self.broken or getattr(self.desc, name) is None:
-            return False
-        return field.count not in self.broken if isinstance(field, ArrayField) else True
-
-    # ---- values, for rules that name their fields
-
-    def tensor(self, name: str) -> TensorDesc:
-        """The tensor in a field that is ready."""
-        tensor: TensorDesc = getattr(self.desc, name)
-        return tensor
-
-    def integer(self, name: str) -> int:
-        """The integer in a field that is ready."""
-        value: int = getattr(self.desc, name)
-        return value
-
-    def integers(self, name: str) -> tuple[int, ...]:
-        """The integers in an array field; none if the field is not sound."""
-        return getattr(self.desc, name) if self.ready(name) else ()
+        value = getattr(self.desc, name)
+        if isinstance(value, TensorDesc):
+            return self.rank(name) is not None
+        return value is not None and self.is_sound(name)
 
     def tensors(self, *names: str) -> list[tuple[str, TensorDesc]]:
-        """The places and descriptions of the sound tensors among those in fields, arrays expanded."""
+        """The places and descriptions of the tensors given in fields, arrays expanded."""
         found: list[tuple[str, TensorDesc]] = []
         for name in names:
             value = getattr(self.desc, name)
@@ -163,99 +181,188 @@ class Rules:
                 items = value if isinstance(value, tuple) else ()
                 places = [(f"{name}[{position}]", item) for position, item in enumerate(items)]
             found += [(place, item) for place, item in places if isinstance(item, TensorDesc)]
-        return [(place, item) for place, item in found if place not in self.broken]
+        return found
+
+    def _tensor_at(self, place: str) -> TensorDesc | None:
+        name, _, position = place.partition("[")
+        value = getattr(self.desc, name)
+        if position:
+            value = value[int(position[:-1])]
+        return value if isinstance(value, TensorDesc) and self.is_sound(place) else None
+
+    def rank(self, place: str) -> int | None:
+        """The number of dimensions of a tensor."""
+        tensor = self._tensor_at(place)
+        return tensor.rank if tensor is not None and self.is_sound(f"{place}.dimension_count") else None
+
+    def data_type(self, place: str) -> TensorDataType | None:
+        """The data type of a tensor."""
+        tensor = self._tensor_at(place)
+        return tensor.data_type if tensor is not None and self.is_sound(f"{place}.data_type") else None
+
+    def sizes(self, place: str) -> Sizes | None:
+        """The sizes of a tensor; None without a sound rank."""
+        tensor = self._tensor_at(place)
+        if tensor is None or not self.is_sound(f"{place}.dimension_count"):
+            return None
+        return self._sound(f"{place}.sizes", tensor.sizes)
+
+    def size(self, place: str, dimension: int) -> int | None:
+        """One size of a tensor, whatever its rank."""
+        tensor = self._tensor_at(place)
+        if tensor is None or not dimension < tensor.rank or not self.is_sound(f"{place}.sizes[{dimension}]"):
+            return None
+        return tensor.sizes[dimension]
+
+    def elements(self, name: str) -> Sizes | None:
+        """The elements of an array of integers; None if it is none."""
+        value = getattr(self.desc, name)
+        return self._sound(name, value) if isinstance(value, tuple) and self.is_sound(name) else None
+
+    def _sound(self, place: str, values: tuple[int, ...]) -> Sizes:
+        if place not in self._partly_broken and place not in self.broken:
+            return values
+        return tuple(value if self.is_sound(f"{place}[{i}]") else None for i, value in enumerate(values))
+
+    def integer(self, name: str) -> int | None:
+        """The integer in a field."""
+        value = getattr(self.desc, name)
+        return value if isinstance(value, int) and self.is_sound(name) else None
+
+    def member(self, name: str, member: str) -> int | None:
+        """An integer in a struct in a field."""
+        value = getattr(getattr(self.desc, name), member, None)
+        return value if isinstance(value, int) and self.is_sound(f"{name}.{member}") else None
+
+    def along(self, *places: str, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """The sizes of tensors and the elements of arrays, dimension by dimension, where all of them are sound.
+
+        Counted from dimension ``first`` on, where arrays have their first element. Nothing if ranks or lengths differ.
+        """
+        columns = [self._column(place, first) for place in places]
+        known = [column for column in columns if column is not None]
+        if len(known) < len(columns) or len({len(column) for column in known}) != 1:
+            return
+        for i, values in enumerate(zip(*known, strict=True)):
+            sound = tuple(value for value in values if value is not None)
+            if len(sound) == len(values):
+                yield i, sound
+
+    def _column(self, place: str, first: int) -> Sizes | None:
+        if isinstance(self.desc.fields[place.partition("[")[0]], ArrayField) and "[" not in place:
+            return self.elements(place)
+        sizes = self.sizes(place)
+        return None if sizes is None else sizes[first:]
 
     # ---- rules that operators share
 
     def same_data_type(self, *names: str) -> None:
         """All tensors have the data type of the first."""
-        self._same(names, "", "DataType", lambda tensor: tensor.data_type, breaks=False)
+        self._same(names, "DataType", self.data_type)
 
     def same_rank(self, *names: str) -> None:
         """All tensors have as many dimensions as the first."""
-        self._same(names, "", "DimensionCount", lambda tensor: tensor.rank)
+        self._same(names, "DimensionCount", self.rank)
+
+    def _same(self, names: Sequence[str], what: str, value_of: Callable[[str], Any]) -> None:
+        found = [(place, value_of(place)) for place, _ in self.tensors(*names)]
+        sound = [(place, value) for place, value in found if value is not None]
+        for place, value in sound[1:]:
+            first_place, expected = sound[0]
+            if value != expected:
+                must = f"must have the {what} of {self.location(first_place)}, {describe_value(expected)}"
+                self.violate(place, must, value, breaks=False)
 
     def same_sizes(self, *names: str) -> None:
-        """All tensors have the sizes of the first (and so its rank)."""
-        self._same(names, ".sizes", "Sizes", lambda tensor: tensor.sizes)
+        """All tensors, of those with the rank that most have, have the sizes of the first."""
+        found = [(place, self.sizes(place)) for place, _ in self.tensors(*names)]
+        ranked = [(place, sizes) for place, sizes in found if sizes is not None]
+        ranks = Counter(len(sizes) for _, sizes in ranked)
+        rank = max(ranks, key=lambda rank: ranks[rank], default=0)
+        ranked = [(place, sizes) for place, sizes in ranked if len(sizes) == rank]
+        for dimension in range(rank):
+            sound = [(place, sizes[dimension]) for place, sizes in ranked if sizes[dimension] is not None]
+            for place, size in sound[1:]:
+                if size != sound[0][1]:
+                    must = f"must be {self.location(sound[0][0])}.Sizes[{dimension}] = {sound[0][1]}"
+                    self.violate(f"{place}.sizes[{dimension}]", must, size, breaks=False)
 
-    def _same(
-        self,
-        names: Sequence[str],
-        suffix: str,
-        what: str,
-        value_of: Callable[[TensorDesc], Any],
-        breaks: bool = True,
-    ) -> None:
-        tensors = self.tensors(*names)
-        for place, tensor in tensors[1:]:
-            first_place, first = tensors[0]
-            value, expected = value_of(tensor), value_of(first)
-            must = f"must have the {what} of {self.location(first_place)}, {describe_value(expected)}"
-            self.require(value == expected, place + suffix, must, value, breaks=breaks)
+    def sizes_are(self, place: str, sizes: Sequence[int | None], source: str = "", why: str = "") -> None:
+        """A tensor has these sizes, where they are known and it has as many. ``source``: what they are, in DirectML's
+        names, ``[i]`` being the dimension; ``why``: what else is to be said."""
+        actual = self.sizes(place)
+        if actual is not None and len(actual) == len(sizes):
+            for i, (size, expected) in enumerate(zip(actual, sizes, strict=True)):
+                if size != expected and size is not None and expected is not None:
+                    self.size_is(place, i, expected, source, why)
 
-    def sizes_are(self, name: str, sizes: Sequence[int], reason: str) -> None:
-        """A tensor has these sizes, one violation a dimension; of equal rank only if that is checked before."""
-        for place, tensor in self.tensors(name):
-            self.tensor_sizes_are(place, tensor, sizes, reason)
+    def size_is(self, place: str, dimension: int, expected: int | None, source: str = "", why: str = "") -> None:
+        """As ``sizes_are`` of one size, whatever the tensor's rank."""
+        size = self.size(place, dimension)
+        if size is not None and expected is not None and size != expected:
+            name = source.replace("[i]", f"[{dimension}]")
+            must = (f"must be {name} = {expected}" if name else f"must be {expected}") + (f", {why}" if why else "")
+            self.violate(f"{place}.sizes[{dimension}]", must, size, breaks=False)
 
     def same_sizes_but_for_axis(self, name: str, like: str, size: int | None = None) -> None:
         """A tensor has the sizes of another one, but for the field ``axis``: there any, or the one given."""
-        if self.ready(name, like, "axis"):
-            axis, sizes = self.integer("axis"), self.tensor(like).sizes
-            along = self.tensor(name).sizes[axis] if size is None else size
-            expected = (*sizes[:axis], along, *sizes[axis + 1 :])
-            self.sizes_are(name, expected, f"equal to {self.location(like)}.Sizes but for Axis")
-
-    def tensor_sizes_are(self, place: str, tensor: TensorDesc, sizes: Sequence[int], reason: str) -> None:
-        """As ``sizes_are`` for one tensor, of an array for instance."""
-        if not self.require(tensor.rank == len(sizes), place, f"must have {len(sizes)} dimensions", tensor.rank):
-            return
-        for i, (size, expected) in enumerate(zip(tensor.sizes, sizes, strict=True)):
-            self.require(size == expected, f"{place}.sizes[{i}]", f"must be {expected}, {reason}", size)
-
-    def count_is_rank(self, count: str, tensor: str, less: int = 0) -> None:
-        """A count is the rank of a tensor, or ``less`` than that."""
-        if self.ready(count, tensor):
-            expected = self.tensor(tensor).rank - less
-            what = f"{self.location(tensor)}.DimensionCount" + (f" - {less}" if less else "")
-            value = getattr(self.desc, count)
-            self.require(value == expected, count, f"must be {what} = {expected}", value)
+        axis, expected = self.integer("axis"), self.sizes(like)
+        if axis is not None and expected is not None:
+            expected = (*expected[:axis], None, *expected[axis + 1 :])
+            source = f"{self.location(like)}.Sizes[i]"
+            self.sizes_are(name, expected, source, "as in all dimensions but Axis")
+            if size is not None and axis < len(expected):
+                self.size_is(name, axis, size, why="as the dimension is Axis")
 
     def at_least(self, name: str, least: int) -> None:
         """An integer field is not less than that."""
-        if self.ready(name):
-            value = getattr(self.desc, name)
+        value = self.integer(name)
+        if value is not None:
             self.require(value >= least, name, f"must be at least {least}", value)
 
     def each_at_least(self, name: str, least: int) -> None:
-        """No element of an array is less than that. Does not break the field: later rules look at each element."""
-        for i, value in enumerate(self.integers(name)):
-            self.require(value >= least, f"{name}[{i}]", f"must be at least {least}", value, breaks=False)
+        """No element of an array is less than that."""
+        for i, value in enumerate(self.elements(name) or ()):
+            if value is not None:
+                self.require(value >= least, f"{name}[{i}]", f"must be at least {least}", value)
 
     def axis_in_range(self, axis: str, tensor: str) -> None:
         """A field is the number of one of a tensor's dimensions."""
-        if self.ready(axis, tensor):
-            value, rank = getattr(self.desc, axis), self.tensor(tensor).rank
+        value, rank = self.integer(axis), self.rank(tensor)
+        if value is not None and rank is not None:
             what = f"must be less than {self.location(tensor)}.DimensionCount = {rank}"
             self.require(value < rank, axis, what, value)
 
-    def axes_in_range(self, axes: str, tensor: str) -> None:
-        """An array names at least one of a tensor's dimensions, and none twice."""
-        if not self.ready(axes, tensor):
+    def axes_in_range(self, axes: str, tensor: str, *, least: int = 0) -> None:
+        """An array names dimensions of a tensor, none twice, and at least that many."""
+        values, rank = self.elements(axes), self.rank(tensor)
+        if values is None:
             return
-        values, rank = self.integers(axes), self.tensor(tensor).rank
-        self.require(len(values) > 0, axes, "must name at least one dimension", "none")
+        self.require(len(values) >= least, axes, "must name at least one dimension", "none")
         for i, axis in enumerate(values):
-            if self.require(axis < rank, f"{axes}[{i}]", f"must be less than the DimensionCount {rank}", axis):
-                self.require(axis not in values[:i], f"{axes}[{i}]", "must not name a dimension again", axis)
+            if axis is None:
+                continue
+            must = f"must be less than {self.location(tensor)}.DimensionCount = {rank}"
+            self.require(rank is None or axis < rank, f"{axes}[{i}]", must, axis)
+            self.require(axis not in values[:i], f"{axes}[{i}]", "must not name a dimension again", axis)
 
     def is_data_type_of(self, name: str, tensor: str) -> None:
         """A field holds the data type of a tensor."""
-        if self.ready(name, tensor):
-            value, expected = getattr(self.desc, name), self.tensor(tensor).data_type
+        expected = self.data_type(tensor)
+        if self.ready(name) and expected is not None:
+            value = getattr(self.desc, name)
             what = f"must be the DataType of {self.location(tensor)}, {expected.name}"
             self.require(value == expected, name, what, value)
+
+    def overlaps(self, sizes: Sequence[int], strides: Sequence[int]) -> bool:
+        """``overlaps_itself``; layouts that take a search, after ``SEARCHED_LAYOUTS`` of them, count as overlapping."""
+        quick = overlaps_at_sight(sizes, strides)
+        if quick is not None:
+            return quick
+        layout = (sizes, strides)
+        if layout not in self._overlaps:
+            self._overlaps[layout] = len(self._overlaps) >= SEARCHED_LAYOUTS or overlaps_itself(sizes, strides)
+        return self._overlaps[layout]
 
 
 # ---- checks of every operator
@@ -278,107 +385,130 @@ def _check_fields(rules: Rules) -> None:
 
 
 def _check_counts(rules: Rules) -> None:
-    for count, arrays in _arrays_by_count(rules).items():
-        expected = getattr(rules.desc, count)
-        lengths = {name: len(getattr(rules.desc, name)) for name in arrays}
-        if rules.ready(count) and len(lengths) > 1 and len(set(lengths.values())) == 1:
-            # Where the arrays agree it is the count that is wrong.
-            must = f"must be {lengths[arrays[0]]}, the length of {rules.location(arrays[0])}"
-            rules.require(expected == lengths[arrays[0]], count, must, expected)
+    """Arrays have as many elements as their count says, and that is a tensor's rank where it has to be.
+
+    Where some disagree it is the others that are wrong than what most say: the ranks, the count and the arrays.
+    """
+    for count, arrays in rules.desc.arrays_by_count.items():
+        values = {name: getattr(rules.desc, name) for name in arrays}
+        lengths = {name: len(value) for name, value in values.items() if isinstance(value, tuple)}
+        if not lengths:
             continue
+        given, ranks = rules.integer(count), _ranks_behind(rules, count)
+        right = _right_length(list(lengths.values()), given, [rank for rank, _ in ranks])
+        if ranks:
+            rank, of_rank = next((found for found in ranks if found[0] == right), ranks[0])
+            rules.require(given in (None, rank), count, f"must be {of_rank} = {rank}", given)
+            right = rank if given == rank else right
+        elif given not in (None, right):
+            named = next(name for name, length in lengths.items() if length == right)
+            rules.violate(count, f"must be {right}, the length of {rules.location(named)}", given)
         for name, length in lengths.items():
-            must = f"must have {rules.location(count)} = {describe_value(expected)} elements"
-            rules.require(length == expected, name, must, length)
+            must = f"must have {rules.location(count)} = {right} elements"
+            rules.require(length == right, name, must, length, breaks=False)
 
 
-def _arrays_by_count(rules: Rules) -> dict[str, list[str]]:
-    """The sound arrays that share a count."""
-    arrays: dict[str, list[str]] = {}
-    for name, field in rules.desc.fields.items():
-        if isinstance(field, ArrayField) and rules.ready(name):
-            arrays.setdefault(field.count, []).append(name)
-    return arrays
+def _right_length(lengths: Sequence[int], given: int | None, ranks: Sequence[int]) -> int:
+    """The length that arrays of one count should have."""
+    if not ranks and given is not None and (given in lengths or len(lengths) == 1):
+        return given
+    votes = Counter([*lengths, *ranks, *([] if given is None else [given])])
+    return max(votes, key=lambda length: (votes[length], length in lengths))
+
+
+def _ranks_behind(rules: Rules, count: str) -> list[tuple[int, str]]:
+    """The ranks that a count is to be, less the dimensions that the arrays leave out, and their names in messages."""
+    field = rules.desc.fields[count]
+    if not isinstance(field, CountField):
+        return []
+    less = f" - {field.less}" if field.less else ""
+    found = [(rules.rank(tensor), rules.location(tensor)) for tensor in field.rank_of]
+    return [(rank - field.less, f"{tensor}.DimensionCount{less}") for rank, tensor in found if rank is not None]
 
 
 def _check_tensors(rules: Rules) -> None:
     for name, field in rules.desc.fields.items():
         direction = getattr(field, "direction", "")
         for place, tensor in rules.tensors(name) if direction else ():
-            if _check_structure(rules, place, tensor, direction):
-                _check_support(rules, name, place, tensor)
+            _check_structure(rules, place, tensor, direction)
+            _check_support(rules, name, place, tensor)
 
 
-def _check_structure(rules: Rules, place: str, tensor: TensorDesc, direction: str) -> bool:
-    """What holds for every tensor of every operator. Returns whether the sizes can be relied on."""
-    if not rules.require(
-        1 <= tensor.rank <= MAXIMUM_DIMENSION_COUNT,
-        f"{place}.dimension_count",
-        f"must be from 1 to {MAXIMUM_DIMENSION_COUNT}",
-        tensor.rank,
-    ):
-        return False
-    must = "must be a data type"
-    sound = rules.require(tensor.data_type.bits > 0, f"{place}.data_type", must, tensor.data_type)
-    for i, size in enumerate(tensor.sizes):
-        must = f"must be from 1 to {MAXIMUM_UINT}"
-        sound &= rules.require(1 <= size <= MAXIMUM_UINT, f"{place}.sizes[{i}]", must, size)
-    if sound:
-        must = f"must have at most {MAXIMUM_UINT} elements"
-        sound = rules.require(tensor.element_count <= MAXIMUM_UINT, f"{place}.sizes", must, tensor.element_count)
-    sound &= _check_strides(rules, place, tensor)
-    if sound:
-        _check_memory(rules, place, tensor)
-        if direction == "output":
-            _check_output(rules, place, tensor)
-    return sound
+def _check_structure(rules: Rules, place: str, tensor: TensorDesc, direction: str) -> None:
+    """What holds for every tensor of every operator."""
+    if not 1 <= tensor.rank <= MAXIMUM_DIMENSION_COUNT:
+        rules.violate(f"{place}.dimension_count", f"must be from 1 to {MAXIMUM_DIMENSION_COUNT}", tensor.rank)
+    if tensor.data_type.bits <= 0:
+        rules.violate(f"{place}.data_type", "must be a data type", tensor.data_type)
+    _check_sizes(rules, place, tensor)
+    if tensor.strides is not None:
+        _check_strides(rules, place, tensor, tensor.strides, direction)
+    _check_memory(rules, place, tensor)
+    if tensor.flags:
+        must = "must be known flags"
+        rules.require(tensor.flags.unknown_bits == 0, f"{place}.flags", must, int(tensor.flags), breaks=False)
+        must = "must not have DML_TENSOR_FLAG_OWNED_BY_DML, which is for inputs"
+        is_allowed = direction == "input" or TensorFlags.OWNED_BY_DML not in tensor.flags
+        rules.require(is_allowed, f"{place}.flags", must, breaks=False)
 
 
-def _check_strides(rules: Rules, place: str, tensor: TensorDesc) -> bool:
-    if tensor.strides is None:
-        return True
-    count = len(tensor.strides)
-    sound = rules.require(count == tensor.rank, f"{place}.strides", f"must have {tensor.rank} elements", count)
-    for i, stride in enumerate(tensor.strides[:MAXIMUM_DIMENSION_COUNT]):
-        must = f"must be from 0 to {MAXIMUM_UINT}"
-        sound &= rules.require(0 <= stride <= MAXIMUM_UINT, f"{place}.strides[{i}]", must, stride)
-    return sound
+def _check_sizes(rules: Rules, place: str, tensor: TensorDesc) -> None:
+    sizes = tensor.sizes[:MAXIMUM_DIMENSION_COUNT]
+    sound = [size for size in sizes if 1 <= size <= MAXIMUM_UINT]
+    if len(sound) < len(sizes):
+        for i, size in enumerate(sizes):
+            must = f"must be from 1 to {MAXIMUM_UINT}"
+            rules.require(1 <= size <= MAXIMUM_UINT, f"{place}.sizes[{i}]", must, size)
+    count = math.prod(sound)
+    if count > MAXIMUM_UINT:
+        rules.violate(f"{place}.sizes", f"must have at most {MAXIMUM_UINT} elements", count, breaks=False)
+
+
+def _check_strides(rules: Rules, place: str, tensor: TensorDesc, strides: tuple[int, ...], direction: str) -> None:
+    if len(strides) != tensor.rank and tensor.rank <= MAXIMUM_DIMENSION_COUNT:
+        rules.violate(
+            f"{place}.strides",
+            f"must have DimensionCount = {tensor.rank} elements",
+            len(strides),
+            breaks=f"{place}.layout",
+        )
+    for i, stride in enumerate(strides[:MAXIMUM_DIMENSION_COUNT]):
+        if not 0 <= stride <= MAXIMUM_UINT:
+            rules.violate(f"{place}.strides[{i}]", f"must be from 0 to {MAXIMUM_UINT}", stride)
+    if direction == "output" and len(strides) == tensor.rank <= MAXIMUM_DIMENSION_COUNT:
+        # The dimensions that are sound overlap, or do not, by themselves.
+        pairs = [(n, s) for n, s in zip(tensor.sizes, strides, strict=True) if n >= 1 and 0 <= s <= MAXIMUM_UINT]
+        if math.prod(n for n, _ in pairs) <= MAXIMUM_UINT:
+            must = "must give every element of an output's Sizes an address of its own"
+            overlaps = rules.overlaps(tuple(n for n, _ in pairs), tuple(s for _, s in pairs))
+            rules.require(not overlaps, f"{place}.strides", must, strides, breaks=False)
 
 
 def _check_memory(rules: Rules, place: str, tensor: TensorDesc) -> None:
     total, least = tensor.total_size_in_bytes, tensor.minimum_size_in_bytes
-    rules.require(
-        least <= total <= MAXIMUM_UINT64,
-        f"{place}.total_tensor_size_in_bytes",
-        f"must be at least {least}, the size that DataType, Sizes and Strides imply, and less than 2^64",
-        total,
-        breaks=False,
-    )
+    if not _is_laid_out(tensor):
+        # Nothing is implied then; a total size that is not given is the size that would be.
+        must, is_right = "must be less than 2^64", total == least or 0 <= total <= MAXIMUM_UINT64
+    else:
+        must = f"must be at least {least}, the size that DataType, Sizes and Strides imply, and less than 2^64"
+        is_right = least <= total <= MAXIMUM_UINT64
+    rules.require(is_right, f"{place}.total_tensor_size_in_bytes", must, total, breaks=False)
     alignment, element_size = tensor.guaranteed_base_offset_alignment, max(1, tensor.data_type.bits // 8)
     is_power_of_two = 0 < alignment <= MAXIMUM_UINT and alignment & (alignment - 1) == 0
-    rules.require(
-        alignment == 0 or (is_power_of_two and alignment >= element_size),
-        f"{place}.guaranteed_base_offset_alignment",
-        f"must be 0 or a power of two not less than the element size, {element_size}",
-        alignment,
-        breaks=False,
-    )
-    must = "must be known flags"
-    rules.require(tensor.flags.unknown_bits == 0, f"{place}.flags", must, int(tensor.flags), breaks=False)
+    if alignment != 0 and not (is_power_of_two and alignment >= element_size):
+        must = f"must be 0 or a power of two not less than the size of the DataType, {element_size}"
+        rules.violate(f"{place}.guaranteed_base_offset_alignment", must, alignment, breaks=False)
 
 
-def _check_output(rules: Rules, place: str, tensor: TensorDesc) -> None:
-    rules.require(
-        TensorFlags.OWNED_BY_DML not in tensor.flags,
-        f"{place}.flags",
-        "must not have DML_TENSOR_FLAG_OWNED_BY_DML, which is for inputs",
-        breaks=False,
-    )
-    rules.require(
-        tensor.strides is None or not overlaps_itself(tensor.sizes, tensor.strides),
-        f"{place}.strides",
-        "must give every element of an output an address of its own",
-        tensor.strides,
-        breaks=False,
+def _is_laid_out(tensor: TensorDesc) -> bool:
+    """Whether all that decides how many bytes a tensor takes is sound."""
+    strides = tensor.strides or ()
+    return (
+        1 <= tensor.rank <= MAXIMUM_DIMENSION_COUNT
+        and all(1 <= size <= MAXIMUM_UINT for size in tensor.sizes)
+        and (tensor.strides is None or len(strides) == tensor.rank)
+        and all(0 <= stride <= MAXIMUM_UINT for stride in strides)
+        and tensor.element_count <= MAXIMUM_UINT
     )
 
 
@@ -389,25 +519,17 @@ def _check_support(rules: Rules, name: str, place: str, tensor: TensorDesc) -> N
     if current is None:
         return
     lowest, highest, data_types = current
-    allowed_at = _first_level(table, name, lambda row: row.minimum_rank <= tensor.rank <= row.maximum_rank)
-    ranks = f"rank {lowest}" if lowest == highest else f"rank {lowest} to {highest}"
-    rules.require(
-        lowest <= tensor.rank <= highest,
-        place,
-        f"must have {ranks} at feature level {rules.table_level}",
-        f"rank {tensor.rank}",
-        allowed_at=allowed_at,
+    if not lowest <= tensor.rank <= highest and rules.rank(place) is not None:
+        allowed_at = _first_level(table, name, lambda row: row.minimum_rank <= tensor.rank <= row.maximum_rank)
+        ranks = f"rank {lowest}" if lowest == highest else f"rank {lowest} to {highest}"
+        must = f"must have {ranks} at feature level {rules.table_level}"
         # A rank that some level allows makes sense to the other rules.
-        breaks=allowed_at is None,
-    )
-    rules.require(
-        tensor.data_type in data_types,
-        place,
-        f"must be {alternatives(data_types)} at feature level {rules.table_level}",
-        tensor.data_type,
-        allowed_at=_first_level(table, name, lambda row: tensor.data_type in row.data_types),
-        breaks=False,
-    )
+        breaks = f"{place}.dimension_count" if allowed_at is None else False
+        rules.violate(place, must, f"rank {tensor.rank}", allowed_at=allowed_at, breaks=breaks)
+    if tensor.data_type not in data_types and rules.data_type(place) is not None:
+        must = f"must be {alternatives(data_types)} at feature level {rules.table_level}"
+        allowed_at = _first_level(table, name, lambda row: tensor.data_type in row.data_types)
+        rules.violate(place, must, tensor.data_type, allowed_at=allowed_at, breaks=False)
 
 
 def support_at(table: Support, field: str, level: FeatureLevel) -> TensorSupport | None:
@@ -444,19 +566,30 @@ def _check_activation(rules: Rules, place: str, activation: Operator) -> None:
         value = getattr(activation, name)
         rules.require(value is None, f"{place}.{name}", "must not be given in a fused activation", value)
     outputs = [name for name, field in rules.desc.fields.items() if getattr(field, "direction", "") == "output"]
-    hosts = [tensor for _, tensor in rules.tensors(*outputs)]
-    if not hosts:
-        return
-    host = TensorDesc(hosts[0].data_type, hosts[0].sizes)
+    hosts = rules.tensors(*outputs)
+    host_place, host = hosts[0] if hosts else ("", TensorDesc("float32", [1]))
+    host = TensorDesc(host.data_type, host.sizes)
     inner = Rules(activation.replace(input_tensor=host, output_tensor=host), rules.table_level)
+    for name in ("input_tensor", "output_tensor"):
+        # What is known of the host's output is known of the activation's tensors.
+        inner.adopt(name, rules, host_place)
     _check_fields(inner)
     _check_counts(inner)
     inner.desc.check(inner)
+    host_name = rules.location(host_place)
     for found in inner.violations:
-        rules.violate(f"{place}.{found.field}", found.rule, found.got, allowed_at=found.allowed_at)
+        rule, is_of_host = found.rule.replace("InputTensor", host_name), found.field.startswith("InputTensor")
+        where = host_name + found.field.removeprefix("InputTensor") if is_of_host else f"{place}.{found.field}"
+        rule += f", for {rules.location(place)}" if is_of_host else ""
+        rules.violate(where, rule, found.got, allowed_at=found.allowed_at, breaks=False)
 
 
-# ---- texts
+# ---- places and texts
+
+
+def _whole(place: str) -> str:
+    """What a place is a part of: ``a.sizes`` for ``a.sizes[2]``; empty for a field."""
+    return place[: max(place.rfind("."), place.rfind("["), 0)]
 
 
 def describe_value(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsIndex
 
@@ -31,7 +31,6 @@ from opendml.description.quoting import quoted
 MAXIMUM_DIMENSION_COUNT: Final = 8
 MAXIMUM_UINT: Final = 2**32 - 1
 MAXIMUM_UINT64: Final = 2**64 - 1
-OVERLAP_SEARCH_LIMIT: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -220,44 +219,6 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     for dimension in range(len(sizes) - 1, 0, -1):
         strides[dimension - 1] = strides[dimension] * sizes[dimension]
     return tuple(strides)
-
-
-def overlaps_itself(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether two coordinates of a tensor share an address (sizes >= 1, strides >= 0).
-
-    That is so if some non-zero vector of coordinate differences, each less than the size in magnitude, has the dot
-    product 0 with the strides. The usual layouts are decided at once; for the others partial sums are followed from
-    the largest stride down, as long as the remaining dimensions can still bring them back to 0. A layout that needs
-    more than ``OVERLAP_SEARCH_LIMIT`` partial sums (none that anybody has a use for) counts as overlapping.
-    """
-    dimensions = sorted(((stride, size - 1) for size, stride in zip(sizes, strides, strict=True) if size > 1))
-    reaches = [0]
-    for stride, steps in dimensions:
-        reaches.append(reaches[-1] + stride * steps)
-    if all(stride > reach for (stride, _), reach in zip(dimensions, reaches, strict=False)):
-        return False
-    if dimensions[0][0] == 0 or math.prod(steps + 1 for _, steps in dimensions) > reaches[-1] + 1:
-        return True
-
-    partial_sums: set[int] = set()
-    for (stride, steps), reach in zip(reversed(dimensions), reversed(reaches[:-1]), strict=True):
-        following: set[int] = set()
-        for partial_sum in (*partial_sums, None):
-            following.update(_steps_within_reach(partial_sum, stride, steps, reach))
-            if len(following) > OVERLAP_SEARCH_LIMIT:
-                return True
-        partial_sums = following
-    return 0 in partial_sums
-
-
-def _steps_within_reach(partial_sum: int | None, stride: int, steps: int, reach: int) -> Iterator[int]:
-    """The sums after one more dimension that may still return to 0. ``None``: all differences are 0 so far, and the
-    first other one may be taken as positive."""
-    start = partial_sum or 0
-    lowest = 1 if partial_sum is None else max(-steps, -((reach + start) // stride))
-    highest = min(steps, (reach - start) // stride)
-    for step in range(lowest, min(highest, lowest + OVERLAP_SEARCH_LIMIT) + 1):
-        yield start + step * stride
 
 
 def _tensor_fields(json: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any], str]:

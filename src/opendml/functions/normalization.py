@@ -95,7 +95,8 @@ def mean_variance_normalization(
 
     ``input``: float32 or float16, any rank. ``scale``, ``bias``: the same type and rank, sizes of the input or 1, which
     broadcasts; None for 1 and 0. Without ``normalize_variance`` there is no division, without ``normalize_mean`` the
-    mean counts as 0, also in the variance (RMS normalisation). ``fused_activation``: an activation without tensors,
+    mean counts as 0, also in the variance (RMS normalisation). With no axes, ``[]``, each element is normalised by
+    itself: its mean is the element, its variance 0. ``fused_activation``: an activation without tensors,
     such as ``dml.fused_activation.relu()``. Returns the type and sizes of the input.
 
     >>> x = np.array([[1, 3], [-5, 5]], "float32")

@@ -27,7 +27,8 @@ def reduce(
     """One value for all elements along some axes (REDUCE); the axes stay, with size 1.
 
     ``input``: any rank; its types depend on the function, and all but float64 are allowed for ``MIN``, ``MAX``,
-    ``ARGMIN`` and ``ARGMAX``. ``function``: a ``ReduceFunction`` or its name. ``axes``: all by default.
+    ``ARGMIN`` and ``ARGMAX``. ``function``: a ``ReduceFunction`` or its name. ``axes``: all by default; with
+    ``[]``, no axes, the function is applied to each element alone.
     ``output_data_type``: by default that of the input; for ``ARGMIN`` and ``ARGMAX``, which count row-major over the
     axes, uint32, and any other index type if given.
 
@@ -51,8 +52,8 @@ def _reduce(input: TensorDesc, function: Any, axes: Any, output_data_type: Any) 
 
 
 def _reduced(input: TensorDesc, axes: Any, output_data_type: Any) -> dict[str, Any]:
-    """Input, output and axes; all axes where none are given."""
-    if axes is None or (isinstance(axes, tuple) and not axes):
+    """Input, output and axes: all of them by default."""
+    if axes is None:
         axes = tuple(range(input.rank))
     sizes = sizes_or(input.sizes, lambda: [1 if i in axes else size for i, size in enumerate(input.sizes)])
     return {"input_tensor": input, "output_tensor": TensorDesc(output_data_type, sizes), "axes": axes}
@@ -71,8 +72,9 @@ def argmin(
     """The index of the smallest element along some axes, which stay with size 1 (ARGMIN).
 
     ``input``: all types but float64, any rank. ``axes``: all by default; the index counts row-major over them, in
-    their order in the tensor. ``axis_direction``: the first of equal elements (``INCREASING``) or the last one
-    (``DECREASING``). NaN is smaller than everything. ``output_data_type``: uint32, uint64, int32 or int64.
+    their order in the tensor, and with ``[]``, no axes, it is 0. ``axis_direction``: the first of equal elements
+    (``INCREASING``) or the last one (``DECREASING``). NaN is smaller than everything.
+    ``output_data_type``: uint32, uint64, int32 or int64.
 
     >>> dml.argmin(np.array([[3, 1, 1], [0, 2, 0]]), axes=[1], axis_direction="DECREASING").tolist()
     [[2], [2]]

@@ -97,10 +97,8 @@ class _OverRows(_OverGroups):
     def check(self, rules: Rules) -> None:
         """A matrix, with leading dimensions of size 1 at most."""
         super().check(rules)
-        if rules.ready("input_tensor"):
-            sizes = self.input_tensor.sizes
-            must = "must be 1 in all but the last two dimensions"
-            rules.require(set(sizes[:-2]) <= {1}, "input_tensor.sizes", must, sizes)
+        for i in range((rules.rank("input_tensor") or 0) - 2):
+            rules.size_is("input_tensor", i, 1, why="as in all but the last two dimensions")
 
 
 class _OverAxes(_OverGroups):
@@ -114,7 +112,7 @@ class _OverAxes(_OverGroups):
     def check(self, rules: Rules) -> None:
         """The axes are dimensions of the input."""
         super().check(rules)
-        rules.axes_in_range("axes", "input_tensor")
+        rules.axes_in_range("axes", "input_tensor", least=1)
 
     def group_axes(self) -> tuple[int, ...]:
         """The axes given."""

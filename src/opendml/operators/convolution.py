@@ -66,7 +66,7 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
     output_tensor: Value[TensorDesc] = tensor_output()
     mode: Member[ConvolutionMode] = enumeration(ConvolutionMode)
     direction: Member[ConvolutionDirection] = enumeration(ConvolutionDirection)
-    dimension_count: Count = count_of("strides", default=None)
+    dimension_count: Count = count_of("strides", default=None, rank_of=("input_tensor", "filter_tensor"), less=2)
     strides: Integers = uint_array(count="dimension_count")
     dilations: Integers = uint_array(count="dimension_count")
     start_padding: Integers = uint_array(count="dimension_count")
@@ -94,74 +94,90 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
         tensors = ("input_tensor", "filter_tensor", "bias_tensor", "output_tensor")
         rules.same_data_type(*tensors)
         rules.same_rank(*tensors)
-        rules.count_is_rank("dimension_count", "input_tensor", less=2)
         rules.at_least("group_count", 1)
         rules.each_at_least("strides", 1)
         rules.each_at_least("dilations", 1)
-        if rules.ready("input_tensor", "filter_tensor", "output_tensor", "group_count", "direction"):
+        rules.size_is("output_tensor", 0, rules.size("input_tensor", 0), "InputTensor.Sizes[i]")
+        if rules.ready("direction"):
             self._check_channels(rules)
-        arrays = ("strides", "dilations", "start_padding", "end_padding", "output_padding")
-        if rules.ready("filter_tensor", "output_tensor", "direction") and rules.aligned(
-            "input_tensor", *arrays, less=2
-        ):
-            for i in range(self.input_tensor.rank - 2):
-                if min(self.strides[i], self.dilations[i]) >= 1:
-                    self._check_size(rules, i)
+            is_forward = self.direction == ConvolutionDirection.FORWARD
+            (self._check_filter if is_forward else self._check_output_padding)(rules)
+            arrays = ("strides", "dilations", "start_padding", "end_padding", "output_padding")
+            for i, values in rules.along("input_tensor", "filter_tensor", *arrays, first=2):
+                self._check_size(rules, i, is_forward, values)
 
     def _check_channels(self, rules: Rules) -> None:
-        batch, input_channels = self.input_tensor.sizes[:2]
-        filters, filter_channels = self.filter_tensor.sizes[:2]
-        groups = self.group_count
-        is_forward = self.direction == ConvolutionDirection.FORWARD
-        grouped = "filter_tensor.sizes[0]" if is_forward else "input_tensor.sizes[1]"
-        must = f"must be a multiple of GroupCount = {groups}"
-        count = filters if is_forward else input_channels
-        rules.require(count % groups == 0, grouped, must, count, breaks=False)
-        if is_forward:
-            output_channels = filters
-            must = f"must be InputTensor.Sizes[1] / GroupCount = {input_channels} / {groups}"
-            matches = filter_channels * groups == input_channels
-            rules.require(matches, "filter_tensor.sizes[1]", must, filter_channels, breaks=False)
-        else:
-            output_channels = filter_channels * groups
-            must = f"must be InputTensor.Sizes[1] = {input_channels}"
-            rules.require(filters == input_channels, "filter_tensor.sizes[0]", must, filters, breaks=False)
-        reason = "FilterTensor.Sizes[0]" if is_forward else "FilterTensor.Sizes[1] * GroupCount"
-        for i, expected, what in ((0, batch, "InputTensor.Sizes[0]"), (1, output_channels, reason)):
-            got = self.output_tensor.sizes[i]
-            rules.require(
-                got == expected, f"output_tensor.sizes[{i}]", f"must be {what} = {expected}", got, breaks=False
-            )
-        if self.bias_tensor is not None:
-            bias = (1, output_channels, *(1,) * (self.input_tensor.rank - 2))
-            rules.sizes_are("bias_tensor", bias, "for one value an output channel")
-
-    def _check_size(self, rules: Rules, i: int) -> None:
-        stride, size = self.strides[i], self.input_tensor.sizes[i + 2]
-        span = 1 + (self.filter_tensor.sizes[i + 2] - 1) * self.dilations[i]
-        padding = self.start_padding[i] + self.end_padding[i]
-        extra = self.output_padding[i]
+        groups = rules.integer("group_count")
+        input_channels = rules.size("input_tensor", 1)
+        filters, filter_channels = (rules.size("filter_tensor", i) for i in range(2))
+        output_channels, source = filters, "FilterTensor.Sizes[0]"
         if self.direction == ConvolutionDirection.FORWARD:
-            must = f"must be a filter that fits into the padded input, {size + padding} elements"
-            place = f"filter_tensor.sizes[{i + 2}]"
-            got = f"{self.filter_tensor.sizes[i + 2]} (dilated: {span})"
-            if not rules.require(span <= size + padding, place, must, got, breaks=False):
-                return
-            least = most = (size + padding - span) // stride + 1 + extra
-            formula = "(InputSize + StartPadding + EndPadding - DilatedFilterSize) / Stride + 1 + OutputPadding"
+            _check_divisible(rules, "filter_tensor.sizes[0]", filters, groups)
+            if input_channels is not None and filter_channels is not None and groups is not None:
+                must = f"must be InputTensor.Sizes[1] / GroupCount = {input_channels} / {groups}"
+                matches = filter_channels * groups == input_channels
+                rules.require(matches, "filter_tensor.sizes[1]", must, filter_channels, breaks=False)
         else:
-            limit = max(stride, self.dilations[i])
-            must = f"must be less than the larger one of Stride and Dilation, {limit}"
-            if not rules.require(extra < limit, f"output_padding[{i}]", must, extra, breaks=False):
-                return
-            least = stride * (size - 1) + span - padding + extra
+            _check_divisible(rules, "input_tensor.sizes[1]", input_channels, groups)
+            rules.size_is("filter_tensor", 0, input_channels, "InputTensor.Sizes[1]")
+            output_channels = None if filter_channels is None or groups is None else filter_channels * groups
+            source = "FilterTensor.Sizes[1] * GroupCount"
+        rules.size_is("output_tensor", 1, output_channels, source)
+        bias_rank = rules.rank("bias_tensor") if self.bias_tensor is not None else None
+        if bias_rank is not None:
+            ones = [None if i == 1 else 1 for i in range(bias_rank)]
+            rules.sizes_are("bias_tensor", ones, why="as in all dimensions but that of the channels")
+            rules.size_is("bias_tensor", 1, output_channels, source)
+
+    def _check_filter(self, rules: Rules) -> None:
+        """The filter fits into the input."""
+        places = ("input_tensor", "filter_tensor", "dilations", "start_padding", "end_padding")
+        for i, (size, filter_size, dilation, start, end) in rules.along(*places, first=2):
+            span, padded = 1 + (filter_size - 1) * dilation, size + start + end
+            must = f"must fit into the padded input: {_span_name(i)} + 1 <= {_padded_name(i)} = {padded}"
+            rules.require(span <= padded, f"filter_tensor.sizes[{i + 2}]", must, span)
+
+    def _check_output_padding(self, rules: Rules) -> None:
+        """Less of the output is left over than the filter moves."""
+        for i, (stride, dilation, extra) in rules.along("strides", "dilations", "output_padding"):
+            limit = max(stride, dilation)
+            must = f"must be less than the larger one of Strides[{i}] and Dilations[{i}], {limit}"
+            rules.require(extra < limit, f"output_padding[{i}]", must, extra)
+
+    def _check_size(self, rules: Rules, i: int, is_forward: bool, values: tuple[int, ...]) -> None:
+        """A spatial size of the output, by the sizes of input and filter and the elements of the five arrays there."""
+        size, filter_size, stride, dilation, start, end, extra = values
+        d = i + 2
+        span = 1 + (filter_size - 1) * dilation
+        if is_forward:
+            least = most = (size + start + end - span) // stride + 1 + extra
+            formula = f"({_padded_name(i)} - {_span_name(i)} - 1) / Strides[{i}] + 1 + OutputPadding[{i}]"
+        else:
+            least = stride * (size - 1) + span - start - end + extra
             # An OutputPadding of 0 leaves it to the output's size how far the result extends.
-            most = least if extra else least + limit - 1
-            formula = "Stride * (InputSize - 1) + DilatedFilterSize - StartPadding - EndPadding + OutputPadding"
-        allowed = f"{least}" if least == most else f"from {least} to {most}"
-        got_size = self.output_tensor.sizes[i + 2]
-        place = f"output_tensor.sizes[{i + 2}]"
-        rules.require(least <= got_size <= most, place, f"must be {allowed}, by {formula}", got_size, breaks=False)
+            most = least if extra else least + max(stride, dilation) - 1
+            formula = (
+                f"Strides[{i}] * (InputTensor.Sizes[{d}] - 1) + {_span_name(i)} + 1 - StartPadding[{i}]"
+                f" - EndPadding[{i}] + OutputPadding[{i}]"
+            )
+        output_size = rules.size("output_tensor", d)
+        if output_size is not None and rules.rank("output_tensor") is not None:
+            must = f"must be {least if least == most else f'from {least} to {most}'}, by {formula}"
+            rules.require(least <= output_size <= most, f"output_tensor.sizes[{d}]", must, output_size, breaks=False)
+
+
+def _span_name(i: int) -> str:
+    return f"(FilterTensor.Sizes[{i + 2}] - 1) * Dilations[{i}]"
+
+
+def _padded_name(i: int) -> str:
+    return f"InputTensor.Sizes[{i + 2}] + StartPadding[{i}] + EndPadding[{i}]"
+
+
+def _check_divisible(rules: Rules, place: str, count: int | None, groups: int | None) -> None:
+    if count is not None and groups is not None:
+        must = f"must be a multiple of GroupCount = {groups}"
+        rules.require(count % groups == 0, place, must, count, breaks=False)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

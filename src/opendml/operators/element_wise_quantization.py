@@ -57,8 +57,8 @@ class ElementWiseQuantizeLinear(LinearQuantization, type=OperatorType.ELEMENT_WI
     def check(self, rules: Rules) -> None:
         """The scale has the type of the input, FLOAT32 for INT32."""
         super().check(rules)
-        if rules.ready("input_tensor", "scale_tensor"):
-            input_type, scale_type = self.input_tensor.data_type, self.scale_tensor.data_type
+        input_type, scale_type = rules.data_type("input_tensor"), rules.data_type("scale_tensor")
+        if input_type is not None and scale_type is not None:
             expected = TensorDataType.FLOAT32 if input_type is TensorDataType.INT32 else input_type
             must = f"must have the DataType {expected.name}, as InputTensor is {input_type.name}"
             rules.require(scale_type is expected, "scale_tensor", must, scale_type, breaks=False)
@@ -128,8 +128,8 @@ class ElementWiseQuantizedLinearAdd(ElementWise, type=OperatorType.ELEMENT_WISE_
             rules.same_data_type(*group)
         rules.same_rank(*whole, *single)
         rules.same_sizes(*whole)
-        for place, tensor in rules.tensors(*single):
-            rules.require(tensor.element_count == 1, f"{place}.sizes", "must all be 1", tensor.sizes)
+        for place, _ in rules.tensors(*single):
+            rules.sizes_are(place, [1] * (rules.rank(place) or 0), why="as it holds one value")
 
     def define(self) -> Definition:
         """Every operation rounded to float32."""

@@ -53,26 +53,33 @@ class Gather(Operator, type=OperatorType.GATHER, since="1_0"):
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "indices_tensor", "output_tensor")
         rules.axis_in_range("axis", "input_tensor")
-        if rules.ready("index_dimensions", "indices_tensor"):
-            rank = self.indices_tensor.rank
+        rank, count = rules.rank("indices_tensor"), rules.integer("index_dimensions")
+        if rank is not None and count is not None:
             must = f"must be at most IndicesTensor.DimensionCount = {rank}"
-            if rules.require(self.index_dimensions <= rank, "index_dimensions", must, self.index_dimensions):
-                for i, size in enumerate(self.indices_tensor.sizes[: rank - self.index_dimensions]):
-                    must = "must be 1: the dimension is not among the last IndexDimensions ones"
-                    rules.require(size == 1, f"indices_tensor.sizes[{i}]", must, size)
-        if rules.ready("input_tensor", "indices_tensor", "output_tensor", "axis", "index_dimensions"):
-            self._check_output(rules)
+            if rules.require(count <= rank, "index_dimensions", must, count):
+                for i in range(rank - count):
+                    why = "as the dimension is not among the last IndexDimensions ones"
+                    rules.size_is("indices_tensor", i, 1, why=why)
+        self._check_output(rules)
 
     def _check_output(self, rules: Rules) -> None:
-        rank, axis = self.input_tensor.rank, self.axis
-        sizes = self.input_tensor.sizes
-        indices = self.indices_tensor.sizes[rank - self.index_dimensions :]
-        gathered = (*sizes[:axis], *indices, *sizes[axis + 1 :])
+        axis, count = rules.integer("axis"), rules.integer("index_dimensions")
+        sizes, indices = rules.sizes("input_tensor"), rules.sizes("indices_tensor")
+        if axis is None or count is None or sizes is None or indices is None or len(sizes) != len(indices):
+            return
+        rank = len(sizes)
+        places = [f"input_tensor.sizes[{i}]" for i in range(rank)]
+        places[axis : axis + 1] = [f"indices_tensor.sizes[{i}]" for i in range(rank - count, rank)]
+        gathered = [*sizes[:axis], *indices[rank - count :], *sizes[axis + 1 :]]
         surplus = max(len(gathered) - rank, 0)
-        must = f"must leave room for IndexDimensions - 1 more dimensions: the first {surplus} output sizes must be 1"
-        if rules.require(set(gathered[:surplus]) <= {1}, "input_tensor.sizes", must, gathered):
-            expected = (*(1,) * (rank - len(gathered)), *gathered[surplus:])
-            rules.sizes_are("output_tensor", expected, "by the sizes of InputTensor and IndicesTensor")
+        for size, place in zip(gathered[:surplus], places, strict=False):
+            must = f"must be 1: Axis and IndexDimensions = {count} leave no room in OutputTensor for the dimension"
+            rules.require(size in (1, None), place, must, size)
+        if rules.rank("output_tensor") == rank:
+            missing = max(rank - len(gathered), 0)
+            sources = [""] * missing + [rules.location(place) for place in places[surplus:]]
+            for i, (size, source) in enumerate(zip([1] * missing + gathered[surplus:], sources, strict=True)):
+                rules.size_is("output_tensor", i, size, source, "by Axis and IndexDimensions")
 
     def define(self) -> Definition:
         """One copy whose coordinate along the axis is read from the indices."""
@@ -161,7 +168,7 @@ class GatherNd(Operator, type=OperatorType.GATHER_ND, since="2_1"):
         """The output has the sizes of the indices and of a block."""
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "indices_tensor", "output_tensor")
-        check_index_tuples(rules, "output_tensor", self.batches)
+        check_index_tuples(rules, "output_tensor")
 
     def define(self) -> Definition:
         """One copy whose first coordinates are read from the indices."""
@@ -199,12 +206,11 @@ class GatherNd1(GatherNd, type=OperatorType.GATHER_ND1, since="3_0"):
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "indices_tensor", "output_tensor")
         for count in ("input_dimension_count", "indices_dimension_count"):
-            if rules.ready("batch_dimension_count", count):
-                most = rules.integer(count)
+            most, batches = rules.integer(count), rules.integer("batch_dimension_count")
+            if most is not None and batches is not None:
                 must = f"must be less than {rules.location(count)} = {most}"
-                rules.require(self.batches < most, "batch_dimension_count", must, self.batches)
-        if rules.ready("batch_dimension_count"):
-            check_index_tuples(rules, "output_tensor", self.batches)
+                rules.require(batches < most, "batch_dimension_count", must, batches)
+        check_index_tuples(rules, "output_tensor", rules.integer("batch_dimension_count"))
 
 
 class IndexTuples(NamedTuple):
@@ -252,41 +258,57 @@ class IndexTuples(NamedTuple):
         return place[last - (self.indices_count - 1) : last]
 
 
-def check_index_tuples(rules: Rules, gathered: str, batches: int = 0) -> None:
+_PlacedSize = tuple[int | None, str]
+
+
+def check_index_tuples(rules: Rules, gathered: str, batches: int | None = 0) -> None:
     """The rules of GATHER_ND and SCATTER_ND on sizes; ``gathered`` is the tensor with one block a tuple."""
-    counts = ("input_dimension_count", "indices_dimension_count")
-    for name, count in zip(("input_tensor", "indices_tensor"), counts, strict=True):
-        _check_dimension_count(rules, name, count)
-    if not rules.ready("input_tensor", "indices_tensor", *counts):
+    whole = _last_sizes(rules, "input_tensor", "input_dimension_count")
+    indices = _last_sizes(rules, "indices_tensor", "indices_dimension_count")
+    if batches is None or not whole or not indices:
         return
-    whole = rules.tensor("input_tensor").sizes[-rules.integer("input_dimension_count") :]
-    indices = rules.tensor("indices_tensor").sizes[-rules.integer("indices_dimension_count") :]
-    last = f"indices_tensor.sizes[{rules.tensor('indices_tensor').rank - 1}]"
+    tuple_size, place = indices[-1]
+    names = [name for name in rules.desc.fields if name.endswith("_dimension_count")]
+    counts = " and ".join(map(rules.location, names))
     less = " - BatchDimensionCount" if batches else ""
     must = f"must be at most InputDimensionCount{less} = {len(whole) - batches}, the coordinates of one index"
-    fits = rules.require(indices[-1] <= len(whole) - batches, last, must, indices[-1])
-    rank = rules.tensor("input_tensor").rank
-    for i, (size, expected) in enumerate(zip(indices[:batches], whole[:batches], strict=True), rank - len(indices)):
-        must = f"must be {expected}, the size of the same batch dimension of InputTensor"
-        fits &= rules.require(size == expected, f"indices_tensor.sizes[{i}]", must, size)
-    sizes = (*indices[:-1], *whole[batches + indices[-1] :])
-    if fits and rules.ready(gathered):
-        must = f"must leave at most {rank} dimensions for {rules.location(gathered)}"
-        if rules.require(len(sizes) <= rank, "indices_dimension_count", must, len(sizes)):
-            padded = (*(1,) * (rank - len(sizes)), *sizes)
-            rules.sizes_are(gathered, padded, "by the sizes of InputTensor and IndicesTensor")
+    is_known = tuple_size is not None
+    if tuple_size is not None:
+        is_known = rules.require(tuple_size <= len(whole) - batches, place, must, tuple_size)
+    for (size, place), (expected, source) in zip(indices[:-1][:batches], whole[:batches], strict=False):
+        if size is not None and expected is not None:
+            must = f"must be {rules.location(source)} = {expected}, a batch dimension by {counts}"
+            rules.require(size == expected, place, must, size)
+    if is_known and tuple_size is not None:
+        source = f"{rules.location(indices[-1][1])}, {counts}"
+        _check_gathered(rules, gathered, [*indices[:-1], *whole[batches + tuple_size :]], source)
 
 
-def _check_dimension_count(rules: Rules, name: str, count: str) -> None:
-    """A count of a tensor's last dimensions; those before them have size 1."""
-    if not rules.ready(name, count):
+def _check_gathered(rules: Rules, gathered: str, sizes: list[_PlacedSize], why: str) -> None:
+    """The tensor with a block for every tuple has these sizes, behind as many sizes of 1 as it takes."""
+    rank = rules.rank(gathered)
+    if rank is None or rank != rules.rank("indices_tensor"):
         return
-    value, sizes = rules.integer(count), rules.tensor(name).sizes
-    must = f"must be from 1 to {rules.location(name)}.DimensionCount = {len(sizes)}"
-    if rules.require(1 <= value <= len(sizes), count, must, value):
-        for i, size in enumerate(sizes[:-value]):
-            must = f"must be 1: the dimension is not among the last {rules.location(count)} ones"
-            rules.require(size == 1, f"{name}.sizes[{i}]", must, size)
+    must = f"must leave at most {rank} dimensions for {rules.location(gathered)}"
+    if rules.require(len(sizes) <= rank, "indices_dimension_count", must, len(sizes)):
+        padded = [(1, "")] * (rank - len(sizes)) + [(size, rules.location(place)) for size, place in sizes]
+        for i, (size, source) in enumerate(padded):
+            rules.size_is(gathered, i, size, source, f"by {why}")
+
+
+def _last_sizes(rules: Rules, tensor: str, count: str) -> list[_PlacedSize]:
+    """As many of a tensor's last sizes as a count says, with their places; those before them are 1. None of them if the
+    count is not sound."""
+    value, sizes = rules.integer(count), rules.sizes(tensor)
+    if value is None or sizes is None:
+        return []
+    must = f"must be from 1 to {rules.location(tensor)}.DimensionCount = {len(sizes)}"
+    if not rules.require(1 <= value <= len(sizes), count, must, value):
+        return []
+    first = len(sizes) - value
+    for i in range(first):
+        rules.size_is(tensor, i, 1, why=f"as the dimension is not among the last {rules.location(count)} ones")
+    return [(size, f"{tensor}.sizes[{i}]") for i, size in enumerate(sizes)][first:]
 
 
 def _zeros(count: int) -> tuple[Expression, ...]:

@@ -123,18 +123,20 @@ def check_pieces(rules: Rules, whole: str, pieces: str) -> None:
     rules.same_data_type(whole, pieces)
     rules.same_rank(whole, pieces)
     rules.axis_in_range("axis", whole)
-    if not rules.ready(whole, "axis"):
+    axis, sizes = rules.integer("axis"), rules.sizes(whole)
+    if axis is None or sizes is None:
         return
-    axis: int = rules.integer("axis")
-    sizes, whole_name = rules.tensor(whole).sizes, rules.location(whole)
-    for place, piece in rules.tensors(pieces):
-        if piece.rank == len(sizes):
-            expected = [*sizes[:axis], piece.sizes[axis], *sizes[axis + 1 :]]
-            rules.tensor_sizes_are(place, piece, expected, f"as in {whole_name}")
-    if rules.ready(pieces):
-        total = sum(piece.sizes[axis] for _, piece in rules.tensors(pieces))
-        must = f"must have Sizes[{axis}] that add up to {whole_name}.Sizes[{axis}] = {sizes[axis]}"
-        rules.require(total == sizes[axis], pieces, must, total)
+    expected = (*sizes[:axis], None, *sizes[axis + 1 :])
+    whole_name, pieces_name = rules.location(whole), rules.location(pieces)
+    places = [place for place, _ in rules.tensors(pieces)]
+    for place in places:
+        rules.sizes_are(place, expected, f"{whole_name}.Sizes[i]", "as in all dimensions but Axis")
+    found = [rules.sizes(place) for place in places]
+    lengths = [None if piece is None or len(piece) != len(sizes) else piece[axis] for piece in found]
+    known, size = [length for length in lengths if length is not None], sizes[axis]
+    if size is not None and len(known) == len(getattr(rules.desc, pieces) or ()) > 0:
+        must = f"must add up along Axis: all {pieces_name}[i].Sizes[{axis}] to {whole_name}.Sizes[{axis}] = {size}"
+        rules.require(sum(known) == size, pieces, must, sum(known))
 
 
 def _moved(coordinates: Sequence[Expression], axis: int, distance: int) -> tuple[Expression, ...]:

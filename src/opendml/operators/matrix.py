@@ -100,22 +100,36 @@ class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
         """{..., M, K} times {..., K, N} gives {..., M, N}."""
         rules.same_data_type("a_tensor", "b_tensor", "c_tensor", "output_tensor")
         rules.same_rank("a_tensor", "b_tensor", "c_tensor", "output_tensor")
-        if rules.ready("a_tensor", "b_tensor", "output_tensor", "trans_a", "trans_b"):
-            self._check_sizes(rules)
+        a, b, output = (rules.rank(name) for name in ("a_tensor", "b_tensor", "output_tensor"))
+        rank = a if b is None else b
+        if rank is not None:
+            self._check_sizes(rules, rank, a == rank, b == rank, output == rank)
         rules.same_sizes("output_tensor", "c_tensor")
 
-    def _check_sizes(self, rules: Rules) -> None:
-        *batch, rows, inner = self.a_tensor.sizes
-        *batch_b, inner_b, columns = self.b_tensor.sizes
-        if self.trans_a == MatrixTransform.TRANSPOSE:
-            rows, inner = inner, rows
-        if self.trans_b == MatrixTransform.TRANSPOSE:
-            inner_b, columns = columns, inner_b
-        must = f"must be a matrix with {inner} {'columns' if self.trans_b else 'rows'}, the inner size of ATensor"
-        rules.require(inner == inner_b, "b_tensor.sizes", must, self.b_tensor.sizes, breaks=False)
-        for i, (size, expected) in enumerate(zip(batch_b, batch, strict=True)):
-            rules.require(size == expected, f"b_tensor.sizes[{i}]", f"must be {expected}, as in ATensor", size)
-        rules.sizes_are("output_tensor", (*batch, rows, columns), "by the sizes of ATensor and BTensor")
+    def _check_sizes(self, rules: Rules, rank: int, has_a: bool, has_b: bool, has_output: bool) -> None:
+        """The sizes of the tensors of one rank, the batch, then rows, columns and the inner size."""
+        for i in range(rank - 2):
+            first = "a_tensor" if has_a else "b_tensor"
+            for name in ["b_tensor"] * has_b + ["output_tensor"] * has_output:
+                rules.size_is(name, i, rules.size(first, i), f"{rules.location(first)}.Sizes[i]")
+        a = _rows_and_columns(rank, self.trans_a) if has_a and rules.ready("trans_a") else None
+        b = _rows_and_columns(rank, self.trans_b) if has_b and rules.ready("trans_b") else None
+        if a and b:
+            inner, source = rules.size("a_tensor", a[1]), f"ATensor.Sizes[{a[1]}]"
+            rules.size_is("b_tensor", b[0], inner, source, "the inner size by TransA and TransB")
+        if a and has_output:
+            rules.size_is(
+                "output_tensor", rank - 2, rules.size("a_tensor", a[0]), f"ATensor.Sizes[{a[0]}]", "by TransA"
+            )
+        if b and has_output:
+            rules.size_is(
+                "output_tensor", rank - 1, rules.size("b_tensor", b[1]), f"BTensor.Sizes[{b[1]}]", "by TransB"
+            )
+
+
+def _rows_and_columns(rank: int, transform: MatrixTransform) -> tuple[int, int]:
+    """The dimensions of a matrix tensor that are its rows and columns in the product."""
+    return (rank - 1, rank - 2) if transform == MatrixTransform.TRANSPOSE else (rank - 2, rank - 1)
 
 
 class _Product:

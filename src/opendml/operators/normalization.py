@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from opendml.description.data_types import FLOATS
@@ -298,7 +298,7 @@ class LpNormalization(Operator, type=OperatorType.LP_NORMALIZATION, since="1_0")
         """P is 1 or 2."""
         _check_alike(rules)
         rules.axis_in_range("axis", "input_tensor")
-        if rules.ready("p"):
+        if rules.integer("p") is not None:
             rules.require(self.p in (1, 2), "p", "must be 1 or 2", self.p)
 
     def define(self) -> Definition:
@@ -333,12 +333,10 @@ class ValueScale2D(Operator, type=OperatorType.VALUE_SCALE_2D, since="1_0"):
     def check(self, rules: Rules) -> None:
         """1 or 3 channels."""
         _check_alike(rules)
-        if rules.ready("channel_count"):
-            rules.require(self.channel_count in (1, 3), "channel_count", "must be 1 or 3", self.channel_count)
-        if rules.ready("channel_count", "input_tensor"):
-            channels = self.input_tensor.sizes[1:2]
-            must = f"must be {self.channel_count} = ChannelCount"
-            rules.require(channels == (self.channel_count,), "input_tensor.sizes[1]", must, channels, breaks=False)
+        channels = rules.integer("channel_count")
+        if channels is not None:
+            rules.require(channels in (1, 3), "channel_count", "must be 1 or 3", channels)
+        rules.size_is("input_tensor", 1, rules.integer("channel_count"), "ChannelCount")
 
     def define(self) -> Definition:
         """``x * Scale + Bias[channel]``, rounded twice."""
@@ -418,23 +416,22 @@ def _check_alike(rules: Rules, *broadcasting: str) -> None:
 
 def _check_broadcast(rules: Rules, name: str, channels_from: FeatureLevel) -> None:
     """Every size is that of the input or 1, of the channels (dimension 1) only from some level on."""
-    if not rules.ready(name, "input_tensor"):
-        return
-    sizes = zip(rules.tensor(name).sizes, rules.tensor("input_tensor").sizes, strict=True)
-    for d, (size, full) in enumerate(sizes):
-        place = f"{name}.sizes[{d}]"
-        rules.require(size in (1, full), place, f"must be 1 or {full}, the size of InputTensor", size, breaks=False)
+    for d, (size, full) in _beside_input(rules, name):
+        place, full_name = f"{name}.sizes[{d}]", f"InputTensor.Sizes[{d}] = {full}"
+        rules.require(size in (1, full), place, f"must be 1 or {full_name}", size, breaks=False)
         if d == 1 and rules.level < channels_from and size == 1 != full:
-            must = f"must be {full}, the channels of InputTensor, at feature level {rules.level}"
-            rules.require(False, place, must, size, allowed_at=channels_from, breaks=False)
+            must = f"must be {full_name} at feature level {rules.level}"
+            rules.violate(place, must, size, allowed_at=channels_from, breaks=False)
 
 
 def _check_not_spatial(rules: Rules, name: str) -> None:
     """Nothing repeats in space: the dimensions behind the channels are those of the input."""
-    if rules.ready(name, "input_tensor"):
-        sizes = zip(rules.tensor(name).sizes, rules.tensor("input_tensor").sizes, strict=True)
-        for d, (size, full) in enumerate(sizes):
-            must = f"must be {full}, the size of InputTensor, as Spatial is false at feature level {rules.level}"
-            repeats = d >= 2 and size == 1 != full
-            place = f"{name}.sizes[{d}]"
-            rules.require(not repeats, place, must, size, allowed_at=FeatureLevel.LEVEL_4_0, breaks=False)
+    for d, (size, full) in _beside_input(rules, name):
+        if d >= 2 and size == 1 != full:
+            must = f"must be InputTensor.Sizes[{d}] = {full}, as Spatial is false at feature level {rules.level}"
+            rules.violate(f"{name}.sizes[{d}]", must, size, allowed_at=FeatureLevel.LEVEL_4_0, breaks=False)
+
+
+def _beside_input(rules: Rules, name: str) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The sizes of a tensor beside those of the input."""
+    return rules.along(name, "input_tensor")

@@ -50,7 +50,7 @@ class Padding(Operator, type=OperatorType.PADDING, since="1_0"):
     output_tensor: Value[TensorDesc] = tensor_output()
     padding_mode: Member[PaddingMode] = enumeration(PaddingMode)
     padding_value: Number = float_value()
-    dimension_count: Count = count_of("start_padding", default=None)
+    dimension_count: Count = count_of("start_padding", default=None, rank_of=("input_tensor", "output_tensor"))
     start_padding: Integers = uint_array(count="dimension_count")
     end_padding: Integers = uint_array(count="dimension_count")
 
@@ -78,7 +78,7 @@ class Padding1(Operator, type=OperatorType.PADDING1, since="5_0"):
     padding_mode: Member[PaddingMode] = enumeration(PaddingMode)
     padding_value_data_type: Member[TensorDataType] = enumeration(TensorDataType)
     padding_value: Scalar = scalar_union("padding_value_data_type")
-    dimension_count: Count = count_of("start_padding", default=None)
+    dimension_count: Count = count_of("start_padding", default=None, rank_of=("input_tensor", "output_tensor"))
     start_padding: Integers = uint_array(count="dimension_count")
     end_padding: Integers = uint_array(count="dimension_count")
 
@@ -98,15 +98,9 @@ def check_padding(rules: Rules) -> None:
     """The output is the input and its padding. Any amount of padding is allowed in every mode."""
     rules.same_data_type("input_tensor", "output_tensor")
     rules.same_rank("input_tensor", "output_tensor")
-    rules.count_is_rank("dimension_count", "input_tensor")
-    if rules.aligned("input_tensor", "start_padding", "end_padding") and rules.ready("output_tensor"):
-        parts = zip(
-            rules.tensor("input_tensor").sizes,
-            rules.integers("start_padding"),
-            rules.integers("end_padding"),
-            strict=True,
-        )
-        rules.sizes_are("output_tensor", [sum(part) for part in parts], "InputSize + StartPadding + EndPadding")
+    if rules.rank("input_tensor") == rules.rank("output_tensor"):
+        for i, parts in rules.along("input_tensor", "start_padding", "end_padding"):
+            rules.size_is("output_tensor", i, sum(parts), "InputTensor.Sizes[i] + StartPadding[i] + EndPadding[i]")
 
 
 class Tile(Operator, type=OperatorType.TILE, since="1_0"):
@@ -114,7 +108,7 @@ class Tile(Operator, type=OperatorType.TILE, since="1_0"):
 
     input_tensor: Value[TensorDesc] = tensor_input()
     output_tensor: Value[TensorDesc] = tensor_output()
-    repeats_count: Count = count_of("repeats", default=None)
+    repeats_count: Count = count_of("repeats", default=None, rank_of=("input_tensor", "output_tensor"))
     repeats: Integers = uint_array(count="repeats_count")
 
     support = levels(
@@ -128,11 +122,10 @@ class Tile(Operator, type=OperatorType.TILE, since="1_0"):
         """The output is that many times the input."""
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "output_tensor")
-        rules.count_is_rank("repeats_count", "input_tensor")
         rules.each_at_least("repeats", 1)
-        if rules.aligned("input_tensor", "repeats") and min(self.repeats) >= 1:
-            sizes = [size * count for size, count in zip(self.input_tensor.sizes, self.repeats, strict=True)]
-            rules.sizes_are("output_tensor", sizes, "InputSize * Repeats")
+        if rules.rank("input_tensor") == rules.rank("output_tensor"):
+            for i, (size, count) in rules.along("input_tensor", "repeats"):
+                rules.size_is("output_tensor", i, size * count, "InputTensor.Sizes[i] * Repeats[i]")
 
     def define(self) -> Definition:
         """One copy with two axes a dimension, the repetition and the element in it."""

@@ -64,7 +64,7 @@ class Pooling(Operator):
 
     input_tensor: Value[TensorDesc] = tensor_input()
     output_tensor: Value[TensorDesc] = tensor_output()
-    dimension_count: Count = count_of("window_size", default=None)
+    dimension_count: Count = count_of("window_size", default=None, rank_of=("input_tensor", "output_tensor"), less=2)
     strides: Integers = uint_array(count="dimension_count")
     window_size: Integers = uint_array(count="dimension_count")
     start_padding: Integers = uint_array(count="dimension_count")
@@ -107,40 +107,41 @@ class Pooling(Operator):
         arrays = [name for name in ("strides", "window_size", "dilations") if name in self.fields]
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "output_tensor")
-        rules.count_is_rank("dimension_count", "input_tensor", less=2)
         for name in arrays:
             rules.each_at_least(name, 1)
-        if not rules.ready("input_tensor", "output_tensor"):
-            return
-        for i, what in enumerate(("BatchCount", "ChannelCount")[: self.input_tensor.rank]):
-            expected, got = self.input_tensor.sizes[i], self.output_tensor.sizes[i]
-            must = f"must be {expected}, the {what} of InputTensor"
-            rules.require(got == expected, f"output_tensor.sizes[{i}]", must, got, breaks=False)
-        if rules.aligned("input_tensor", "start_padding", "end_padding", *arrays, less=2):
-            for i in range(self.input_tensor.rank - 2):
-                self._check_window(rules, i)
+        for i in range(2):
+            rules.size_is("output_tensor", i, rules.size("input_tensor", i), "InputTensor.Sizes[i]")
+        window = ("input_tensor", "start_padding", "end_padding", *arrays[1:])
+        for i, (size, start, end, taps, *dilation) in rules.along(*window, first=2):
+            span, padded = 1 + (taps - 1) * (dilation or [1])[0], size + start + end
+            must = f"must fit into the padded input: {self._span_name(i)} <= {_padded_name(i)} = {padded}"
+            rules.require(span <= padded, f"window_size[{i}]", must, span)
+        for i, (stride, size, start, end, taps, *dilation) in rules.along("strides", *window, first=2):
+            span = 1 + (taps - 1) * (dilation or [1])[0]
+            self._check_size(rules, i, size + start + end - span, span - end, stride)
 
-    def _check_window(self, rules: Rules, i: int) -> None:
-        stride, window, dilation = self.strides[i], self.window_size[i], self.window_dilations[i]
-        if min(stride, window, dilation) < 1:
-            return
-        span = 1 + (window - 1) * dilation
-        end_of_input = self.input_tensor.sizes[i + 2] + self.start_padding[i]
-        padded = end_of_input + self.end_padding[i]
-        must = f"must be a window that fits into the padded input, {padded} elements along dimension {i + 2}"
-        got = f"{window}" if dilation == 1 else f"{window} (dilated: {span})"
-        if not rules.require(span <= padded, f"window_size[{i}]", must, got, breaks=False):
-            return
-        rounded_down = (padded - span) // stride + 1
-        rounded_up = -(-(padded - span) // stride) + 1
+    def _check_size(self, rules: Rules, i: int, way: int, behind: int, stride: int) -> None:
+        """The output's size by the way that the window goes, the last time (if rounded up) to begin before the end
+        padding, which starts ``behind`` elements after the way's end."""
+        size = rules.size("output_tensor", i + 2)
+        rounded_down, rounded_up = way // stride + 1, -(-way // stride) + 1
         allowed = f"{rounded_down}"
-        if rounded_up != rounded_down and (rounded_up - 1) * stride < end_of_input:
+        if rounded_up != rounded_down and (rounded_up - 1) * stride < way + behind:
             allowed += f" (or {rounded_up}, rounded up)"
         else:
             rounded_up = rounded_down
-        size = self.output_tensor.sizes[i + 2]
-        must = f"must be {allowed}, from (InputSize + StartPadding + EndPadding - DilatedWindowSize) / Stride + 1"
-        rules.require(rounded_down <= size <= rounded_up, f"output_tensor.sizes[{i + 2}]", must, size, breaks=False)
+        if size is not None and rules.rank("output_tensor") is not None:
+            span = self._span_name(i) if "dilations" not in self.fields else f"({self._span_name(i)})"
+            must = f"must be {allowed}, by ({_padded_name(i)} - {span}) / Strides[{i}] + 1"
+            is_right = rounded_down <= size <= rounded_up
+            rules.require(is_right, f"output_tensor.sizes[{i + 2}]", must, size, breaks=False)
+
+    def _span_name(self, i: int) -> str:
+        return f"(WindowSize[{i}] - 1) * Dilations[{i}] + 1" if "dilations" in self.fields else f"WindowSize[{i}]"
+
+
+def _padded_name(i: int) -> str:
+    return f"InputTensor.Sizes[{i + 2}] + StartPadding[{i}] + EndPadding[{i}]"
 
 
 class MaxPooling(Pooling, type=OperatorType.MAX_POOLING, since="1_0"):

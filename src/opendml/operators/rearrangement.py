@@ -52,23 +52,28 @@ class BlockRearrangement(Operator):
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "output_tensor")
         rules.at_least("block_size", 1)
-        if not rules.ready("input_tensor", "output_tensor", "block_size"):
+        rules.size_is("output_tensor", 0, rules.size("input_tensor", 0), "InputTensor.Sizes[i]")
+        block = rules.integer("block_size")
+        if block is None or not rules.ready("input_tensor"):
             return
-        block = self.block_size
-        divisors = {space: {2: block, 3: block}, depth: {1: block * block}}["input_tensor"]
-        sizes = self.input_tensor.sizes
-        divisible = [
-            rules.require(
-                sizes[i] % divisor == 0, f"input_tensor.sizes[{i}]", f"must be a multiple of {divisor}", sizes[i]
-            )
-            for i, divisor in divisors.items()
-        ]
-        if all(divisible):
-            batch, channels, height, width = sizes
-            to_depth = (batch, channels * block * block, height // block, width // block)
-            to_space = (batch, channels // (block * block), height * block, width * block)
-            expected = to_depth if space == "input_tensor" else to_space
-            rules.sizes_are("output_tensor", expected, "by InputTensor.Sizes and BlockSize")
+        power_of = {1: 2, 2: 1, 3: 1}
+        for i, power in power_of.items():
+            # The channels grow where height and width shrink.
+            is_divided = (i == 1) == (depth == "input_tensor")
+            self._check_size(rules, i, block**power, "BlockSize" + " * BlockSize" * (power - 1), is_divided)
+
+    @staticmethod
+    def _check_size(rules: Rules, i: int, factor: int, name: str, is_divided: bool) -> None:
+        """A size of the output is that of the input divided by a factor, without a rest, or times it."""
+        size, has_output = rules.size("input_tensor", i), rules.ready("output_tensor")
+        if size is None:
+            return
+        if is_divided:
+            must = f"must be a multiple of {name} = {factor}"
+            has_output &= rules.require(size % factor == 0, f"input_tensor.sizes[{i}]", must, size)
+        expected, operator = (size // factor, "/") if is_divided else (size * factor, "*")
+        if has_output:
+            rules.size_is("output_tensor", i, expected, f"InputTensor.Sizes[i] {operator} ({name})")
 
 
 class SpaceToDepth(BlockRearrangement, type=OperatorType.SPACE_TO_DEPTH, since="1_0"):

@@ -52,6 +52,18 @@ if TYPE_CHECKING:
 PROJECTED_GROWTH: Final = 16
 """How many times the input's elements its projections to the hidden size may have to be computed all at once."""
 
+_SIZES: Final = {
+    "input_tensor": "1 S N I",
+    "weight_tensor": "1 D H I",
+    "recurrence_tensor": "1 D H H",
+    "bias_tensor": "1 1 D 2H",
+    "hidden_init_tensor": "1 D N H",
+    "sequence_lengths_tensor": "1 1 1 N",
+    "output_sequence_tensor": "S D N H",
+    "output_single_tensor": "1 D N H",
+}
+"""The sizes of the tensors: sequence length S, directions D, batch N, input size I, hidden size H."""
+
 UNPROJECTED_ELEMENTS: Final = 1 << 16
 """Elements that the projections may have in any case."""
 
@@ -105,30 +117,30 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
             rules.require(not owned, f"{place}.flags", must, breaks=False)
         no_output = self.output_sequence_tensor is None and self.output_single_tensor is None
         rules.require(not no_output, "", "OutputSequenceTensor or OutputSingleTensor must be given", breaks=False)
-        if rules.ready("direction", "activation_desc_count"):
+        count = rules.integer("activation_desc_count")
+        if rules.ready("direction") and count is not None:
             must = f"must be {self.direction_count}, one activation a direction"
-            count = self.activation_desc_count
             rules.require(count == self.direction_count, "activation_desc_count", must, count)
-        # Tensors of any other rank than 4 are broken.
-        if rules.ready("direction", "input_tensor", "recurrence_tensor"):
-            self._check_sizes(rules)
+        self._check_sizes(rules)
 
     def _check_sizes(self, rules: Rules) -> None:
-        _, length, batch, input_size = self.input_tensor.sizes
-        hidden = self.recurrence_tensor.sizes[3]
-        directions = self.direction_count
-        expected = {
-            "input_tensor": (1, length, batch, input_size),
-            "weight_tensor": (1, directions, hidden, input_size),
-            "recurrence_tensor": (1, directions, hidden, hidden),
-            "bias_tensor": (1, 1, directions, 2 * hidden),
-            "hidden_init_tensor": (1, directions, batch, hidden),
-            "sequence_lengths_tensor": (1, 1, 1, batch),
-            "output_sequence_tensor": (length, directions, batch, hidden),
-            "output_single_tensor": (1, directions, batch, hidden),
+        """Each size is one of a few, whose source is named beside it. Tensors of any other rank than 4 are broken."""
+        directions = self.direction_count if rules.ready("direction") else None
+        length, batch, input_size = (rules.size("input_tensor", i) for i in (1, 2, 3))
+        hidden = rules.size("recurrence_tensor", 3)
+        sizes: dict[str, tuple[int | None, str]] = {
+            "1": (1, ""),
+            "D": (directions, "the number of directions by Direction"),
+            "S": (length, "InputTensor.Sizes[1]"),
+            "N": (batch, "InputTensor.Sizes[2]"),
+            "I": (input_size, "InputTensor.Sizes[3]"),
+            "H": (hidden, "RecurrenceTensor.Sizes[3]"),
+            "2H": (None if hidden is None else 2 * hidden, "2 * RecurrenceTensor.Sizes[3]"),
         }
-        for name, sizes in expected.items():
-            rules.sizes_are(name, sizes, "by InputTensor.Sizes, RecurrenceTensor.Sizes[3] and Direction")
+        for name, letters in _SIZES.items():
+            if getattr(self, name) is not None and rules.rank(name) == len(letters.split()):
+                for i, letter in enumerate(letters.split()):
+                    rules.size_is(name, i, *sizes[letter])
 
 
 class _Network:

@@ -44,14 +44,22 @@ class Upsample2D(Operator, type=OperatorType.UPSAMPLE_2D, since="1_0"):
         """The last two dimensions grow by the factors, the others stay."""
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "output_tensor")
-        if not rules.ready("input_tensor", "output_tensor", "scale_size"):
+        sizes, rank = rules.sizes("input_tensor"), rules.rank("output_tensor")
+        factors = {
+            -2: ("height", rules.member("scale_size", "height")),
+            -1: ("width", rules.member("scale_size", "width")),
+        }
+        for name, factor in factors.values():
+            if factor is not None:
+                rules.require(factor >= 1, f"scale_size.{name}", "must be at least 1", factor)
+        if sizes is None or rank != len(sizes):
             return
-        for name, factor in (("width", self.scale_size.width), ("height", self.scale_size.height)):
-            rules.require(factor >= 1, f"scale_size.{name}", "must be at least 1", factor)
-        if rules.ready("scale_size"):
-            *leading, height, width = self.input_tensor.sizes
-            sizes = [*leading, height * self.scale_size.height, width * self.scale_size.width]
-            rules.sizes_are("output_tensor", sizes, "by InputTensor.Sizes and ScaleSize")
+        rules.sizes_are("output_tensor", (*sizes[:-2], None, None), "InputTensor.Sizes[i]")
+        for dimension, (name, _) in factors.items():
+            factor, size = rules.member("scale_size", name), sizes[dimension]
+            if factor is not None and size is not None:
+                reason = f"InputTensor.Sizes[i] * ScaleSize.{rules.location(name)}"
+                rules.size_is("output_tensor", rank + dimension, size * factor, reason)
 
     def define(self) -> Definition:
         """One map with two axes for height and width each, the input's pixel and the place inside it."""

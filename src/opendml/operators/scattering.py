@@ -151,9 +151,10 @@ class OneHot(Operator, type=OperatorType.ONE_HOT, since="2_0"):
         rules.same_rank("indices_tensor", "values_tensor", "output_tensor")
         rules.axis_in_range("axis", "indices_tensor")
         rules.same_sizes_but_for_axis("indices_tensor", "output_tensor", 1)
-        if rules.ready("values_tensor"):
-            count = self.values_tensor.element_count
-            rules.require(count >= 2, "values_tensor.sizes", "must hold two values", self.values_tensor.sizes)
+        sizes = rules.sizes("values_tensor")
+        if sizes is not None and None not in sizes:
+            must = "must hold two values"
+            rules.require(sizes.count(1) < len(sizes), "values_tensor.sizes", must, sizes, breaks=False)
 
     def define(self) -> Definition:
         """One comparison an element."""

@@ -48,7 +48,7 @@ class Slice(Operator, type=OperatorType.SLICE, since="1_0"):
 
     input_tensor: Value[TensorDesc] = tensor_input()
     output_tensor: Value[TensorDesc] = tensor_output()
-    dimension_count: Count = count_of("offsets", default=None)
+    dimension_count: Count = count_of("offsets", default=None, rank_of=("input_tensor", "output_tensor"))
     offsets: Integers = uint_array(count="dimension_count")
     sizes: Integers = uint_array(count="dimension_count")
     strides: Integers = uint_array(count="dimension_count")
@@ -64,21 +64,16 @@ class Slice(Operator, type=OperatorType.SLICE, since="1_0"):
         """Every element that is read must exist."""
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "output_tensor")
-        rules.count_is_rank("dimension_count", "input_tensor")
-        if rules.ready("output_tensor", "sizes") and min(self.sizes, default=0) >= 1:
-            rules.sizes_are("output_tensor", self.sizes, "equal to Sizes")
         rules.each_at_least("sizes", 1)
         rules.each_at_least("strides", 1)
-        if rules.aligned("input_tensor", "offsets", "sizes", "strides"):
-            for i, size in enumerate(self.input_tensor.sizes):
-                last = self.offsets[i] + (self.sizes[i] - 1) * self.strides[i]
-                rules.require(
-                    last < size,
-                    f"offsets[{i}]",
-                    f"must keep the window inside the input: Offsets[{i}] + (Sizes[{i}] - 1) * Strides[{i}]"
-                    f" < InputTensor.Sizes[{i}] = {size}",
-                    last,
-                )
+        rules.sizes_are("output_tensor", rules.elements("sizes") or (), "Sizes[i]")
+        for i, (size, offset, count, stride) in rules.along("input_tensor", "offsets", "sizes", "strides"):
+            last = offset + (count - 1) * stride
+            must = (
+                f"must keep the window inside the input: Offsets[{i}] + (Sizes[{i}] - 1) * Strides[{i}]"
+                f" < InputTensor.Sizes[{i}] = {size}"
+            )
+            rules.require(last < size, f"offsets[{i}]", must, last)
 
     def define(self) -> Definition:
         """One copy: the source coordinate is affine in the output's."""
@@ -96,7 +91,7 @@ class Slice1(Operator, type=OperatorType.SLICE1, since="2_1"):
 
     input_tensor: Value[TensorDesc] = tensor_input()
     output_tensor: Value[TensorDesc] = tensor_output()
-    dimension_count: Count = count_of("input_window_offsets", default=None)
+    dimension_count: Count = count_of("input_window_offsets", default=None, rank_of=("input_tensor", "output_tensor"))
     input_window_offsets: Integers = uint_array(count="dimension_count")
     input_window_sizes: Integers = uint_array(count="dimension_count")
     input_window_strides: Integers = int_array(count="dimension_count")
@@ -126,7 +121,9 @@ class SliceGrad(Operator, type=OperatorType.SLICE_GRAD, since="3_0"):
 
     input_gradient_tensor: Value[TensorDesc] = tensor_input()
     output_gradient_tensor: Value[TensorDesc] = tensor_output()
-    dimension_count: Count = count_of("input_window_offsets", default=None)
+    dimension_count: Count = count_of(
+        "input_window_offsets", default=None, rank_of=("output_gradient_tensor", "input_gradient_tensor")
+    )
     input_window_offsets: Integers = uint_array(count="dimension_count")
     input_window_sizes: Integers = uint_array(count="dimension_count")
     input_window_strides: Integers = int_array(count="dimension_count")
@@ -170,38 +167,19 @@ class SliceGrad(Operator, type=OperatorType.SLICE_GRAD, since="3_0"):
 
 def check_window(rules: Rules, whole: str, part: str) -> None:
     """The window of SLICE1 lies inside the tensor ``whole``, and ``part`` has no more elements than it selects."""
-    rules.count_is_rank("dimension_count", whole)
     rules.each_at_least("input_window_sizes", 1)
-    for i, stride in enumerate(rules.integers("input_window_strides")):
-        rules.require(stride != 0, f"input_window_strides[{i}]", "must not be 0", stride, breaks=False)
-    if rules.aligned(whole, "input_window_offsets", "input_window_sizes"):
-        _check_inside(rules, whole)
-    if rules.aligned(part, "input_window_sizes", "input_window_strides"):
-        _check_part(rules, part)
-
-
-def _check_inside(rules: Rules, whole: str) -> None:
-    offsets, window_sizes = rules.integers("input_window_offsets"), rules.integers("input_window_sizes")
-    for i, (offset, window_size, size) in enumerate(zip(offsets, window_sizes, rules.tensor(whole).sizes, strict=True)):
-        rules.require(
-            offset + window_size <= size,
-            f"input_window_offsets[{i}]",
+    for i, stride in enumerate(rules.elements("input_window_strides") or ()):
+        rules.require(stride != 0, f"input_window_strides[{i}]", "must not be 0", stride)
+    for i, (size, offset, window_size) in rules.along(whole, "input_window_offsets", "input_window_sizes"):
+        must = (
             f"must keep the window inside the tensor: InputWindowOffsets[{i}] + InputWindowSizes[{i}]"
-            f" <= {rules.location(whole)}.Sizes[{i}] = {size}",
-            offset + window_size,
+            f" <= {rules.location(whole)}.Sizes[{i}] = {size}"
         )
-
-
-def _check_part(rules: Rules, part: str) -> None:
-    window_sizes, strides = rules.integers("input_window_sizes"), rules.integers("input_window_strides")
-    for i, (window_size, stride, size) in enumerate(zip(window_sizes, strides, rules.tensor(part).sizes, strict=True)):
-        most = 1 + (window_size - 1) // abs(stride) if stride != 0 and window_size >= 1 else size
-        rules.require(
-            size <= most,
-            f"{part}.sizes[{i}]",
-            f"must be from 1 to {most} (1 + (InputWindowSizes[{i}] - 1) / |InputWindowStrides[{i}]|)",
-            size,
-        )
+        rules.require(offset + window_size <= size, f"input_window_offsets[{i}]", must, offset + window_size)
+    for i, (size, window_size, stride) in rules.along(part, "input_window_sizes", "input_window_strides"):
+        most = 1 + (window_size - 1) // abs(stride)
+        must = f"must be from 1 to {most} (1 + (InputWindowSizes[{i}] - 1) / |InputWindowStrides[{i}]|)"
+        rules.require(size <= most, f"{part}.sizes[{i}]", must, size, breaks=False)
 
 
 def _copy_start(desc: Slice1 | SliceGrad) -> tuple[int, ...]:
