@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
@@ -302,16 +303,19 @@ _COLOURS = {
 
 
 def save_plots(report: Report, directory: Path) -> list[str]:
-    """Writes the plots there is data for; gives the names of the files."""
+    """Writes the plots there is data for to ``directory/images``; gives their paths, seen from ``directory``."""
     import matplotlib
 
     matplotlib.use("Agg")
+    images = directory / "images"
+    images.mkdir(parents=True, exist_ok=True)
     names = []
     if report.growth:
-        names.append(_save_growth(report, directory))
-    if any(result.ratio() is not None for result in report.results):
-        names.append(_save_ratios(report, directory))
-    return names
+        names.append(_save_growth(report, images))
+    ratios = {group: [r for r in (result.ratio() for result in results) if r] for group, results in _groups(report)}
+    if any(ratios.values()):
+        names.append(save_ratios({group: found for group, found in ratios.items() if found}, images))
+    return [f"images/{name}" for name in names]
 
 
 def _save_growth(report: Report, directory: Path) -> str:
@@ -332,38 +336,40 @@ def _save_growth(report: Report, directory: Path) -> str:
         panel.set_xticks(ticks, [_size(tick) for tick in ticks])
         panel.minorticks_off()
         panel.set_xlabel("size of the first input")
-    axes[0][0].legend(fontsize=8)
+    # Not every contestant is in every panel: the legend names those of all.
+    handles = {name: line for panel in axes.flat for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=len(handles), fontsize=9)
+    figure.tight_layout(rect=(0, 0, 1, 0.96))
     return _save(figure, directory, "benchmarks-growth.png")
 
 
-def _save_ratios(report: Report, directory: Path) -> str:
+def save_ratios(groups: Mapping[str, Sequence[float]], directory: Path) -> str:
+    """A row for each group of cases: a point for every case, and a line at their median."""
     from matplotlib import pyplot
 
-    pairs = [(result.case.title, ratio) for result in report.results if (ratio := result.ratio()) is not None]
-    pairs.reverse()
-    figure, panel = pyplot.subplots(figsize=(9, 1 + 0.18 * len(pairs)))
-    panel.barh(
-        range(len(pairs)),
-        [ratio - 1 for _, ratio in pairs],
-        left=1,
-        color=["#27ae60" if ratio >= 1 else "#c0392b" for _, ratio in pairs],
-    )
-    panel.set_yticks(range(len(pairs)), [title for title, _ in pairs], fontsize=7)
-    panel.set_ylim(-1, len(pairs))
+    figure, panel = pyplot.subplots(figsize=(8, 1 + 0.27 * len(groups)))
+    for row, (group, ratios) in enumerate(groups.items()):
+        colours = ["#27ae60" if ratio >= 1 else "#c0392b" for ratio in ratios]
+        panel.scatter(ratios, [row] * len(ratios), s=26, color=colours, alpha=0.55, linewidths=0)
+        panel.plot([median(ratios)] * 2, [row - 0.35, row + 0.35], color="#2c3e50", lw=1.6)
+        panel.text(-0.01, row, group, transform=panel.get_yaxis_transform(), ha="right", va="center", fontsize=9)
+    panel.set_yticks([])
+    panel.set_ylim(len(groups) - 0.5, -0.5)
     panel.set_xscale("log")
-    ticks = [tick for tick in (0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100) if tick <= 2 * max(r for _, r in pairs)]
+    largest = max(max(ratios) for ratios in groups.values())
+    ticks = [tick for tick in (0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100) if tick <= 2 * largest]
     panel.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
     panel.minorticks_off()
     panel.axvline(1, color="black", lw=0.8)
     panel.grid(True, axis="x", lw=0.3)
-    panel.set_xlabel("best peer's time / opendml's time")
+    panel.set_xlabel("best peer's time / opendml's time: a point for every case, a line at the median")
+    figure.tight_layout()
     return _save(figure, directory, "benchmarks-ratios.png")
 
 
 def _save(figure: object, directory: Path, name: str) -> str:
     from matplotlib import pyplot
 
-    figure.tight_layout()  # type: ignore[attr-defined]
     figure.savefig(directory / name, dpi=130)  # type: ignore[attr-defined]
     pyplot.close(figure)
     return name
