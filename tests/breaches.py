@@ -129,7 +129,7 @@ def _quoted(desc: Operator, violation: Violation) -> Iterator[str]:
     for quoted in re.findall(r"\b[A-Z]\w*(?:\[\w+\])?(?:\.[A-Z]\w*(?:\[\w+\])?)*", rule):
         if re.split(r"[.\[]", quoted, maxsplit=1)[0] in fields:
             yield quoted
-        elif "." not in quoted:
+        if "." not in quoted:
             yield f"{owner}.{quoted}"
 
 
