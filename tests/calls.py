@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from properties import examples
 
 import opendml as dml
 from opendml.description.descriptors import Operator, operator_class
 from opendml.operators import implemented
 
 Array = np.ndarray[Any, Any]
-bounded = settings(max_examples=60, deadline=None)
+bounded = examples(60)
 
 # The functions are grouped as the operators are.
 FAMILIES = sorted({operator_class(operator).__module__.rpartition(".")[2] for operator in implemented()})

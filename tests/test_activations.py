@@ -19,8 +19,9 @@ from execution import (
     seeds,
     sizes,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from test_mathematics import assert_error
 
 from opendml import operators
@@ -31,7 +32,7 @@ from opendml.operators.activation import FUSABLE_WITH_CLIP
 from opendml.operators.activation_functions import ACTIVATIONS, activate, clip
 from opendml.programs.device import compile_operator
 
-bounded = settings(max_examples=20, deadline=None)
+bounded = examples(20)
 INFINITY = float("inf")
 NAN = float("nan")
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from execution import assert_identical
 from graph_running import check_graph, write_text
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from properties import examples
 from random_chains import chain
 
 import opendml as dml
@@ -44,13 +45,13 @@ def test_digits_of_a_coordinate_in_another_order(sizes: list[int], network: Call
     assert_identical(DEVICE.compile_graph(desc)(x), DEVICE.compile_graph(desc, fusion=False)(x))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False), seed=st.integers(0, 99))
 def test_chains_mean_the_same_fused(random: Random, seed: int) -> None:
     check_graph(chain(random, DEVICE), host_target(), seed)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(8, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False), seed=st.integers(0, 99))
 def test_compiled_chains_are_interpreted_ones(random: Random, seed: int) -> None:
     check_graph(chain(random, DEVICE), host_target(), seed, device=DEVICE)

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from command_lines import invoke
 from dxdispatch_models import ADD, changed, mutated_models
-from hypothesis import given, settings
+from hypothesis import given
+from properties import examples
 
 import opendml
 from opendml.command_line.commands import COMMANDS, DXDISPATCH_OPTIONS
@@ -303,7 +304,7 @@ def test_explain() -> None:
 
 
 @given(mutated_models())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_hostile_models_are_checked_cleanly(tmp_path_factory: pytest.TempPathFactory, model: Any) -> None:
     path = tmp_path_factory.getbasetemp() / "hostile.json"
     path.write_text(json.dumps(model))
@@ -313,7 +314,7 @@ def test_hostile_models_are_checked_cleanly(tmp_path_factory: pytest.TempPathFac
 
 
 @given(mutated_models())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_hostile_models_run_cleanly(tmp_path_factory: pytest.TempPathFactory, model: Any) -> None:
     folder = tmp_path_factory.getbasetemp()
     path = folder / "hostile.json"

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import Array, assert_same_values, guarded_buffer, random_array, random_values, run_single, seeds
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from properties import examples
 from test_kernels import DATA_TYPES, LEVELS
 
 from opendml import operators
@@ -100,7 +101,7 @@ def any_tile(seed: int) -> Any:
     return cost
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(products(), st.sampled_from(LEVELS), st.sampled_from([1, 3000, 1 << 20]), st.sampled_from([1, 6, 64]), seeds)
 def test_every_choice_of_loops_gives_the_same_bits(
     definition: Definition, level: str, near_bytes: int, items: int, seed: int

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import Array, assert_identical, assert_same_values, inputs, outputs, random_array, run_single, seeds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from rounding import assert_within_rounding
 
 from opendml import operators
@@ -24,7 +25,7 @@ from opendml.inspection.explanation import explain_operator
 from opendml.llvm.host import host_target
 from opendml.operators import convolution
 
-bounded = settings(max_examples=25, deadline=None)
+bounded = examples(25)
 
 
 def _can_run(level: str) -> bool:

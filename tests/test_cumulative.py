@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from execution import assert_same_values, inputs, outputs, random_array, run_single, seeds, sizes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from reference import cumulative
 
 import opendml as dml
@@ -14,7 +15,7 @@ from opendml import operators
 from opendml.description.enums import AxisDirection
 from opendml.description.tensor import TensorDesc
 
-bounded = settings(max_examples=50, deadline=None)
+bounded = examples(50)
 types = st.sampled_from(["FLOAT32", "FLOAT16", "INT64", "INT32", "UINT64", "UINT32"])
 
 

@@ -18,15 +18,16 @@ from execution import (
     seeds,
     sizes,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from reference import space_to_depth, window_selection
 
 from opendml import operators
 from opendml.description.enums import DepthSpaceOrder, PaddingMode
 from opendml.description.tensor import TensorDesc
 
-bounded = settings(max_examples=40, deadline=None)
+bounded = examples(40)
 types = st.sampled_from(ALL_TYPES)
 
 
@@ -159,7 +160,7 @@ def paddings(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int]]]:
     return shape, result
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(data=st.data(), padding=paddings(), mode=st.sampled_from(list(NUMPY_MODES)), data_type=types, seed=seeds)
 def test_padding_repeats_the_input(
     data: st.DataObject, padding: tuple[list[int], list[tuple[int, int]]], mode: PaddingMode, data_type: str, seed: int

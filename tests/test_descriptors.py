@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from sample_descriptors import f32, sample, samples
 from specification import IMPLEMENTED
 
@@ -120,7 +121,7 @@ def test_binding_order() -> None:
 # ---- scalar unions
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.sampled_from([item for item in TensorDataType if item.bits]), st.binary(min_size=8, max_size=8))
 def test_scalar_union_is_read_as_numpy_reads_it(data_type: TensorDataType, data: bytes) -> None:
     if data_type.bits == 4:
@@ -211,7 +212,7 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
     return values
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.data(), st.sampled_from(samples()))
 def test_json_round_trip_of_anything(data: st.DataObject, sample_desc: dml.OperatorDesc) -> None:
     values = {}
@@ -332,7 +333,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.data(), st.sampled_from(samples()), junk)
 def test_hostile_json_raises_nothing_else(data: st.DataObject, desc: dml.OperatorDesc, value: object) -> None:
     written = json.loads(json.dumps(desc.to_json()))

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from dxdispatch_models import ADD, changed, mutated_models
 from dxdispatch_running import NumpyDevice, problem, read, results, run
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import ModelFormatError, OpendmlError
@@ -360,7 +361,7 @@ def test_model_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 @given(mutated_models())
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_mutated_models_fail_cleanly(tmp_path_factory: pytest.TempPathFactory, model: Any) -> None:
     folder = tmp_path_factory.getbasetemp()
     try:
@@ -373,7 +374,7 @@ def test_mutated_models_fail_cleanly(tmp_path_factory: pytest.TempPathFactory, m
 
 
 @given(st.integers(0, 2000), st.text(max_size=3), st.integers(0, 4))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_damaged_text_fails_cleanly(position: int, noise: str, removed: int) -> None:
     text = json.dumps(ADD)
     position %= len(text)

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from dxdispatch_models import changed, json_values
 from dxdispatch_running import problem, read, resource, run
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml.description.errors import ModelFormatError
 from opendml.formats.json_text import parse
@@ -67,7 +68,7 @@ def test_long_hostile_strings_take_linear_time() -> None:
 
 
 @given(json_values, st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_standard_json_is_read_as_by_python(value: Any, indent: int) -> None:
     assert parse(json.dumps(value, indent=indent, ensure_ascii=bool(indent % 2))).value == value
 
@@ -114,7 +115,7 @@ def test_integers_are_exact(bits: int, signed: bool) -> None:
     st.floats(-10, 10, width=16),
     st.integers(1, 3000),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_sequences_of_real_numbers(data_type: str, start: float, delta: float, count: int) -> None:
     description = {"valueCount": count, "valueStart": start, "valueDelta": delta}
     contents = resource({"initialValuesDataType": data_type, "initialValues": description})
@@ -319,7 +320,7 @@ def test_absurd_numpy_headers(header: str, message: str, tmp_path: Path) -> None
 
 
 @given(st.binary(max_size=80), st.integers(0, 140))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_damaged_numpy_files(tmp_path_factory: pytest.TempPathFactory, noise: bytes, position: int) -> None:
     folder = tmp_path_factory.mktemp("npy")
     stream = io.BytesIO()

@@ -18,15 +18,16 @@ from execution import (
     seeds,
     sizes,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from reference import cast, clip, scale_bias
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
 from opendml.programs.device import compile_operator
 
-bounded = settings(max_examples=40, deadline=None)
+bounded = examples(40)
 CLIP_TYPES = tuple(name for name in ALL_TYPES if name != "FLOAT64")
 
 
@@ -206,7 +207,7 @@ def test_clip_gives_min_where_min_exceeds_max() -> None:
     assert run_single(desc, x).tolist() == [2, 2, 2]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     data=st.data(),
     shape=sizes(limit=40),

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import reference
 from execution import INTEGERS, assert_same_values, inputs, outputs, random_array, run_single, seeds, sizes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import opendml as dml
 from opendml import operators
@@ -21,8 +22,8 @@ from opendml.programs.device import compile_operator
 from opendml.programs.program import Program
 
 Array = np.ndarray[Any, Any]
-bounded = settings(max_examples=8, deadline=None)
-few = settings(max_examples=4, deadline=None)
+bounded = examples(8)
+few = examples(4)
 
 FLOATS = ("FLOAT32", "FLOAT16")
 SIGNED = ("INT64", "INT32", "INT16", "INT8")

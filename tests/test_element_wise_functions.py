@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import assert_same_values, inputs, outputs, random_array, run_single, seeds, sizes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import opendml as dml
 from opendml import operators
@@ -21,7 +22,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.programs.device import compile_operator
 
 Array = np.ndarray[Any, Any]
-bounded = settings(max_examples=6, deadline=None)
+bounded = examples(6)
 
 FLOATS = ("FLOAT32", "FLOAT16")
 INTEGERS = ("INT32", "INT16", "INT8", "UINT32", "UINT16", "UINT8")

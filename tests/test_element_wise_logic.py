@@ -20,8 +20,9 @@ from execution import (
     seeds,
     sizes,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import opendml as dml
 from opendml import operators
@@ -29,7 +30,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.programs.device import compile_operator
 
 Array = np.ndarray[Any, Any]
-bounded = settings(max_examples=8, deadline=None)
+bounded = examples(8)
 
 TRUTH = st.sampled_from(["UINT32", "UINT8"])
 UNSIGNED = ("UINT64", "UINT32", "UINT16", "UINT8")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import assert_identical, inputs, outputs, random_array, run_single, seeds, sizes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import opendml as dml
 from opendml import operators
@@ -17,7 +18,7 @@ from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 
 Array = np.ndarray[Any, Any]
-bounded = settings(max_examples=12, deadline=None)
+bounded = examples(12)
 BYTES = st.sampled_from(["INT8", "UINT8"])
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from calls import FUNCTIONS, Array, Recorder, ValidDescriptorError, bounded, described, numbers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import opendml as dml
 from opendml import operators
@@ -473,7 +474,7 @@ nonsense = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data(), name=st.sampled_from(sorted(FUNCTIONS)))
 def test_nonsense_is_refused(data: st.DataObject, name: str) -> None:
     """Parameters of any kind give a valid descriptor or an error of the package."""

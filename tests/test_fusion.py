@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import assert_identical
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import opendml as dml
 from opendml.expression.ir import F32, I32, Definition, Fold, Tensor, packed_strides
@@ -160,7 +161,7 @@ def test_what_has_no_factors(own: Tensor) -> None:
     assert coordinate_factors(own, tensor([2, 4, 15])) is None
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.data())
 def test_factors_lead_to_the_same_bytes(data: st.DataObject) -> None:
     """Every coordinate is inside of the source and has the same address there."""

@@ -7,14 +7,15 @@ import math
 import numpy as np
 import pytest
 from execution import ALL_TYPES, assert_identical, inputs, outputs, random_array, run_single, seeds, sizes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from reference import max_unpooling
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
 
-bounded = settings(max_examples=50, deadline=None)
+bounded = examples(50)
 
 
 @st.composite

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from execution import ALL_TYPES, assert_identical, outputs, run_single, sizes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml import operators
 from opendml.description.fields import ScalarUnion
 from opendml.description.tensor import TensorDesc
 
-bounded = settings(max_examples=40, deadline=None)
+bounded = examples(40)
 SEQUENCE_TYPES = tuple(name for name in ALL_TYPES if name != "FLOAT64")
 
 

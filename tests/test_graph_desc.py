@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from random_graphs import graphs
 
 import opendml as dml
@@ -309,7 +310,7 @@ def test_a_long_chain_is_no_recursion() -> None:
     assert topological_order(dataclasses.replace(ring, intermediate_edges=tuple(chain))) == list(range(count))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(graphs())
 def test_random_graphs_are_valid_and_ordered(random_graph: GraphDesc) -> None:
     assert messages(random_graph) == []
@@ -323,7 +324,7 @@ def test_random_graphs_are_valid_and_ordered(random_graph: GraphDesc) -> None:
 HOSTILE = st.one_of(st.integers(-2, 4), st.sampled_from([2**63, -(2**70), True, 1.0, None, "0", [0]]))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(graphs(most=3), st.data())
 def test_edges_of_any_kind_are_judged_without_failing(random_graph: GraphDesc, data: st.DataObject) -> None:
     """Any nonsense in the edges is a violation, never an exception."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import opendml as dml
 from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
@@ -141,7 +142,7 @@ def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(dml.Device().compile_graph(network()).from_cache for _ in range(2))
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.data())
 def test_memory_plans(data: st.DataObject) -> None:
     """Tensors that are needed at the same time do not overlap, and none takes more than all that are ever needed."""

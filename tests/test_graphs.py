@@ -15,8 +15,9 @@ import pytest
 from execution import assert_same_values, random_values
 from graph_reference import evaluate_graph, seen_as
 from graph_running import input_buffers, run_compiled
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from properties import examples
 from random_descriptors import descriptors, is_drawn
 
 import opendml as dml
@@ -264,7 +265,7 @@ def test_random_graphs(thread_count: int, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(schedule, "SERIAL_WORK", 0)
     device = dml.Device(thread_count=thread_count)
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @examples(30, suppress_health_check=list(HealthCheck))
     @given(assembly=assemblies(device), seed=st.integers(0, 99), apart=st.booleans())
     def check(assembly: GraphAssembly, seed: int, apart: bool) -> None:
         buffers = input_buffers(assembly, seed)
@@ -279,7 +280,7 @@ def test_random_graphs(thread_count: int, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_reference_is_what_the_interpreter_says() -> None:
     """Node by node, compiled or interpreted."""
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @examples(15, suppress_health_check=list(HealthCheck))
     @given(assembly=assemblies(dml.Device()), seed=st.integers(0, 99))
     def check(assembly: GraphAssembly, seed: int) -> None:
         buffers = input_buffers(assembly, seed)

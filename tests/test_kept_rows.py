@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import assert_identical, random_values, run_operator
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml import operators
 from opendml.description.enums import TensorDataType
@@ -228,7 +229,7 @@ def test_two_outputs() -> None:
 @pytest.mark.parametrize("data_type", ("FLOAT32", "FLOAT16"))
 @pytest.mark.parametrize("operator", (operators.ActivationSoftmax1, operators.ActivationLogSoftmax1))
 @given(length=st.one_of(st.sampled_from(LENGTHS), st.integers(16, 300)), seed=st.integers(0, 1 << 31), data=st.data())
-@settings(deadline=None, max_examples=5)
+@examples(5)
 def test_softmax(operator: Any, data_type: str, length: int, seed: int, data: st.DataObject) -> None:
     """Interpreted and compiled, between guard pages, with special values; packed and with gaps between rows."""
     gap = data.draw(st.integers(0, 3))

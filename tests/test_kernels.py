@@ -12,6 +12,7 @@ import pytest
 from execution import assert_same_values, guarded_buffer, random_values, seeds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import examples
 from random_definitions import definitions
 
 import opendml as dml
@@ -142,7 +143,7 @@ def _values(e: Expression) -> Array:
     return buffer.reshape(result.sizes)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(index_expressions())
 def test_affine_forms_have_the_value_and_keep_to_their_range(e: Expression) -> None:
     form, values = affine(e), _values(e)
@@ -153,7 +154,7 @@ def test_affine_forms_have_the_value_and_keep_to_their_range(e: Expression) -> N
     assert bounds[0] <= int(values.min()) and int(values.max()) <= bounds[1]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(conditions(3), st.integers(0, 4), st.integers(0, 4))
 def test_decided_conditions_are_right(condition: Expression, first: int, last: int) -> None:
     first, last = sorted((first, last))

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import Array, assert_identical, inputs, outputs, random_array, run_single, seeds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from rounding import assert_within_rounding
 
 from opendml import operators
 from opendml.description.enums import MatrixTransform
 from opendml.description.tensor import TensorDesc
 
-bounded = settings(max_examples=40, deadline=None)
+bounded = examples(40)
 scales = st.sampled_from([0.0, 1.0, -0.5, 3.25])
 
 

@@ -20,8 +20,9 @@ from execution import (
     seeds,
     sizes,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from sample_descriptors import f32, sample
 
 from opendml import operators
@@ -32,8 +33,8 @@ from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.functions.versions import version_for
 
-bounded = settings(max_examples=12, deadline=None)
-few = settings(max_examples=6, deadline=None)
+bounded = examples(12)
+few = examples(6)
 float_types = st.sampled_from(["FLOAT32", "FLOAT16"])
 ACTIVATIONS = [None, operators.ActivationRelu(), operators.ActivationLinear(alpha=-2, beta=0.5)]
 
@@ -267,7 +268,7 @@ def local_response(x: Array, cross_channel: bool, size: int, alpha: float, beta:
     return result
 
 
-@settings(max_examples=24, deadline=None)
+@examples(24)
 @given(
     data=st.data(),
     shape=sizes(4, 4),

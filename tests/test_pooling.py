@@ -20,14 +20,15 @@ from execution import (
     run_single,
     seeds,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from rounding import assert_within_rounding
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
 
-bounded = settings(max_examples=25, deadline=None)
+bounded = examples(25)
 types = st.sampled_from(["FLOAT32", "FLOAT16", *INTEGERS])
 float_types = st.sampled_from(["FLOAT32", "FLOAT16"])
 

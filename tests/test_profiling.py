@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 from command_lines import invoke
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from sample_descriptors import samples
 from specification import SHARED
 
@@ -130,7 +131,7 @@ def test_a_state_is_counted_at_every_step() -> None:
     assert cost(sums) == ({"InputTensor": 3200}, {"OutputTensor": 3200}, 800)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     reads=st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=3),
@@ -443,7 +444,7 @@ def test_a_link_from_the_drawing_opens_its_row(profiled: Profile, tmp_path: Path
 # ---- the drawing
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_drawings(data: st.DataObject) -> None:
     boxes = data.draw(st.lists(st.tuples(st.integers(10, 200), st.integers(10, 60)), min_size=1, max_size=12))

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml import operators as op
 from opendml.description.errors import BindingError, ConfigurationError
@@ -285,7 +286,7 @@ def test_views_of_one_tensor_may_be_inputs_together() -> None:
     np.testing.assert_array_equal(_add(VECTOR)(x[:6], x[1:]), x[:6] + x[1:])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_what_is_allowed_is_right(first: int, second: int) -> None:
     """Wherever an output lies in the memory of an input: refused, or the same result."""

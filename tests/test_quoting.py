@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml.description.quoting import QUOTED_LENGTH, cut, listed, printable, quoted
 
@@ -41,7 +42,7 @@ def test_quoted(value: Any, expected: str) -> None:
 
 
 @given(st.recursive(st.text() | st.binary() | st.integers() | st.floats(), lambda x: st.lists(x) | st.tuples(x, x)))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_quotations_are_short_and_printable(value: Any) -> None:
     for one in (value, [value] * 50, {str(value): value}):
         text = quoted(one)

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import Array, inputs, outputs, random_array, run_operator, seeds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml import operators
 from opendml.description.enums import RecurrentNetworkDirection
 from opendml.description.tensor import TensorDesc
 from opendml.operators import recurrent
 
-bounded = settings(max_examples=30, deadline=None)
+bounded = examples(30)
 TANH, RELU = operators.ActivationTanh(), operators.ActivationRelu()
 FUNCTIONS = {TANH.type: np.tanh, RELU.type: lambda x: np.maximum(x, 0)}
 

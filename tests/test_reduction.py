@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import Array, assert_identical, inputs, outputs, random_array, run_operator, run_single, seeds, sizes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from rounding import assert_within_rounding
 
 import opendml as dml
@@ -19,7 +20,7 @@ from opendml.description.enums import ReduceFunction
 from opendml.description.tensor import TensorDesc
 from opendml.expression import reductions
 
-bounded = settings(max_examples=40, deadline=None)
+bounded = examples(40)
 
 FLOATS = ("FLOAT32", "FLOAT16")
 WIDE_INTEGERS = ("INT64", "INT32", "UINT64", "UINT32")

@@ -11,8 +11,9 @@ import pytest
 from execution import assert_same_values, guarded_buffer, random_array
 from graph_reference import evaluate_graph, seen_as
 from graph_running import input_buffers, run_compiled
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from properties import examples
 from sample_descriptors import samples
 from test_graphs import assemblies
 
@@ -121,7 +122,7 @@ def test_graphs_run_on_it() -> None:
         dml.profile(programs[1], X)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(15, suppress_health_check=list(HealthCheck))
 @given(assembly=assemblies(REFERENCE), seed=st.integers(0, 99))
 def test_random_graphs_give_what_their_nodes_give(assembly: GraphAssembly, seed: int) -> None:
     buffers = input_buffers(assembly, seed)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from execution import assert_identical, inputs, outputs, random_array, run_single, seeds, sizes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from reference import bilinear
 
 from opendml import operators
@@ -14,7 +15,7 @@ from opendml.description.enums import InterpolationMode
 from opendml.description.fields import Size2D
 from opendml.description.tensor import TensorDesc
 
-bounded = settings(max_examples=40, deadline=None)
+bounded = examples(40)
 types = st.sampled_from(["FLOAT32", "FLOAT16"])
 
 

@@ -96,9 +96,7 @@ def test_pieces_add_up_whatever_their_other_sizes() -> None:
 
 def test_the_array_of_another_length_is_blamed() -> None:
     x = np.ones((1, 1, 4, 4), np.float32)
-    with pytest.raises(
-        InvalidDescriptorError, match="input_window_offsets: must have .* = 4 elements, got 3"
-    ):
+    with pytest.raises(InvalidDescriptorError, match=r"input_window_offsets: must have .* = 4 elements, got 3"):
         dml.slice(x, input_window_offsets=[0, 0, 0], input_window_sizes=[1, 1, 4, 3], input_window_strides=[1, 1, 2, 2])
     desc = sample(op.Slice1, input_window_offsets=[0, 0, 0])
     assert desc.dimension_count == 4

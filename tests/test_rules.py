@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from sample_descriptors import convolution, f32, sample, samples, transposed_convolution, u32
-from specification import IMPLEMENTED, examples, needs_specification
+from specification import IMPLEMENTED, needs_specification
+from specification import examples as documented_examples
 
 import opendml as dml
 from opendml import operators as op
@@ -33,7 +35,7 @@ def texts(desc: Operator, level: str = "6_4") -> list[str]:
 @needs_specification
 @pytest.mark.parametrize("operator_type", IMPLEMENTED, ids=lambda operator_type: operator_type.name)
 def test_documented_examples_are_valid(operator_type: OperatorType) -> None:
-    for example in examples(operator_type):
+    for example in documented_examples(operator_type):
         assert texts(example.desc) == [], example.title
 
 
@@ -177,7 +179,7 @@ def test_reduce_by_function() -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from(samples()), st.sampled_from(FeatureLevel), st.sampled_from(TensorDataType))
 def test_a_type_is_allowed_where_its_violation_says(desc: Operator, level: FeatureLevel, kind: TensorDataType) -> None:
     changes: dict[str, Any] = {}
@@ -403,7 +405,7 @@ def test_pooling_may_round_up() -> None:
     assert pooled(4, 2, 4, (0, 1), 2) == [f"OutputTensor.Sizes[3]: must be 1, {DILATED}, got 2"]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.integers(1, 9),
     st.integers(1, 4),
@@ -757,7 +759,7 @@ hostile_values = st.one_of(
 )
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(st.data(), st.sampled_from(samples()), st.sampled_from(FeatureLevel))
 def test_hostile_descriptors_raise_nothing(data: st.DataObject, desc: Operator, level: FeatureLevel) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(desc.fields)), min_size=1, max_size=4, unique=True))
@@ -767,7 +769,7 @@ def test_hostile_descriptors_raise_nothing(data: st.DataObject, desc: Operator, 
         assert violation.allowed_at is None or violation.allowed_at > level
 
 
-@settings(max_examples=800, deadline=None)
+@examples(800)
 @given(st.data(), st.sampled_from(samples()))
 def test_sound_tensors_in_any_combination(data: st.DataObject, desc: Operator) -> None:
     changes = {name: data.draw(sound_tensors, name) for name, field in desc.fields.items() if "tensor" in name}

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml.description.errors import CodeGenerationError, ConfigurationError
 from opendml.llvm import object_cache
@@ -294,7 +295,7 @@ def test_entry_of_another_format_version_is_removed(tmp_path: Path, monkeypatch:
     assert not cache.path(key).exists()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), payload=st.binary(max_size=200))
 def test_damaged_entry_is_removed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, payload: bytes

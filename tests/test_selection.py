@@ -19,8 +19,9 @@ from execution import (
     seeds,
     sizes,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from reference import cast
 from sample_descriptors import f32, sample, u32
 
@@ -30,7 +31,7 @@ from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.operators import scattering
 
-bounded = settings(max_examples=25, deadline=None)
+bounded = examples(25)
 types = st.sampled_from(ALL_TYPES)
 index_types = st.sampled_from(["INT64", "INT32", "UINT64", "UINT32"])
 smallest_blocks = st.sampled_from([1, scattering.SMALLEST_BLOCK])

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from command_lines import invoke
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from random_graphs import graphs, permuted
 from sample_descriptors import samples
 from specification import SHARED
@@ -88,7 +89,7 @@ def without_names(graph: GraphDesc) -> tuple[Any, ...]:
 # ---- round trips
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(graphs())
 def test_random_graphs_survive(graph: GraphDesc) -> None:
     once = saved_and_loaded(graph)
@@ -259,7 +260,7 @@ SEED_OPERATORS = [operator for operator in samples() if "GEMM RNN JOIN SPLIT PAD
     operator.type.name) >= 0]  # fmt: skip
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(graphs(SEED_OPERATORS, most=4), st.data())
 def test_damaged_files_are_refused_or_read(graph: GraphDesc, data: st.DataObject) -> None:
     content = bytearray(write_graph(graph)[0])
@@ -280,7 +281,7 @@ def test_every_damage_of_one_byte_of_a_real_file() -> None:
             loaded_or_refused(content[:position] + bytes([value]) + content[position + 1 :], folder)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.binary(max_size=200))
 def test_noise_is_refused(data: bytes) -> None:
     assert loaded_or_refused(data) is None

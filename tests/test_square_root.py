@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import run_operator
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
@@ -57,7 +58,7 @@ def test_around_the_limits() -> None:
 
 
 @given(length=st.integers(1, 200), seed=st.integers(0, 1 << 31), share=st.sampled_from((0.0, 0.02, 0.5)))
-@settings(deadline=None, max_examples=15)
+@examples(15)
 def test_unusual_numbers_among_others(length: int, seed: int, share: float) -> None:
     generator = np.random.default_rng(seed)
     x = generator.exponential(10, length).astype(np.float32)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from opendml.description import overlap
 from opendml.description.enums import TensorDataType, TensorFlags
@@ -19,7 +20,7 @@ from opendml.description.errors import DescriptorFormatError, InvalidDescriptorE
 from opendml.description.overlap import MOST_STEPS, overlaps_at_sight, overlaps_itself, search_overlap
 from opendml.description.tensor import TensorDesc
 
-quick = settings(max_examples=200, deadline=None)
+quick = examples(200)
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=8)
 
 
@@ -56,7 +57,7 @@ def test_sub_byte_size() -> None:
     assert TensorDesc("int4", [9]).minimum_size_in_bytes == 8
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 40)), min_size=1, max_size=5))
 def test_overlap_is_exact(dimensions: list[tuple[int, int]]) -> None:
     sizes, strides = zip(*dimensions, strict=True)
