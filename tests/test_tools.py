@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -56,3 +57,25 @@ def test_a_table_is_printed(
     assert all(float(row[2]) < 2 for row in rows[2:])
     assert float(rows[2][4]) < 2
     assert rows[3][4] == "not offered"
+
+
+# ---- programs of another processor
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+import cross_check  # noqa: E402
+
+
+@pytest.mark.skipif(
+    not (shutil.which(cross_check.COMPILER) and shutil.which(cross_check.EMULATOR[0])),
+    reason="needs AArch64's compiler and emulator",
+)
+def test_programs_of_another_processor_are_run_and_compared(tmp_path: Path) -> None:
+    """A wrong bit is seen, whichever thread writes it, and only in the program that it is in."""
+    sources = (cross_check.Source("sample", 7), cross_check.Source("chain", 3))
+    cases = [case for source in sources for case in cross_check.cases_of(source, 0)]
+    assert cross_check.run(cases, cross_check.target("generic"), tmp_path) == []
+    cases[0].after[-1].view(np.uint8)[0] ^= 1
+    (tmp_path / "again").mkdir()
+    failures = cross_check.run(cases, cross_check.target("generic"), tmp_path / "again")
+    assert len(failures) == len(cross_check.THREADS)
+    assert all(failure.startswith(cases[0].name) and "element 0" in failure for failure in failures)
