@@ -137,6 +137,68 @@ def test_a_process_that_may_not_start_a_thread_compiles_and_runs_alone() -> None
     run_script(NO_THREADS, OPENDML_CACHE="0", OPENDML_NUM_THREADS="4")
 
 
+# ---- subinterpreters
+
+IN_ANOTHER = """
+import warnings
+warnings.simplefilter("ignore")  # NumPy says that it is not made for this
+import numpy as np
+import opendml as dml
+x = np.ones((2, 50000), np.float32)
+print(dml.add(x, x)[0, 0], flush=True)
+t = dml.TensorDesc("float32", [2, 50000])
+desc = dml.operators.ElementWiseAdd(a_tensor=t, b_tensor=t, output_tensor=t)
+print(dml.Device(thread_count=2).compile(desc)(x, x)[1, 0], flush=True)
+"""
+
+INTERPRETERS = """
+import importlib, importlib.util, sys
+name = next((n for n in ("_interpreters", "_xxsubinterpreters") if importlib.util.find_spec(n)), None)
+if name is None:
+    print("skipped")
+    sys.exit()
+interpreters = importlib.import_module(name)
+{before}
+interpreter = interpreters.create({config})
+try:
+    failure = interpreters.run_string(interpreter, {script!r})
+except Exception as error:
+    failure = error
+if failure is not None:
+    print(getattr(failure, "formatted", failure))
+{after}
+"""
+
+
+def output_of_interpreters(before: str = "", after: str = "") -> str:
+    """What a process prints in which a second interpreter runs programs, between what the first one does."""
+    config = "'legacy'" if sys.version_info >= (3, 13) else "isolated=False"
+    script = INTERPRETERS.format(before=before, after=after, config=config, script=IN_ANOTHER)
+    environment = {**os.environ, "OPENDML_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    if "skipped" in done.stdout:
+        pytest.skip("this Python has no subinterpreters")
+    return done.stdout
+
+
+@pytest.mark.parametrize("after", ["interpreters.destroy(interpreter)", ""], ids=["destroyed", "left"])
+def test_a_process_with_a_subinterpreter_ends(after: str) -> None:
+    """Its team's workers end with it, also where Python itself is ending already."""
+    output = output_of_interpreters(after=after)
+    if "numpy" in output.lower():
+        pytest.skip("NumPy refuses subinterpreters")
+    assert output.split() == ["2.0", "2.0"]
+
+
+def test_a_subinterpreter_says_what_numpy_says() -> None:
+    """Where the first interpreter has imported NumPy, it may refuse to be imported again."""
+    output = output_of_interpreters(before="import opendml as dml; dml.add([1], [2])")
+    assert output.split() == ["2.0", "2.0"] or "cannot load module more than once per process" in output
+
+
 # ---- small stacks
 
 

@@ -25,6 +25,7 @@ import functools
 import math
 import mmap
 import os
+import sys
 import threading
 import time
 import weakref
@@ -64,13 +65,12 @@ class ThreadTeam:
         self.call_function = native.call
         self.call_address = native.call_address
         self._native = native
-        self._memory = _allocate(native.size(thread_count))
-        self.handle = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._memory, self.handle = _allocate(native.size(thread_count))
         spins = round(spin_microseconds * native.spins_per_microsecond)
         native.initialise(self.handle, thread_count - 1, spins, usable_processors())
         _teams.add(self)
         # At exit _stop_all does this while keeping the memory, since another thread may still dispatch.
-        weakref.finalize(self, _stop_and_free, native, self.handle, self._memory).atexit = False
+        weakref.finalize(self, _stop, native, self.handle, self._memory).atexit = False
 
     def run(self, entry_address: int, args_address: int, thread_count: int | None = None) -> int:
         """Run the function at `entry_address` on `thread_count` threads, the team's own number by default.
@@ -82,7 +82,7 @@ class ThreadTeam:
 
     def stop(self) -> None:
         """Wait for a dispatch in progress and end the workers. Later dispatches run on the calling thread alone."""
-        self._native.stop(self.handle)
+        _stop(self._native, self.handle, self._memory)
 
     def reset_after_fork(self) -> None:
         """Forget the workers, which exist in the parent process only."""
@@ -128,6 +128,7 @@ class _NativeTeam(NamedTuple):
     run: Callable[[int, int, int, int], int]
     call: Callable[[int], None]
     stop: Callable[[int], None]
+    stop_at_end: Callable[[int], None]
     call_address: int
     know: Callable[[int, int, int, int], None]
     spins_per_microsecond: float
@@ -149,8 +150,9 @@ def _native_team(host: HostTarget) -> _NativeTeam:
     code = load_object(data, prototypes, host)
     code.keep_until_exit()  # Sleeping workers return into this code.
     size, initialise, reset, run, call, stop, know, pause = (prototypes[name](code[name]) for name in prototypes)
+    stop_at_end = ctypes.PYFUNCTYPE(None, _POINTER)(code["team_stop"])
     address, pauses = code["team_call"], _pauses_per_microsecond(pause)
-    native = _NativeTeam(size, initialise, reset, run, call, stop, address, know, pauses)
+    native = _NativeTeam(size, initialise, reset, run, call, stop, stop_at_end, address, know, pauses)
     _introduce(native)
     return native
 
@@ -191,16 +193,23 @@ def _default_spin_microseconds() -> float:
     return value
 
 
-def _allocate(size: int) -> mmap.mmap:
-    """Zeroed memory that begins at a page and is not shared with child processes."""
-    if hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return mmap.mmap(-1, size)
+def _allocate(size: int) -> tuple[object, int]:
+    """Zeroed memory, and an address in it from which on there are ``size`` bytes, the first ones of a page.
+
+    It is Python's own, as unmapping gives the interpreter's lock back, even if Python is ending (see ``_stop``).
+    """
+    memory = (ctypes.c_char * (size + mmap.PAGESIZE))()
+    address = ctypes.addressof(memory)
+    return memory, address + -address % mmap.PAGESIZE
 
 
-def _stop_and_free(native: _NativeTeam, handle: int, memory: mmap.mmap) -> None:
-    native.stop(handle)
-    memory.close()
+def _stop(native: _NativeTeam, handle: int, _memory: object) -> None:
+    """End a team's workers, which needs its memory.
+
+    While Python is ending, the interpreter's lock is kept meanwhile: a thread that gives it back then never gets it
+    again, also if it is the one that ends a subinterpreter, and the process would wait for the workers for ever.
+    """
+    (native.stop_at_end if sys.is_finalizing() else native.stop)(handle)
 
 
 def _stop_all() -> None:
