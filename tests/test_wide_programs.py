@@ -1,28 +1,34 @@
-"""Programs of many kernels: what has to wait for what is found without comparing all pairs."""
+"""Programs of many kernels: what has to wait for what is found without comparing all pairs, and what is alike is
+scheduled and written once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import opendml as dml
 from opendml import operators as op
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.llvm.host import host_target
+from opendml.programs import program
 from opendml.programs.program import generate
-from opendml.targets.cpu.code import program_code
+from opendml.targets.cpu.code import likeness, program_code
+from opendml.targets.cpu.code.call_runs import LONG_RUN
 
 
-def _join(count: int) -> Operator:
-    pieces = [TensorDesc("float32", [1, 4])] * count
-    return op.Join(input_tensors=pieces, output_tensor=TensorDesc("float32", [count, 4]), axis=0)
+def _join(count: int, row: int = 4) -> Operator:
+    pieces = [TensorDesc("float32", [1, row])] * count
+    return op.Join(input_tensors=pieces, output_tensor=TensorDesc("float32", [count, row]), axis=0)
 
 
-def _split(count: int) -> Operator:
-    pieces = [TensorDesc("float32", [1, 4])] * count
-    return op.Split(input_tensor=TensorDesc("float32", [count, 4]), output_tensors=pieces, axis=0)
+def _split(count: int, row: int = 4) -> Operator:
+    pieces = [TensorDesc("float32", [1, row])] * count
+    return op.Split(input_tensor=TensorDesc("float32", [count, row]), output_tensors=pieces, axis=0)
 
 
 @pytest.mark.parametrize("operator", [_join, _split])
@@ -59,3 +65,117 @@ def test_regions_meet_as_boxes_do() -> None:
             assert regions.meet(region) == any(program_code._meet(region, other) for other in known)
             regions.add(region)
             known.append(region)
+
+
+@pytest.mark.parametrize("operator", [_join, _split])
+def test_pieces_alike_are_scheduled_and_written_once(
+    operator: Callable[[int], Operator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 0
+    kernel_code = program_code.kernel_code
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal written
+        written += 1
+        return kernel_code(*arguments)
+
+    monkeypatch.setattr(program_code, "kernel_code", counted)
+    texts = []
+    for count in (64, 128):
+        written = 0
+        texts.append(generate(operator(count).define(), host_target(), in_place=False).modules)
+        assert written == 1
+    assert len(texts[0]) == len(texts[1]) == 1
+    more = len(texts[1][0]) - len(texts[0][0])
+    assert 0 < more <= 64 * 24  # two numbers in tables
+    assert texts[0][0].count("call void @kernel0") == 1
+
+
+@pytest.mark.parametrize("count", [LONG_RUN - 1, LONG_RUN])
+@pytest.mark.parametrize("operator", [_join, _split])
+def test_a_kernel_is_the_same_whether_it_is_shared(
+    operator: Callable[[int], Operator], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = operator(count).define()
+    shared = generate(definition, host_target(), in_place=False)
+    describe = program_code.likeness
+
+    def alone(*arguments: Any) -> likeness.Likeness:
+        found = describe(*arguments)
+        return replace(found, key=(object(), found.key))
+
+    monkeypatch.setattr(program_code, "likeness", alone)
+    assert generate(definition, host_target(), in_place=False).modules == shared.modules
+
+
+@pytest.mark.parametrize(("count", "row", "threads"), [(4096, 3, (1, 2)), (70, 5000, (1, 2, 3)), (65, 40000, (2,))])
+def test_joins_and_splits_of_many_pieces(count: int, row: int, threads: Sequence[int]) -> None:
+    """Tiny pieces, those that threads take turns with, and those that they share out."""
+    whole = np.random.default_rng(5).random((count, row), np.float32)
+    pieces = [whole[n : n + 1].copy() for n in range(count)]
+    joining, splitting = (dml.Device().compile(operator(count, row)) for operator in (_join, _split))
+    for thread_count in threads:
+        np.testing.assert_array_equal(joining.with_thread_count(thread_count)(*pieces), whole)
+        for actual, expected in zip(splitting.with_thread_count(thread_count)(whole), pieces, strict=True):
+            np.testing.assert_array_equal(actual, expected)
+
+
+def _outputs(graph: dml.Graph, count: int) -> list[dml.GraphTensor]:
+    x = graph.input("float32", [16])
+    return [dml.activation_relu(x + float(n % 150)) for n in range(count)]
+
+
+def _parts(graph: dml.Graph, count: int) -> list[dml.GraphTensor]:
+    """The same of parts at other places: element by element, transposed, pooled, summed; with tensors in between."""
+    x = graph.input("float32", [count + 2, 6, 7])
+    found: list[dml.GraphTensor] = []
+    for n in range(count):
+        part = dml.slice(
+            x, input_window_offsets=[n, n % 2, 1], input_window_sizes=[2, 5, 6], input_window_strides=[1, 1, 1]
+        )
+        found.append(dml.activation_relu(part - 0.5))
+        found.append(dml.activation_tanh(part.transpose([2, 0, 1])))
+        found.append(dml.reduce(part * part, "SUM", axes=[1, 2]))
+        found.append(dml.activation_softmax(part, axes=[2]))
+    return found
+
+
+@pytest.mark.parametrize(("build", "count"), [(_outputs, 300), (_parts, 66)])
+def test_graphs_of_many_outputs(build: Callable[[dml.Graph, int], list[dml.GraphTensor]], count: int) -> None:
+    """Compiled, for one thread and for more, and interpreted they have the same bits."""
+    results = []
+    for device in (dml.Device("reference"), dml.Device(thread_count=1), dml.Device(thread_count=3)):
+        graph = dml.Graph(device)
+        program = graph.compile(build(graph, count))
+        sizes = program.inputs[0].desc.sizes
+        results.append(program(np.random.default_rng(8).standard_normal(sizes, np.float32)))
+    for expected, *others in zip(*results, strict=True):
+        for actual in others:
+            np.testing.assert_array_equal(actual.view(np.uint32), expected.view(np.uint32))
+
+
+def test_many_arrays_are_compared_with_those_near_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that overlap are found, and named, as among few."""
+    compared = 0
+    overlap = program._overlap
+
+    def counted(a: Any, b: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return overlap(a, b)
+
+    monkeypatch.setattr(program, "_overlap", counted)
+    count = 128
+    splitting = dml.Device().compile(_split(count))
+    whole, memory = np.zeros((count, 4), np.float32), np.zeros((2 * count, 4), np.float32)
+    rows = [memory[n : n + 1] for n in range(2 * count)]
+    splitting.bind([whole], rows[:count])
+    assert compared == 0
+    for outputs, names in (
+        ([*rows[: count - 1], rows[5]], r"OutputTensors\[127\] .*OutputTensors\[5\]"),
+        ([rows[9], *rows[: count - 1]], r"OutputTensors\[10\] .*OutputTensors\[0\]"),
+    ):
+        with pytest.raises(dml.BindingError, match=names):
+            splitting.bind([whole], outputs)
+    with pytest.raises(dml.BindingError, match=r"OutputTensors\[0\] .*InputTensor"):
+        splitting.bind([memory[3 : count + 3]], [rows[count + 2], *rows[count + 3 : 2 * count], *rows[:2]])

@@ -140,7 +140,7 @@ def walk(expression: Expression, leaf: Callable[[Expression], bool] | None = Non
     try:
         inner = expression._inner
     except AttributeError:
-        inner = expression._inner = tuple(_walked(expression, None))[1:]
+        inner = expression._inner = tuple(_walked(expression, None))[1:] if expression.children else ()
     return itertools.chain((expression,), inner)
 
 

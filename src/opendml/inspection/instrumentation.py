@@ -51,7 +51,7 @@ class InstrumentedProgram:
         """The times of the kernels, in their order, since the last reset."""
         assert self.program.records is not None
         second = tick_seconds(host_target())
-        records = self.program.records[1:].reshape(len(self.code.kernels), self.program.thread_count, len(RECORD))
+        records = self.program.records[1:].reshape(len(self.code.origins), self.program.thread_count, len(RECORD))
         work, time = (records[..., RECORD.index(name)] * second for name in ("work", "time"))
         # All threads leave a kernel together; it has begun with the first one that arrived.
         return [KernelTimes(float(waiting.max()), tuple(own.tolist())) for own, waiting in zip(work, time, strict=True)]
@@ -69,7 +69,7 @@ def instrumented(definition: Definition, original: Program) -> InstrumentedProgr
         host=host,
         thread_count=original.thread_count,
     )
-    size = program.thread_count * len(code.kernels) * len(RECORD)
+    size = program.thread_count * len(code.origins) * len(RECORD)
     program.records = _records(size, program.thread_count)
     return InstrumentedProgram(program, code)
 

@@ -40,7 +40,7 @@ def plan_memory(definition: Definition) -> MemoryPlan:
     for view, root in definition.views:
         if root in sizes:
             sizes[root] = max(sizes[root], _bytes(view))
-    found = _lives(definition, roots)
+    found = _lives(definition, roots) if sizes else {}
     lives = {t: found[t] for t in definition.temporaries if t in found}
     least_size = _most_alive(lives, sizes)
     best: dict[Tensor, int] = {}

@@ -31,6 +31,9 @@ Whole = TypeVar("Whole")
 TENSORS_SHOWN: Final = 4
 """Tensors that one line names, at most."""
 
+PAIRS: Final = 256
+"""Pairs of arrays from which on only those are compared whose memory is near: sorting them costs something too."""
+
 OVERLAP_WORK: Final = 10_000
 """Candidates tried to tell whether two interleaving arrays share an element."""
 
@@ -221,10 +224,11 @@ class Program:
             self._spare.append(memory)
 
     def _check_overlap(self, inputs: Sequence[BoundTensor | None], outputs: Sequence[BoundTensor | None]) -> None:
+        near = _near(inputs, outputs) if len(outputs) * (len(inputs) + len(outputs)) > PAIRS else None
         for number, written in enumerate(outputs):
             if written is None:
                 continue
-            for other in [*inputs, *outputs[:number]]:
+            for other in [*inputs, *outputs[:number]] if near is None else near[number]:
                 if other is None or not _overlap(written.array, other.array):
                     continue
                 if self.in_place and other in inputs and _same_memory(written, other):
@@ -482,6 +486,37 @@ def _overlap(a: Array, b: Array) -> bool:
         return np.shares_memory(a, b, max_work=cast(Any, OVERLAP_WORK))
     except np.exceptions.TooHardError:
         return True
+
+
+def _near(inputs: Sequence[BoundTensor | None], outputs: Sequence[BoundTensor | None]) -> list[list[BoundTensor]]:
+    """For each output the inputs, and the outputs before it, whose first to last bytes have some in common with its."""
+    bound = [(*_bounds(b.array), number, b) for number, b in enumerate((*inputs, *outputs)) if b is not None]
+    found: list[list[tuple[int, BoundTensor]]] = [[] for _ in outputs]
+    read: list[tuple[int, int, BoundTensor]] = []  # what has begun before: its end, its number
+    written: list[tuple[int, int, BoundTensor]] = []
+    for start, end, number, tensor in sorted(bound, key=lambda place: place[:3]):
+        written = [other for other in written if other[0] > start]
+        if number < len(inputs):
+            for _, output, _ in written:
+                found[output - len(inputs)].append((number, tensor))
+            read.append((end, number, tensor))
+            continue
+        read = [other for other in read if other[0] > start]
+        found[number - len(inputs)] += [(other[1], other[2]) for other in read]
+        for _, output, other in written:
+            first, last = sorted(((output, other), (number, tensor)), key=lambda pair: pair[0])
+            found[last[0] - len(inputs)].append(first)
+        written.append((end, number, tensor))
+    return [[tensor for _, tensor in sorted(others, key=lambda pair: pair[0])] for others in found]
+
+
+def _bounds(array: Array) -> tuple[int, int]:
+    """The address of the first byte of an array, and that behind its last one."""
+    start: int = array.__array_interface__["data"][0]
+    if not array.size:
+        return start, start
+    reaches = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    return start + sum(min(r, 0) for r in reaches), start + sum(max(r, 0) for r in reaches) + array.itemsize
 
 
 def _same_memory(a: BoundTensor, b: BoundTensor) -> bool:

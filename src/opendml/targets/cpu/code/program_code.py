@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,11 +23,14 @@ from opendml.expression.ir import (
     Store,
     Tensor,
 )
+from opendml.expression.statements import stores_of, writes_of
 from opendml.llvm.builder import Builder, Value
 from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
 from opendml.targets.cpu import schedule
+from opendml.targets.cpu.code.call_runs import LONG_RUN, Call, Place, RunWriter, moved_thread, runs
 from opendml.targets.cpu.code.interface import ENTRY, Requirements
-from opendml.targets.cpu.code.kernel_code import kernel_code
+from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
+from opendml.targets.cpu.code.likeness import Likeness, likeness
 from opendml.targets.cpu.code.work_items import WORK_BETWEEN_LOOKS
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.schedule import (
@@ -34,7 +38,6 @@ from opendml.targets.cpu.schedule import (
     Machine,
     ScanKernel,
     ScatterKernel,
-    power_below,
     schedule_compute,
     schedule_scan,
     schedule_scatter,
@@ -66,14 +69,20 @@ class ProgramCode:
     ``slots`` are the tensors whose buffers the entry expects, in order; after them comes one buffer of
     ``requirements.temporary_size`` bytes and ``scratch_size`` more for each thread, aligned to 64, if that is not
     nothing; then, if the program is profiled, one for records: the number of threads that it has room for, then as many
-    RECORDs for each kernel. ``kernels`` and their ``origins`` are there for people who want to see them.
+    RECORDs for each kernel. ``origins`` are the statements, in the order in which their kernels run.
     """
 
     modules: tuple[str, ...]
     slots: tuple[Tensor, ...]
     requirements: Requirements
-    kernels: tuple[Kernel, ...]
     origins: tuple[Origin, ...]
+    machine: Machine
+    in_place: bool
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels of the ``origins``, for people who want to see them: all are scheduled, those alike too."""
+        return tuple(_scheduled(statement, self.machine, self.in_place) for statement, _ in self.origins)
 
 
 def program_code(
@@ -86,12 +95,10 @@ def program_code(
     """
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
-    scheduled = {s: _scheduled(s, machine, in_place) for s in _statements(definition.statements)}
-    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, scheduled, profiled)
+    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place, profiled)
     writer.statements(definition.statements, [])
-    kernels, origins = tuple(writer.kernels), tuple(writer.origins)
     requirements = Requirements(writer.temporary_size, plan.least_size, writer.scratch_in_memory, writer.parallel)
-    return ProgramCode(writer.modules(support), slots, requirements, kernels, origins)
+    return ProgramCode(writer.modules(support), slots, requirements, tuple(writer.origins), machine, in_place)
 
 
 _Region = tuple[Interval, ...]
@@ -183,7 +190,7 @@ class _Accesses:
                 before.add(region)
 
 
-def _written(stores: Iterable[Store]) -> dict[Tensor, list[_Region]]:
+def _written_regions(stores: Iterable[Store]) -> dict[Tensor, list[_Region]]:
     """The regions of tensors that stores write to."""
     found: dict[Tensor, list[_Region]] = {}
     for store in stores:
@@ -197,11 +204,29 @@ def _meet(a: _Region, b: _Region) -> bool:
 
 @dataclass(slots=True)
 class _Turn:
-    """Kernels since the last barrier that one thread does, the one that ``thread`` gives the number 0; their work."""
+    """Kernels since the last barrier that one thread does, the one that is ``number`` before the first; their work."""
 
-    thread: str
     number: int = 0
     work: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A kernel that has been scheduled and written, and the statement that it was written for."""
+
+    kernel: Kernel
+    code: KernelCode
+    name: str
+    used: tuple[Tensor, ...]
+    work: int
+    like: Likeness | None
+
+    def tensors_of(self, like: Likeness | None) -> dict[Tensor, tuple[Tensor, int]]:
+        """For each tensor of the kernel that of another statement like its own, and how much further to begin in it."""
+        if self.like is None or like is None:
+            return {tensor: (tensor, 0) for tensor in self.used}
+        moves = (there - here for here, there in zip(self.like.bases, like.bases, strict=True))
+        return dict(zip(self.like.tensors, zip(like.tensors, moves, strict=True), strict=True))
 
 
 class _ProgramWriter:
@@ -213,35 +238,43 @@ class _ProgramWriter:
         plan: MemoryPlan,
         views: Mapping[Tensor, Tensor],
         machine: Machine,
-        scheduled: Mapping[Compute | Scan | Scatter, Kernel],
+        in_place: bool,
         profiled: bool,
     ) -> None:
-        self.kernels: list[Kernel] = []
         self.origins: list[Origin] = []
         self.parallel = False
         self._plan = plan
         self._views = views
         self._machine = machine
-        self._scheduled = scheduled
+        self._in_place = in_place
         self.scratch_size = 0
         self._profiled = profiled
         self._builder = Builder()
         self._functions: dict[str, str] = {}  # the text of a kernel without its name -> its name
+        self._written: dict[object, _Written] = {}  # kernels, by what the statements that they are for have in common
+        self._calls: list[Call] = []  # that are still to be written
+        self._threads: dict[int, str] = {}  # the numbers of threads in the turns since the last barrier
+        self._runs = RunWriter(self._builder, self._look)
         self._declarations: set[str] = set()
         self._pending = _Accesses(plan)
-        self._turn = _Turn("%thread")
+        self._turn = _Turn()
         self._work = self._seen = 0  # of the kernels so far, and of those before the last look
         self._has_looked = False
         self._slot_count = len(slots)
-        self._pointers = {tensor: self._argument(number) for number, tensor in enumerate(slots)}
+        self._places = {tensor: Place(number, number, 0) for number, tensor in enumerate(slots)}
         for tensor, offset in plan.offsets.items():
-            self._pointers[tensor] = self._builder.assign(f"getelementptr i8, ptr %memory, i64 {offset}")
-        for view, root in views.items():
-            self._pointers[view] = self._pointers[root]
-        self._numbers = {tensor: number for number, tensor in enumerate(self._pointers)}
+            self._places[tensor] = Place(len(self._places), len(slots), offset)
+        self._pointers = [self._argument(place) for place in self._places.values()]
+        self._is_used = [False] * len(self._pointers)
+        self._argument_lines = len(self._builder.lines)
+        self._places |= {view: self._places[root] for view, root in views.items()}
+        self._numbers = {tensor: number for number, tensor in enumerate(self._places)}
 
-    def _argument(self, number: int) -> str:
-        address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {number}")
+    def _argument(self, place: Place) -> str:
+        """The pointer to a tensor."""
+        if place.slot == self._slot_count:
+            return self._builder.assign(f"getelementptr i8, ptr %memory, i64 {place.start}")
+        address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {place.slot}")
         return self._builder.assign(f"load ptr, ptr {address}, align 8")
 
     @property
@@ -279,6 +312,7 @@ class _ProgramWriter:
                 self._repeat(statement, repeats)
             else:
                 self._kernel(statement, repeats)
+        self._write_calls()
 
     def _repeat(self, repeat: Repeat, repeats: list[tuple[Axis, str]]) -> None:
         def body(position: str, _: list[Value]) -> list[Value]:
@@ -287,59 +321,87 @@ class _ProgramWriter:
             self.statements(repeat.statements, [*repeats, (repeat.axis, position)])
             work = max(self._work - before, 1)
             if work * repeat.axis.size > WORK_BETWEEN_LOOKS:
-                rounds = power_below(max(WORK_BETWEEN_LOOKS // work, 1))
-                number = self._builder.assign(f"and i64 {position}, {rounds - 1}")
-                is_time = Value(self._builder.assign(f"icmp eq i64 {number}, 0"), BOOL)
-                self._builder.branch(is_time, self._look, list)
+                self._runs.look_now_and_then(position, work)
+                self._has_looked, self._seen = True, self._work
             return []
 
+        self._write_calls()
         self._builder.loop("0", str(repeat.axis.size), 1, [], body)
         self._barrier()
 
     def _barrier(self) -> None:
+        self._write_calls()
         self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
         self._pending = _Accesses(self._plan)
-        self._turn = _Turn("%thread")
+        self._turn = _Turn()
+        self._threads = {}
 
     def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
-        kernel = self._scheduled[statement]
-        stores = statement.stores if not isinstance(statement, Scatter) else (statement.store,)
-        reads, writes = {self._views.get(tensor, tensor) for tensor in kernel.reads}, _written(stores)
+        axes = tuple(axis for axis, _ in repeats)
+        like = likeness(statement, axes, self._numbers) if isinstance(statement, Compute) else None
+        written = self._written.get(statement if like is None else like.key) or self._write(statement, axes, like)
+        kernel, code, tensors = written.kernel, written.code, written.tensors_of(like)
+        reads = {self._views.get(other, other) for other in (tensors[tensor][0] for tensor in kernel.reads)}
+        writes = _written_regions(stores_of(statement))
         if self._pending.conflict(reads, writes):
             self._barrier()
         self._pending.add(reads, writes)
         self.parallel |= not kernel.serial
-        used = sorted(kernel.reads | writes.keys(), key=self._numbers.__getitem__)
-        code = kernel_code(kernel, used, [axis for axis, _ in repeats], self._machine)
-        self.kernels.append(kernel)
-        name = self._functions.setdefault(code.text, f"kernel{len(self._functions)}")
-        self._declarations |= code.declarations
-        places = zip(used, code.origins, strict=True)
-        arguments = [f"ptr {self._pointer_to(t, origin)}" for t, origin in places]
-        arguments += [f"i64 {position}" for _, position in repeats]
-        arguments += [f"i64 {self._thread_of(kernel)}", "i64 %threads"]
-        if code.is_controlled:
-            arguments.append("ptr %control")
-        if code.scratch_bytes:
-            arguments.append("ptr %scratch")
-            self.scratch_size = max(self.scratch_size, code.scratch_bytes)
-        call = f"call void @{name}({', '.join(arguments)})"
+        places = [self._place(*tensors[t], origin) for t, origin in zip(written.used, code.origins, strict=True)]
+        rest = [*(["ptr %control"] if code.is_controlled else []), *(["ptr %scratch"] if code.scratch_bytes else [])]
+        self.scratch_size = max(self.scratch_size, code.scratch_bytes)
         # One that asks by itself needs no question before it, and nothing can have been stopped before the first one.
         may_be_stopped = not code.is_controlled and (bool(repeats) or self._has_looked)
-        if self._profiled:
-            self._timed(call, may_be_stopped)
-        else:
-            self._call(call, may_be_stopped)
-        self._work += work_of_kernel(kernel)
+        positions = tuple(f"i64 {position}" for _, position in repeats)
+        turn, work = self._turn_of(kernel, written.work), written.work
+        self._work += work
         self._has_looked |= code.is_controlled
-        if self._work - self._seen > WORK_BETWEEN_LOOKS and not repeats:
+        looks = self._work - self._seen > WORK_BETWEEN_LOOKS and not repeats
+        if looks:
+            self._has_looked, self._seen = True, self._work
+        self._calls.append(Call(written.name, tuple(places), positions, turn, tuple(rest), may_be_stopped, looks, work))
+        if self._profiled:
+            self._write_calls()
+        self.origins.append((statement, axes))
+
+    def _write(self, statement: Compute | Scan | Scatter, axes: tuple[Axis, ...], like: Likeness | None) -> _Written:
+        """A kernel for a statement, and for those like it."""
+        kernel = _scheduled(statement, self._machine, self._in_place)
+        used = sorted(kernel.reads | writes_of(statement), key=self._numbers.__getitem__)
+        code = kernel_code(kernel, used, axes, self._machine)
+        name = self._functions.setdefault(code.text, f"kernel{len(self._functions)}")
+        self._declarations |= code.declarations
+        written = _Written(kernel, code, name, tuple(used), work_of_kernel(kernel), like)
+        return self._written.setdefault(statement if like is None else like.key, written)
+
+    def _place(self, tensor: Tensor, moved: int, origin: int) -> Place:
+        """Where a kernel is to begin in a tensor."""
+        place = self._places[tensor]
+        return Place(place.number, place.slot, place.start, (origin + moved) * tensor.type.bits // 8)
+
+    def _write_calls(self) -> None:
+        """The calls that are still to be written."""
+        calls, self._calls = self._calls, []
+        for run in runs(calls):
+            if len(run) >= LONG_RUN:
+                self._runs.write(run, self._call)
+                continue
+            for call in run:
+                self._write_call(call)
+
+    def _write_call(self, call: Call) -> None:
+        pointers = [self._pointer_to(place) for place in call.places]
+        text = call.text(pointers, self._thread_of(call.turn))
+        if self._profiled:
+            self._timed(text, call.may_be_stopped)
+        else:
+            self._call(text, call.may_be_stopped)
+        if call.looks:
             self._look()
-        self.origins.append((statement, tuple(axis for axis, _ in repeats)))
 
     def _look(self) -> list[Value]:
         """Have the calling thread see whether it is to go on. All threads meet at the same barriers in any case."""
         self._builder.assign("call i1 @go_on(ptr %control, i64 %thread)")
-        self._has_looked, self._seen = True, self._work
         return []
 
     def _call(self, call: str, may_be_stopped: bool) -> None:
@@ -356,25 +418,29 @@ class _ProgramWriter:
         goes_on = Value(self._builder.assign(f"icmp eq i64 {stop}, 0"), BOOL)
         self._builder.branch(goes_on, write, list)
 
-    def _thread_of(self, kernel: Kernel) -> str:
-        """The number by which a thread goes in a kernel: small ones that need not wait for each other take turns in
-        which thread is the first, as soon as there is enough work for one more."""
+    def _turn_of(self, kernel: Kernel, work: int) -> int:
+        """By how much the threads' numbers are moved in a kernel: small ones that need not wait for each other take
+        turns in which thread is the first, as soon as there is enough work for one more."""
         if not isinstance(kernel, ComputeKernel) or not kernel.serial:
-            return "%thread"
-        work = work_of(kernel)
+            return 0
         if self._turn.work and self._turn.work + work > schedule.SERIAL_WORK:
-            number = self._turn.number + 1
-            moved = self._builder.assign(f"add i64 %thread, {number}")
-            self._turn = _Turn(self._builder.assign(f"urem i64 {moved}, %threads"), number)
+            self._turn = _Turn(self._turn.number + 1)
             self.parallel = True
         self._turn.work += work
-        return self._turn.thread
+        return self._turn.number
 
-    def _pointer_to(self, tensor: Tensor, element: int) -> str:
-        pointer = self._pointers[tensor]
-        if element == 0:
+    def _thread_of(self, turn: int) -> str:
+        """The number by which a thread goes in a turn."""
+        if turn and turn not in self._threads:
+            self._threads[turn] = moved_thread(self._builder, str(turn))
+        return self._threads[turn] if turn else "%thread"
+
+    def _pointer_to(self, place: Place) -> str:
+        self._is_used[place.number] = True
+        pointer = self._pointers[place.number]
+        if place.offset == 0:
             return pointer
-        return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {element * tensor.type.bits // 8}")
+        return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {place.offset}")
 
     def _timed(self, call: str, may_be_stopped: bool) -> None:
         now = f"call i64 @{CLOCK}()"
@@ -390,17 +456,27 @@ class _ProgramWriter:
         """The text of the modules: the entry, and where the kernels are many, groups of them."""
         groups = _groups(self._functions)
         timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
+        tables = self._runs.tables
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier, ptr %control) #0 {{"
-        entry = "\n".join([head, "entry:", *self._prologue(), *self._builder.lines, "  ret void", "}"])
+        entry = "\n".join([head, "entry:", *self._prologue(), *self._lines(), "  ret void", "}"])
         if len(groups) < 2:
             functions = [f"define internal void @{name}{text}" for text, name in self._functions.items()]
-            return (self._module(support, [*timing, *functions, entry]),)
+            return (self._module(support, [*timing, *tables, *functions, entry]),)
         declarations = [f"declare void @{name}{_parameter_types(text)}" for text, name in self._functions.items()]
         kernels = ([f"define void @{self._functions[text]}{text}" for text in group] for group in groups)
         return (
-            self._module(support, [*timing, *declarations, entry]),
+            self._module(support, [*timing, *tables, *declarations, entry]),
             *(self._module(support, functions) for functions in kernels),
         )
+
+    def _lines(self) -> list[str]:
+        """The entry's lines: without the pointers that nothing uses, where long runs find theirs in tables."""
+        lines = self._builder.lines
+        if not self._runs.tables:
+            return lines
+        counts = (2 if number < self._slot_count else 1 for number in range(len(self._pointers)))  # as ``_argument``
+        kept = (is_used for is_used, count in zip(self._is_used, counts, strict=True) for _ in range(count))
+        return [*itertools.compress(lines, kept), *lines[self._argument_lines :]]
 
     def _module(self, support: str, parts: Sequence[str]) -> str:
         width = self._machine.vector_bytes * 8
@@ -460,15 +536,6 @@ define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start,
   store i64 %time, ptr %time_place
   ret void
 }"""
-
-
-def _statements(statements: Sequence[Statement]) -> Iterator[Compute | Scan | Scatter]:
-    """All statements, those inside of Repeats too."""
-    for statement in statements:
-        if isinstance(statement, Repeat):
-            yield from _statements(statement.statements)
-        else:
-            yield statement
 
 
 def _scheduled(statement: Compute | Scan | Scatter, machine: Machine, in_place: bool) -> Kernel:
