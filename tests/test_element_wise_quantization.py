@@ -194,5 +194,5 @@ def test_scales_of_quantized_addition_have_one_element() -> None:
         "BZeroPointTensor: must have the DataType of BTensor, UINT8, got INT8",
         "BScaleTensor: must have the DimensionCount of ATensor, 2, got 1",
         "OutputTensor.Sizes[1]: must be ATensor.Sizes[1] = 3, got 2",
-        "AScaleTensor.Sizes: must all be 1, got {1, 3}",
+        "AScaleTensor.Sizes[1]: must be 1, as it holds one value, got 3",
     ]

@@ -347,8 +347,20 @@ def problems(desc: Operator, level: str) -> list[str]:
 
 
 OLD_RULES = [
-    (operators.BatchNormalization, {"scale_tensor": f32(2, 1, 4, 5)}, "3_1", "4_0", "ScaleTensor.Sizes[1]: must be 3"),
-    (operators.BatchNormalization, {"spatial": False}, "3_1", "4_0", "MeanTensor.Sizes[2]: must be 4"),
+    (
+        operators.BatchNormalization,
+        {"scale_tensor": f32(2, 1, 4, 5)},
+        "3_1",
+        "4_0",
+        "ScaleTensor.Sizes[1]: must be InputTensor.Sizes[1] = 3",
+    ),
+    (
+        operators.BatchNormalization,
+        {"spatial": False},
+        "3_1",
+        "4_0",
+        "MeanTensor.Sizes[2]: must be InputTensor.Sizes[2] = 4",
+    ),
     (operators.MeanVarianceNormalization1, {"bias_tensor": f32(1, 1, 1, 1)}, "3_1", "4_0", "BiasTensor.Sizes[1]"),
     (operators.MeanVarianceNormalization1, {"scale_tensor": None}, "5_1", "5_2", "must be given both or not at all"),
     (operators.MeanVarianceNormalization, {"bias_tensor": None}, "5_1", "5_2", "must be given both or not at all"),
@@ -370,17 +382,29 @@ def test_the_first_version_always_broadcast_channels() -> None:
 
 
 BROKEN = [
-    (operators.BatchNormalization, {"mean_tensor": f32(1, 2, 1, 1)}, "MeanTensor.Sizes[1]: must be 1 or 3"),
+    (
+        operators.BatchNormalization,
+        {"mean_tensor": f32(1, 2, 1, 1)},
+        "MeanTensor.Sizes[1]: must be 1 or InputTensor.Sizes[1] = 3",
+    ),
     (operators.BatchNormalization, {"bias_tensor": f32(3, 1, 1)}, "BiasTensor: must have the DimensionCount"),
-    (operators.BatchNormalization, {"output_tensor": f32(2, 3, 4, 6)}, "OutputTensor.Sizes: must have the Sizes"),
-    (operators.MeanVarianceNormalization2, {"scale_tensor": f32(2, 3, 2, 5)}, "ScaleTensor.Sizes[2]: must be 1 or 4"),
+    (
+        operators.BatchNormalization,
+        {"output_tensor": f32(2, 3, 4, 6)},
+        "OutputTensor.Sizes[3]: must be InputTensor.Sizes[3] = 5",
+    ),
+    (
+        operators.MeanVarianceNormalization2,
+        {"scale_tensor": f32(2, 3, 2, 5)},
+        "ScaleTensor.Sizes[2]: must be 1 or InputTensor.Sizes[2] = 4",
+    ),
     (operators.MeanVarianceNormalization2, {"axes": [4]}, "Axes[0]: must be less than InputTensor.DimensionCount = 4"),
     (operators.MeanVarianceNormalization1, {"axes": [1, 1]}, "Axes[1]: must not name a dimension again"),
     (operators.LocalResponseNormalization, {"local_size": 0}, "LocalSize: must be at least 1"),
     (operators.LpNormalization, {"p": 3}, "P: must be 1 or 2"),
     (operators.LpNormalization, {"axis": 4}, "Axis: must be less than"),
     (operators.ValueScale2D, {"bias": [1, 2]}, "ChannelCount: must be 1 or 3"),
-    (operators.ValueScale2D, {"bias": [1]}, "InputTensor.Sizes[1]: must be 1 = ChannelCount"),
+    (operators.ValueScale2D, {"bias": [1]}, "InputTensor.Sizes[1]: must be ChannelCount = 1"),
 ]
 
 

@@ -105,7 +105,7 @@ ERRORS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda x: dml.add(dml.cast(x, "uint8"), -1), "b: -1 is no value of UINT8"),
     (lambda x: dml.add(dml.cast(x, "int32"), 2**70), "is no value of INT32"),
     (lambda x: dml.add(x, [1, 2]), "do not broadcast to common sizes"),
-    (lambda x: dml.gemm(x, x.reshape(2, 6)), "must be a matrix with 4 rows"),
+    (lambda x: dml.gemm(x, x.reshape(2, 6)), "= 4, the inner size by trans_a and trans_b"),
     (lambda x: dml.if_(x, 1.0, 2.0), "a: nothing says which type 1.0 has; write np.float32"),
     (lambda x: dml.add(x, "text"), "b: expected an array"),
     (lambda x: dml.add(x, [x, [1]]), "b: expected an array, a number, or a list of numbers"),

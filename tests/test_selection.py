@@ -391,7 +391,10 @@ def texts(desc: Any, level: str = "6_4") -> list[str]:
         (
             "GatherElements",
             {"indices_tensor": u32(1, 2, 4, 4)},
-            ["IndicesTensor.Sizes[3]: must be 3, equal to InputTensor.Sizes but for Axis, got 4"],
+            [
+                "IndicesTensor.Sizes[3]: must be InputTensor.Sizes[3] = 3, as in all dimensions but Axis, got 4",
+                "OutputTensor.Sizes[3]: must be IndicesTensor.Sizes[3] = 4, got 3",
+            ],
         ),
         (
             "GatherElements",
@@ -417,7 +420,14 @@ def texts(desc: Any, level: str = "6_4") -> list[str]:
         (
             "GatherNd",
             {"input_dimension_count": 2},
-            ["InputTensor.Sizes[1]: must be 1: the dimension is not among the last InputDimensionCount ones, got 3"],
+            [
+                "InputTensor.Sizes[1]: must be 1, as the dimension is not among the last InputDimensionCount ones, got"
+                " 3",
+                "OutputTensor.Sizes[2]: must be 1"
+                ", by IndicesTensor.Sizes[3], InputDimensionCount and IndicesDimensionCount, got 6",
+                "OutputTensor.Sizes[3]: must be IndicesTensor.Sizes[2] = 6"
+                ", by IndicesTensor.Sizes[3], InputDimensionCount and IndicesDimensionCount, got 5",
+            ],
         ),
         (
             "GatherNd",
@@ -434,7 +444,10 @@ def texts(desc: Any, level: str = "6_4") -> list[str]:
         (
             "ScatterNd",
             {"updates_tensor": f32(1, 1, 6, 4)},
-            ["UpdatesTensor.Sizes[3]: must be 5, by the sizes of InputTensor and IndicesTensor, got 4"],
+            [
+                "UpdatesTensor.Sizes[3]: must be InputTensor.Sizes[3] = 5"
+                ", by IndicesTensor.Sizes[3], InputDimensionCount and IndicesDimensionCount, got 4"
+            ],
         ),
         (
             "GatherNd1",
@@ -446,21 +459,33 @@ def texts(desc: Any, level: str = "6_4") -> list[str]:
         (
             "GatherNd1",
             {"batch_dimension_count": 2},
-            ["IndicesTensor.Sizes[2]: must be 4, the size of the same batch dimension of InputTensor, got 6"],
+            [
+                "IndicesTensor.Sizes[2]: must be InputTensor.Sizes[2] = 4, a batch dimension by InputDimensionCount and"
+                " IndicesDimensionCount and BatchDimensionCount, got 6",
+                "OutputTensor.Sizes[1]: must be 1"
+                ", by IndicesTensor.Sizes[3], InputDimensionCount and IndicesDimensionCount and"
+                " BatchDimensionCount, got 3",
+                "OutputTensor.Sizes[2]: must be IndicesTensor.Sizes[1] = 3"
+                ", by IndicesTensor.Sizes[3], InputDimensionCount and IndicesDimensionCount and"
+                " BatchDimensionCount, got 6",
+                "OutputTensor.Sizes[3]: must be IndicesTensor.Sizes[2] = 6"
+                ", by IndicesTensor.Sizes[3], InputDimensionCount and IndicesDimensionCount and"
+                " BatchDimensionCount, got 5",
+            ],
         ),
         ("OneHot", {"values_tensor": f32(1, 1, 1, 1)}, ["ValuesTensor.Sizes: must hold two values, got {1, 1, 1, 1}"]),
         (
             "OneHot",
             {"axis": 2},
             [
-                "IndicesTensor.Sizes[2]: must be 1, equal to OutputTensor.Sizes but for Axis, got 3",
-                "IndicesTensor.Sizes[3]: must be 7, equal to OutputTensor.Sizes but for Axis, got 1",
+                "IndicesTensor.Sizes[3]: must be OutputTensor.Sizes[3] = 7, as in all dimensions but Axis, got 1",
+                "IndicesTensor.Sizes[2]: must be 1, as the dimension is Axis, got 3",
             ],
         ),
         (
             "ReverseSubsequences",
             {"sequence_lengths_tensor": u32(1, 2, 3, 4)},
-            ["SequenceLengthsTensor.Sizes[3]: must be 1, equal to InputTensor.Sizes but for Axis, got 4"],
+            ["SequenceLengthsTensor.Sizes[3]: must be 1, as the dimension is Axis, got 4"],
         ),
         (
             "DiagonalMatrix",
@@ -476,7 +501,7 @@ def texts(desc: Any, level: str = "6_4") -> list[str]:
         (
             "Argmax",
             {"axis_direction": 2},
-            ["AxisDirection: must be a DML_AXIS_DIRECTION, got 2"],
+            ["AxisDirection: must be a DML_AXIS_DIRECTION (one of INCREASING, DECREASING), got 2"],
         ),
     ],
 )
