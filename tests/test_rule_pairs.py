@@ -121,3 +121,9 @@ def test_few_layouts_of_a_descriptor_are_searched() -> None:
     assert [violation.field for violation in found] == [
         f"OutputTensors[{i}].Strides" for i in range(SEARCHED_LAYOUTS, 40)
     ]
+
+
+@pytest.mark.parametrize("pieces", [True, 3, None, ()])
+def test_pieces_that_are_no_tensors_raise_nothing(pieces: object) -> None:
+    named = {field.partition("[")[0] for field in fields(sample(op.Split, output_tensors=pieces))}
+    assert named & {"OutputTensors", "OutputCount"}

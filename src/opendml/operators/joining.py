@@ -134,7 +134,9 @@ def check_pieces(rules: Rules, whole: str, pieces: str) -> None:
     found = [rules.sizes(place) for place in places]
     lengths = [None if piece is None or len(piece) != len(sizes) else piece[axis] for piece in found]
     known, size = [length for length in lengths if length is not None], sizes[axis]
-    if size is not None and len(known) == len(getattr(rules.desc, pieces) or ()) > 0:
+    given = getattr(rules.desc, pieces)
+    count = len(given) if isinstance(given, tuple) else 0
+    if size is not None and len(known) == count > 0:
         must = f"must add up along Axis: all {pieces_name}[i].Sizes[{axis}] to {whole_name}.Sizes[{axis}] = {size}"
         rules.require(sum(known) == size, pieces, must, sum(known))
 
