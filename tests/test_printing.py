@@ -33,7 +33,7 @@ def written(text: io.TextIOWrapper) -> str:
 @pytest.fixture(scope="module")
 def program() -> dml.GraphProgram:
     graph = dml.Graph()
-    with graph.scope(NAME):
+    with graph.scope("größe 模型"):
         y = dml.activation_relu(graph.input("float32", [4], name="größe"))
     return graph.compile({"模型": y})
 

@@ -13,7 +13,7 @@ from dxdispatch_models import ADD
 
 import opendml as dml
 from opendml.command_line import main
-from opendml.formats.recognition import FORMATS, format_of
+from opendml.formats.recognition import FORMATS, RECOGNISED_BYTES, format_of
 
 
 def graph_bytes(folder: Path) -> bytes:
@@ -61,6 +61,14 @@ def test_formats_are_told_apart_by_content(tmp_path: Path) -> None:
         for length in range(4):
             assert format_of(content[:length]) in ("", name, "json", "archive", "image")
     assert format_of(b"") == format_of(bytes(100)) == format_of(b"hello, world, here is text") == ""
+
+
+@pytest.mark.parametrize(
+    "part", [b" ", b"\n", b"//", b"// \n", b"/*", b"/* */", b"/**/ // \n", b"{ ", b"[", b'{"', b"\x0a"]
+)
+def test_no_file_is_looked_at_again_and_again(part: bytes) -> None:
+    """Patterns that can divide such bytes in many ways would look at them 2^n times, and never come back."""
+    assert format_of(part * (RECOGNISED_BYTES // len(part))) in ("", "json")
 
 
 @pytest.mark.parametrize("name", CONTENTS)

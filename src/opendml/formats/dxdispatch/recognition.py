@@ -12,5 +12,6 @@ def recognises(data: bytes) -> bool:
     return _BEGINNING.match(data) is not None and any(part in data for part in _PARTS)
 
 
-_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s+|//[^\n]*|/\*.*?\*/)*\{", re.DOTALL)
+# Possessive: spaces and comments can be divided in one way only, so that a file of spaces is read once, not 2^n times.
+_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?(?>\s+|//[^\n]*|/\*.*?\*/)*+\{", re.DOTALL)
 _PARTS = (b'"resources"', b'"dispatchables"', b'"commands"')
