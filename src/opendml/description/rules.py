@@ -27,8 +27,8 @@ from opendml.description.tensor import MAXIMUM_DIMENSION_COUNT, MAXIMUM_UINT, MA
 __all__ = ["Rules", "Violation", "validate", "validate_or_raise"]
 
 SEARCHED_LAYOUTS: Final = 16
-"""Layouts of outputs in one descriptor whose addresses are searched for an overlap (4 ms each); no operator but SPLIT
-has as many outputs."""
+"""Different layouts of outputs in one descriptor whose addresses are searched for an overlap (4 ms each); no operator
+but SPLIT has as many outputs. Without a bound a descriptor of thousands would take many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +207,16 @@ class Rules:
             return None
         return self._sound(f"{place}.sizes", tensor.sizes)
 
+    def common_rank(self, *names: str) -> int | None:
+        """The rank that most of the tensors have, of several the first one's; None if none is known."""
+        found = [rank for place, _ in self.tensors(*names) if (rank := self.rank(place)) is not None]
+        return Counter(found).most_common(1)[0][0] if found else None
+
+    def sizes_of_rank(self, place: str, rank: int) -> Sizes:
+        """The sizes of a tensor that should have that rank: none of them is known where it has another."""
+        sizes = self.sizes(place)
+        return sizes if sizes is not None and len(sizes) == rank else (None,) * rank
+
     def size(self, place: str, dimension: int) -> int | None:
         """One size of a tensor, whatever its rank."""
         tensor = self._tensor_at(place)
@@ -311,8 +321,8 @@ class Rules:
             expected = (*expected[:axis], None, *expected[axis + 1 :])
             source = f"{self.location(like)}.Sizes[i]"
             self.sizes_are(name, expected, source, "as in all dimensions but Axis")
-            if size is not None and axis < len(expected):
-                self.size_is(name, axis, size, why="as the dimension is Axis")
+        if axis is not None:
+            self.size_is(name, axis, size, why="as the dimension is Axis")
 
     def at_least(self, name: str, least: int) -> None:
         """An integer field is not less than that."""
@@ -330,8 +340,7 @@ class Rules:
         """A field is the number of one of a tensor's dimensions."""
         value, rank = self.integer(axis), self.rank(tensor)
         if value is not None and rank is not None:
-            what = f"must be less than {self.location(tensor)}.DimensionCount = {rank}"
-            self.require(value < rank, axis, what, value)
+            self._axis_in_range(axis, value, tensor, rank)
 
     def axes_in_range(self, axes: str, tensor: str, *, least: int = 0) -> None:
         """An array names dimensions of a tensor, none twice, and at least that many."""
@@ -339,12 +348,21 @@ class Rules:
         if values is None:
             return
         self.require(len(values) >= least, axes, "must name at least one dimension", "none")
+        before = set[int]()
         for i, axis in enumerate(values):
-            if axis is None:
-                continue
+            if axis is not None:
+                if rank is not None:
+                    self._axis_in_range(f"{axes}[{i}]", axis, tensor, rank)
+                self.require(axis not in before, f"{axes}[{i}]", "must not name a dimension again", axis)
+                before.add(axis)
+
+    def _axis_in_range(self, place: str, axis: int, tensor: str, rank: int) -> None:
+        if axis >= rank:
+            # An axis that another tensor has is gone on with: this one's rank may be what is wrong.
+            names = [name for name, field in self.desc.fields.items() if getattr(field, "direction", "")]
+            is_others = any(axis < (self.rank(other) or 0) for other, _ in self.tensors(*names))
             must = f"must be less than {self.location(tensor)}.DimensionCount = {rank}"
-            self.require(rank is None or axis < rank, f"{axes}[{i}]", must, axis)
-            self.require(axis not in values[:i], f"{axes}[{i}]", "must not name a dimension again", axis)
+            self.violate(place, must, axis, breaks=not is_others)
 
     def is_data_type_of(self, name: str, tensor: str) -> None:
         """A field holds the data type of a tensor."""
@@ -355,13 +373,13 @@ class Rules:
             self.require(value == expected, name, what, value)
 
     def overlaps(self, sizes: Sequence[int], strides: Sequence[int]) -> bool:
-        """``overlaps_itself``; layouts that take a search, after ``SEARCHED_LAYOUTS`` of them, count as overlapping."""
+        """``overlaps_itself``; of the layouts that take a search some are searched, the others count as sound."""
         quick = overlaps_at_sight(sizes, strides)
         if quick is not None:
             return quick
         layout = (sizes, strides)
         if layout not in self._overlaps:
-            self._overlaps[layout] = len(self._overlaps) >= SEARCHED_LAYOUTS or overlaps_itself(sizes, strides)
+            self._overlaps[layout] = len(self._overlaps) < SEARCHED_LAYOUTS and overlaps_itself(sizes, strides)
         return self._overlaps[layout]
 
 
@@ -403,6 +421,8 @@ def _check_counts(rules: Rules) -> None:
         elif given not in (None, right):
             named = next(name for name, length in lengths.items() if length == right)
             rules.violate(count, f"must be {right}, the length of {rules.location(named)}", given)
+        if given is not None and _is_open(list(lengths.values()), given, [rank for rank, _ in ranks]):
+            right = given
         for name, length in lengths.items():
             must = f"must have {rules.location(count)} = {right} elements"
             rules.require(length == right, name, must, length, breaks=False)
@@ -412,8 +432,19 @@ def _right_length(lengths: Sequence[int], given: int | None, ranks: Sequence[int
     """The length that arrays of one count should have."""
     if not ranks and given is not None and (given in lengths or len(lengths) == 1):
         return given
-    votes = Counter([*lengths, *ranks, *([] if given is None else [given])])
+    votes = _votes(lengths, given, ranks)
     return max(votes, key=lambda length: (votes[length], length in lengths))
+
+
+def _is_open(lengths: Sequence[int], given: int, ranks: Sequence[int]) -> bool:
+    """Whether as much speaks for the count as for the arrays, one tensor having the rank that each wants: both are
+    named then."""
+    votes = _votes(lengths, given, ranks)
+    return given in ranks and any(length in ranks and votes[length] == votes[given] for length in {*lengths} - {given})
+
+
+def _votes(lengths: Sequence[int], given: int | None, ranks: Sequence[int]) -> Counter[int]:
+    return Counter([*lengths, *ranks, *([] if given is None else [given])])
 
 
 def _ranks_behind(rules: Rules, count: str) -> list[tuple[int, str]]:

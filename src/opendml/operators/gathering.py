@@ -64,10 +64,10 @@ class Gather(Operator, type=OperatorType.GATHER, since="1_0"):
 
     def _check_output(self, rules: Rules) -> None:
         axis, count = rules.integer("axis"), rules.integer("index_dimensions")
-        sizes, indices = rules.sizes("input_tensor"), rules.sizes("indices_tensor")
-        if axis is None or count is None or sizes is None or indices is None or len(sizes) != len(indices):
+        rank = rules.common_rank("input_tensor", "indices_tensor", "output_tensor")
+        if axis is None or count is None or rank is None or axis >= rank or count > rank:
             return
-        rank = len(sizes)
+        sizes, indices = (rules.sizes_of_rank(name, rank) for name in ("input_tensor", "indices_tensor"))
         places = [f"input_tensor.sizes[{i}]" for i in range(rank)]
         places[axis : axis + 1] = [f"indices_tensor.sizes[{i}]" for i in range(rank - count, rank)]
         gathered = [*sizes[:axis], *indices[rank - count :], *sizes[axis + 1 :]]
@@ -205,12 +205,7 @@ class GatherNd1(GatherNd, type=OperatorType.GATHER_ND1, since="3_0"):
         """Both tensors have more dimensions than batches, and the same batches."""
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "indices_tensor", "output_tensor")
-        for count in ("input_dimension_count", "indices_dimension_count"):
-            most, batches = rules.integer(count), rules.integer("batch_dimension_count")
-            if most is not None and batches is not None:
-                must = f"must be less than {rules.location(count)} = {most}"
-                rules.require(batches < most, "batch_dimension_count", must, batches)
-        check_index_tuples(rules, "output_tensor", rules.integer("batch_dimension_count"))
+        check_index_tuples(rules, "output_tensor")
 
 
 class IndexTuples(NamedTuple):
@@ -261,10 +256,12 @@ class IndexTuples(NamedTuple):
 _PlacedSize = tuple[int | None, str]
 
 
-def check_index_tuples(rules: Rules, gathered: str, batches: int | None = 0) -> None:
+def check_index_tuples(rules: Rules, gathered: str) -> None:
     """The rules of GATHER_ND and SCATTER_ND on sizes; ``gathered`` is the tensor with one block a tuple."""
-    whole = _last_sizes(rules, "input_tensor", "input_dimension_count")
-    indices = _last_sizes(rules, "indices_tensor", "indices_dimension_count")
+    rank = rules.common_rank("input_tensor", "indices_tensor", gathered) or 0
+    whole = _last_sizes(rules, "input_tensor", "input_dimension_count", rank)
+    indices = _last_sizes(rules, "indices_tensor", "indices_dimension_count", rank)
+    batches = _batches(rules)
     if batches is None or not whole or not indices:
         return
     tuple_size, place = indices[-1]
@@ -284,10 +281,24 @@ def check_index_tuples(rules: Rules, gathered: str, batches: int | None = 0) -> 
         _check_gathered(rules, gathered, [*indices[:-1], *whole[batches + tuple_size :]], source)
 
 
+def _batches(rules: Rules) -> int | None:
+    """The number of leading dimensions in common, where it is sound: 0 for operators that have none."""
+    name = "batch_dimension_count"
+    if name not in rules.desc.fields:
+        return 0
+    batches, is_less = rules.integer(name), True
+    for count in ("input_dimension_count", "indices_dimension_count"):
+        most = rules.integer(count)
+        if batches is not None and most is not None:
+            must = f"must be less than {rules.location(count)} = {most}"
+            is_less &= rules.require(batches < most, name, must, batches)
+    return batches if is_less else None
+
+
 def _check_gathered(rules: Rules, gathered: str, sizes: list[_PlacedSize], why: str) -> None:
     """The tensor with a block for every tuple has these sizes, behind as many sizes of 1 as it takes."""
     rank = rules.rank(gathered)
-    if rank is None or rank != rules.rank("indices_tensor"):
+    if rank is None:
         return
     must = f"must leave at most {rank} dimensions for {rules.location(gathered)}"
     if rules.require(len(sizes) <= rank, "indices_dimension_count", must, len(sizes)):
@@ -296,19 +307,24 @@ def _check_gathered(rules: Rules, gathered: str, sizes: list[_PlacedSize], why: 
             rules.size_is(gathered, i, size, source, f"by {why}")
 
 
-def _last_sizes(rules: Rules, tensor: str, count: str) -> list[_PlacedSize]:
+def _last_sizes(rules: Rules, tensor: str, count: str, rank: int) -> list[_PlacedSize]:
     """As many of a tensor's last sizes as a count says, with their places; those before them are 1. None of them if the
-    count is not sound."""
-    value, sizes = rules.integer(count), rules.sizes(tensor)
-    if value is None or sizes is None:
+    count is not sound, none known if the tensor has another rank than the other tensors."""
+    value, own_rank = rules.integer(count), rules.rank(tensor)
+    if value is None:
         return []
-    must = f"must be from 1 to {rules.location(tensor)}.DimensionCount = {len(sizes)}"
-    if not rules.require(1 <= value <= len(sizes), count, must, value):
+    if own_rank is None:
+        rules.require(value >= 1, count, "must be at least 1", value)
+    else:
+        must = f"must be from 1 to {rules.location(tensor)}.DimensionCount = {own_rank}"
+        # Where the other tensors have room for the dimensions it is this one's rank that is wrong.
+        rules.require(1 <= value <= own_rank, count, must, value, breaks=not 1 <= value <= rank)
+        for i in range(own_rank - value):
+            rules.size_is(tensor, i, 1, why=f"as the dimension is not among the last {rules.location(count)} ones")
+    if not 1 <= value <= rank:
         return []
-    first = len(sizes) - value
-    for i in range(first):
-        rules.size_is(tensor, i, 1, why=f"as the dimension is not among the last {rules.location(count)} ones")
-    return [(size, f"{tensor}.sizes[{i}]") for i, size in enumerate(sizes)][first:]
+    sizes = rules.sizes_of_rank(tensor, rank)
+    return [(size, f"{tensor}.sizes[{i}]") for i, size in enumerate(sizes)][rank - value :]
 
 
 def _zeros(count: int) -> tuple[Expression, ...]:

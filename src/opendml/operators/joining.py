@@ -124,7 +124,7 @@ def check_pieces(rules: Rules, whole: str, pieces: str) -> None:
     rules.same_rank(whole, pieces)
     rules.axis_in_range("axis", whole)
     axis, sizes = rules.integer("axis"), rules.sizes(whole)
-    if axis is None or sizes is None:
+    if axis is None or sizes is None or axis >= len(sizes):
         return
     expected = (*sizes[:axis], None, *sizes[axis + 1 :])
     whole_name, pieces_name = rules.location(whole), rules.location(pieces)

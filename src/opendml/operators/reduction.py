@@ -159,10 +159,11 @@ class Argmax(ExtremePosition, type=OperatorType.ARGMAX, since="3_0"):
 def _check_axes(rules: Rules) -> None:
     rules.same_rank("input_tensor", "output_tensor")
     rules.axes_in_range("axes", "input_tensor")
-    axes, sizes = rules.elements("axes"), rules.sizes("input_tensor")
-    if axes is not None and sizes is not None:
-        named = [1 if i in axes else None for i in range(len(sizes))]
-        rules.sizes_are("output_tensor", named, why="as Axes names the dimension")
+    axes, sizes = rules.elements("axes") or (), rules.sizes("input_tensor")
+    for axis in dict.fromkeys(axes):
+        if axis is not None:
+            rules.size_is("output_tensor", axis, 1, why="as Axes names the dimension")
+    if sizes is not None:
         # An axis that is not known may be any of the others.
         others = [None if i in axes or None in axes else size for i, size in enumerate(sizes)]
         rules.sizes_are("output_tensor", others, "InputTensor.Sizes[i]", "as Axes does not name the dimension")
