@@ -157,3 +157,12 @@ def test_links_to_semantics_have_targets() -> None:
     anchors = {anchor for _, anchor, _ in module._sections((ROOT / "docs" / "semantics.md").read_text())}
     index = module.semantics_index((ROOT / "docs" / "semantics.md").read_text(), list(dml.catalogue))
     assert {anchor for sections in index.values() for _, anchor in sections} <= anchors
+
+
+def test_the_architecture_page_shows_what_the_stages_make() -> None:
+    spec = importlib.util.spec_from_file_location("architecture_page", ROOT / "tools" / "architecture_page.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert page == module.with_part(page, module.written_part()), "python tools/architecture_page.py writes it anew"

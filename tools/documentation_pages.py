@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SHARED_BASES: Final = {"ELEMENT_WISE_", "ACTIVATION_"}
 """Prefixes that the page of semantics leaves out where they are clear."""
 
+INTERNALS: Final = ("expression", "graph", "targets/cpu", "inspection")
+"""Packages whose README is a page of the documentation."""
+
 
 # ---- MkDocs
 
@@ -59,6 +62,11 @@ def generated_pages(documents: Path) -> Iterator[tuple[str, str]]:
         yield f"reference/operators/{family}.md", _family_page(family, entries, index)
         yield f"reference/functions/{family}.md", _functions_page(family)
     yield "reference/command_line.md", _command_line_page()
+    for package in INTERNALS:
+        yield (
+            f"internals/{package.replace('/', '_')}.md",
+            (ROOT / "src" / "opendml" / package / "README.md").read_text(),
+        )
     yield "semantics_by_operator.md", _semantics_page(index)
 
 
