@@ -492,7 +492,8 @@ def chain(path: Path) -> Path:
 def test_memory_limit_covers_temporaries(tmp_path: Path) -> None:
     """The model's tensors take 320,000 bytes of 1 MiB; with the temporary tensors it is more than can be left."""
     from opendml.description.errors import ModelFormatError
-    from opendml.formats.dxdispatch import Executor, read_model
+    from opendml.formats.dxdispatch import Executor
+    from opendml.formats.models import read_model
 
     path = chain(tmp_path / "chain.bin")
     device = opendml.Device(thread_count=2)

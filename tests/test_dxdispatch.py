@@ -17,9 +17,10 @@ from properties import examples
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import ModelFormatError, OpendmlError
-from opendml.formats.dxdispatch import Executor, RunOptions, check_model, read_model
+from opendml.formats.dxdispatch import Executor, RunOptions, check_model
 from opendml.formats.dxdispatch.printing import format_elements, format_elements_verbose
 from opendml.formats.dxdispatch.reports import TextReport
+from opendml.formats.models import read_model
 
 # ---- running
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from opendml.description.errors import ModelFormatError
-from opendml.formats.dxdispatch import Executor, RunOptions, read_model
+from opendml.formats.dxdispatch import Executor, RunOptions
 from opendml.formats.dxdispatch.reports import TextReport
+from opendml.formats.models import read_model
 from opendml.programs.device import Device
 
 SHARED = Path(os.environ.get("OPENDML_SHARED", Path(__file__).parents[2] / "shared")) / "dxdispatch"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import pkgutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 from dxdispatch_models import ADD
 
 import opendml as dml
+from opendml import formats
 from opendml.command_line import main
+from opendml.formats.dxdispatch import Folders, parse_model
 from opendml.formats.recognition import FORMATS, RECOGNISED_BYTES, format_of
 
 
@@ -61,6 +65,46 @@ def test_formats_are_told_apart_by_content(tmp_path: Path) -> None:
         for length in range(4):
             assert format_of(content[:length]) in ("", name, "json", "archive", "image")
     assert format_of(b"") == format_of(bytes(100)) == format_of(b"hello, world, here is text") == ""
+
+
+@pytest.mark.parametrize("name", ["dxdispatch", "serialized_graph", "onnx"])
+def test_a_format_is_a_folder_with_two_functions(name: str, tmp_path: Path) -> None:
+    """All folders of formats, and nothing else, have ``recognises`` and ``read``; the table knows each."""
+    folders = {module.name for module in pkgutil.iter_modules(formats.__path__) if module.ispkg}
+    assert folders == {"dxdispatch", "serialized_graph", "onnx"} <= FORMATS.keys()
+    module = importlib.import_module(f"opendml.formats.{name}")
+    contents = {**CONTENTS, "serialized_graph": graph_bytes(tmp_path)}
+    assert FORMATS[name].recognises is module.recognises
+    assert [other for other, content in contents.items() if module.recognises(content)] == [name]
+    path = tmp_path / "file"
+    path.write_bytes(contents[name])
+    if name == "onnx":
+        with pytest.raises(dml.ModelFormatError, match="opendml does not read ONNX models yet"):
+            module.read(path)
+    else:
+        assert module.read(path)
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [(".npy", "a readable .npy file"), (".png", "a readable image")])
+def test_files_of_resources_that_are_something_else(suffix: str, kind: str, tmp_path: Path) -> None:
+    folders = Folders(tmp_path, tmp_path)
+    for name in ("onnx", "archive", "dxdispatch", "numpy", "image"):
+        (tmp_path / f"x{suffix}").write_bytes(CONTENTS[name])
+        if (name, suffix) in (("numpy", ".npy"), ("image", ".png")):
+            continue
+        resource = {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": f"x{suffix}"}}
+        model = {"resources": {"A": resource}, "dispatchables": {}, "commands": []}
+        with pytest.raises(dml.ModelFormatError) as caught:
+            parse_model(json.dumps(model), folders)
+        assert str(caught.value) == f"resources.A.initialValues.sourcePath: not {kind}: {WORDS[name]}"
+
+
+def test_descriptors_that_are_something_else() -> None:
+    with pytest.raises(dml.DescriptorFormatError) as caught:
+        dml.OperatorDesc.from_json(ADD)
+    assert str(caught.value) == f"not a descriptor: {WORDS['dxdispatch']}"
+    with pytest.raises(dml.DescriptorFormatError, match=r"^expected an object, got \{\}; json.loads parses a text$"):
+        dml.OperatorDesc.from_json("{}")
 
 
 @pytest.mark.parametrize(

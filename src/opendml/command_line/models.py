@@ -17,7 +17,7 @@ __all__ = ["feature_level", "read_unlimited"]
 
 def read_unlimited(path: Path, input_path: Path | None, in_part: bool = False) -> Model:
     """A model of which nothing will be allocated, so that there is nothing to limit; or what can be read of it."""
-    from opendml.formats.dxdispatch import read_model
+    from opendml.formats.models import read_model
 
     return read_model(path, input_path=input_path, memory_limit=sys.maxsize, in_part=in_part)
 

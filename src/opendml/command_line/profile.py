@@ -13,7 +13,8 @@ def execute(values: Namespace) -> int:
     """Profile every dispatch of the model."""
     with readable_errors(values.model, values.json):
         from opendml.description.file_access import write_bytes
-        from opendml.formats.dxdispatch import Executor, read_model
+        from opendml.formats.dxdispatch import Executor
+        from opendml.formats.models import read_model
         from opendml.inspection.profile_page import page
         from opendml.inspection.profile_table import clean, profile_table, summary
         from opendml.inspection.profiling import as_json, profile_bound, trace_of

@@ -34,8 +34,9 @@ def execute(values: Namespace) -> int:
 
 
 def _run(values: Namespace, model: Path) -> None:
-    from opendml.formats.dxdispatch import Executor, RunOptions, adapters, read_model
+    from opendml.formats.dxdispatch import Executor, RunOptions, adapters
     from opendml.formats.dxdispatch.reports import JsonReport, TextReport
+    from opendml.formats.models import read_model
     from opendml.programs.device import Device
 
     adapter = adapters.select(values.adapter)

@@ -53,7 +53,7 @@ from opendml.description.fields import (
     uint,
     uint_array,
 )
-from opendml.description.json_values import Reading, check_fields, join, read_enum, read_object
+from opendml.description.json_values import DXDISPATCH_MODEL, Reading, check_fields, join, read_enum, read_object
 from opendml.description.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -365,7 +365,9 @@ def _split_json(json: Mapping[str, Any], path: str) -> tuple[type[Operator], Map
     """The operator's class, its fields and their path, from {Type, Desc} or fields inline, in either letter case."""
     type_name = next((name for name in ("Type", "type") if name in json), None)
     if type_name is None:
-        raise DescriptorFormatError(join(path, "Type"), "the field is missing")
+        is_model = "dispatchables" in json and "commands" in json
+        what = f"not a descriptor: it is {DXDISPATCH_MODEL}" if is_model else "the field is missing"
+        raise DescriptorFormatError(path if is_model else join(path, "Type"), what)
     operator_type = read_enum(OperatorType, json[type_name], join(path, type_name))
     try:
         operator = operator_class(operator_type)

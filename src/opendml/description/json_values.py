@@ -34,10 +34,15 @@ def describe(value: object, limit: int = 60) -> str:
     return printable(cut(text, limit)).replace("\n", "\\n")
 
 
+DXDISPATCH_MODEL: Final = "a DxDispatch model; opendml run, check, explain and profile read it"
+"""What readers say that are given a whole model."""
+
+
 def read_object(json: object, path: str) -> Mapping[str, Any]:
     """A JSON object."""
     if not isinstance(json, Mapping):
-        raise DescriptorFormatError(path, f"expected an object, got {describe(json)}")
+        hint = "; json.loads parses a text" if isinstance(json, (str, bytes)) and not path else ""
+        raise DescriptorFormatError(path, f"expected an object, got {describe(json)}{hint}")
     return json
 
 

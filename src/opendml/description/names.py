@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from opendml.description.errors import InvalidDescriptorError
@@ -11,6 +12,9 @@ from opendml.description.quoting import quoted
 
 LEAST_LIKENESS: Final = 0.6
 """How alike two names must be, from 0 to 1, for one to be taken for the other."""
+
+COMPARED_NAMES: Final = 1000
+"""Names that one is compared with, at most: those of a file may be very many."""
 
 
 def plain(name: str) -> str:
@@ -29,8 +33,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     likeness = difflib.SequenceMatcher(autojunk=False)
     likeness.set_seq2(wanted)
     found, best = None, LEAST_LIKENESS
-    for candidate in candidates:
-        likeness.set_seq1(plain(candidate))
+    for candidate in islice(candidates, COMPARED_NAMES):
+        likeness.set_seq1(plain(candidate[:250]))
         if likeness.real_quick_ratio() < best or likeness.quick_ratio() < best:
             continue
         ratio = likeness.ratio()

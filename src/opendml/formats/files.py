@@ -88,7 +88,7 @@ def read_numpy_header(path: Path, node: Node) -> NumpyHeader:
             header = NumpyHeader(dtype, tuple(int(size) for size in shape), file.tell())
             length = file.seek(0, os.SEEK_END) - header.offset
     except Exception as error:  # NumPy parses the header as a Python literal and lets many kinds through
-        node.fail(f"not a readable .npy file: {_first_line(error)}")
+        node.fail(f"not a readable .npy file: {_what_it_is(path, 'numpy') or _first_line(error)}")
     if fortran_order and len(header.shape) > 1:
         node.fail("arrays in Fortran order are not supported")
     if any(size < 0 for size in header.shape):
@@ -115,7 +115,7 @@ def image_size(path: Path, node: Node) -> tuple[int, int, int]:
             channels = {"L": 1, "1": 1, "I;16": 1, "RGBA": 4, "LA": 4, "PA": 4}.get(image.mode, 3)
             return channels, int(image.height), int(image.width)
     except Exception as error:  # decoders raise many kinds
-        node.fail(f"not a readable image: {_first_line(error)}")
+        node.fail(f"not a readable image: {_what_it_is(path, 'image') or _first_line(error)}")
 
 
 def read_image(path: Path, node: Node, channels: int, height: int, width: int) -> NDArray[np.uint8]:
@@ -128,7 +128,7 @@ def read_image(path: Path, node: Node, channels: int, height: int, width: int) -
                 converted = converted.resize((width, height), image_module.Resampling.BICUBIC)
             pixels = np.asarray(converted, dtype=np.uint8).reshape(height, width, channels)
     except Exception as error:  # decoders raise many kinds
-        node.fail(f"not a readable image: {_first_line(error)}")
+        node.fail(f"not a readable image: {_what_it_is(path, 'image') or _first_line(error)}")
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
@@ -184,6 +184,12 @@ def _inside(folder: Path, node: Node, option: str) -> Path:
     if not path.is_relative_to(root):
         node.fail(f"path outside the folder {_shown(folder)}: {quoted(name)} ({option} names another folder)")
     return path
+
+
+def _what_it_is(path: Path, own: str) -> str:
+    from opendml.formats.recognition import first_bytes, other_format
+
+    return other_format(first_bytes(path), own)
 
 
 def _shown(folder: Path) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Collection
+from itertools import islice
 from typing import Any, NoReturn
 
 from opendml.description.errors import ModelFormatError
-from opendml.description.names import did_you_mean
-from opendml.description.quoting import listed
+from opendml.description.names import COMPARED_NAMES, did_you_mean
+from opendml.description.quoting import QUOTED_LENGTH, cut, listed, quoted
 
 __all__ = ["Node", "is_remark", "member_path", "parse", "unknown_name"]
 
@@ -48,11 +50,11 @@ def parse(text: str) -> Node:
     except RecursionError:
         raise ModelFormatError("", "objects and arrays are nested too deeply") from None
     except ValueError:  # Python refuses to convert integers of more than some thousand digits
-        digits = re.search(r"[0-9]{600,}", plain)
+        digits = _MANY_DIGITS.search(plain)
         raise _malformed(text, digits.start() if digits else 0, "a number has too many digits") from None
     if repeated:
-        path, name = next(_repeated_names(value, ""))
-        raise ModelFormatError(path, f"the name {json.dumps(name)} occurs more than once in this object")
+        path, name = _first_repeated_name(value)
+        raise ModelFormatError(path, f"the name {json.dumps(cut(name))} occurs more than once in this object")
     return Node(value, "")
 
 
@@ -136,14 +138,16 @@ def is_remark(name: str) -> bool:
 def member_path(path: str, name: str) -> str:
     """The path of member `name`: dotted where the name is an identifier, in brackets and quotes otherwise."""
     if not re.fullmatch(r"[\w$-]+", name):
-        return f"{path}[{json.dumps(_shortened(name))}]"
-    return f"{path}.{_shortened(name)}" if path else _shortened(name)
+        return f"{path}[{json.dumps(cut(name))}]"
+    return f"{path}.{cut(name)}" if path else cut(name)
 
 
 def unknown_name(kind: str, name: str, known: Collection[str]) -> str:
     """``unknown member 'Szes'; did you mean 'Sizes'?``, or the known names where none is close."""
-    hint = did_you_mean(name, known) or (f"; known: {listed(sorted(known))}" if known else "; there are none")
-    return f"unknown {kind} {_shortened(name)!r}{hint}"
+    hint = did_you_mean(name, known) or (
+        f"; known: {listed(sorted(islice(known, COMPARED_NAMES)))}" if known else "; there are none"
+    )
+    return f"unknown {kind} {quoted(name)}{hint}"
 
 
 class _Object(dict[str, Any]):
@@ -173,6 +177,8 @@ _TOKENS = re.compile(
     r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|//[^\n\r]*+|/\*.*?\*/|(?P<open>/\*)|(?P<constant>-?\bInfinity\b|\bNaN\b)', re.DOTALL
 )
 _TRAILING_COMMAS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|,(?=[ \t\n\r]*+[\]}])', re.DOTALL)
+# Looks at no digit twice: a long row of them is entered at its beginning only.
+_MANY_DIGITS = re.compile(r"(?<![0-9])[0-9]{600,}")
 _LINE_BREAK_OR_NOT = re.compile(r"[^\n\r]")
 
 
@@ -213,16 +219,35 @@ def _malformed(text: str, position: int, message: str) -> ModelFormatError:
     return ModelFormatError("", f"malformed JSON, line {line}, column {column}: {message}{near}")
 
 
-def _repeated_names(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    pending = [(value, path)]
+def _first_repeated_name(root: Any) -> tuple[str, str]:
+    """The path of the first object, outermost first, that has a name more than once, and the name.
+
+    Paths are written for that one only: those of all values of a deep document would take more memory than it.
+    """
+    pending: deque[tuple[Any, _Step | None]] = deque([(root, None)])
     while pending:
-        value, path = pending.pop()
-        if isinstance(value, _Object):
-            if hasattr(value, "repeated"):
-                yield path, value.repeated
-            pending.extend((child, member_path(path, name)) for name, child in value.items())
-        elif isinstance(value, list):
-            pending.extend((child, f"{path}[{index}]") for index, child in enumerate(value))
+        value, step = pending.popleft()
+        if isinstance(value, _Object) and hasattr(value, "repeated"):
+            return _path_of(step), value.repeated
+        if isinstance(value, (dict, list)):
+            children = value.items() if isinstance(value, dict) else enumerate(value)
+            pending.extend((child, (step, key)) for key, child in children if isinstance(child, (dict, list)))
+    raise AssertionError("no object has a name more than once")
+
+
+_Step = tuple["_Step | None", str | int]
+"""The way to a value: that to what it lies in, and its name or its position there."""
+
+
+def _path_of(step: _Step | None) -> str:
+    keys: list[str | int] = []
+    while step is not None:
+        step, key = step
+        keys.append(key)
+    path = ""
+    for key in reversed(keys):
+        path = member_path(path, key) if isinstance(key, str) else f"{path}[{key}]"
+    return path
 
 
 def _describe(value: Any) -> str:
@@ -232,8 +257,4 @@ def _describe(value: Any) -> str:
         return "an array"
     if type(value) is int and abs(value) >= 1 << 256:
         return "an integer of very many digits"
-    return _shortened(json.dumps(value))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."
+    return cut(json.dumps(value[:QUOTED_LENGTH]) if isinstance(value, str) else json.dumps(value))

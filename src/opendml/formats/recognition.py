@@ -1,7 +1,7 @@
 """What a file is, told by its content: for readers that were given something else than they read.
 
-Each format has a module ``recognition`` with ``recognises(first bytes)``, and a reader. Where a reader fails, it asks
-``other_format`` whether the file is something else, and says so instead of calling it damaged.
+Where a reader fails, it asks ``other_format`` whether the file is something else, and says so instead of calling it
+damaged.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from opendml.description.file_access import open_regular
-from opendml.formats.dxdispatch import recognition as dxdispatch
-from opendml.formats.onnx import recognition as onnx
-from opendml.formats.serialized_graph import recognition as serialized_graph
+from opendml.description.json_values import DXDISPATCH_MODEL
+from opendml.formats import dxdispatch, onnx, serialized_graph
 
 __all__ = ["FORMATS", "RECOGNISED_BYTES", "Format", "first_bytes", "format_of", "other_format"]
 
@@ -44,10 +43,10 @@ def _is_json(data: bytes) -> bool:
 
 _RESOURCES: Final = "resources of DxDispatch models, and inputs of serialised graphs, may be read from it"
 
+_MODEL_NAME, _, _MODEL_READER = DXDISPATCH_MODEL.partition("; ")
+
 FORMATS: Final = {
-    "dxdispatch": Format(
-        "a DxDispatch model", "opendml run, check, explain and profile read it", dxdispatch.recognises
-    ),
+    "dxdispatch": Format(_MODEL_NAME, _MODEL_READER, dxdispatch.recognises),
     "onnx": Format("an ONNX model", "opendml does not read it yet", onnx.recognises),
     "numpy": Format("a NumPy array", f"numpy.load reads it; {_RESOURCES}", _begins(b"\x93NUMPY")),
     "archive": Format(

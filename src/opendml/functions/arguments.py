@@ -53,7 +53,7 @@ _MEMBERS: Final = {
 """Members of a tensor as attributes of an array, and of a graph tensor."""
 
 _WORDS: Final = {"DataType": "data type", "DimensionCount": "number of dimensions", "Sizes": "sizes"}
-_PLACE: Final = re.compile(r"\b([A-Z]\w*)((?:\[\d+\])?)((?:\.[A-Z]\w*(?:\[\d+\])?)*)")
+_PLACE: Final = re.compile(r"\b([A-Z]\w*)((?:\[\d+\])?)((?:\.[A-Z]\w*+(?:\[\d++\])?)*+)")
 
 
 def in_words_of_call(

@@ -101,7 +101,7 @@ class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
         rules.same_data_type("a_tensor", "b_tensor", "c_tensor", "output_tensor")
         rules.same_rank("a_tensor", "b_tensor", "c_tensor", "output_tensor")
         a, b, output = (rules.rank(name) for name in ("a_tensor", "b_tensor", "output_tensor"))
-        rank = a if b is None else b
+        rank = rules.common_rank("a_tensor", "b_tensor", "output_tensor")
         if rank is not None:
             self._check_sizes(rules, rank, a == rank, b == rank, output == rank)
         rules.same_sizes("output_tensor", "c_tensor")

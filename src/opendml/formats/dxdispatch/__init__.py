@@ -1,8 +1,9 @@
-"""Models in DxDispatch's JSON format: `read_model` reads one, `Executor` runs it on a device."""
+"""Models in DxDispatch's JSON format: `read` reads one, `Executor` runs it on a device."""
 
 from opendml.formats.dxdispatch.checking import ModelReport, check_model
 from opendml.formats.dxdispatch.executor import Executor, RunOptions
-from opendml.formats.dxdispatch.model import DEFAULT_MEMORY_LIMIT, Model, parse_model, read_model
+from opendml.formats.dxdispatch.model import DEFAULT_MEMORY_LIMIT, Model, parse_model, read
+from opendml.formats.dxdispatch.recognition import recognises
 from opendml.formats.files import Folders
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "RunOptions",
     "check_model",
     "parse_model",
-    "read_model",
+    "read",
+    "recognises",
 ]

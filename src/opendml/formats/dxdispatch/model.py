@@ -1,13 +1,12 @@
 """Models in DxDispatch's JSON format: resources, dispatchables (operators and graphs) and the commands to run.
 
-`read_model` reads a whole file and checks everything that does not depend on a device; nothing is allocated or run.
+`read` reads a whole file and checks everything that does not depend on a device; nothing is allocated or run.
 Source of the format: DxDispatch's guide, schema and parser in microsoft/DirectML.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,11 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, TensorDataType
 from opendml.description.errors import DescriptorFormatError, FormatProblem, ModelFormatError
 from opendml.description.file_access import read_file
-from opendml.description.graph_desc import (
-    ConstantNode,
-    GraphDesc,
-    graph_input_tensors,
-    graph_output_tensors,
-    validate_graph,
-)
-from opendml.description.tensor import TensorDesc
+from opendml.description.graph_desc import ConstantNode, GraphDesc
 from opendml.formats.dxdispatch.initial_values import InitialValues, parse_initial_values
 from opendml.formats.files import IMAGE_SUFFIXES, Folders, require_pillow
 from opendml.formats.json_text import Node, is_remark, parse, unknown_name
-from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE as MAXIMUM_GRAPH_SIZE
-from opendml.formats.serialized_graph.graph_file import is_serialized_graph, load, read_operators
+from opendml.formats.serialized_graph import read as read_graph
 
 __all__ = [
     "DEFAULT_MEMORY_LIMIT",
@@ -41,15 +32,19 @@ __all__ = [
     "PrintCommand",
     "Resource",
     "WriteFileCommand",
-    "model_of_graph",
+    "check_memory",
     "parse_model",
-    "read_model",
+    "parse_resource",
+    "read",
 ]
 
 #: The most that the resources of a model may take together, in bytes, unless the caller says otherwise.
 DEFAULT_MEMORY_LIMIT = 8 << 30
 #: The largest model file, in bytes. Large data belong into files of their own.
 MODEL_FILE_LIMIT = 256 << 20
+
+#: The problems of a model that are listed, at most.
+MOST_PROBLEMS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +156,7 @@ class Model:
     unreadable: tuple[FormatProblem, ...] = ()
 
 
-def read_model(
+def read(
     path: Path,
     *,
     input_path: Path | None = None,
@@ -172,7 +167,7 @@ def read_model(
     """Read a model file.
 
     Args:
-        path: the model, or a serialised graph alone (`model_of_graph`); the content tells which.
+        path: the model.
         input_path: folder of the files it reads; by default the model's own.
         output_path: folder of the files it writes; by default the current directory.
         memory_limit: the most bytes that its resources and the temporaries of its operators may take together.
@@ -183,14 +178,6 @@ def read_model(
     """
     from opendml.formats.recognition import first_bytes, other_format
 
-    folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
-    if is_serialized_graph(path):
-        try:
-            return model_of_graph(load(path), path.stem, folders, memory_limit=memory_limit)
-        except ModelFormatError as error:
-            if not in_part:
-                raise
-            return _graph_in_part(path, error)
     other = other_format(first_bytes(path), "dxdispatch")
     if other:
         raise ModelFormatError("", f"not a DxDispatch model: {other}")
@@ -202,21 +189,20 @@ def read_model(
         if isinstance(error, ModelFormatError):
             raise
         raise ModelFormatError("", f"cannot read the file: {getattr(error, 'strerror', None) or error}") from None
+    folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
     return parse_model(text, folders, memory_limit=memory_limit, in_part=in_part)
 
 
 def parse_model(
     text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT, in_part: bool = False
 ) -> Model:
-    """A model from JSON text; otherwise as `read_model`."""
+    """A model from JSON text; otherwise as `read`."""
     if in_part:
         return _parse_in_part(parse(text), folders, memory_limit)
     root = parse(text)
     root.members(known=("resources", "dispatchables", "commands"))
-    resources = {
-        name: _parse_resource(name, node, folders) for name, node in root.member("resources").members().items()
-    }
-    _check_memory(resources.values(), memory_limit)
+    resources = {name: parse_resource(name, node, folders) for name, node in root.member("resources").members().items()}
+    check_memory(resources.values(), memory_limit)
     dispatchables = {
         name: _parse_dispatchable(name, node, resources, folders)
         for name, node in root.member("dispatchables").members().items()
@@ -240,15 +226,19 @@ def _parse_in_part(root: Node, folders: Folders, memory_limit: int) -> Model:
             return read(*arguments)
         except ModelFormatError as error:
             problems.extend(error.problems)
+            if len(problems) > MOST_PROBLEMS:
+                first, *others = problems[:MOST_PROBLEMS]
+                end = FormatProblem("", f"reading ends here: these are {MOST_PROBLEMS} problems")
+                raise ModelFormatError(first.path, first.message, [*others, end]) from None
             return None
 
     def members(name: str) -> dict[str, Node]:
         return attempt(lambda: root.member(name).members()) or {}
 
     attempt(root.members, ("resources", "dispatchables", "commands"))
-    found = {name: attempt(_parse_resource, name, node, folders) for name, node in members("resources").items()}
+    found = {name: attempt(parse_resource, name, node, folders) for name, node in members("resources").items()}
     resources = {name: resource for name, resource in found.items() if resource is not None}
-    attempt(_check_memory, resources.values(), memory_limit)
+    attempt(check_memory, resources.values(), memory_limit)
     read = {
         name: attempt(_parse_dispatchable, name, node, found, folders)
         for name, node in members("dispatchables").items()
@@ -273,19 +263,6 @@ def _parse_in_part(root: Node, folders: Folders, memory_limit: int) -> Model:
     )
 
 
-def _graph_in_part(path: Path, error: ModelFormatError) -> Model:
-    """A graph that cannot be read as a model of the operators that can, each by itself."""
-    try:
-        operators, problems = read_operators(read_file(path, MAXIMUM_GRAPH_SIZE))
-    except (OSError, ModelFormatError):
-        raise error from None
-    dispatchables = {
-        place: Dispatchable(place, place, f"{place}.desc", operator, False, ExecutionFlags.NONE, {})
-        for place, operator in operators
-    }
-    return Model({}, dispatchables, (), (), unreadable=tuple(problems) or error.problems)
-
-
 def _names_in(value: Any) -> Iterator[str]:
     """All texts in a JSON value."""
     pending = [value]
@@ -295,42 +272,6 @@ def _names_in(value: Any) -> Iterator[str]:
             yield value
         elif isinstance(value, (dict, list)):
             pending += value.values() if isinstance(value, dict) else value
-
-
-def model_of_graph(graph: GraphDesc, name: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> Model:
-    """A model that runs a graph once and prints its outputs.
-
-    An input is read from the NumPy file of its name in the folder of inputs, ``x.npy``; without one it is all zeros. An
-    invalid graph gives a model that can be checked, not run.
-    """
-    dispatchable = Dispatchable(name, "", "", graph, True, ExecutionFlags.NONE, {})
-    if validate_graph(graph):
-        return Model({}, {name: dispatchable}, (), (), memory_limit)
-    tensors = {graph.input_name(i): tensor for i, tensor in enumerate(graph_input_tensors(graph)) if tensor is not None}
-    outputs = {graph.output_name(i): tensor for i, tensor in enumerate(graph_output_tensors(graph))}
-    resources = {
-        tensor_name: _graph_resource(tensor_name, tensor, folders if tensor_name in tensors else None)
-        for tensor_name, tensor in (tensors | outputs).items()
-    }
-    _check_memory(resources.values(), memory_limit)
-    bindings = {tensor_name: (BindingSource(tensor_name, tensor_name),) for tensor_name in resources}
-    dispatch = DispatchCommand("", name, bindings)
-    prints = [PrintCommand("", tensor_name, False) for tensor_name in outputs]
-    parameters = [{"type": "dispatch", "dispatchable": name}, *({"type": "print", "resource": o} for o in outputs)]
-    return Model(resources, {name: dispatchable}, (dispatch, *prints), tuple(parameters), memory_limit)
-
-
-def _graph_resource(name: str, tensor: TensorDesc, folders: Folders | None) -> Resource:
-    """The buffer of an input, with the values of its file if there are folders and the file exists, or of an output."""
-    members: dict[str, Any] = {
-        "initialValuesDataType": tensor.data_type.name,
-        "initialValues": {"valueCount": max(1, tensor.element_span), "value": 0},
-        "sizeInBytes": tensor.total_size_in_bytes,
-    }
-    file_name = f"{name}.npy"
-    if folders is not None and "/" not in file_name and os.path.isfile(folders.input / file_name):  # noqa: PTH113
-        members["initialValues"] = {"sourcePath": file_name}
-    return _parse_resource(name, Node(members, name), folders or Folders(Path(), Path()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +289,8 @@ class _Known:
         return self.resources[name]
 
 
-def _parse_resource(name: str, node: Node, folders: Folders) -> Resource:
+def parse_resource(name: str, node: Node, folders: Folders) -> Resource:
+    """A resource from its JSON. Raises ModelFormatError."""
     node.members(
         known=(
             "type",
@@ -375,7 +317,8 @@ def _parse_resource(name: str, node: Node, folders: Folders) -> Resource:
     return Resource(name, node.path, values, size, offset)
 
 
-def _check_memory(resources: Any, limit: int) -> None:
+def check_memory(resources: Iterable[Resource], limit: int) -> None:
+    """Raises ModelFormatError if the resources together are larger than the limit."""
     total = 0
     for resource in resources:
         total += resource.size_in_bytes
@@ -401,7 +344,7 @@ def _parse_serialized_graph(name: str, node: Node, resources: Mapping[str, Resou
     members = node.members(known=("type", "Type", "sourcePath", "executionFlags", "bindings"))
     source = node.member("sourcePath")
     try:
-        graph = load(folders.source(source))
+        graph = read_graph(folders.source(source))
     except ModelFormatError as error:
         if error.path == source.path:
             raise

@@ -55,7 +55,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE, Reader, Reference, Table, Writer
 from opendml.formats.serialized_graph.storage import plain_source, replace_files, stamp, stored_sources
 
-__all__ = ["is_serialized_graph", "load", "read_graph", "save", "write_graph"]
+__all__ = ["load", "read_graph", "save", "write_graph"]
 
 SCHEMA: Final = {
     "DmlGraphDesc": ("nodes", "graphInputNames", "graphOutputNames"),
@@ -156,14 +156,6 @@ def _path(path: object) -> Path:
         return Path(path)  # type: ignore[arg-type]
     except Exception:  # whatever a foreign object raises
         raise ModelFormatError("", f"expected the path of a file, got {quoted(path)}") from None
-
-
-def is_serialized_graph(path: Path) -> bool:
-    """Whether a file is to be read as a serialised graph: by its content, or ``*.bin`` where that tells nothing."""
-    from opendml.formats.recognition import first_bytes, format_of
-
-    name = format_of(first_bytes(path))
-    return name == "serialized_graph" or (path.suffix.lower() == ".bin" and name != "dxdispatch")
 
 
 # ---- reading
