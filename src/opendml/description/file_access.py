@@ -62,11 +62,18 @@ def read_file(path: Path, limit: int) -> bytes:
 def read_open_file(file: BinaryIO, limit: int) -> bytes:
     """The rest of a file that has at most ``limit`` bytes. Raises OSError if it has more."""
     size = os.fstat(file.fileno()).st_size
-    # A size may be wrong: files grow, and those of /proc have none.
-    content = b"" if size > limit else file.read(limit + 1)
+    # A size may be wrong: files grow, and those of /proc have none. Reading takes memory for what it is asked for.
+    content = b"" if size > limit else file.read(size + 1)
+    while size < len(content) <= limit:
+        size = len(content)
+        content += file.read(min(max(size, _PART), limit + 1 - size))
     if size > limit or len(content) > limit:
         raise FileTooLargeError(errno.EFBIG, f"it has {max(size, len(content))} bytes, more than {limit}", file.name)
     return content
+
+
+_PART: Final = 1 << 16
+"""Bytes of a file of unknown size that are read at once, at least."""
 
 
 def write_bytes(path: Path, data: bytes) -> None:
