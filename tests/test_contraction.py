@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from properties import examples
 from test_kernels import DATA_TYPES, LEVELS
 
+import opendml as dml
 from opendml import operators
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
 from opendml.description.tensor import TensorDesc
@@ -36,10 +37,12 @@ from opendml.expression.ir import (
     load,
     select,
 )
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
 from opendml.llvm.host import host_target
 from opendml.operators import convolution
 from opendml.programs.device import compile_operator
-from opendml.programs.program import Binding, compile_definition
+from opendml.programs.program import Binding, compile_definition, generate
 from opendml.targets.cpu import contraction, schedule
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
@@ -309,3 +312,17 @@ def test_threads_have_scratch_memory_of_their_own() -> None:
     program = compile_operator(desc, thread_count=3)
     assert program.temporary_size == 3 * program.with_thread_count(1).temporary_size > 0
     assert math.prod(kernel.block_counts) == kernel.item_count
+
+
+def test_code_is_the_same_each_time() -> None:
+    """It does not depend on where objects lie in memory: the same text is what the cache finds again."""
+
+    def text() -> tuple[str, ...]:
+        graph = dml.Graph()
+        a, b, *others = (graph.input("float32", [200, 200]) for _ in range(6))
+        joined = join(graph.describe(sum(others, dml.gemm(a, b))))
+        return generate(divide_and_fuse(joined).execution, host_target(), in_place=False).modules
+
+    first = text()
+    assert any("@llvm.prefetch" in module for module in first)
+    assert all(text() == first for _ in range(4))

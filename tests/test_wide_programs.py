@@ -3,22 +3,27 @@ scheduled and written once."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from execution import assert_same_values
 
 import opendml as dml
 from opendml import operators as op
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
 from opendml.llvm.host import host_target
 from opendml.programs import program
 from opendml.programs.program import generate
 from opendml.targets.cpu.code import likeness, program_code
 from opendml.targets.cpu.code.call_runs import LONG_RUN
+from opendml.targets.cpu.code.interface import ENTRY
 
 
 def _join(count: int, row: int = 4) -> Operator:
@@ -152,6 +157,118 @@ def test_graphs_of_many_outputs(build: Callable[[dml.Graph, int], list[dml.Graph
     for expected, *others in zip(*results, strict=True):
         for actual in others:
             np.testing.assert_array_equal(actual.view(np.uint32), expected.view(np.uint32))
+
+
+def _sums(graph: dml.Graph, count: int) -> list[dml.GraphTensor]:
+    x = graph.input("float32", [16])
+    return [x + float(n) for n in range(count)]
+
+
+def _code(build: Callable[[dml.Graph, int], list[dml.GraphTensor]], count: int) -> program_code.ProgramCode:
+    graph = dml.Graph()
+    joined = join(graph.describe(build(graph, count)))
+    return generate(divide_and_fuse(joined).execution, host_target(), in_place=False)
+
+
+def test_statements_that_differ_in_constants_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One kernel for all of them, and those of which there are few keep their constants."""
+    written = 0
+    kernel_code = program_code.kernel_code
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal written
+        written += 1
+        return kernel_code(*arguments)
+
+    monkeypatch.setattr(program_code, "kernel_code", counted)
+    for count in (LONG_RUN, 2 * LONG_RUN):
+        written = 0
+        (text,) = _code(_sums, count).modules
+        assert written == 1
+        assert "@constants_f32 = internal constant" in text
+    written = 0
+    (text,) = _code(_sums, LONG_RUN - 1).modules
+    assert written == LONG_RUN - 1
+    assert "@constants" not in text
+
+
+NUMBERS = {
+    "float32": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, 1e-45, -1e-39, 3.4e38, 0.1, 2.0**-126],
+    "float16": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, 6e-8, -3e-5, 65504.0, 0.1],
+    "int32": [0, 1, -1, 2, -(2**31), 2**31 - 1, 31, 32, 33, 7],
+    "uint8": [0, 1, 255, 2, 128, 7, 8, 9],
+    "uint64": [0, 1, 2**64 - 1, 2**63, 64, 63, 10],
+    "int64": [0, 1, -1, 2**63 - 1, -(2**63), 64, 3],
+}
+
+
+@pytest.mark.parametrize("data_type", NUMBERS)
+def test_constants_that_are_read_are_what_they_were(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they are and whatever is done with them: the interpreter has the constants themselves."""
+    monkeypatch.setenv("OPENDML_CACHE", "0")
+    monkeypatch.setattr(program_code, "LONG_RUN", 2)
+    dtype, given = np.dtype(data_type), NUMBERS[data_type]
+    is_float = dtype.kind == "f"
+    steps: list[Any] = [
+        lambda x, c: x + c,
+        lambda x, c: c - x,
+        lambda x, c: x * c * c,
+        lambda x, c: dml.max(x, c) + 1,
+        lambda x, c: dml.if_(dml.greater_than(x, c), c, x),
+        dml.divide,
+    ]
+    if is_float:
+        steps.append(lambda x, c: dml.reduce(x * c, "SUM", axes=[1]))
+    else:
+        steps.append(dml.modulus_truncate)
+    if dtype.kind == "u":
+        steps.append(dml.bit_shift_left)
+    values = np.resize(np.array(given, dtype), (3, 23))
+
+    def results(device: dml.Device) -> Any:
+        graph = dml.Graph(device)
+        x = graph.input(data_type, [3, 23])
+        return graph.compile([step(x, graph.constant(np.full([1, 1], c, dtype))) for step in steps for c in given])(
+            values
+        )
+
+    for found, expected in zip(results(dml.Device()), results(dml.Device("reference")), strict=True):
+        assert_same_values(found, expected)
+
+
+def _distances(text: str) -> list[int]:
+    """For each pointer that the entry loads, in how many lines it is used last."""
+    lines = text[text.index(f"define void @{ENTRY}(") :].splitlines()
+    loaded = {
+        found[1]: number for number, line in enumerate(lines) if (found := re.match(r"  (%\w+) = load ptr,", line))
+    }
+    last = {name: number for number, line in enumerate(lines) for name in re.findall(r"%\w+", line) if name in loaded}
+    return [last[name] - number for name, number in loaded.items()]
+
+
+def _shapes(graph: dml.Graph, count: int) -> list[dml.GraphTensor]:
+    return [dml.activation_relu(dml.activation_tanh(graph.input("float32", [n + 2]))) for n in range(count)]
+
+
+def test_pointers_of_many_tensors_are_loaded_where_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert max(_distances(_code(_shapes, 80).modules[0])) > 80
+    monkeypatch.setattr(program_code, "MANY_POINTERS", 100)
+    assert max(_distances(_code(_shapes, 80).modules[0])) < 10
+
+
+def test_programs_whose_pointers_are_loaded_where_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_CACHE", "0")
+    monkeypatch.setattr(program_code, "MANY_POINTERS", 0)
+    generator = np.random.default_rng(4)
+    for build, count in ((_shapes, 5), (_parts, 3)):
+        compiled = []
+        for device in (dml.Device("reference"), dml.Device(thread_count=2)):
+            graph = dml.Graph(device)
+            compiled.append(device.compile_graph(graph.describe(build(graph, count)), fusion=False))
+        sizes = [binding.desc.sizes for binding in compiled[0].inputs if binding.desc is not None]
+        arrays = [generator.standard_normal(size, np.float32) for size in sizes]
+        for found, expected in zip(*(each(*arrays) for each in compiled), strict=True):
+            assert_same_values(found, expected)
 
 
 def test_many_arrays_are_compared_with_those_near_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,12 +23,13 @@ LONG_RUN: Final = 64
 @dataclass(frozen=True, slots=True)
 class Place:
     """Memory that a kernel is given: ``offset`` bytes behind the beginning of tensor ``number``, which lies ``start``
-    bytes behind what argument ``slot`` of the entry points to."""
+    bytes behind what argument ``slot`` of the entry points to, or in a ``table`` of the program."""
 
     number: int
     slot: int
     start: int
     offset: int = 0
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,12 @@ class Call:
 
 
 def runs(calls: Sequence[Call]) -> Iterator[list[Call]]:
-    """Calls of one function in a row."""
-    for _, run in itertools.groupby(calls, key=lambda call: (call.name, call.positions, call.rest)):
+    """Calls of one function in a row, with each of its pointers to arguments or to a table."""
+
+    def kind(call: Call) -> object:
+        return call.name, [place.table for place in call.places], call.positions, call.rest
+
+    for _, run in itertools.groupby(calls, kind):
         yield list(run)
 
 
@@ -73,6 +78,7 @@ class RunWriter:
     def write(self, run: Sequence[Call], write_call: Callable[[str, bool], None]) -> None:
         """The loop; ``write_call(instruction, may_be_stopped)`` writes the call in it."""
         places = list(zip(*(call.places for call in run), strict=True))
+        tables = [column[0].table for column in places]
         slots = [self._column([place.slot for place in column]) for column in places]
         offsets = [self._column([place.start + place.offset for place in column]) for column in places]
         turn = self._column([call.turn for call in run])
@@ -82,7 +88,7 @@ class RunWriter:
         def body(position: str, _: list[Value]) -> list[Value]:
             if work * len(run) > WORK_BETWEEN_LOOKS:
                 self.look_now_and_then(position, work)
-            pointers = [self._pointer(s, o, position) for s, o in zip(slots, offsets, strict=True)]
+            pointers = [self._pointer(*place, position) for place in zip(tables, slots, offsets, strict=True)]
             write_call(run[0].text(pointers, self._thread(turn, position)), may_be_stopped)
             return []
 
@@ -110,9 +116,11 @@ class RunWriter:
         address = self._builder.assign(f"getelementptr i64, ptr {column}, i64 {position}")
         return self._builder.assign(f"load i64, ptr {address}, align 8")
 
-    def _pointer(self, slot: str, offset: str, position: str) -> str:
-        address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {self._entry(slot, position)}")
-        pointer = self._builder.assign(f"load ptr, ptr {address}, align 8")
+    def _pointer(self, table: str, slot: str, offset: str, position: str) -> str:
+        pointer = table
+        if not table:
+            address = self._builder.assign(f"getelementptr ptr, ptr %args, i64 {self._entry(slot, position)}")
+            pointer = self._builder.assign(f"load ptr, ptr {address}, align 8")
         if offset == "0":
             return pointer
         return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {self._entry(offset, position)}")

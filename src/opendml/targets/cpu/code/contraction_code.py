@@ -239,7 +239,7 @@ class _Writer:
         run = kernel.tile if kernel.turned else kernel.vector
         inside = set(walk(kernel.fold))
         for store in kernel.stores:
-            loads = {e for e in walk(store.value) if isinstance(e, Element) and e not in inside}
+            loads = [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
             for here in points:
                 self.evaluator.memory.prefetch(self.evaluator.place(store.tensor, store.address, here), is_stored=True)
                 for e in loads:

@@ -4,16 +4,17 @@ A kernel's function takes pointers to the first elements that it touches, so not
 these are of. ``likeness`` finds that out before a statement is scheduled and written: statements whose likeness has the
 same key have the same schedule and the same text, and pointers that lie as far from each other as their ``bases`` do.
 The key holds all that scheduling and writing may ask for: axes, tensors and bound variables by the order in which they
-are met, with their sizes, types and layouts; every constant; and the order in which a kernel takes its pointers.
+are met, with their sizes, types and layouts; every constant, but for those that the caller calls free; and the order in
+which a kernel takes its pointers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from opendml.expression.affine import Affine, affine, always_inside
-from opendml.expression.ir import Axis, Compute, Expression, Fold, Index, Load, Tensor, Variable
+from opendml.expression.ir import Axis, Compute, Const, Expression, Fold, Index, Load, Tensor, Variable
 from opendml.expression.rewriting import inner_first, walk
 
 Key = tuple[object, ...]
@@ -22,26 +23,32 @@ Key = tuple[object, ...]
 @dataclass(frozen=True, slots=True)
 class Likeness:
     """What statements have in common, and what one has alone: its ``tensors``, and their ``bases``, elements from which
-    on its addresses are counted."""
+    on its addresses are counted; its free ``constants``."""
 
     key: Key
     tensors: tuple[Tensor, ...]
     bases: tuple[int, ...]
+    constants: tuple[Const, ...]
 
 
-def likeness(compute: Compute, repeats: Sequence[Axis], order: Mapping[Tensor, int]) -> Likeness:
+def likeness(
+    compute: Compute, repeats: Sequence[Axis], order: Mapping[Tensor, int], free: Set[Const] = frozenset()
+) -> Likeness:
     """What a statement inside of ``repeats`` has in common with others; kernels take pointers in the ``order`` given.
 
     Addresses are counted from the first one in each tensor where all of them are sums of axes and there is no fold,
-    whose schedule may ask where the elements are that it reads; else from the beginning of the tensor.
+    whose schedule may ask where the elements are that it reads; else from the beginning of the tensor. Of ``free``
+    constants the key holds the types only.
     """
-    return _Describer(compute, repeats).likeness(order)
+    return _Describer(compute, repeats, free).likeness(order)
 
 
 class _Describer:
-    def __init__(self, compute: Compute, repeats: Sequence[Axis]) -> None:
+    def __init__(self, compute: Compute, repeats: Sequence[Axis], free: Set[Const]) -> None:
         self._compute = compute
         self._repeats = repeats
+        self._free = free
+        self._constants: list[Const] = []
         self._axes: dict[Axis, int] = {}
         self._bound: dict[int, int] = {}  # variables, and the ways in which folds combine, by identity
         self._nodes: dict[Expression, int] = {}
@@ -64,7 +71,7 @@ class _Describer:
         outer = (len(self._repeats), len(compute.axes))
         sizes = tuple(axis.size for axis in self._axes)
         key = (self._is_movable, outer, sizes, facts, ranks, tuple(self._parts))
-        return Likeness(key, tensors, tuple(self._bases))
+        return Likeness(key, tensors, tuple(self._bases), tuple(self._constants))
 
     def _axis(self, axis: Axis) -> int:
         return self._axes.setdefault(axis, len(self._axes))
@@ -96,6 +103,9 @@ class _Describer:
             number = self._bound.setdefault(id(combine), len(self._bound))
             axes = tuple(map(self._axis, e.axes))
             return number, ways, axes, len(e.initial), len(e.elements), e.where is None, e.lanes, e.contract
+        if isinstance(e, Const) and e in self._free:
+            self._constants.append(e)
+            return None
         return e._key()
 
     def _access(self, tensor: Tensor, coordinates: Sequence[Expression]) -> Key:

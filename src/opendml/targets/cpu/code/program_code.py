@@ -6,7 +6,7 @@ import itertools
 import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.expression.affine import Interval, affine
@@ -31,6 +31,7 @@ from opendml.targets.cpu.code.call_runs import LONG_RUN, Call, Place, RunWriter,
 from opendml.targets.cpu.code.interface import ENTRY, Requirements
 from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.code.likeness import Likeness, likeness
+from opendml.targets.cpu.code.read_constants import constant_tables, read_constants
 from opendml.targets.cpu.code.work_items import WORK_BETWEEN_LOOKS
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.schedule import (
@@ -52,6 +53,10 @@ MODULE_SIZE: Final = 1 << 16
 
 STACKED_SCRATCH: Final = 2048
 """Bytes of a thread's own memory up to which it lies on the stack: small programs are called without other memory."""
+
+MANY_POINTERS: Final = 512
+"""Tensors from which on the entry has their pointers where it uses them instead of all at its beginning: LLVM takes the
+longer over each call the more of them are alive."""
 
 Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel
 Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
@@ -96,7 +101,7 @@ def program_code(
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
     writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place, profiled)
-    writer.statements(definition.statements, [])
+    writer.program(definition.statements)
     requirements = Requirements(writer.temporary_size, plan.least_size, writer.scratch_in_memory, writer.parallel)
     return ProgramCode(writer.modules(support), slots, requirements, tuple(writer.origins), machine, in_place)
 
@@ -264,11 +269,14 @@ class _ProgramWriter:
         self._places = {tensor: Place(number, number, 0) for number, tensor in enumerate(slots)}
         for tensor, offset in plan.offsets.items():
             self._places[tensor] = Place(len(self._places), len(slots), offset)
-        self._pointers = [self._argument(place) for place in self._places.values()]
+        few = len(self._places) <= MANY_POINTERS
+        self._pointers = [self._argument(place) for place in self._places.values()] if few else []
         self._is_used = [False] * len(self._pointers)
         self._argument_lines = len(self._builder.lines)
         self._places |= {view: self._places[root] for view, root in views.items()}
         self._numbers = {tensor: number for number, tensor in enumerate(self._places)}
+        self._changed: Mapping[Statement, Compute] = {}  # statements that read constants from tables
+        self._tables: list[str] = []
 
     def _argument(self, place: Place) -> str:
         """The pointer to a tensor."""
@@ -306,6 +314,16 @@ class _ProgramWriter:
             lines += ["  %records = load ptr, ptr %records_address, align 8"]
         return lines
 
+    def program(self, statements: Sequence[Statement]) -> None:
+        """All calls, and the kernels."""
+        reading = read_constants(statements, self._numbers, LONG_RUN)
+        self._changed = reading.statements
+        self._tables, places = constant_tables(reading.constants)
+        for tensor, (table, offset) in places.items():
+            self._numbers[tensor] = len(self._numbers)
+            self._places[tensor] = Place(self._numbers[tensor], 0, offset, table=table)
+        self.statements(statements, [])
+
     def statements(self, statements: Sequence[Statement], repeats: list[tuple[Axis, str]]) -> None:
         for statement in statements:
             if isinstance(statement, Repeat):
@@ -336,8 +354,9 @@ class _ProgramWriter:
         self._turn = _Turn()
         self._threads = {}
 
-    def _kernel(self, statement: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
+    def _kernel(self, origin: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
         axes = tuple(axis for axis, _ in repeats)
+        statement = self._changed.get(origin, origin)
         like = likeness(statement, axes, self._numbers) if isinstance(statement, Compute) else None
         written = self._written.get(statement if like is None else like.key) or self._write(statement, axes, like)
         kernel, code, tensors = written.kernel, written.code, written.tensors_of(like)
@@ -347,7 +366,7 @@ class _ProgramWriter:
             self._barrier()
         self._pending.add(reads, writes)
         self.parallel |= not kernel.serial
-        places = [self._place(*tensors[t], origin) for t, origin in zip(written.used, code.origins, strict=True)]
+        places = [self._place(*tensors[t], first) for t, first in zip(written.used, code.origins, strict=True)]
         rest = [*(["ptr %control"] if code.is_controlled else []), *(["ptr %scratch"] if code.scratch_bytes else [])]
         self.scratch_size = max(self.scratch_size, code.scratch_bytes)
         # One that asks by itself needs no question before it, and nothing can have been stopped before the first one.
@@ -362,7 +381,7 @@ class _ProgramWriter:
         self._calls.append(Call(written.name, tuple(places), positions, turn, tuple(rest), may_be_stopped, looks, work))
         if self._profiled:
             self._write_calls()
-        self.origins.append((statement, axes))
+        self.origins.append((origin, axes))
 
     def _write(self, statement: Compute | Scan | Scatter, axes: tuple[Axis, ...], like: Likeness | None) -> _Written:
         """A kernel for a statement, and for those like it."""
@@ -376,8 +395,7 @@ class _ProgramWriter:
 
     def _place(self, tensor: Tensor, moved: int, origin: int) -> Place:
         """Where a kernel is to begin in a tensor."""
-        place = self._places[tensor]
-        return Place(place.number, place.slot, place.start, (origin + moved) * tensor.type.bits // 8)
+        return replace(self._places[tensor], offset=(origin + moved) * tensor.type.bits // 8)
 
     def _write_calls(self) -> None:
         """The calls that are still to be written."""
@@ -436,8 +454,13 @@ class _ProgramWriter:
         return self._threads[turn] if turn else "%thread"
 
     def _pointer_to(self, place: Place) -> str:
-        self._is_used[place.number] = True
-        pointer = self._pointers[place.number]
+        if place.table:
+            return self._builder.assign(f"getelementptr i8, ptr {place.table}, i64 {place.start + place.offset}")
+        if self._pointers:
+            self._is_used[place.number] = True
+            pointer = self._pointers[place.number]
+        else:
+            pointer = self._argument(place)
         if place.offset == 0:
             return pointer
         return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {place.offset}")
@@ -456,7 +479,7 @@ class _ProgramWriter:
         """The text of the modules: the entry, and where the kernels are many, groups of them."""
         groups = _groups(self._functions)
         timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
-        tables = self._runs.tables
+        tables = [*self._tables, *self._runs.tables]
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier, ptr %control) #0 {{"
         entry = "\n".join([head, "entry:", *self._prologue(), *self._lines(), "  ret void", "}"])
         if len(groups) < 2:
