@@ -1,17 +1,28 @@
 """On how many examples properties are tried: a share of their full number, so that the usual run is short.
 
-``OPENDML_TEST_SHARE=1`` tries all of them, as ``.ci/run`` does; more than 1 searches longer.
+``OPENDML_TEST_SHARE=1`` tries all of them, as ``.ci/run`` does; more than 1 searches longer. What has no examples but
+a list of cases takes ``some`` of them, or is marked ``sampled``, which does the same with the cases of a test
+(``conftest.py``).
 """
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from hypothesis import settings
 
 SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.2"))
 LEAST = 5
 
+Case = TypeVar("Case")
+
 
 def examples(count: int, **options: Any) -> settings:
     """Settings with the share of ``count`` examples; all of them where there are few."""
     return settings(max_examples=max(round(count * SHARE), min(count, LEAST)), deadline=None, **options)
+
+
+def some(cases: Sequence[Case]) -> Sequence[Case]:
+    """The share of the cases, evenly spaced, the same ones every time; at least one."""
+    count = min(max(round(len(cases) * SHARE), 1), len(cases))
+    return [cases[(2 * number + 1) * len(cases) // (2 * count)] for number in range(count)]

@@ -120,6 +120,7 @@ def cases(draw: st.DrawFn, name: str) -> tuple[operators.Operator, Array, dict[s
     return desc, random_array(source, draw(seeds)), parameters
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", EXACT)
 @bounded
 @given(data=st.data())
@@ -130,6 +131,7 @@ def test_arithmetic_activations(name: str, data: st.DataObject) -> None:
     assert_same_values(run_single(desc, x), expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CLOSE)
 @bounded
 @given(data=st.data())
@@ -340,6 +342,7 @@ def test_hardmax1(case: tuple[operators.Operator, Array, tuple[int, ...]]) -> No
     assert_identical(run_single(desc, x), expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
 @pytest.mark.parametrize("strides", [None, [1, 6]])
 def test_groups_have_the_same_bits_in_every_layout(name: str, strides: list[int] | None) -> None:

@@ -161,6 +161,7 @@ def _without_nan(a: Array, b: Array) -> tuple[Array, Array]:
 FLOAT_ARITHMETIC = ("add", "sub", "mul", "div")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("type", NUMBERS, ids=repr)
 def test_binary(type: ElementType, level: str) -> None:
@@ -171,6 +172,7 @@ def test_binary(type: ElementType, level: str) -> None:
     _check([a, b], cases, level)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("type", [t for t in NUMBERS if t.is_integer], ids=repr)
 def test_binary_with_a_constant(type: ElementType) -> None:
     """Divisors and shift counts that are constants take other instructions."""
@@ -192,6 +194,7 @@ def test_binary_of_bool() -> None:
     _check([a, b], cases)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("type", NUMBERS, ids=repr)
 def test_unary(type: ElementType, level: str) -> None:
@@ -201,6 +204,7 @@ def test_unary(type: ElementType, level: str) -> None:
     _check([_array(type, _special(type))], [lambda x, name=name: Unary(name, x) for name in operations], level)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("type", NUMBERS, ids=repr)
 def test_cast(type: ElementType, level: str) -> None:
@@ -254,6 +258,7 @@ def test_fused_multiply_add_is_one_instruction() -> None:
 # Constants -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("type", ELEMENT_TYPES.values(), ids=repr)
 def test_literals_are_exact(type: ElementType) -> None:
     """Constants of every kind, NaN with payloads included, arrive bit for bit."""
@@ -267,6 +272,7 @@ def test_literals_are_exact(type: ElementType) -> None:
     _check([_array(U8, [0] * 40)], [lambda x, c=c: select(x > 0, constant(0, type), c) for c in consts], any_nan=False)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("type", [t for t in ELEMENT_TYPES.values() if not t.is_float], ids=repr)
 def test_constants_are_folded_as_they_are_computed(type: ElementType) -> None:
     values = _special(type)
@@ -280,6 +286,7 @@ def test_constants_are_folded_as_they_are_computed(type: ElementType) -> None:
         np.testing.assert_array_equal(_value(folded), _value(computed))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("type", [t for t in NUMBERS if t.is_integer], ids=repr)
 def test_simplifications_change_nothing(type: ElementType) -> None:
     variables = [_special(type)[n] for n in (0, 1, -1)]

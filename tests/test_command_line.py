@@ -204,6 +204,7 @@ def large_graph(path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal")
 @pytest.mark.parametrize("command", ["run", "profile"])
 def test_a_long_compilation_is_drawn_on_a_terminal(command: str, tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ def guarded(content: Array, at_end: bool) -> Array:
 # Operators -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("data_type", ["float32", "float16"])
 def test_products_larger_than_blocks(data_type: str, trans: tuple[bool, bool]) -> None:
@@ -168,6 +169,7 @@ def test_products_larger_than_blocks(data_type: str, trans: tuple[bool, bool]) -
     run_single(desc, random_array(a, 1, special=False), random_array(b, 2, special=False), None)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [7, 14, 20])
 @pytest.mark.parametrize(("channels", "filters", "groups"), [(5, 70, 1), (4, 66, 2), (3, 16, 1), (40, 40, 40)])
 @pytest.mark.parametrize(("window", "stride", "dilation"), [(3, 1, 1), (3, 2, 1), (1, 2, 1), (2, 1, 2), (1, 1, 1)])

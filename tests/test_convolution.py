@@ -290,6 +290,7 @@ def test_depthwise_as_torch(sizes: Sequence[int], window: int, stride: int, dila
     np.testing.assert_allclose(output, reference, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("data_type", ["float32", "float16"])
 @pytest.mark.parametrize(("sizes", "window", "stride", "dilation"), DEPTHWISE)
 def test_depthwise_sums_of_guarded_elements_have_the_bits_of_padded_ones(

@@ -79,6 +79,7 @@ def test_minus_zero_plus_the_initial_zero_is_plus_zero() -> None:
     assert not np.signbit(run_single(desc, np.array([-0.0, -0.0], np.float32))).any()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "INT64"])
 @pytest.mark.parametrize(
     ("shape", "axis"),

@@ -197,6 +197,7 @@ def transposed_60(g: dml.Graph) -> Any:
     return _chained(g.input("float32", [3, 3]), lambda y: dml.activation_relu(y.transpose([1, 0]) + y), 60)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graph_from_a_deep_stack(name: str) -> None:
     """Deep graphs compile and run, wherever they are called from, and give the bits of their operators one by one."""

@@ -223,6 +223,7 @@ def test_cast(data: st.DataObject, shape: list[int], source_type: str, target_ty
     assert_same_values(result, cast(x, target.data_type.dtype))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target_type", ALL_TYPES)
 @pytest.mark.parametrize("source_type", ALL_TYPES)
 def test_cast_around_the_limits_of_all_types(source_type: str, target_type: str) -> None:

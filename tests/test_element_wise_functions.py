@@ -86,6 +86,7 @@ def test_functions(name: str, data: st.DataObject, data_type: str, shape: list[i
     assert_near(run_single(desc, x), exact, 2.1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_float16_result_is_the_nearest(name: str) -> None:
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

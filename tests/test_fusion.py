@@ -113,6 +113,7 @@ def normalized(x: Any) -> Any:
     return dml.mean_variance_normalization(x, None, None, axes=[x.rank - 1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("columns", [16, 33, 100])
 @pytest.mark.parametrize(
     ("network", "kernels"),

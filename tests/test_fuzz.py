@@ -1,12 +1,11 @@
 """Random valid descriptors of the whole catalogue: interpreted, compiled, between guard pages, by 1, 2 and 7 threads.
 
-``OPENDML_FUZZ_EXAMPLES`` is the number of descriptors an operator (a few by default; hundreds find more).
+``OPENDML_TEST_SHARE`` makes them more: some hundred descriptors an operator find more.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Iterator
 
@@ -23,6 +22,7 @@ from execution import (
 )
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from properties import SHARE
 from random_descriptors import descriptors, is_drawn
 
 from opendml import operators as op
@@ -35,7 +35,7 @@ from opendml.operators import implemented
 from opendml.programs.device import compile_operator
 from opendml.programs.program import generate
 
-EXAMPLES = int(os.environ.get("OPENDML_FUZZ_EXAMPLES", "4"))
+EXAMPLES = max(round(4 * SHARE), 2)  # the first one is always the simplest
 
 fuzz = settings(
     max_examples=EXAMPLES,
@@ -71,8 +71,9 @@ def test_compiled_is_interpreted(operator_type: OperatorType, data: st.DataObjec
 IN_PLACE = [operator_type for operator_type in DRAWN if operator_class(operator_type).in_place]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("operator_type", IN_PLACE, ids=lambda operator_type: operator_type.name)
-@settings(fuzz, max_examples=-(-EXAMPLES // 2))
+@settings(fuzz, max_examples=EXAMPLES // 2 + 1)
 @given(data=st.data(), seed=seeds)
 def test_an_output_may_be_an_input(operator_type: OperatorType, data: st.DataObject, seed: int) -> None:
     desc = data.draw(descriptors(operator_type))
@@ -116,8 +117,9 @@ def test_what_is_valid_has_code(data: st.DataObject, operator_type: OperatorType
     check_code(desc, [host_target(), host_target("avx2"), host_target("baseline")])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)
-@settings(fuzz, max_examples=-(-EXAMPLES // 2))
+@settings(fuzz, max_examples=EXAMPLES // 2 + 1)
 @given(data=st.data())
 def test_the_largest_compile_as_quickly(operator_type: OperatorType, data: st.DataObject) -> None:
     """Whatever is valid compiles; how much code it is does not depend on sizes and strides."""

@@ -299,6 +299,7 @@ def on_arrays_and_in_a_graph(network: Callable[[Any], Any], x: Array) -> None:
         assert_same_values(actual, np.asarray(expected))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("strides", [[1, 2], [1, -2], [2, 1], [-1, -2], [1, 1]])
 @pytest.mark.parametrize("normalise", [dml.activation_softmax, dml.mean_variance_normalization])
 def test_part_of_a_normalisation(normalise: Callable[..., Any], strides: list[int]) -> None:

@@ -33,6 +33,7 @@ def _descriptors(data_type: str) -> Iterator[Operator]:
                 yield operators.CumulativeProduct(**along, has_exclusive_product=exclusive)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "INT32"])
 def test_an_output_may_be_the_input(data_type: str) -> None:
     for number, desc in enumerate(_descriptors(data_type)):

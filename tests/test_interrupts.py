@@ -108,6 +108,7 @@ assert np.allclose(out, 1 / 1500, rtol=0.01), "what another thread runs is its o
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("script", "threads"),
     [(BETWEEN_WORK_ITEMS, 2), (BETWEEN_KERNELS, 1), (BETWEEN_KERNELS, 2)],
@@ -117,6 +118,7 @@ def test_a_dispatch_is_stopped_and_can_be_done_again(script: str, threads: int) 
     run_script((PRELUDE + script).replace("sys.argv[1]", str(threads)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("script", [CTRL_C, HANDLERS_THAT_RETURN, OTHER_THREADS], ids=["ctrl-c", "returns", "threads"])
 def test_handlers(script: str) -> None:
     run_script((PRELUDE + script).replace("sys.argv[1]", "2"))

@@ -120,6 +120,7 @@ def values_of(tensor: Tensor, seed: int = 0) -> Any:
     return random_values(data_type, count, np.random.default_rng(seed), special=False).reshape(tensor.sizes)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("length", (17, 64, 100))
 @pytest.mark.parametrize("type", TYPES)
 def test_every_type(type: str, length: int) -> None:
@@ -129,6 +130,7 @@ def test_every_type(type: str, length: int) -> None:
     check(definition, values_of(rows.source))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("length", LENGTHS)
 def test_lengths(length: int) -> None:
     rows = Rows(ELEMENT_TYPES["f32"], 2, length)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import assert_same_values, guarded_buffer, random_values, seeds
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from properties import examples
 from random_definitions import definitions
@@ -54,7 +53,6 @@ from opendml.targets.cpu.kernel_description import describe_kernel
 
 Array = np.ndarray[Any, Any]
 
-EXAMPLES = int(os.environ.get("OPENDML_FUZZ_EXAMPLES", "4"))
 DATA_TYPES = {d.dtype: d for d in TensorDataType if d.name not in ("UNKNOWN", "UINT4", "INT4")}
 
 
@@ -79,7 +77,7 @@ def _levels() -> list[str]:
 LEVELS = _levels()
 
 
-@settings(max_examples=20 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(80, suppress_health_check=list(HealthCheck))
 @given(definitions(), st.sampled_from(LEVELS), st.booleans(), st.sampled_from(("cached", "streamed", "staged")), seeds)
 def test_random_definitions(definition: Definition, level: str, in_place: bool, written: str, seed: int) -> None:
     generator = np.random.default_rng(seed)

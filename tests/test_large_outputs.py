@@ -31,6 +31,7 @@ def _stream(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "STREAMED_ROW", 0 if how == "streamed" else 1 << 40)
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "int8", "float64"])
 @pytest.mark.parametrize("width", [1, 15, 63, 64, 65, 200, 1000])
@@ -50,6 +51,7 @@ def test_streamed_copies(data_type: str, width: int) -> None:
     np.testing.assert_array_equal(run_single(padded, x), np.pad(x, [(1, 1), (3, 2)], mode="edge"))
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "uint8", "int64"])
 @pytest.mark.parametrize(("rows", "width"), [(2, 1), (3, 7), (40, 33), (130, 100), (1000, 16), (3, 4000)])
@@ -134,6 +136,7 @@ def test_streamed_in_place_operator() -> None:
     np.testing.assert_array_equal(run_single(add, x, x), x + x)
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("data_type", ["float32", "float16"])
 @pytest.mark.parametrize("width", [16, 17, 63, 64, 65, 100, 1000])
@@ -155,6 +158,7 @@ def test_streamed_rows_that_are_reduced_first(data_type: str, width: int) -> Non
     run_single(operators.ActivationSoftmax1(input_tensor=tensor, output_tensor=tensor, axes=(1,)), x)
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "int8", "int64"])
 @pytest.mark.parametrize(("channels", "width"), [(5, 8), (16, 16), (17, 33), (64, 40), (100, 5), (8, 129), (530, 777)])

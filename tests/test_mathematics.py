@@ -171,6 +171,7 @@ def exact_value(reference: Callable[[Array], Array], x: Array) -> Array:
         return reference(x.astype(np.float64 if x.dtype == np.float32 else WIDE))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_float16(name: str) -> None:
     function, reference, bound, _ = FUNCTIONS[name]
@@ -178,6 +179,7 @@ def test_every_float16(name: str) -> None:
     assert_error(interpreted(function, x), exact_value(reference, x), bound, x)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_float32(name: str) -> None:
     function, reference, bound, _ = FUNCTIONS[name]
@@ -185,6 +187,7 @@ def test_float32(name: str) -> None:
     assert_error(compiled(function, x), exact_value(reference, x), bound, x)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_float64(name: str) -> None:
     function, reference, _, bound = FUNCTIONS[name]
@@ -193,6 +196,7 @@ def test_float64(name: str) -> None:
     assert_error(compiled(function, x), exact_value(reference, x), bound + slack, x)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_compiled_code_gives_the_same_bits(name: str, dtype: Any) -> None:
@@ -200,6 +204,7 @@ def test_compiled_code_gives_the_same_bits(name: str, dtype: Any) -> None:
     assert_same_values(compiled(FUNCTIONS[name][0], x), interpreted(FUNCTIONS[name][0], x))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_dense_float32(name: str) -> None:
     """Every 997th float32, through the compiled code."""
@@ -256,6 +261,7 @@ def test_gelu() -> None:
     assert_same_values(interpreted(mathematics.gelu, special), expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [*FUNCTIONS, "gelu"])
 def test_every_float16_result_is_the_nearest(name: str) -> None:
     """The reference is NumPy's float64, nowhere so near to the middle of two float16 numbers as to be in doubt."""
@@ -274,6 +280,7 @@ def test_every_float16_result_is_the_nearest(name: str) -> None:
     assert_same_values(interpreted(lambda v: cast(function(cast(v, F32)), F16), few), expected[::17])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [*FUNCTIONS, "gelu"])
 def test_float16_arguments_have_float32_results(name: str) -> None:
     """What is added for the sake of float16 is right for what is computed further in float32, too."""
@@ -314,6 +321,7 @@ def test_rare_branches_under_a_guard(function: Function) -> None:
     assert_same_values(program(x, places), expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", ["avx2", "baseline"])
 @pytest.mark.parametrize("name", ["exp", "tanh", "sin", "log", "gelu"])
 def test_older_processors_give_the_same_bits(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,6 +401,7 @@ def power_arguments(dtype: Any, count: int) -> tuple[Array, Array]:
     return np.concatenate([v.astype(dtype) for v in first]), np.concatenate([v.astype(dtype) for v in second])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("dtype", "wide", "bound"), [(np.float32, np.float64, 0.6), (np.float64, WIDE, 1.5)])
 def test_pow(dtype: Any, wide: Any, bound: float) -> None:
     x, y = power_arguments(dtype, 20_000)

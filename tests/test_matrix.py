@@ -124,6 +124,7 @@ def test_activation() -> None:
     assert_identical(fused, np.maximum(plain, 0))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("axes", [None, (3,), (2,), (1, 3), (0, 1, 2, 3)])
 def test_fused_softmax_equals_softmax_of_the_product(axes: tuple[int, ...] | None) -> None:
     a, b = packed("float32", 1, 2 if axes else 1, 3, 4), packed("float32", 1, 2 if axes else 1, 4, 20)

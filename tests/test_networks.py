@@ -65,6 +65,7 @@ def test_layers_agree_with_pytorch(name: str) -> None:
     assert worst.relative_error <= RELATIVE_ERRORS[name], worst
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SMALL)
 def test_networks_give_what_their_nodes_give(name: str) -> None:
     graph, network = built(name)
@@ -75,6 +76,7 @@ def test_networks_give_what_their_nodes_give(name: str) -> None:
     assert_identical(program(x), seen_as(expected, assembly.outputs[0][1]))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SMALL)
 def test_memory_is_close_to_what_is_alive(name: str) -> None:
     graph, network = built(name)

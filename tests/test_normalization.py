@@ -135,6 +135,7 @@ def assert_close(actual: Array, expected: Array) -> None:
     assert (np.abs(actual.astype(np.float64) - expected) <= bound * np.maximum(1, np.abs(expected))).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 @few
 @given(

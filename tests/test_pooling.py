@@ -121,6 +121,7 @@ def test_max_pooling2(data: st.DataObject, sliding: Sliding, data_type: str, ind
     assert_same_values(values, expected_values)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("width", "window", "start", "end"), [(200, 41, 40, 40), (150, 60, 0, 70), (33, 3, 1, 1)])
 def test_paddings_wider_than_a_vector(width: int, window: int, start: int, end: int, stride: int) -> None:

@@ -409,6 +409,7 @@ def browser(folder: Path, *arguments: str) -> str:
     return run.stdout
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
 @pytest.mark.parametrize("width, scheme", [(400, "light"), (768, "dark"), (1280, "light"), (1700, "dark")])
 def test_the_page_in_a_browser(profiled: Profile, tmp_path: Path, width: int, scheme: str) -> None:

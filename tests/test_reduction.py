@@ -181,6 +181,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("shape", "axes", "function"),
     [*((*case, function) for case in LARGE for function in ("SUM", "ARGMAX", "MIN")), (*LARGE[2], "LOG_SUM_EXP")],
@@ -200,6 +201,7 @@ def test_reductions_in_pieces(shape: tuple[int, ...], axes: tuple[int, ...], fun
         assert_within_rounding(output, exact.reshape(output.shape), magnitude.reshape(output.shape), 4_000)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("shape", "axes"), LARGE)
 def test_the_order_of_a_sum_does_not_depend_on_strides(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     target = TensorDesc("float32", reduced_sizes(shape, axes))
@@ -283,6 +285,7 @@ NO_AXES: dict[str, Callable[[float], float]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("function", NO_AXES)
 @pytest.mark.parametrize("level", ["1_0", "6_4"])
 def test_no_axes(function: str, level: str) -> None:

@@ -29,6 +29,7 @@ def fields(desc: Operator) -> set[str]:
     return {violation.field for violation in validate(desc)}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("desc", [*samples(), transposed_convolution()], ids=lambda desc: desc.type.name)
 def test_pairs_of_breaches_are_both_named(desc: Operator) -> None:
     random = Random(desc.type.name)

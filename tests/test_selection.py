@@ -363,6 +363,7 @@ def extreme_position(row: Array, largest: bool, last: bool) -> int:
     return int(np.flatnonzero(chosen)[-1 if last else 0])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize(("shape", "axes"), [((2, 3, 5000, 2), [0, 2]), ((3, 2, 11000), [0, 2]), ((40000,), [0])])
 def test_equal_elements_of_long_reductions(shape: tuple[int, ...], axes: list[int], last: bool) -> None:

@@ -161,6 +161,7 @@ def jobs() -> list[Job]:
     return [*_operators(), *graphs, Job("functions", _functions), Job("refused", _refused)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fresh", [False, True])
 def test_different_programs_at_once(fresh: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every thread runs all programs in an order of its own, and now and then compiles them anew (``fresh``)."""

@@ -113,6 +113,7 @@ def test_a_kernel_is_the_same_whether_it_is_shared(
     assert generate(definition, host_target(), in_place=False).modules == shared.modules
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("count", "row", "threads"), [(4096, 3, (1, 2)), (70, 5000, (1, 2, 3)), (65, 40000, (2,))])
 def test_joins_and_splits_of_many_pieces(count: int, row: int, threads: Sequence[int]) -> None:
     """Tiny pieces, those that threads take turns with, and those that they share out."""

@@ -1,0 +1,25 @@
+"""The usual run tries a share of what is tried over and over: see ``properties.py``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from properties import some
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Says what the marks mean."""
+    config.addinivalue_line("markers", "sampled: of its many cases, the usual run tries a share (OPENDML_TEST_SHARE)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the cases of tests marked ``sampled`` that are not of the share."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    left_out = {item for of_test in cases.values() for item in set(of_test) - set(some(of_test))}
+    if left_out:
+        config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
+        items[:] = [item for item in items if item not in left_out]
