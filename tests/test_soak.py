@@ -16,5 +16,7 @@ CYCLES = os.environ.get("OPENDML_SOAK_CYCLES", "75")
 def test_nothing_grows() -> None:
     """OPENDML_SOAK_CYCLES makes it longer."""
     tool = Path(__file__).parent.parent / "tools" / "soak.py"
-    done = subprocess.run([sys.executable, str(tool), "--cycles", CYCLES], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(tool), "--cycles", CYCLES], capture_output=True, text=True, check=False, timeout=1200
+    )
     assert done.returncode == 0, done.stdout + done.stderr
