@@ -26,3 +26,7 @@ def some(cases: Sequence[Case]) -> Sequence[Case]:
     """The share of the cases, evenly spaced, the same ones every time; at least one."""
     count = min(max(round(len(cases) * SHARE), 1), len(cases))
     return [cases[(2 * number + 1) * len(cases) // (2 * count)] for number in range(count)]
+
+
+HANGS = 1200
+"""Seconds after which a process that a test started counts as hanging, on however busy a machine."""

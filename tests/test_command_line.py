@@ -16,7 +16,7 @@ import pytest
 from command_lines import invoke
 from dxdispatch_models import ADD, changed, mutated_models
 from hypothesis import given
-from properties import examples
+from properties import HANGS, examples
 
 import opendml
 from opendml.command_line.commands import COMMANDS, DXDISPATCH_OPTIONS
@@ -29,7 +29,7 @@ PROGRAM = [sys.executable, "-m", "opendml"]
 
 def program(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [*PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False, **options)
 
 
 @pytest.fixture

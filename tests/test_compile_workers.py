@@ -47,7 +47,8 @@ def test_workers_compile_what_this_process_would(few: None, monkeypatch: pytest.
 
     def compile_slowly(text: str, host: HostTarget) -> bytes:
         here.append(text)
-        time.sleep(0.1)  # so that enough is left when the workers are there
+        while len(workers) < 2:  # so that enough is left when the workers are there
+            time.sleep(0.001)
         return compile_object(text, host)
 
     monkeypatch.setattr(compile_workers, "compile_object", compile_slowly)

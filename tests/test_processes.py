@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from properties import HANGS
 from sample_descriptors import f32, samples
 
 import opendml as dml
@@ -31,7 +32,7 @@ X86 = pytest.mark.skipif(host_target().architecture != "x86_64", reason="reads x
 def run_script(script: str, **environment: str) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=HANGS, check=False
     )
     assert not done.stderr, done.stderr
     assert done.returncode == 0
@@ -67,7 +68,7 @@ for number in range(16):
     time.sleep(0.001 * (number % 7))
     child = os.fork()
     if child == 0:
-        signal.alarm(30)
+        signal.alarm(1200)
         text = f"define i64 @g(i64 %x) {{\\n %y = add i64 %x, {number}\\n ret i64 %y\\n}}\\n"
         load_object(compile_object(text, host_target()), ["g"])
         dml.functions.core.PROGRAMS.clear()
@@ -176,7 +177,7 @@ def output_of_interpreters(before: str = "", after: str = "") -> str:
     script = INTERPRETERS.format(before=before, after=after, config=config, script=IN_ANOTHER)
     environment = {**os.environ, "OPENDML_NUM_THREADS": "2"}
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=HANGS, check=False
     )
     assert done.returncode == 0, done.stderr
     if "skipped" in done.stdout:

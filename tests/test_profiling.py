@@ -20,7 +20,7 @@ import pytest
 from command_lines import invoke
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from properties import HANGS, examples
 from sample_descriptors import samples
 from specification import SHARED
 
@@ -405,7 +405,7 @@ parent.document.body.innerHTML = '<pre id="measured">' + JSON.stringify({
 
 def browser(folder: Path, *arguments: str) -> str:
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'browser'}"]
-    run = subprocess.run([*command, *arguments], check=True, capture_output=True, timeout=120, text=True)
+    run = subprocess.run([*command, *arguments], check=True, capture_output=True, timeout=HANGS, text=True)
     return run.stdout
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import SHARE, examples, some
+from properties import HANGS, SHARE, examples, some
 
 from opendml import operators as op
 from opendml.description.errors import BindingError, ConfigurationError
@@ -359,7 +359,7 @@ def _run(script: str, **environment: str) -> str:
         env={**os.environ, "PYTHONPATH": path, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from properties import HANGS, examples
 
 from opendml.description.errors import CodeGenerationError, ConfigurationError
 from opendml.llvm import object_cache
@@ -425,7 +425,7 @@ def test_concurrent_processes(cache_directory: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    keys = {process.communicate(timeout=60)[0].strip() for process in processes}
+    keys = {process.communicate(timeout=HANGS)[0].strip() for process in processes}
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert len(keys) == 1
     assert not list(cache_directory.glob(".new-*"))
@@ -607,7 +607,7 @@ time.sleep(0.2)
 def test_in_a_process_of_its_own(script: str) -> None:
     environment = {**os.environ, "TEST_DIRECTORY": str(Path(__file__).parent)}
     command = [sys.executable, "-c", PRELUDE + script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
