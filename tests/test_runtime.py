@@ -32,7 +32,7 @@ from opendml.llvm.native import (
 )
 from opendml.llvm.object_cache import CacheWarning, ObjectCache, default_cache, get_or_compile, object_key
 from opendml.targets.cpu.runtime.team_code import barrier_ir, team_ir
-from opendml.targets.cpu.runtime.thread_team import CALL_WORDS, ThreadTeam, default_team
+from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
 X86 = pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="x86-64 only")
@@ -686,26 +686,3 @@ def test_team_compiles_for_other_platforms(triple: str) -> None:
     starter = b"CreateThread" if "windows" in triple else b"pthread_create"
     assert starter in object_file
     assert compile_object(NEIGHBOURS + barrier_ir(host), host)
-
-
-def test_latencies_are_printed(empty_program: LoadedObject, capsys: pytest.CaptureFixture[str]) -> None:
-    def median(pause: float, threads: int) -> float:
-        call = (ctypes.c_void_p * CALL_WORDS)(team.handle, empty_program["entry"], None, threads)
-        address = ctypes.addressof(call)
-        times = []
-        for _ in range(200):
-            time.sleep(pause)
-            start = time.perf_counter()
-            team.call_function(address)
-            times.append(time.perf_counter() - start)
-        return sorted(times)[100] * 1e6
-
-    team = ThreadTeam(2)
-    start = time.perf_counter()
-    load_object(compile_object(EMPTY, host_target()), ["entry"])
-    compiled = time.perf_counter() - start
-    with capsys.disabled():
-        print(
-            f"\nempty dispatch: 1 thread {median(0, 1):.1f} us, 2 threads spinning {median(0, 2):.1f} us, "
-            f"asleep {median(0.002, 2):.1f} us; compile and load {compiled * 1e3:.1f} ms"
-        )
