@@ -213,14 +213,56 @@ def _normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**tensors, **fields, epsilon=draw(st.sampled_from((1e-5, 0.0, 0.5))), fused_activation=activation)
 
 
-def _local_response_normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
-    beta = draw(st.sampled_from((0.75, 0.5, 2.25, 0.3, -1.0)))
+def _statistics_gradient(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """Batch normalisation in training and its gradients: images alike, and statistics alike."""
+    sizes, data_type = _sizes(draw, _rank(draw, cls)), _type(draw, cls)
+    statistics = [draw(st.sampled_from((1, size))) for size in sizes]
+    images = ("input_tensor", "input_gradient_tensor", "fused_add_tensor", "output_gradient_tensor", "output_tensor")
+    fields: dict[str, Any] = {}
+    for name, field in cls.fields.items():
+        if isinstance(field, TensorField) and (not field.optional or draw(st.booleans())):
+            make = _input if field.direction == "input" else _output
+            fields[name] = make(draw, data_type, sizes if name in images else statistics)
+    if "fused_activation" in cls.fields:
+        fields["fused_activation"] = _maybe(draw, lambda: _fused(draw, FUSABLE, len(sizes)))
+    return cls(**fields, epsilon=draw(st.sampled_from((1e-5, 0.0, 0.5))))
+
+
+def _local_response_normalization_grad(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    sizes, data_type = _sizes(draw, 4), _type(draw, cls)
     return cls(
-        **_pair(draw, cls),
-        cross_channel=draw(st.booleans()),
-        local_size=draw(st.sampled_from((1, 2, 3, 4, 5, 6, 7, 2**32 - 1))),
-        **(_floats(draw, cls) | {"beta": beta}),
+        input_tensor=_input(draw, data_type, sizes),
+        input_gradient_tensor=_input(draw, data_type, sizes),
+        output_gradient_tensor=_output(draw, data_type, sizes),
+        **_local_response(draw, cls),
     )
+
+
+def _local_response_normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    return cls(**_pair(draw, cls), **_local_response(draw, cls))
+
+
+def _local_response(draw: st.DrawFn, cls: type[Any]) -> dict[str, Any]:
+    beta = draw(st.sampled_from((0.75, 0.5, 2.25, 0.3, -1.0)))
+    return {
+        **_floats(draw, cls),
+        "cross_channel": draw(st.booleans()),
+        "local_size": draw(st.sampled_from((1, 2, 3, 4, 5, 6, 7, 2**32 - 1))),
+        "beta": beta,
+    }
+
+
+def _adam_optimizer(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    sizes, data_type = _sizes(draw, 4), _type(draw, cls, "gradient_tensor")
+    output = _output(draw, data_type, sizes)
+    fields: dict[str, Any] = {"training_step_tensor": _input(draw, TensorDataType.UINT32, [1] * 4)}
+    for name, field in cls.fields.items():
+        if isinstance(field, TensorField) and name not in fields:
+            same = draw(st.booleans())
+            fields[name] = (
+                output if same else (_input if field.direction == "input" else _output)(draw, data_type, sizes)
+            )
+    return cls(**fields, **_floats(draw, cls))
 
 
 def _lp_normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
@@ -328,6 +370,22 @@ def _pooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
         index_type = draw(st.sampled_from(_support(cls, "output_indices_tensor")[2]))
         fields["output_indices_tensor"] = _maybe(draw, lambda: _output(draw, index_type, target.sizes))
     return cls(input_tensor=source, output_tensor=target, **fields)
+
+
+def _pooling_gradient(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, spatial = _type(draw, cls, "input_gradient_tensor"), _rank(draw, cls, "input_gradient_tensor") - 2
+    sizes = [draw(st.integers(1, 2)), draw(st.integers(1, 3)), *_sizes(draw, spatial, 300)]
+    fields: dict[str, Any]
+    fields, pooled = _windows(draw, cls, sizes[2:])
+    if "include_padding" in cls.fields:
+        fields["include_padding"] = draw(st.booleans())
+    if "input_tensor" in cls.fields:
+        fields["input_tensor"] = _input(draw, data_type, sizes)
+    return cls(
+        input_gradient_tensor=_input(draw, data_type, [*sizes[:2], *pooled]),
+        output_gradient_tensor=_output(draw, data_type, sizes),
+        **fields,
+    )
 
 
 def _windows(draw: st.DrawFn, cls: type[Any], sizes: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
@@ -716,6 +774,10 @@ _BY_NAME: dict[str, Build] = {
     "CAST": _cast,
     "MAX_POOLING MAX_POOLING1 MAX_POOLING2 AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1": _pooling,
     "MAX_UNPOOLING": _max_unpooling,
+    "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD": _pooling_gradient,
+    "BATCH_NORMALIZATION_GRAD BATCH_NORMALIZATION_TRAINING_GRAD BATCH_NORMALIZATION_TRAINING": _statistics_gradient,
+    "LOCAL_RESPONSE_NORMALIZATION_GRAD": _local_response_normalization_grad,
+    "ADAM_OPTIMIZER": _adam_optimizer,
     "SLICE": _slice,
     "SLICE1 SLICE_GRAD": _slice1,
     "SPLIT": _split,

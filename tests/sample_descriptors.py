@@ -162,6 +162,46 @@ def _element_wise() -> list[Operator]:
     return [cls(**values) for cls, values in fields.items()]
 
 
+def _gradients() -> list[Operator]:
+    """Gradients, and what else there is for training."""
+    images = dict.fromkeys(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"), f32(2, 3, 4, 5))
+    pooled = {"input_gradient_tensor": f32(2, 3, 4, 4), "output_gradient_tensor": f32(2, 3, 7, 8)}
+    channels = dict.fromkeys(
+        (
+            "mean_tensor",
+            "variance_tensor",
+            "scale_tensor",
+            "output_scale_gradient_tensor",
+            "output_bias_gradient_tensor",
+        ),
+        f32(1, 3, 1, 1),
+    )
+    trained = dict.fromkeys(
+        ("scale_tensor", "bias_tensor", "output_mean_tensor", "output_variance_tensor"), f32(1, 3, 1, 1)
+    )
+    parameters = [name for name in op.AdamOptimizer.fields if name.endswith("_tensor")]
+    return [
+        op.AveragePoolingGrad(**pooled, **_window(), include_padding=False),
+        op.MaxPoolingGrad(input_tensor=f32(2, 3, 7, 8), **pooled, **_window(), dilations=[1, 1]),
+        op.BatchNormalizationGrad(**images, **channels, epsilon=1e-5),
+        op.BatchNormalizationTrainingGrad(**images, **channels, epsilon=1e-5),
+        op.BatchNormalizationTraining(
+            **dict.fromkeys(("input_tensor", "fused_add_tensor", "output_tensor"), f32(2, 3, 4, 5)),
+            **trained,
+            epsilon=1e-5,
+            fused_activation=op.ActivationRelu(),
+        ),
+        op.LocalResponseNormalizationGrad(**images, cross_channel=True, local_size=3, alpha=1e-4, beta=0.75, bias=1),
+        op.AdamOptimizer(
+            **dict.fromkeys(parameters, f32(1, 2, 3, 4)) | {"training_step_tensor": u32(1, 1, 1, 1)},
+            learning_rate=0.001,
+            beta1=0.9,
+            beta2=0.999,
+            epsilon=1e-8,
+        ),
+    ]
+
+
 def _normalizations() -> list[Operator]:
     images = {"input_tensor": f32(2, 3, 4, 5), "output_tensor": f32(2, 3, 4, 5)}
     affine = {"scale_tensor": f32(1, 3, 1, 1), "bias_tensor": f32(1, 3, 1, 1)}
@@ -185,6 +225,7 @@ def samples() -> tuple[Operator, ...]:
     return (
         *_activations(),
         *_normalizations(),
+        *_gradients(),
         op.ActivationParameterizedRelu(**two_images, slope_tensor=f32(1, 2, 3, 4)),
         op.ActivationReluGrad(
             input_tensor=f32(1, 2, 3, 4),

@@ -24,6 +24,8 @@ STRIDED = {"input_window_offsets": [0] * 4, "input_window_sizes": [1, 1, 4, 4], 
 UINT32 = {"output_data_type": "uint32"}
 ZERO, ONE = image("uint8"), image("float32", 1, 1, 1, 1)
 CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "adam_optimizer": ([image()] * 4 + [image("uint32", 1, 1, 1, 1)], {}),
+    "average_pooling_grad": ([image("float32", 1, 1, 3, 3)], {"output_sizes": [1, 1, 4, 4], **WINDOW}),
     "activation_linear": ([image()], {"alpha": 1, "beta": 0}),
     "activation_parametric_softplus": ([image()], {"alpha": 1, "beta": 1}),
     "average_pooling": ([image()], WINDOW),
@@ -54,6 +56,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "join": ([[image(), image()]], {"axis": 3}),
     "less_than": ([image()] * 2, UINT32),
     "local_response_normalization": ([image()], {"cross_channel": True, "local_size": 3}),
+    "local_response_normalization_grad": ([image()] * 2, {"cross_channel": True, "local_size": 3}),
     "logical_and": ([image("uint32")] * 2, {}),
     "logical_not": ([image("uint32")], {}),
     "logical_or": ([image("uint32")] * 2, {}),
@@ -61,6 +64,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "lp_normalization": ([image()], {"axis": 3}),
     "lp_pooling": ([image()], WINDOW),
     "max_pooling": ([image()], WINDOW),
+    "max_pooling_grad": ([image(), image("float32", 1, 1, 3, 3)], WINDOW),
     "max_unpooling": ([image(), image("uint32")], {"output_sizes": [1, 1, 8, 8]}),
     "mean_variance_normalization": ([image(), image(), image()], {"axes": [1, 2, 3]}),
     "one_hot": ([image("uint32", 1, 1, 4, 1), image("float32", 1, 1, 1, 2)], {"output_length": 3, "axis": 3}),

@@ -76,20 +76,24 @@ IN_PLACE = [operator_type for operator_type in DRAWN if operator_class(operator_
 @given(data=st.data(), seed=seeds)
 def test_an_output_may_be_an_input(operator_type: OperatorType, data: st.DataObject, seed: int) -> None:
     desc = data.draw(descriptors(operator_type))
-    ((_, output),) = desc.outputs()
+    outputs = [name for name, field in desc.fields.items() if getattr(field, "direction", "") == "output"]
+    output = getattr(desc, outputs[0])
     alike = [
         name for name, tensor in _inputs(desc) if (tensor.data_type, tensor.sizes) == (output.data_type, output.sizes)
     ]
-    desc = desc.replace(**dict.fromkeys(alike, output))
+    desc = desc.replace(**dict.fromkeys([*alike, *outputs], output))
     program = compile_in_parallel(desc)
     arrays = [None if t is None else _buffer(t, seed + number) for number, (_, t) in enumerate(desc.inputs())]
-    apart = np.zeros(output.element_span, output.data_type.dtype)
-    program.bind(arrays, [apart])()
-    for threads, (number, (_, tensor)) in itertools.product((1, 3), enumerate(desc.inputs())):
-        if tensor == output:
-            copies = [None if array is None else array.copy() for array in arrays]
-            program.with_thread_count(threads).bind(copies, [copies[number]])()
-            assert_same_values(_elements(copies[number], output), _elements(apart, output))
+    apart = [np.zeros(output.element_span, output.data_type.dtype) for _ in outputs]
+    program.bind(arrays, apart)()
+    same = [number for number, (_, tensor) in enumerate(desc.inputs()) if tensor == output]
+    for threads, first in itertools.product((1, 3), range(len(same))):
+        # Several outputs are as many inputs, in any order.
+        chosen = [same[(first + i) % len(same)] for i in range(len(outputs))]
+        copies = [None if array is None else array.copy() for array in arrays]
+        program.with_thread_count(threads).bind(copies, [copies[number] for number in chosen])()
+        for number, expected in zip(chosen, apart, strict=True):
+            assert_same_values(_elements(copies[number], output), _elements(expected, output))
 
 
 def _inputs(desc: Operator) -> list[tuple[str, TensorDesc]]:

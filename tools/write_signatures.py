@@ -45,6 +45,8 @@ from opendml.description.enums import (
     TensorDataType,
 )
 from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
+from opendml.functions.normalization_training import BatchNormalizationGradOutputs, BatchNormalizationTrainingOutputs
+from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs
 from opendml.functions.recurrent import RnnOutputs
 from opendml.programs.device import Device

@@ -184,6 +184,16 @@ if TYPE_CHECKING:
     from opendml.functions.typed import lp_normalization as lp_normalization
     from opendml.functions.typed import mean_variance_normalization as mean_variance_normalization
     from opendml.functions.typed import value_scale_2d as value_scale_2d
+    from opendml.functions.normalization_training import BatchNormalizationGradOutputs as BatchNormalizationGradOutputs
+    from opendml.functions.normalization_training import (
+        BatchNormalizationTrainingOutputs as BatchNormalizationTrainingOutputs,
+    )
+    from opendml.functions.typed import batch_normalization_grad as batch_normalization_grad
+    from opendml.functions.typed import batch_normalization_training as batch_normalization_training
+    from opendml.functions.typed import batch_normalization_training_grad as batch_normalization_training_grad
+    from opendml.functions.typed import local_response_normalization_grad as local_response_normalization_grad
+    from opendml.functions.optimizers import AdamOptimizerOutputs as AdamOptimizerOutputs
+    from opendml.functions.typed import adam_optimizer as adam_optimizer
     from opendml.functions.typed import padding as padding
     from opendml.functions.typed import tile as tile
     from opendml.functions.pooling import MaxPoolingOutputs as MaxPoolingOutputs
@@ -191,6 +201,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import lp_pooling as lp_pooling
     from opendml.functions.typed import max_pooling as max_pooling
     from opendml.functions.typed import max_unpooling as max_unpooling
+    from opendml.functions.typed import average_pooling_grad as average_pooling_grad
+    from opendml.functions.typed import max_pooling_grad as max_pooling_grad
     from opendml.functions.typed import depth_to_space as depth_to_space
     from opendml.functions.typed import space_to_depth as space_to_depth
     from opendml.functions.recurrent import RnnOutputs as RnnOutputs
@@ -269,8 +281,14 @@ _EXPORTS = {
     "functions.normalization": """
         batch_normalization local_response_normalization lp_normalization mean_variance_normalization value_scale_2d
     """,
+    "functions.normalization_training": """
+        BatchNormalizationGradOutputs BatchNormalizationTrainingOutputs batch_normalization_grad
+        batch_normalization_training batch_normalization_training_grad local_response_normalization_grad
+    """,
+    "functions.optimizers": "AdamOptimizerOutputs adam_optimizer",
     "functions.padding": "padding tile",
     "functions.pooling": "MaxPoolingOutputs average_pooling lp_pooling max_pooling max_unpooling",
+    "functions.pooling_gradients": "average_pooling_grad max_pooling_grad",
     "functions.rearrangement": "depth_to_space space_to_depth",
     "functions.recurrent": "RnnOutputs rnn",
     "functions.reduction": "argmax argmin reduce",

@@ -127,6 +127,11 @@ def _neighbours(desc: Any) -> int:
     return int(desc.local_size if desc.cross_channel else desc.local_size ** (desc.input_tensor.rank - 2))
 
 
+def _largest_group(desc: Any) -> int:
+    statistics = desc.scale_tensor.sizes
+    return int(math.prod(n for n, m in zip(desc.input_tensor.sizes, statistics, strict=True) if m == 1)) + 4
+
+
 def _inner(desc: Any) -> int:
     return int(desc.a_tensor.sizes[-2 if desc.trans_a.name == "TRANSPOSE" else -1])
 
@@ -141,20 +146,27 @@ SUMS: Final[Mapping[str, Callable[[Any], int]]] = {
     "ACTIVATION_HARD_SWISH": lambda _: 2,
     "VALUE_SCALE_2D": lambda _: 2,
     "BATCH_NORMALIZATION": lambda _: 4,
+    "BATCH_NORMALIZATION_GRAD": _largest_group,
+    "BATCH_NORMALIZATION_TRAINING": _largest_group,
+    "BATCH_NORMALIZATION_TRAINING_GRAD": _largest_group,
+    "ADAM_OPTIMIZER": lambda _: 8,
     "ACTIVATION_SOFTMAX": lambda desc: int(desc.output_tensor.sizes[-1]),
     "ACTIVATION_SOFTMAX1": _axes,
     "ACTIVATION_LOG_SOFTMAX": lambda desc: int(desc.output_tensor.sizes[-1]),
     "ACTIVATION_LOG_SOFTMAX1": _axes,
     "AVERAGE_POOLING": _window,
     "AVERAGE_POOLING1": _window,
+    "AVERAGE_POOLING_GRAD": _window,
     "CONVOLUTION": lambda desc: math.prod(desc.filter_tensor.sizes) // min(desc.filter_tensor.sizes[:2]),
     "CUMULATIVE_PRODUCT": _along_axis,
     "CUMULATIVE_SUMMATION": _along_axis,
     "GEMM": _inner,
     "LOCAL_RESPONSE_NORMALIZATION": _neighbours,
+    "LOCAL_RESPONSE_NORMALIZATION_GRAD": _neighbours,
     "LP_NORMALIZATION": _along_axis,
     "LP_POOLING": _window,
     "LP_POOLING1": _window,
+    "MAX_POOLING_GRAD": _window,
     "MEAN_VARIANCE_NORMALIZATION": _behind_batch,
     "MEAN_VARIANCE_NORMALIZATION1": _axes,
     "MEAN_VARIANCE_NORMALIZATION2": _axes,

@@ -602,9 +602,9 @@ def boolean(*, default: Any = REQUIRED, after: str = "") -> Any:
     return BooleanField(default=default, after=after)
 
 
-def float_value(*, default: Any = REQUIRED, after: str = "") -> Any:
+def float_value(*, default: Any = REQUIRED, optional: bool = False, after: str = "") -> Any:
     """A FLOAT (IEEE single)."""
-    return FloatField(default=default, after=after)
+    return FloatField(default=default, optional=optional, after=after)
 
 
 def float_array(*, count: str, after: str = "") -> Any:

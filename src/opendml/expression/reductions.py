@@ -54,11 +54,12 @@ SHORTEST_LANES: Final = 16
 
 
 class Point(NamedTuple):
-    """Where an element of a reduction is: the coordinates of its output (0 where reduced) and its row-major position
-    among the elements that are reduced together (``U32``)."""
+    """Where an element of a reduction is: the coordinates of its output (0 where reduced), its row-major position among
+    the elements that are reduced together (``U32``), and what the tensors ``beside`` have there."""
 
     output: tuple[Expression, ...]
     position: Expression
+    beside: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +122,8 @@ class Reduction:
     """One tensor reduced over ``axes``, once or several times, into outputs whose reduced dimensions have size 1.
 
     ``input`` is the tensor that the definition must declare in place of the one given (the same buffer);
-    ``statements`` and ``temporaries`` grow with every ``reduce``.
+    ``statements`` and ``temporaries`` grow with every ``reduce``. ``beside`` are tensors of the same sizes that are
+    walked together with ``source``; ``inputs_beside`` are those of them that the definition must declare.
     """
 
     input: Tensor
@@ -131,6 +133,8 @@ class Reduction:
     pieces: _Pieces | None
     statements: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
+    beside: tuple[Tensor, ...] = ()
+    inputs_beside: tuple[Tensor, ...] = ()
 
     def reduce(self, reducer: Reducer, output: Tensor, finish: Finish = lambda values, place: values[0]) -> None:
         """Adds the statements that store ``finish(reduced values, coordinates)`` in every element of ``output``, cast
@@ -222,7 +226,8 @@ class Reduction:
         coordinates: Sequence[Expression],
         where: Expression | None,
     ) -> tuple[Expression, ...]:
-        point = Point(self._output_point(axes), self._position(coordinates))
+        beside = tuple(load(tensor, coordinates) for tensor in self.beside)
+        point = Point(self._output_point(axes), self._position(coordinates), beside)
         elements = reducer.enter(load(self.source, coordinates), point)
         over = tuple(axis for axis in folded if axis is not None)
         if not over:
@@ -259,20 +264,25 @@ class Reduction:
         self.statements.append(Compute(tuple(a for a in axes if a is not None), tuple(stores)))
 
 
-def reduction(tensor: Tensor, axes: Iterable[int]) -> Reduction:
-    """A tensor of an operator's input prepared for being reduced over ``axes``."""
+def reduction(tensor: Tensor, axes: Iterable[int], beside: Sequence[Tensor] = ()) -> Reduction:
+    """A tensor of an operator's input prepared for being reduced over ``axes``, and others of its sizes beside it."""
+    tensors = (tensor, *beside)
     dimensions = _dimensions(tensor.sizes, frozenset(axes))
     pieces = _pieces(dimensions)
     flat = {n for n, d in enumerate(dimensions) if n == len(dimensions) - 1 or (pieces and n == pieces.dimension)}
-    split = {n for n, d in enumerate(dimensions) if not _merges(tensor, d.originals)}
+    split = {n for n, d in enumerate(dimensions) if not all(_merges(t, d.originals) for t in tensors)}
     if flat & split:
-        return _copied(tensor, dimensions, pieces)
+        return _copied(tensors, dimensions, pieces)
     if split:
         dimensions, pieces = _separated(tensor, dimensions, pieces, split)
+    view, *views = (_walked(t, dimensions) for t in tensors)
+    return Reduction(view, tensor.sizes, dimensions, view, pieces, beside=tuple(views), inputs_beside=tuple(views))
+
+
+def _walked(tensor: Tensor, dimensions: Sequence[_Dimension]) -> Tensor:
+    """A tensor with the dimensions in which it is walked."""
     strides = tuple(tensor.strides[d.originals[-1]] if d.originals else 0 for d in dimensions)
-    sizes = tuple(d.size for d in dimensions)
-    view = Tensor(tensor.name, tensor.type, sizes, strides, tensor.role, tensor.offset)
-    return Reduction(view, tensor.sizes, dimensions, view, pieces)
+    return Tensor(tensor.name, tensor.type, tuple(d.size for d in dimensions), strides, tensor.role, tensor.offset)
 
 
 def packed_reduction(name: str, type: ElementType, sizes: Sequence[int], axes: Iterable[int]) -> Reduction:
@@ -333,12 +343,16 @@ def _separated(
     return tuple(result), pieces
 
 
-def _copied(tensor: Tensor, dimensions: tuple[_Dimension, ...], pieces: _Pieces | None) -> Reduction:
-    """The same reduction of a packed copy."""
-    copy = temporary(f"packed_{tensor.name}", tensor.type, [d.size for d in dimensions])
-    result = Reduction(tensor, tensor.sizes, dimensions, copy, pieces, temporaries=[copy])
-    axes = grid(tensor.sizes)
-    result.statements.append(Compute(axes, (Store(copy, result.place(indices(axes)), load(tensor, indices(axes))),)))
+def _copied(tensors: Sequence[Tensor], dimensions: tuple[_Dimension, ...], pieces: _Pieces | None) -> Reduction:
+    """The same reduction of packed copies."""
+    sizes = tensors[0].sizes
+    copies = [temporary(f"packed_{t.name}", t.type, [d.size for d in dimensions]) for t in tensors]
+    result = Reduction(tensors[0], sizes, dimensions, copies[0], pieces, temporaries=copies)
+    result.beside, result.inputs_beside = tuple(copies[1:]), tuple(tensors[1:])
+    for tensor, copy in zip(tensors, copies, strict=True):
+        axes = grid(sizes)
+        stored = Store(copy, result.place(indices(axes)), load(tensor, indices(axes)))
+        result.statements.append(Compute(axes, (stored,)))
     return result
 
 

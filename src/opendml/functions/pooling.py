@@ -60,7 +60,7 @@ def max_pooling(
     >>> pooled.indices.tolist()
     [[[[3, 1], [7, 7]]]]
     """
-    window = _window(window_size, strides, start_padding, end_padding, dilations, output_sizes)
+    window = window_of(window_size, strides, start_padding, end_padding, dilations, output_sizes)
     indices_type = indices_data_type if output_indices else None
     outputs = evaluate(_max_pooling, (input,), (window, indices_type), device=device, out=out)
     return MaxPoolingOutputs(outputs[0], outputs[1] if output_indices else None)
@@ -70,7 +70,7 @@ def _max_pooling(input: TensorDesc, window: Window, indices_type: Any) -> Operat
     output = _pooled(input, window)
     indices = TensorDesc(indices_type, output.sizes) if indices_type is not None else None
     return MaxPooling2(
-        input_tensor=input, output_tensor=output, output_indices_tensor=indices, **_window_fields(input, window)
+        input_tensor=input, output_tensor=output, output_indices_tensor=indices, **window_fields(input, window)
     )
 
 
@@ -96,7 +96,7 @@ def average_pooling(
     >>> dml.average_pooling(np.array([[[[1, 2], [3, 6]]]], "float32"), window_size=[2, 2]).tolist()
     [[[[3.0]]]]
     """
-    window = _window(window_size, strides, start_padding, end_padding, dilations, output_sizes)
+    window = window_of(window_size, strides, start_padding, end_padding, dilations, output_sizes)
     return evaluate_single(_average_pooling, (input,), (window, include_padding), device=device, out=out)
 
 
@@ -105,7 +105,7 @@ def _average_pooling(input: TensorDesc, window: Window, include_padding: Any) ->
         input_tensor=input,
         output_tensor=_pooled(input, window),
         include_padding=include_padding,
-        **_window_fields(input, window),
+        **window_fields(input, window),
     )
 
 
@@ -131,12 +131,12 @@ def lp_pooling(
     >>> dml.lp_pooling(np.array([[[[3, -4]]]], "float32"), window_size=[1, 2]).tolist()
     [[[[5.0]]]]
     """
-    window = _window(window_size, strides, start_padding, end_padding, dilations, output_sizes)
+    window = window_of(window_size, strides, start_padding, end_padding, dilations, output_sizes)
     return evaluate_single(_lp_pooling, (input,), (window, p), device=device, out=out)
 
 
 def _lp_pooling(input: TensorDesc, window: Window, p: Any) -> Operator:
-    return LpPooling1(input_tensor=input, output_tensor=_pooled(input, window), p=p, **_window_fields(input, window))
+    return LpPooling1(input_tensor=input, output_tensor=_pooled(input, window), p=p, **window_fields(input, window))
 
 
 @operator_function
@@ -162,7 +162,10 @@ def _max_unpooling(input: TensorDesc, indices: TensorDesc, output_sizes: Any) ->
 Window = tuple[Any, Any, Any, Any, Any, Any]
 
 
-def _window(size: Any, strides: Any, start_padding: Any, end_padding: Any, dilations: Any, output_sizes: Any) -> Window:
+def window_of(
+    size: Any, strides: Any, start_padding: Any, end_padding: Any, dilations: Any, output_sizes: Any
+) -> Window:
+    """The parameters of a window, as they are given."""
     return (
         integers(size),
         integers(strides),
@@ -173,7 +176,8 @@ def _window(size: Any, strides: Any, start_padding: Any, end_padding: Any, dilat
     )
 
 
-def _window_fields(input: TensorDesc, window: Window) -> dict[str, Any]:
+def window_fields(input: TensorDesc, window: Window) -> dict[str, Any]:
+    """The fields of a window over tensors of the input's rank, with their defaults."""
     size, strides, start_padding, end_padding, dilations, _ = window
     count = len(size) if isinstance(size, tuple) else max(input.rank - 2, 0)
     return {
@@ -188,7 +192,7 @@ def _window_fields(input: TensorDesc, window: Window) -> dict[str, Any]:
 def _pooled(input: TensorDesc, window: Window) -> TensorDesc:
     output_sizes = window[-1]
     if output_sizes is None:
-        fields = _window_fields(input, window)
+        fields = window_fields(input, window)
         names = ("window_size", "strides", "start_padding", "end_padding", "dilations")
         output_sizes = (*input.sizes[:2], *sizes_by(_window_count, input.sizes[2:], *(fields[name] for name in names)))
     return TensorDesc(input.data_type, output_sizes)

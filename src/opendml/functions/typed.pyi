@@ -25,6 +25,8 @@ from opendml.description.enums import (
     TensorDataType,
 )
 from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
+from opendml.functions.normalization_training import BatchNormalizationGradOutputs, BatchNormalizationTrainingOutputs
+from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs
 from opendml.functions.recurrent import RnnOutputs
 from opendml.programs.device import Device
@@ -247,6 +249,96 @@ def activation_thresholded_relu(
     input: ArrayOperand, *, alpha: float = ..., device: Device | None = ..., out: Any = ...
 ) -> Array: ...
 @overload
+def adam_optimizer(
+    input_parameters: GraphTensor,
+    input_first_moment: Operand,
+    input_second_moment: Operand,
+    gradient: Operand,
+    training_step: Operand,
+    *,
+    learning_rate: float = ...,
+    beta1: float = ...,
+    beta2: float = ...,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> AdamOptimizerOutputs[GraphTensor]: ...
+@overload
+def adam_optimizer(
+    input_parameters: ArrayOperand,
+    input_first_moment: GraphTensor,
+    input_second_moment: Operand,
+    gradient: Operand,
+    training_step: Operand,
+    *,
+    learning_rate: float = ...,
+    beta1: float = ...,
+    beta2: float = ...,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> AdamOptimizerOutputs[GraphTensor]: ...
+@overload
+def adam_optimizer(
+    input_parameters: ArrayOperand,
+    input_first_moment: ArrayOperand,
+    input_second_moment: GraphTensor,
+    gradient: Operand,
+    training_step: Operand,
+    *,
+    learning_rate: float = ...,
+    beta1: float = ...,
+    beta2: float = ...,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> AdamOptimizerOutputs[GraphTensor]: ...
+@overload
+def adam_optimizer(
+    input_parameters: ArrayOperand,
+    input_first_moment: ArrayOperand,
+    input_second_moment: ArrayOperand,
+    gradient: GraphTensor,
+    training_step: Operand,
+    *,
+    learning_rate: float = ...,
+    beta1: float = ...,
+    beta2: float = ...,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> AdamOptimizerOutputs[GraphTensor]: ...
+@overload
+def adam_optimizer(
+    input_parameters: ArrayOperand,
+    input_first_moment: ArrayOperand,
+    input_second_moment: ArrayOperand,
+    gradient: ArrayOperand,
+    training_step: GraphTensor,
+    *,
+    learning_rate: float = ...,
+    beta1: float = ...,
+    beta2: float = ...,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> AdamOptimizerOutputs[GraphTensor]: ...
+@overload
+def adam_optimizer(
+    input_parameters: ArrayOperand,
+    input_first_moment: ArrayOperand,
+    input_second_moment: ArrayOperand,
+    gradient: ArrayOperand,
+    training_step: ArrayOperand,
+    *,
+    learning_rate: float = ...,
+    beta1: float = ...,
+    beta2: float = ...,
+    epsilon: float = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> AdamOptimizerOutputs[Array]: ...
+@overload
 def add(
     a: GraphTensor,
     b: Operand,
@@ -372,6 +464,32 @@ def average_pooling(
     out: Any = ...,
 ) -> Array: ...
 @overload
+def average_pooling_grad(
+    input_gradient: GraphTensor,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    include_padding: bool = ...,
+    output_sizes: Sequence[int],
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def average_pooling_grad(
+    input_gradient: ArrayOperand,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    include_padding: bool = ...,
+    output_sizes: Sequence[int],
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
 def batch_normalization(
     input: GraphTensor,
     mean: Operand,
@@ -455,6 +573,210 @@ def batch_normalization(
     device: Device | None = ...,
     out: Any = ...,
 ) -> Array: ...
+@overload
+def batch_normalization_grad(
+    input: GraphTensor,
+    input_gradient: Operand,
+    mean: Operand,
+    variance: Operand,
+    scale: Operand,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_grad(
+    input: ArrayOperand,
+    input_gradient: GraphTensor,
+    mean: Operand,
+    variance: Operand,
+    scale: Operand,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    mean: GraphTensor,
+    variance: Operand,
+    scale: Operand,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    mean: ArrayOperand,
+    variance: GraphTensor,
+    scale: Operand,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    mean: ArrayOperand,
+    variance: ArrayOperand,
+    scale: GraphTensor,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    mean: ArrayOperand,
+    variance: ArrayOperand,
+    scale: ArrayOperand,
+    *,
+    epsilon: float = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[Array]: ...
+@overload
+def batch_normalization_training(
+    input: GraphTensor,
+    scale: Operand,
+    bias: Operand,
+    fused_add: Operand | None = ...,
+    *,
+    epsilon: float = ...,
+    fused_activation: Operator | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationTrainingOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training(
+    input: ArrayOperand,
+    scale: GraphTensor,
+    bias: Operand,
+    fused_add: Operand | None = ...,
+    *,
+    epsilon: float = ...,
+    fused_activation: Operator | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationTrainingOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training(
+    input: ArrayOperand,
+    scale: ArrayOperand,
+    bias: GraphTensor,
+    fused_add: Operand | None = ...,
+    *,
+    epsilon: float = ...,
+    fused_activation: Operator | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationTrainingOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training(
+    input: ArrayOperand,
+    scale: ArrayOperand,
+    bias: ArrayOperand,
+    fused_add: GraphTensor,
+    *,
+    epsilon: float = ...,
+    fused_activation: Operator | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationTrainingOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training(
+    input: ArrayOperand,
+    scale: ArrayOperand,
+    bias: ArrayOperand,
+    fused_add: ArrayOperand | None = ...,
+    *,
+    epsilon: float = ...,
+    fused_activation: Operator | None = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationTrainingOutputs[Array]: ...
+@overload
+def batch_normalization_training_grad(
+    input: GraphTensor,
+    input_gradient: Operand,
+    mean: Operand,
+    variance: Operand,
+    scale: Operand,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training_grad(
+    input: ArrayOperand,
+    input_gradient: GraphTensor,
+    mean: Operand,
+    variance: Operand,
+    scale: Operand,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    mean: GraphTensor,
+    variance: Operand,
+    scale: Operand,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    mean: ArrayOperand,
+    variance: GraphTensor,
+    scale: Operand,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    mean: ArrayOperand,
+    variance: ArrayOperand,
+    scale: GraphTensor,
+    *,
+    epsilon: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[GraphTensor]: ...
+@overload
+def batch_normalization_training_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    mean: ArrayOperand,
+    variance: ArrayOperand,
+    scale: ArrayOperand,
+    *,
+    epsilon: float = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> BatchNormalizationGradOutputs[Array]: ...
 @overload
 def bit_and(a: GraphTensor, b: Operand, *, device: Device | Graph | None = ..., out: Any = ...) -> GraphTensor: ...
 @overload
@@ -1262,6 +1584,45 @@ def local_response_normalization(
     out: Any = ...,
 ) -> Array: ...
 @overload
+def local_response_normalization_grad(
+    input: GraphTensor,
+    input_gradient: Operand,
+    *,
+    cross_channel: bool,
+    local_size: int,
+    alpha: float = ...,
+    beta: float = ...,
+    bias: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def local_response_normalization_grad(
+    input: ArrayOperand,
+    input_gradient: GraphTensor,
+    *,
+    cross_channel: bool,
+    local_size: int,
+    alpha: float = ...,
+    beta: float = ...,
+    bias: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def local_response_normalization_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    *,
+    cross_channel: bool,
+    local_size: int,
+    alpha: float = ...,
+    beta: float = ...,
+    bias: float = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
 def log(
     input: GraphTensor, *, scale_bias: Factors = ..., device: Device | Graph | None = ..., out: Any = ...
 ) -> GraphTensor: ...
@@ -1373,6 +1734,45 @@ def max_pooling(
     device: Device | None = ...,
     out: Any = ...,
 ) -> MaxPoolingOutputs[Array]: ...
+@overload
+def max_pooling_grad(
+    input: GraphTensor,
+    input_gradient: Operand,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def max_pooling_grad(
+    input: ArrayOperand,
+    input_gradient: GraphTensor,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def max_pooling_grad(
+    input: ArrayOperand,
+    input_gradient: ArrayOperand,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
 @overload
 def max_unpooling(
     input: GraphTensor,

@@ -10,6 +10,7 @@ from opendml.description.names import did_you_mean, plain
 from opendml.operators import class_name, implemented, unavailable
 
 HERE: Final = {
+    "adam_optimizer": "adam adamw",
     "activation_elu": "elu",
     "activation_celu": "celu",
     "activation_gelu": "gelu",
@@ -39,7 +40,9 @@ HERE: Final = {
     "atan": "arctan",
     "atanh": "arctanh",
     "average_pooling": "avg_pool avg_pool2d average_pool average_pool_2d average_pool2d global_average_pool",
+    "average_pooling_grad": "avg_pool2d_backward",
     "batch_normalization": "batch_norm",
+    "batch_normalization_training_grad": "batch_norm_backward native_batch_norm_backward",
     "bit_and": "bitwise_and",
     "bit_not": "bitwise_not invert",
     "bit_or": "bitwise_or",
@@ -77,6 +80,7 @@ HERE: Final = {
     "lp_pooling": "lp_pool lp_pool2d l2_pool_2d l2_pool2d",
     "max": "maximum",
     "max_pooling": "max_pool max_pool2d max_pool_2d global_max_pool",
+    "max_pooling_grad": "max_pool2d_backward max_pool2d_with_indices_backward",
     "max_unpooling": "max_unpool max_unpool2d",
     "mean_variance_normalization": "layer_norm layer_normalization instance_norm instance_normalization group_norm "
     "group_normalization rms_norm",

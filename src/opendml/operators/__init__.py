@@ -158,6 +158,15 @@ if TYPE_CHECKING:
         MeanVarianceNormalization2 as MeanVarianceNormalization2,
         ValueScale2D as ValueScale2D,
     )
+    from opendml.operators.normalization_training import (
+        BatchNormalizationGrad as BatchNormalizationGrad,
+        BatchNormalizationTraining as BatchNormalizationTraining,
+        BatchNormalizationTrainingGrad as BatchNormalizationTrainingGrad,
+        LocalResponseNormalizationGrad as LocalResponseNormalizationGrad,
+    )
+    from opendml.operators.optimizers import (
+        AdamOptimizer as AdamOptimizer,
+    )
     from opendml.operators.padding import (
         Padding as Padding,
         Padding1 as Padding1,
@@ -172,6 +181,10 @@ if TYPE_CHECKING:
         MaxPooling1 as MaxPooling1,
         MaxPooling2 as MaxPooling2,
         MaxUnpooling as MaxUnpooling,
+    )
+    from opendml.operators.pooling_gradients import (
+        AveragePoolingGrad as AveragePoolingGrad,
+        MaxPoolingGrad as MaxPoolingGrad,
     )
     from opendml.operators.rearrangement import (
         DepthToSpace as DepthToSpace,
@@ -255,10 +268,16 @@ _FAMILIES = {
         BATCH_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION LP_NORMALIZATION MEAN_VARIANCE_NORMALIZATION
         MEAN_VARIANCE_NORMALIZATION1 MEAN_VARIANCE_NORMALIZATION2 VALUE_SCALE_2D
     """,
+    "normalization_training": """
+        BATCH_NORMALIZATION_GRAD BATCH_NORMALIZATION_TRAINING BATCH_NORMALIZATION_TRAINING_GRAD
+        LOCAL_RESPONSE_NORMALIZATION_GRAD
+    """,
+    "optimizers": "ADAM_OPTIMIZER",
     "padding": "PADDING PADDING1 TILE",
     "pooling": """
         AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1 MAX_POOLING MAX_POOLING1 MAX_POOLING2 MAX_UNPOOLING
     """,
+    "pooling_gradients": "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD",
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",

@@ -22,7 +22,7 @@ from opendml.expression.ir import (
     load,
 )
 from opendml.expression.reductions import SHORTEST_LANES, Reducer, Reduction, one_value, sum_start
-from opendml.operators.definition import computation_type, widen
+from opendml.operators.definition import computation_type, every_element, widen
 
 Place = tuple[Expression, ...]
 Finish = Callable[[Expression], Expression]
@@ -47,17 +47,23 @@ class Groups:
 
     First the values of the groups are named, with ``reduced`` and ``total``, each in terms of those before it; then
     ``store`` adds the statements to the reduction. ``beside`` are other tensors read at the same coordinates
-    (dimensions of size 1 broadcast), ``with_positions`` says that the positions of elements in their groups are used.
+    (dimensions of size 1 broadcast), ``with_positions`` says that the positions of elements in their groups are used,
+    ``keeps_values`` that ``keep`` will store values of the groups, too.
     """
 
     def __init__(
-        self, work: Reduction, output: Tensor, beside: Sequence[Tensor] = (), with_positions: bool = False
+        self,
+        work: Reduction,
+        output: Tensor,
+        beside: Sequence[Tensor] = (),
+        with_positions: bool = False,
+        keeps_values: bool = False,
     ) -> None:
         self.work = work
         self.output = output
         self.type = computation_type(output.type)
         self._axes = grid(output.sizes)
-        self._is_inline = _is_one_run(work, [output, *beside], with_positions)
+        self._is_inline = not keeps_values and _is_one_run(work, [output, *beside], with_positions)
         self._group_axes = self._axes if self._is_inline else grid(output.sizes)
         self._values: list[GroupValue] = []
 
@@ -80,18 +86,58 @@ class Groups:
         finish: Finish = lambda value: value,
     ) -> GroupValue:
         """``finish`` of the sum of ``enter(element, coordinates)``, all in the computation type."""
-        start = sum_start(self.type)
-        reducer = one_value(lambda a, b: a + b, start, lambda value, point: enter(widen(value), point.output))
+        return self.total_beside(name, lambda x, _, place: enter(x, place), finish)
+
+    def total_beside(
+        self,
+        name: str,
+        enter: Callable[[Expression, Sequence[Expression], Place], Expression],
+        finish: Finish = lambda value: value,
+    ) -> GroupValue:
+        """As ``total`` of ``enter(element, elements of the tensors beside it, coordinates)``."""
+        reducer = one_value(
+            lambda a, b: a + b,
+            sum_start(self.type),
+            lambda value, point: enter(widen(value), [widen(x) for x in point.beside], point.output),
+        )
         return self.reduced(name, reducer, finish)
+
+    def derived(self, name: str, value: GroupValue, function: Finish) -> GroupValue:
+        """A function (which keeps the type) of another value of each group."""
+        result = GroupValue(self.work, name, function(value.value))
+        if value.stored is None:
+            self._values.append(result)
+            return result
+        result.stored = stored = self.work.intermediate(name, result.value.type)
+        loaded = value.stored
+        self.work.statements.append(every_element(stored, lambda place: function(load(loaded, place))))
+        return result
+
+    def keep(
+        self, value: GroupValue, tensor: Tensor, finish: Callable[[Expression, Place], Expression] = lambda x, place: x
+    ) -> None:
+        """Adds the statement that stores ``finish(value of the group, coordinates)`` in ``tensor``, which has one
+        element a group, cast to its type."""
+        self.settle()
+        kept = value.stored
+        assert kept is not None
+        self.work.statements.append(
+            every_element(tensor, lambda place: cast(finish(load(kept, place), place), tensor.type))
+        )
 
     def store(self, value: Callable[[Expression, Place], Expression]) -> None:
         """Adds the statements that store ``value(element, coordinates)``, cast to the output's type."""
-        if self._values and not self._is_inline:
-            self._store_values()
+        self.settle()
         place = indices(self._axes)
         element = widen(load(self.work.source, self.work.place(place)))
         stored = Store(self.output, place, cast(value(element, place), self.output.type))
         self.work.statements.append(Compute(self._axes, (stored,)))
+
+    def settle(self) -> None:
+        """Adds the statements that compute the values named so far, unless they stand in that of the elements."""
+        if self._values and not self._is_inline:
+            self._store_values()
+            self._values = []
 
     def _store_values(self) -> None:
         """One statement for the values of all groups: what one of them reads is still in the cache for the next."""

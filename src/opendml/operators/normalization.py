@@ -81,7 +81,7 @@ class BatchNormalization(Operator, type=OperatorType.BATCH_NORMALIZATION, since=
         given = ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
         _check_alike(rules, *given)
         for name in given:
-            _check_broadcast(rules, name, FeatureLevel.LEVEL_4_0)
+            check_broadcast(rules, name, FeatureLevel.LEVEL_4_0)
         if rules.ready("spatial") and not self.spatial and rules.level < FeatureLevel.LEVEL_4_0:
             for name in ("mean_tensor", "variance_tensor"):
                 _check_not_spatial(rules, name)
@@ -94,10 +94,10 @@ class BatchNormalization(Operator, type=OperatorType.BATCH_NORMALIZATION, since=
         scale = tensor("ScaleTensor", self.scale_tensor, "input")
         bias = tensor("BiasTensor", self.bias_tensor, "input")
         output = tensor("OutputTensor", self.output_tensor, "output")
-        inverse = _inverse_deviation(variance, self.epsilon)
+        inverse = inverse_deviation(variance, self.epsilon)
         temporaries: tuple[Tensor, ...] = ()
         statements: tuple[Compute, ...] = ()
-        if _is_worth_a_copy(variance, output):
+        if is_worth_a_copy(variance, output):
             copy = temporary("inverse_deviation", computation_type(variance.type), variance.sizes)
             temporaries, statements = (copy,), (every_element(copy, inverse),)
             inverse = functools.partial(broadcast, copy)
@@ -134,7 +134,7 @@ class _MeanVarianceNormalization(Operator):
         """Scale and bias broadcast; below 5_2 there are both or none."""
         _check_alike(rules, "scale_tensor", "bias_tensor")
         for name in ("scale_tensor", "bias_tensor"):
-            _check_broadcast(rules, name, self.channels_broadcast_from)
+            check_broadcast(rules, name, self.channels_broadcast_from)
         both_or_none = (self.scale_tensor is None) == (self.bias_tensor is None)
         if rules.level < FeatureLevel.LEVEL_5_2:
             must = f"ScaleTensor and BiasTensor must be given both or not at all at feature level {rules.level}"
@@ -159,7 +159,7 @@ class _MeanVarianceNormalization(Operator):
         if use_variance:
             inverse = groups.total(
                 "inverse_deviation",
-                lambda x, place: _square(centred(x, place)),
+                lambda x, place: square(centred(x, place)),
                 lambda total: 1 / unary("sqrt", total / count + self.epsilon),
             )
 
@@ -274,11 +274,11 @@ class LocalResponseNormalization(Operator, type=OperatorType.LOCAL_RESPONSE_NORM
         source = tensor("InputTensor", self.input_tensor, "input")
         output = tensor("OutputTensor", self.output_tensor, "output")
         axes = grid(output.sizes)
-        window = {d: _around(axes[d], self.local_size) for d in ((1,) if self.cross_channel else (2, 3))}
+        window = {d: around(axes[d], self.local_size) for d in ((1,) if self.cross_channel else (2, 3))}
         neighbour = [window[d].position if d in window else index(axis) for d, axis in enumerate(axes)]
         where = both(d.is_inside for d in window.values())
-        squares = sum_of([d.tap for d in window.values()], _square(widen(load(source, neighbour))), _unless_true(where))
-        divisor = _power(squares * (self.alpha / self.local_size) + self.bias, self.beta)
+        squares = sum_of([d.tap for d in window.values()], square(widen(load(source, neighbour))), unless_true(where))
+        divisor = power(squares * (self.alpha / self.local_size) + self.bias, self.beta)
         value = cast(widen(load(source, indices(axes))) / divisor, output.type)
         return Definition((source,), (output,), (Compute(axes, (Store(output, indices(axes), value),)),))
 
@@ -308,7 +308,7 @@ class LpNormalization(Operator, type=OperatorType.LP_NORMALIZATION, since="1_0")
         groups = Groups(work, output)
         norms = {
             1: lambda: groups.total("norm", lambda x, place: unary("abs", x), self._divisor),
-            2: lambda: groups.total("norm", lambda x, place: _square(x), lambda sum: self._divisor(unary("sqrt", sum))),
+            2: lambda: groups.total("norm", lambda x, place: square(x), lambda sum: self._divisor(unary("sqrt", sum))),
         }
         norm = norms[self.p]()
         groups.store(lambda x, place: x / norm(place))
@@ -361,11 +361,12 @@ def broadcast(tensor: Tensor, place: Sequence[Expression]) -> Expression:
     return widen(load(tensor, [0 if size == 1 else i for i, size in zip(place, tensor.sizes, strict=True)]))
 
 
-def _inverse_deviation(variance: Tensor, epsilon: float) -> Callable[[Place], Expression]:
+def inverse_deviation(variance: Tensor, epsilon: float) -> Callable[[Place], Expression]:
+    """``1 / sqrt(variance + epsilon)`` at a place, where dimensions of size 1 have one variance for all."""
     return lambda place: 1 / unary("sqrt", broadcast(variance, place) + epsilon)
 
 
-def _is_worth_a_copy(tensor: Tensor, output: Tensor) -> bool:
+def is_worth_a_copy(tensor: Tensor, output: Tensor) -> bool:
     """Whether what is computed of a tensor is better computed once than for every element of the output: it differs
     along the output's fastest dimension and repeats along others."""
     moving = [d for d, size in enumerate(output.sizes) if size > 1]
@@ -373,11 +374,12 @@ def _is_worth_a_copy(tensor: Tensor, output: Tensor) -> bool:
     return tensor.sizes[fastest] > 1 and 2 * math.prod(tensor.sizes) <= math.prod(output.sizes)
 
 
-def _square(x: Expression) -> Expression:
+def square(x: Expression) -> Expression:
+    """``x * x``."""
     return x * x
 
 
-def _power(x: Expression, exponent: float) -> Expression:
+def power(x: Expression, exponent: float) -> Expression:
     """``x ** exponent``; multiples of a quarter up to 2 by square roots, which makes NaN of every negative ``x``."""
     quarters = exponent * 4
     if quarters not in range(1, 9):
@@ -389,14 +391,19 @@ def _power(x: Expression, exponent: float) -> Expression:
     return functools.reduce(lambda a, b: a * b, factors)
 
 
-def _around(axis: Axis, local_size: int) -> WindowDimension:
-    """The window around every point of an axis; of an even number of elements one more lies behind the point."""
-    before, behind = min((local_size - 1) // 2, axis.size - 1), min(local_size // 2, axis.size - 1)
+def around(axis: Axis, local_size: int, mirrored: bool = False) -> WindowDimension:
+    """The window around every point of an axis; of an even number of elements one more lies behind the point.
+
+    ``mirrored``: the points around whose windows the point lies in.
+    """
+    reach = [min((local_size - 1) // 2, axis.size - 1), min(local_size // 2, axis.size - 1)]
+    before, behind = reversed(reach) if mirrored else reach
     tap = Axis(f"t{axis.name}", before + 1 + behind)
     return WindowDimension(axis.size, 1, index(axis) - before, -before, axis.size - 1 - before, tap)
 
 
-def _unless_true(condition: Expression) -> Expression | None:
+def unless_true(condition: Expression) -> Expression | None:
+    """The condition of a fold; None where it always holds."""
     return None if isinstance(condition, Const) and condition.value else condition
 
 
@@ -414,7 +421,7 @@ def _check_alike(rules: Rules, *broadcasting: str) -> None:
     rules.same_sizes("input_tensor", "output_tensor")
 
 
-def _check_broadcast(rules: Rules, name: str, channels_from: FeatureLevel) -> None:
+def check_broadcast(rules: Rules, name: str, channels_from: FeatureLevel) -> None:
     """Every size is that of the input or 1, of the channels (dimension 1) only from some level on."""
     for d, (size, full) in _beside_input(rules, name):
         place, full_name = f"{name}.sizes[{d}]", f"InputTensor.Sizes[{d}] = {full}"

@@ -104,44 +104,54 @@ class Pooling(Operator):
 
     def check(self, rules: Rules) -> None:
         """The output is as large as the windows that fit, rounded down or up."""
-        arrays = [name for name in ("strides", "window_size", "dilations") if name in self.fields]
         rules.same_data_type("input_tensor", "output_tensor")
         rules.same_rank("input_tensor", "output_tensor")
-        for name in arrays:
-            rules.each_at_least(name, 1)
-        for i in range(2):
-            rules.size_is("output_tensor", i, rules.size("input_tensor", i), "InputTensor.Sizes[i]")
-        window = ("input_tensor", "start_padding", "end_padding", *arrays[1:])
-        for i, (size, start, end, taps, *dilation) in rules.along(*window, first=2):
-            span, padded = 1 + (taps - 1) * (dilation or [1])[0], size + start + end
-            must = f"must fit into the padded input: {self._span_name(i)} <= {_padded_name(i)} = {padded}"
-            rules.require(span <= padded, f"window_size[{i}]", must, span)
-        for i, (stride, size, start, end, taps, *dilation) in rules.along("strides", *window, first=2):
-            span = 1 + (taps - 1) * (dilation or [1])[0]
-            self._check_size(rules, i, size + start + end - span, span - end, stride)
-
-    def _check_size(self, rules: Rules, i: int, way: int, behind: int, stride: int) -> None:
-        """The output's size by the way that the window goes, the last time (if rounded up) to begin before the end
-        padding, which starts ``behind`` elements after the way's end."""
-        size = rules.size("output_tensor", i + 2)
-        rounded_down, rounded_up = way // stride + 1, -(-way // stride) + 1
-        allowed = f"{rounded_down}"
-        if rounded_up != rounded_down and (rounded_up - 1) * stride < way + behind:
-            allowed += f" (or {rounded_up}, rounded up)"
-        else:
-            rounded_up = rounded_down
-        if size is not None and rules.rank("output_tensor") is not None:
-            span = self._span_name(i) if "dilations" not in self.fields else f"({self._span_name(i)})"
-            must = f"must be {allowed}, by ({_padded_name(i)} - {span}) / Strides[{i}] + 1"
-            is_right = rounded_down <= size <= rounded_up
-            rules.require(is_right, f"output_tensor.sizes[{i + 2}]", must, size, breaks=False)
-
-    def _span_name(self, i: int) -> str:
-        return f"(WindowSize[{i}] - 1) * Dilations[{i}] + 1" if "dilations" in self.fields else f"WindowSize[{i}]"
+        check_windows(rules, "input_tensor", "output_tensor")
 
 
-def _padded_name(i: int) -> str:
-    return f"InputTensor.Sizes[{i + 2}] + StartPadding[{i}] + EndPadding[{i}]"
+def check_windows(rules: Rules, whole: str, pooled: str) -> None:
+    """The tensor ``pooled`` has one element for each of the windows that fit into ``whole``, which has batch and
+    channels in common with it; their number is rounded down or up."""
+    arrays = [name for name in ("strides", "window_size", "dilations") if name in rules.desc.fields]
+    for name in arrays:
+        rules.each_at_least(name, 1)
+    for i in range(2):
+        rules.size_is(pooled, i, rules.size(whole, i), f"{rules.location(whole)}.Sizes[i]")
+    window = (whole, "start_padding", "end_padding", *arrays[1:])
+    for i, (size, start, end, taps, *dilation) in rules.along(*window, first=2):
+        span, padded = 1 + (taps - 1) * (dilation or [1])[0], size + start + end
+        must = f"must fit into the padded input: {_span_name(rules, i)} <= {_padded_name(rules, whole, i)} = {padded}"
+        rules.require(span <= padded, f"window_size[{i}]", must, span)
+    for i, (stride, size, start, end, taps, *dilation) in rules.along("strides", *window, first=2):
+        span = 1 + (taps - 1) * (dilation or [1])[0]
+        _check_count(rules, whole, pooled, i, size + start + end - span, span - end, stride)
+
+
+def _check_count(rules: Rules, whole: str, pooled: str, i: int, way: int, behind: int, stride: int) -> None:
+    """The number of windows by the way that they go, the last time (if rounded up) to begin before the end padding,
+    which starts ``behind`` elements after the way's end."""
+    size = rules.size(pooled, i + 2)
+    rounded_down, rounded_up = way // stride + 1, -(-way // stride) + 1
+    allowed = f"{rounded_down}"
+    if rounded_up != rounded_down and (rounded_up - 1) * stride < way + behind:
+        allowed += f" (or {rounded_up}, rounded up)"
+    else:
+        rounded_up = rounded_down
+    if size is not None and rules.rank(pooled) is not None:
+        span = _span_name(rules, i)
+        span = f"({span})" if "dilations" in rules.desc.fields else span
+        must = f"must be {allowed}, by ({_padded_name(rules, whole, i)} - {span}) / Strides[{i}] + 1"
+        is_right = rounded_down <= size <= rounded_up
+        rules.require(is_right, f"{pooled}.sizes[{i + 2}]", must, size, breaks=False)
+
+
+def _span_name(rules: Rules, i: int) -> str:
+    is_dilated = "dilations" in rules.desc.fields
+    return f"(WindowSize[{i}] - 1) * Dilations[{i}] + 1" if is_dilated else f"WindowSize[{i}]"
+
+
+def _padded_name(rules: Rules, whole: str, i: int) -> str:
+    return f"{rules.location(whole)}.Sizes[{i + 2}] + StartPadding[{i}] + EndPadding[{i}]"
 
 
 class MaxPooling(Pooling, type=OperatorType.MAX_POOLING, since="1_0"):

@@ -1,0 +1,393 @@
+"""Gradients of poolings: AVERAGE_POOLING_GRAD, MAX_POOLING_GRAD.
+
+Both are stated as gathers: every element of the input's gradient sums over the windows that cover it, in row-major
+order of the windows. So all elements are independent, and the sums have the order of the scatter that the formulas
+describe.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from opendml.description.data_types import FLOATS
+from opendml.description.descriptors import (
+    Operator,
+    at,
+    boolean,
+    count_of,
+    levels,
+    tensor_input,
+    tensor_output,
+    uint_array,
+)
+from opendml.description.enums import OperatorType
+from opendml.expression.folds import extreme_with_position, lowest, sum_of
+from opendml.expression.ir import (
+    BOOL,
+    I64,
+    U32,
+    Axis,
+    Compute,
+    Const,
+    Definition,
+    ElementType,
+    Expression,
+    Statement,
+    Store,
+    Tensor,
+    as_expression,
+    both,
+    cast,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+    select,
+    temporary,
+)
+from opendml.expression.windows import Window, row_major, sliding_window
+from opendml.operators.definition import computation_type, every_element, tensor, widen
+from opendml.operators.groups import Place
+from opendml.operators.pooling import NO_POSITION, check_windows
+
+if TYPE_CHECKING:
+    from opendml.description.field_types import Count, Integers, Value
+    from opendml.description.rules import Rules
+    from opendml.description.tensor import TensorDesc
+
+MARGIN_ELEMENTS: Final = 1 << 16
+"""Elements that the windows' values may have in any case, with their margin."""
+
+MARGIN_GROWTH: Final = 3
+"""How many times larger the margin may make the windows' values."""
+
+MOST_TERMS: Final = 8
+"""Windows over one element up to which their terms are written out, so that rows of strided windows interleave."""
+
+
+class PoolingGradient(Operator):
+    """What the gradients share: the windows of the forward operator, over the gradient of its input.
+
+    Along spatial dimension i the window of element o of ``input_gradient_tensor`` covers the elements
+    ``o * strides[i] + k * dilations[i] - start_padding[i]`` of ``output_gradient_tensor``, 0 <= k < window_size[i].
+    """
+
+    # Every gradient has these, with its own fields beside them.
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+
+    @property
+    def window_dilations(self) -> tuple[int, ...]:
+        """The steps between neighbouring elements of the window: 1 where there are no dilations."""
+        dilations: tuple[int, ...] | None = getattr(self, "dilations", None)
+        return (1,) * len(self.window_size) if dilations is None else dilations
+
+    def window(self, output: Sequence[Axis]) -> Window:
+        """The window of the gradient's element at the coordinates ``output``."""
+        return sliding_window(
+            output,
+            self.output_gradient_tensor.sizes,
+            self.window_size,
+            self.strides,
+            self.window_dilations,
+            self.start_padding,
+        )
+
+
+class _Part(NamedTuple):
+    """Some elements of one dimension, at ``place``, and the windows that may cover each of them: as many as
+    ``reaching`` says, whose number, from ``lowest`` to ``highest``, and whether they do is found by ``window``."""
+
+    axes: tuple[Axis, ...]
+    place: Expression
+    reaching: int
+    lowest: int
+    highest: int
+    window: Callable[[Expression], tuple[Expression, Expression]]
+
+
+class _Dimension(NamedTuple):
+    """One spatial dimension of a gradient: ``size`` elements under so many ``windows`` of ``taps`` elements."""
+
+    name: str
+    size: int
+    windows: int
+    taps: int
+    stride: int
+    dilation: int
+    padding: int
+
+    @property
+    def span(self) -> int:
+        """The elements from the first to the last one of a window."""
+        return (self.taps - 1) * self.dilation + 1
+
+    @property
+    def parts(self) -> list[_Part]:
+        """The dimension in parts whose elements are alike."""
+        reaching = self.taps if self.stride == 1 else -(-self.span // self.stride)
+        if reaching >= self.windows:
+            return [self._under_any_window()]
+        if self.stride == 1:
+            return [self._under_neighbours()]
+        whole, rest = divmod(self.size, self.stride)
+        parts = ((0, whole, self.stride), (whole, 1, rest))
+        return [self._in_blocks(reaching, *part) for part in parts if part[1] * part[2]]
+
+    def _under_any_window(self) -> _Part:
+        """All windows are asked: each element lies under most of them."""
+        axis = Axis(self.name, self.size)
+
+        def window(tap: Expression) -> tuple[Expression, Expression]:
+            distance = index(axis) + self.padding - tap * self.stride
+            return tap, (distance >= 0) & (distance < self.span) & self._is_on_grid(distance)
+
+        return _Part((axis,), index(axis), self.windows, 0, self.windows - 1, window)
+
+    def _under_neighbours(self) -> _Part:
+        """Windows that begin at every element: one for each of their taps."""
+        axis, first = Axis(self.name, self.size), self.padding - (self.taps - 1) * self.dilation
+
+        def window(tap: Expression) -> tuple[Expression, Expression]:
+            return index(axis) + first + tap * self.dilation, constant(True, BOOL)
+
+        return _Part((axis,), index(axis), self.taps, first, self.size - 1 + self.padding, window)
+
+    def _in_blocks(self, reaching: int, start: int, blocks: int, length: int) -> _Part:
+        """Some blocks of a stride's elements, or the part of one that is left over.
+
+        Element p lies in window ``(p + padding) / stride``, the last one that begins before it, and in ``reaching`` - 1
+        windows before that. Inside a block this takes no division but a carry.
+        """
+        block, inner = Axis(self.name, blocks), Axis(f"inner_{self.name}", length)
+        skipped, shift = divmod(self.padding, self.stride)
+        lowest = start + skipped - (reaching - 1)
+        carried = index(inner) + shift >= self.stride if length + shift > self.stride else constant(False, BOOL)
+
+        def window(tap: Expression) -> tuple[Expression, Expression]:
+            number = index(block) + select(carried, 1, 0, I64) + lowest + tap
+            begun = index(inner) + shift - select(carried, self.stride, 0, I64)
+            distance = begun + ((reaching - 1) - tap) * self.stride
+            covered = distance < self.span if reaching * self.stride > self.span else constant(True, BOOL)
+            return number, covered & self._is_on_grid(distance)
+
+        highest = start + skipped + blocks - 1 + (length + shift > self.stride)
+        place = index(block) * self.stride + index(inner) + start * self.stride
+        return _Part((block, inner), place, reaching, lowest, highest, window)
+
+    def _is_on_grid(self, distance: Expression) -> Expression:
+        """Whether a window has an element so far from its first one, which is not outside of it."""
+        return (distance % self.dilation).equals(0) if self.dilation > 1 else constant(True, BOOL)
+
+
+class _Windows:
+    """The values of windows, and the elements under them that sum them up.
+
+    Values are kept with a margin of zeros for the windows that do not exist, so that sums ask as little as possible,
+    unless that would be out of proportion.
+    """
+
+    def __init__(self, desc: PoolingGradient) -> None:
+        self.desc = desc
+        self.sizes = desc.input_gradient_tensor.sizes
+        self.target = tensor("OutputGradientTensor", desc.output_gradient_tensor, "output")
+        self.dimensions = [
+            _Dimension(
+                "zyx"[i - len(desc.window_size)],
+                self.target.sizes[2 + i],
+                self.sizes[2 + i],
+                desc.window_size[i],
+                desc.strides[i],
+                desc.window_dilations[i],
+                desc.start_padding[i],
+            ).parts
+            for i in range(len(desc.window_size))
+        ]
+        before = [max(0, -min(part.lowest for part in parts)) for parts in self.dimensions]
+        behind = [
+            max(0, max(part.highest for part in parts) - (size - 1))
+            for parts, size in zip(self.dimensions, self.sizes[2:], strict=True)
+        ]
+        padded = [size + b + e for size, b, e in zip(self.sizes[2:], before, behind, strict=True)]
+        room = MARGIN_GROWTH * math.prod(self.sizes) + MARGIN_ELEMENTS
+        self.is_padded = math.prod((*self.sizes[:2], *padded)) <= room
+        self.before = before if self.is_padded else [0] * len(before)
+        self.padded_sizes = (*self.sizes[:2], *padded) if self.is_padded else self.sizes
+        self.statements: list[Statement] = []
+        self.temporaries: list[Tensor] = []
+
+    def keep(self, name: str, type: ElementType, value: Callable[[Sequence[Axis]], Expression], outside: int) -> Tensor:
+        """A tensor of the windows' values, ``outside`` in the margin."""
+        kept = temporary(name, type, self.padded_sizes)
+        self.temporaries.append(kept)
+        if self.padded_sizes != self.sizes:
+            self.statements.append(every_element(kept, lambda _: constant(outside, type)))
+        axes = grid(self.sizes)
+        self.statements.append(Compute(axes, (Store(kept, self._place(indices(axes)), value(axes)),)))
+        return kept
+
+    def plain(self, source: Tensor) -> Tensor:
+        """A tensor of windows itself, or a copy with the margin in the computation type."""
+        if self.padded_sizes == self.sizes:
+            return source
+        type = computation_type(source.type)
+        return self.keep(f"padded_{source.name}", type, lambda axes: widen(load(source, indices(axes))), 0)
+
+    def spread(
+        self,
+        term: Callable[[Place, Place], Expression],
+        finish: Callable[[Expression], Expression] = lambda total: total,
+    ) -> None:
+        """Stores, in every element, ``finish`` of the sum of ``term(place in kept tensors, place of the element)`` from
+        +0 on, over the windows that cover it, in row-major order."""
+        for parts in itertools.product(*self.dimensions):
+            plane = grid(self.target.sizes[:2], "nc")
+            axes = (*plane, *(axis for part in parts for axis in part.axes))
+            place = (*indices(plane), *(part.place for part in parts))
+
+            def term_at(
+                taps: Sequence[Expression], parts: Sequence[_Part] = parts, place: Place = place
+            ) -> tuple[Expression, Expression]:
+                found = [part.window(tap) for part, tap in zip(parts, taps, strict=True)]
+                windows = [window for window, _ in found]
+                where = both(condition for _, condition in found)
+                if not self.is_padded:
+                    where = where & both(map(self._exists, parts, windows, self.sizes[2:]))
+                return term(self._place((*place[:2], *windows)), place), where
+
+            value = cast(finish(_total([part.reaching for part in parts], term_at)), self.target.type)
+            self.statements.append(Compute(axes, (Store(self.target, place, value),)))
+
+    def _exists(self, part: _Part, window: Expression, count: int) -> Expression:
+        """Whether there is a window of that number; only what can fail is asked."""
+        exists = as_expression(window >= 0 if part.lowest < 0 else True, BOOL)
+        return exists & (window < count if part.highest >= count else constant(True, BOOL))
+
+    def _place(self, windows: Sequence[Expression]) -> Place:
+        """Where kept tensors have the value of a window."""
+        return (*windows[:2], *(w + b for w, b in zip(windows[2:], self.before, strict=True)))
+
+    def definition(self, *inputs: Tensor) -> Definition:
+        """What the statements compute."""
+        return Definition(inputs, (self.target,), tuple(self.statements), tuple(self.temporaries))
+
+
+def _total(
+    counts: Sequence[int], term_at: Callable[[Sequence[Expression]], tuple[Expression, Expression]]
+) -> Expression:
+    """The sum of the terms, of those whose condition holds, from +0 on and in row-major order."""
+    if math.prod(counts) > MOST_TERMS:
+        taps = [Axis(f"t{i}", count) for i, count in enumerate(counts)]
+        term, where = term_at([index(tap) for tap in taps])
+        return sum_of(taps, term, None if isinstance(where, Const) and where.value else where)
+    total: Expression | None = None
+    for numbers in itertools.product(*(range(count) for count in counts)):
+        term, where = term_at([constant(number, I64) for number in numbers])
+        total = (constant(0, term.type) if total is None else total) + select(where, term, 0)
+    assert total is not None
+    return total
+
+
+class AveragePoolingGrad(PoolingGradient, type=OperatorType.AVERAGE_POOLING_GRAD, since="3_0"):
+    """Back-propagation gradient of average pooling: spreads each gradient evenly over its window.
+
+    ``include_padding``: each gradient is divided by the size of the window instead of the number of its elements
+    inside the pooled tensor.
+    """
+
+    input_gradient_tensor: Value[TensorDesc] = tensor_input()
+    output_gradient_tensor: Value[TensorDesc] = tensor_output()
+    dimension_count: Count = count_of(
+        "window_size", default=None, rank_of=("output_gradient_tensor", "input_gradient_tensor"), less=2
+    )
+    strides: Integers = uint_array(count="dimension_count")
+    window_size: Integers = uint_array(count="dimension_count")
+    start_padding: Integers = uint_array(count="dimension_count")
+    end_padding: Integers = uint_array(count="dimension_count")
+    include_padding: Value[bool] = boolean()
+
+    support = levels(at("3_0", (4, 5), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """The gradient has the sizes of the pooling's output."""
+        rules.same_data_type("input_gradient_tensor", "output_gradient_tensor")
+        rules.same_rank("input_gradient_tensor", "output_gradient_tensor")
+        check_windows(rules, "output_gradient_tensor", "input_gradient_tensor")
+
+    def define(self) -> Definition:
+        """Where all windows have as many elements, one division of the sum; else the quotients first."""
+        source = tensor("InputGradientTensor", self.input_gradient_tensor, "input")
+        windows = _Windows(self)
+        size = constant(math.prod(self.window_size), I64)
+        count = size if self.include_padding else self.window(grid(source.sizes)).element_count
+        if isinstance(count, Const):
+            kept = windows.plain(source)
+            windows.spread(lambda window, _: widen(load(kept, window)), lambda total: total / cast(count, total.type))
+            return windows.definition(source)
+
+        def quotient(axes: Sequence[Axis]) -> Expression:
+            gradient = widen(load(source, indices(axes)))
+            return gradient / cast(self.window(axes).element_count, gradient.type)
+
+        quotients = windows.keep("quotients", computation_type(source.type), quotient, 0)
+        windows.spread(lambda window, _: load(quotients, window))
+        return windows.definition(source)
+
+
+class MaxPoolingGrad(PoolingGradient, type=OperatorType.MAX_POOLING_GRAD, since="3_0"):
+    """Back-propagation gradient of max pooling: adds each gradient to the position of its window's maximum.
+
+    Among equal maxima the first one of the window in row-major order; a NaN is the maximum, the first one of them.
+    """
+
+    input_tensor: Value[TensorDesc] = tensor_input()
+    input_gradient_tensor: Value[TensorDesc] = tensor_input()
+    output_gradient_tensor: Value[TensorDesc] = tensor_output()
+    dimension_count: Count = count_of(
+        "window_size", default=None, rank_of=("input_tensor", "output_gradient_tensor", "input_gradient_tensor"), less=2
+    )
+    strides: Integers = uint_array(count="dimension_count")
+    window_size: Integers = uint_array(count="dimension_count")
+    start_padding: Integers = uint_array(count="dimension_count")
+    end_padding: Integers = uint_array(count="dimension_count")
+    dilations: Integers = uint_array(count="dimension_count")
+
+    support = levels(at("4_0", (4, 5), FLOATS), at("3_0", (4, 4), FLOATS))
+
+    def check(self, rules: Rules) -> None:
+        """The gradients have the sizes of the pooling's output and input."""
+        rules.same_data_type("input_tensor", "input_gradient_tensor", "output_gradient_tensor")
+        rules.same_rank("input_tensor", "input_gradient_tensor", "output_gradient_tensor")
+        rules.same_sizes("input_tensor", "output_gradient_tensor")
+        check_windows(rules, "input_tensor", "input_gradient_tensor")
+
+    def define(self) -> Definition:
+        """First the position of every window's maximum, then the sums of those gradients whose position it is."""
+        source = tensor("InputTensor", self.input_tensor, "input")
+        gradient = tensor("InputGradientTensor", self.input_gradient_tensor, "input")
+        windows = _Windows(self)
+        positions = windows.keep("positions", U32, lambda axes: self._position(source, axes), NO_POSITION)
+        kept = windows.plain(gradient)
+
+        def chosen(window: Place, place: Place) -> Expression:
+            here = cast(row_major(place[2:], source.sizes[2:]), U32)
+            return select(load(positions, window).equals(here), widen(load(kept, window)), 0)
+
+        windows.spread(chosen)
+        return windows.definition(source, gradient)
+
+    def _position(self, source: Tensor, axes: Sequence[Axis]) -> Expression:
+        """Where in its plane the largest element of a window is, modulo 2**32; no plane has more elements."""
+        window = self.window(axes)
+        element = widen(load(source, window.coordinates))
+        start = (lowest(element.type), cast(window.first_step, U32))
+        _, step = extreme_with_position("gt", window.taps, element, cast(window.step, U32), start, window.where)
+        origin = cast(row_major([d.origin for d in window.dimensions], source.sizes[2:]), U32)
+        return select(window.has_elements, origin + step, NO_POSITION)
