@@ -132,6 +132,44 @@ def test_adapters(model_file: Path) -> None:
     assert "no adapter matches 'no such thing'; there are: " in result.stderr
 
 
+def test_devices(model_file: Path) -> None:
+    compiled, interpreted = (invoke("run", model_file, "--device", name) for name in ("cpu", "reference"))
+    assert (compiled.exit_code, interpreted.exit_code) == (0, 0)
+    assert interpreted.stdout.splitlines()[0] == "Running on 'Interpreter of the operators' definitions'"
+    assert compiled.stdout.splitlines()[-1] == interpreted.stdout.splitlines()[-1] == "Resource 'Out': 6, 10, -2"
+    assert invoke("run", model_file, "-a", "interpreter").stdout.splitlines()[0] == interpreted.stdout.splitlines()[0]
+    assert "\n-Device: reference\n" in invoke("run", "-s").stdout
+    refused = invoke("run", model_file, "--device", "gpu")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == f"error: {model_file}: no device 'gpu'; there are: cpu, reference\n"
+    refused = invoke("run", model_file, "--device", "reference", "--threads", "2")
+    assert refused.exit_code == 2
+    assert "the reference device has one thread" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["explain", "profile"])
+def test_the_reference_device_has_no_kernels(command: str, model_file: Path) -> None:
+    result = invoke(command, model_file, "--device", "reference")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"error: --device reference: it interprets the operators' definitions, so there are no kernels to {command}\n"
+    )
+    assert "unknown device 'gpu'" in invoke(command, model_file, "--device", "gpu").stderr
+
+
+def test_every_device_judges_alike(model_file: Path) -> None:
+    result = invoke("check", model_file, "--device", "reference")
+    assert result.exit_code == 0
+    assert result.stderr == "note: --device changes nothing here: Every device judges models alike.\n"
+
+
+def test_time_overrides_iterations(model_file: Path) -> None:
+    """As in DxDispatch: -t is how long a dispatch repeats, whatever -i says."""
+    for options, count in ((["-i", "3"], 3), (["-i", "3", "-t", "0"], 1)):
+        (dispatch,) = json.loads(invoke("run", model_file, "--json", *options).stdout)["dispatches"]
+        assert dispatch["iterations"] == count
+
+
 def test_bad_input_gives_one_message_and_status_2(tmp_path: Path) -> None:
     bad = changed("dispatchables/add/desc/ATensor/Sizes", [3, "x"])
     path = save(tmp_path / "bad.json", bad)

@@ -14,7 +14,9 @@ from typing import NoReturn
 
 from opendml.command_line.commands import COMMANDS, overview
 from opendml.command_line.output import ExitRequest, complain, reported_errors
-from opendml.command_line.parsing import UsageError, closest_hint, help_text, parse
+from opendml.command_line.parsing import UsageError, help_text, parse
+from opendml.description.names import did_you_mean
+from opendml.description.quoting import quoted
 
 __all__ = ["main", "run_program"]
 
@@ -55,7 +57,7 @@ def _execute(arguments: list[str]) -> int:
         return 0
     if first not in COMMANDS:
         kind = "option" if first.startswith("-") else "command"
-        complain(f"unknown {kind} {closest_hint(first, [*COMMANDS, '--help', '--version'])}")
+        complain(f"unknown {kind} {quoted(first)}{did_you_mean(first, [*COMMANDS, '--help', '--version'])}")
         return 2
     command = COMMANDS[first]
     try:

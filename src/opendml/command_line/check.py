@@ -6,7 +6,8 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from opendml.command_line.models import feature_level, read_unlimited
+from opendml.command_line.commands import CHECK
+from opendml.command_line.models import feature_level, note_meaningless, read_unlimited
 from opendml.command_line.output import plural, print_json, print_line, readable_errors
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = ["execute"]
 
 def execute(values: Namespace) -> int:
     """List what is wrong; 1 for invalid operators, 2 for anything else."""
+    note_meaningless(CHECK.options, values)
     with readable_errors(values.model, values.json):
         from opendml.formats.dxdispatch import check_model
 

@@ -36,6 +36,16 @@ MEMORY_LIMIT = Option(
     number(1),
     8192,
 )
+DEVICES: Final = ("cpu", "reference")
+DEVICE = Option(
+    ("--device",),
+    "cpu, or reference: the interpreter, for a second opinion; by default cpu.",
+    "NAME",
+    completes=DEVICES,
+)
+COMPILED_DEVICE = Option(
+    ("--device",), "cpu; the reference device has no kernels.", "NAME", default="cpu", completes=("cpu",)
+)
 THREADS = Option(("--threads",), "Threads; by default OPENDML_NUM_THREADS, else all.", "N", number(1, 1 << 20))
 
 
@@ -88,6 +98,7 @@ as x.npy for an input x, by default beside it, and are zero where there is no fi
         ("opendml run model.json", "run once"),
         ("opendml run Partition_0.bin", "run a graph that ONNX Runtime has serialised"),
         ("opendml run model.json -t 2000 -r 100 -v 1", "measure for two seconds, 100 dispatches an iteration"),
+        ("opendml run model.json --device reference", "what the operators' definitions give, interpreted"),
         ("opendml run model.json --json", "timings and printed resources for a program to read"),
         ("opendml run -s", "show where models can run"),
     ),
@@ -97,6 +108,7 @@ as x.npy for an input x, by default beside it, and are zero where there is no fi
         INPUT_PATH,
         OUTPUT_PATH,
         Option(("--adapter", "-a"), "Part of the name of the adapter to run on.", "TEXT", default=""),
+        DEVICE,
         Option(("--show_adapters", "-s"), "Show all adapters."),
         Option(("--show_dependencies", "-S"), "Show the versions of what opendml is made of."),
         FEATURE_LEVEL,
@@ -104,7 +116,7 @@ as x.npy for an input x, by default beside it, and are zero where there is no fi
         MEMORY_LIMIT,
         Option(("--dispatch_iterations", "-i"), "Iterations of binding and dispatching.", "N", number(1), 1),
         Option(("--dispatch_repeat", "-r"), "Dispatches within each iteration.", "N", number(1), 1),
-        Option(("--milliseconds_to_run", "-t"), "Iterate for this long instead of -i.", "MS", number(0)),
+        Option(("--milliseconds_to_run", "-t"), "Iterate for this long; overrides -i.", "MS", number(0)),
         Option(("--dispatch_interval", "-I"), "Least time between iterations.", "MS", number(0), 0),
         Option(("--warmup_samples", "-w"), "Iterations left out of hot timings; by default 1.", "N", number(0), 1),
         Option(
@@ -134,7 +146,13 @@ Exit status: 0 valid, 1 invalid operators, 2 anything else that is wrong.""",
         ("opendml check model.json --feature-level 3_0", "what would an older device refuse?"),
         ("opendml check model.json --json", "the same for a program to read"),
     ),
-    (MODEL, FEATURE_LEVEL, INPUT_PATH, _json("operators, violations and problems of bindings")),
+    (
+        MODEL,
+        FEATURE_LEVEL,
+        INPUT_PATH,
+        Option(DEVICE.names, metavar="NAME", means_nothing="Every device judges models alike.", completes=DEVICES),
+        _json("operators, violations and problems of bindings"),
+    ),
 )
 
 OPS = Command(
@@ -170,6 +188,7 @@ the code.""",
         Option(("--llvm",), "Print the LLVM code as well."),
         Option(("--asm",), "Print the machine code as well."),
         INPUT_PATH,
+        COMPILED_DEVICE,
         _json("the explanation of each operator"),
     ),
 )
@@ -196,6 +215,7 @@ operations, beside what this machine can do: copies of as many bytes, and fused 
             ("--milliseconds_to_run", "-t"), "How long each dispatch repeats; by default 500.", "MS", number(0), 500
         ),
         INPUT_PATH,
+        COMPILED_DEVICE,
         MEMORY_LIMIT,
         _json("kernels with times, bytes and operations"),
     ),

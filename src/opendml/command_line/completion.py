@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from opendml.command_line.commands import COMMANDS, SHELLS
 from opendml.command_line.output import fail, print_line, readable_errors
-from opendml.command_line.parsing import Command, Option, closest_hint
+from opendml.command_line.parsing import Command, Option
+from opendml.description.names import did_you_mean
+from opendml.description.quoting import quoted
 
 __all__ = ["execute"]
 
@@ -15,7 +17,7 @@ __all__ = ["execute"]
 def execute(values: Namespace) -> int:
     """Print the script of a shell."""
     if values.shell not in SHELLS:
-        fail(f"unknown shell {closest_hint(values.shell, SHELLS)} (known: {', '.join(SHELLS)})")
+        fail(f"unknown shell {quoted(values.shell)}{did_you_mean(values.shell, SHELLS)} (known: {', '.join(SHELLS)})")
     with readable_errors(None):
         print_line(_SCRIPTS[values.shell]())
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from opendml.command_line.models import read_unlimited
+from opendml.command_line.models import read_unlimited, require_kernels
 from opendml.command_line.output import print_json, print_line, readable_errors
 
 __all__ = ["execute"]
@@ -16,6 +16,7 @@ def execute(values: Namespace) -> int:
         from opendml.formats.dxdispatch.checking import check_operator
         from opendml.inspection.explanation import explanation
 
+        require_kernels(values.device, "explain")
         explained = []
         for name, dispatchable in read_unlimited(values.model, values.input_path).dispatchables.items():
             check_operator(dispatchable)

@@ -6,13 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opendml.command_line.output import fail
+from opendml.command_line.output import fail, note
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from opendml.command_line.parsing import Option
     from opendml.description.enums import FeatureLevel
     from opendml.formats.dxdispatch import Model
 
-__all__ = ["feature_level", "read_unlimited"]
+__all__ = ["feature_level", "note_meaningless", "read_unlimited", "require_kernels"]
 
 
 def read_unlimited(path: Path, input_path: Path | None, in_part: bool = False) -> Model:
@@ -31,3 +35,18 @@ def feature_level(name: str) -> FeatureLevel:
         return FeatureLevel.parse(name)
     except OpendmlError as error:
         fail(f"--feature-level: {error}")
+
+
+def note_meaningless(options: Iterable[Option], values: Namespace) -> None:
+    """Say of each option that is given and changes nothing why it does not."""
+    for option in options:
+        if option.means_nothing and getattr(values, option.variable):
+            note(f"{option.names[0]} changes nothing here: {option.means_nothing}")
+
+
+def require_kernels(device: str, what: str) -> None:
+    """Fail for a device that compiles nothing, or that there is not."""
+    from opendml.programs.device import Device
+
+    if Device(device).name == "reference":
+        fail(f"--device reference: it interprets the operators' definitions, so there are no kernels to {what}")

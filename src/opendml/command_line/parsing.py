@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from opendml.description.names import did_you_mean
 from opendml.description.quoting import quoted
 
 __all__ = [
     "Command",
     "Option",
     "UsageError",
-    "closest_hint",
     "help_text",
     "number",
     "parse",
@@ -111,7 +110,7 @@ def parse(command: Command, arguments: Sequence[str]) -> Values | None:
     if rest:
         known = [name for option in command.options for name in option.names if name.startswith("-")]
         kind = "option" if rest[0].startswith("-") else "argument"
-        raise UsageError(f"unknown {kind} {closest_hint(rest[0], known if kind == 'option' else ())}")
+        raise UsageError(f"unknown {kind} {quoted(rest[0])}{did_you_mean(rest[0], known if kind == 'option' else ())}")
     for option in command.options:
         if option.required and getattr(values, option.variable) is None:
             raise UsageError(f"{option.metavar} is missing")
@@ -131,12 +130,6 @@ def help_text(command: Command) -> str:
     }
     text = "\n".join(["Usage: " + parts[0], "", *parts[1:], ""])
     return text + "".join(f"\n{title}:\n{_rows(options)}" for title, options in groups.items() if options)
-
-
-def closest_hint(given: str, known: Iterable[str]) -> str:
-    """``'chekc'; did you mean 'check'?``"""
-    close = difflib.get_close_matches(given[:80], list(known), n=1, cutoff=0.5)
-    return quoted(given) + (f"; did you mean {close[0]!r}?" if close else "")
 
 
 class _Parser(argparse.ArgumentParser):

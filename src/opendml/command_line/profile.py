@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from opendml.command_line.models import require_kernels
 from opendml.command_line.output import fail, print_json, print_line, print_table, progress_bar, readable_errors
 
 __all__ = ["execute"]
@@ -20,6 +21,7 @@ def execute(values: Namespace) -> int:
         from opendml.inspection.profiling import as_json, profile_bound, trace_of
         from opendml.programs.device import Device
 
+        require_kernels(values.device, "profile")
         limit = values.memory_limit << 20
         model = read_model(values.model, input_path=values.input_path, memory_limit=limit)
         with progress_bar() as progress:

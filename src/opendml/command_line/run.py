@@ -7,8 +7,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from opendml.command_line.commands import DXDISPATCH_OPTIONS
-from opendml.command_line.models import feature_level
-from opendml.command_line.output import fail, note, print_json, print_line, progress_bar, readable_errors
+from opendml.command_line.models import feature_level, note_meaningless
+from opendml.command_line.output import fail, print_json, print_line, progress_bar, readable_errors
 
 __all__ = ["execute"]
 
@@ -18,9 +18,7 @@ def execute(values: Namespace) -> int:
     if values.file is not None and values.model is not None:
         fail("a model is given twice, by place and by --model")
     model = values.model if values.file is None else values.file
-    for option in DXDISPATCH_OPTIONS:
-        if getattr(values, option.variable):
-            note(f"{option.names[0]} changes nothing here: {option.means_nothing}")
+    note_meaningless(DXDISPATCH_OPTIONS, values)
     with readable_errors(model, values.json):
         if values.show_dependencies:
             _show_dependencies()
@@ -39,7 +37,7 @@ def _run(values: Namespace, model: Path) -> None:
     from opendml.formats.models import read_model
     from opendml.programs.device import Device
 
-    adapter = adapters.select(values.adapter)
+    adapter = adapters.select(values.adapter, values.device)
     level = feature_level(values.feature_level)
     limit = values.memory_limit << 20
     parsed = read_model(model, input_path=values.input_path, output_path=values.output_path, memory_limit=limit)

@@ -1,4 +1,4 @@
-"""What models can run on: DxDispatch's adapters. The processor is the only one so far."""
+"""What models can run on: DxDispatch's adapters. The processor, compiled for or interpreted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opendml.description.errors import UnknownAdapterError
+from opendml.description.quoting import quoted
 from opendml.llvm.host import default_thread_count, usable_processors
 
 __all__ = ["Adapter", "available", "select"]
@@ -40,20 +41,30 @@ def available() -> list[Adapter]:
         ("Processors", str(usable_processors())),
         ("Threads", str(default_thread_count())),
     )
-    return [Adapter("cpu", _processor_name(), properties)]
+    reference = (("Device", "reference"), ("Threads", "1"))
+    return [
+        Adapter("cpu", _processor_name(), properties),
+        Adapter("reference", "Interpreter of the operators' definitions", reference),
+    ]
 
 
-def select(part: str = "") -> Adapter:
-    """The first adapter whose description or device contains `part`, in any letter case.
+def select(part: str = "", device: str | None = None) -> Adapter:
+    """The first adapter whose description or device contains `part`, in any letter case, and whose device is `device`.
 
     Raises:
         UnknownAdapterError: there is none.
     """
-    for adapter in available():
+    found = available()
+    if device is not None:
+        found = [adapter for adapter in found if adapter.device == device]
+        if not found:
+            devices = [adapter.device for adapter in available()]
+            raise UnknownAdapterError(f"no device {quoted(device)}; there are: {', '.join(devices)}")
+    for adapter in found:
         if part.casefold() in f"{adapter.device} {adapter.description}".casefold():
             return adapter
-    names = ", ".join(repr(adapter.description) for adapter in available())
-    raise UnknownAdapterError(f"no adapter matches {part[:80]!r}; there are: {names}")
+    names = ", ".join(quoted(adapter.description) for adapter in found)
+    raise UnknownAdapterError(f"no adapter matches {quoted(part)}; there are: {names}")
 
 
 def _processor_name() -> str:
