@@ -1,4 +1,4 @@
-"""Ready-made reductions: sums, products, extremes with their positions, and sums of products."""
+"""Ready-made reductions: sums, extremes with their positions, and sums of products."""
 
 from __future__ import annotations
 
@@ -53,13 +53,6 @@ def fold(
 def sum_of(axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1) -> Expression:
     """The sum of ``element`` over ``axes``, beginning with 0."""
     return fold(lambda a, b: a + b, axes, constant(0, element.type), element, where, lanes)
-
-
-def product_of(
-    axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1
-) -> Expression:
-    """The product of ``element`` over ``axes``, beginning with 1."""
-    return fold(lambda a, b: a * b, axes, constant(1, element.type), element, where, lanes)
 
 
 def sum_of_products(

@@ -428,25 +428,34 @@ leave:
   ret void
 }
 
-; Wait until no worker runs.
-define internal void @team_wait(ptr %team, ptr %control) nounwind {
+; Whether there is %value at %place before it is time to sleep.
+define internal i1 @spin_until(ptr %place, i64 %value, ptr %team) nounwind {
 start:
-  %running_address = getelementptr %team, ptr %team, i64 0, i32 2
   %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
   %spins = load atomic i64, ptr %spins_address monotonic, align 8
   br label %spin
 spin:
   %left = phi i64 [ %spins, %start ], [ %fewer, %pause ]
-  %running = load atomic i64, ptr %running_address acquire, align 8
-  %is_done = icmp eq i64 %running, 0
-  br i1 %is_done, label %leave, label %tired
+  %now = load atomic i64, ptr %place acquire, align 8
+  %is_there = icmp eq i64 %now, %value
+  br i1 %is_there, label %leave, label %tired
 tired:
   %is_tired = icmp eq i64 %left, 0
-  br i1 %is_tired, label %sleep, label %pause
+  br i1 %is_tired, label %leave, label %pause
 pause:
   $pause
   %fewer = sub i64 %left, 1
   br label %spin
+leave:
+  ret i1 %is_there
+}
+
+; Wait until no worker runs.
+define internal void @team_wait(ptr %team, ptr %control) nounwind {
+start:
+  %running_address = getelementptr %team, ptr %team, i64 0, i32 2
+  %is_done = call i1 @spin_until(ptr %running_address, i64 0, ptr %team)
+  br i1 %is_done, label %leave, label %sleep
 sleep:
   %mutex = getelementptr %team, ptr %team, i64 0, i32 15
   %condition = getelementptr %team, ptr %team, i64 0, i32 16
@@ -526,8 +535,8 @@ start:
   br label %rest
 rest:
   %seen = phi i64 [ 0, %start ], [ %ticket, %run ], [ %ticket, %wake_caller ]
-  call void @worker_wait(ptr %worker, ptr %team, i64 %seen)
   %ticket = add i64 %seen, 1
+  call void @worker_wait(ptr %worker, ptr %team, i64 %ticket)
   ; A dispatch counts this worker among the running before it gives the ticket; a stop gives one while none runs.
   %running = load atomic i64, ptr %running_address acquire, align 8
   %has_work = icmp ne i64 %running, 0
@@ -554,24 +563,11 @@ leave:
   ret ptr null
 }
 
-; Return once the worker's ticket is no longer %seen.
-define internal void @worker_wait(ptr %worker, ptr %team, i64 %seen) nounwind {
+; Return once the worker has the %ticket.
+define internal void @worker_wait(ptr %worker, ptr %team, i64 %ticket) nounwind {
 start:
-  %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
-  %spins = load atomic i64, ptr %spins_address monotonic, align 8
-  br label %spin
-spin:
-  %left = phi i64 [ %spins, %start ], [ %fewer, %pause ]
-  %ticket = load atomic i64, ptr %worker acquire, align 8
-  %is_new = icmp ne i64 %ticket, %seen
-  br i1 %is_new, label %leave, label %tired
-tired:
-  %is_tired = icmp eq i64 %left, 0
-  br i1 %is_tired, label %sleep, label %pause
-pause:
-  $pause
-  %fewer = sub i64 %left, 1
-  br label %spin
+  %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %team)
+  br i1 %is_new, label %leave, label %sleep
 sleep:
   %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
   %condition = getelementptr %worker, ptr %worker, i64 0, i32 8
@@ -581,7 +577,7 @@ sleep:
   br label %check
 check:
   %ticket_now = load atomic i64, ptr %worker seq_cst, align 8
-  %is_called = icmp ne i64 %ticket_now, %seen
+  %is_called = icmp eq i64 %ticket_now, %ticket
   br i1 %is_called, label %awake, label %wait
 wait:
   call void @condition_wait(ptr %condition, ptr %mutex)
