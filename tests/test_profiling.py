@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,18 @@ import opendml as dml
 from opendml.description.errors import BindingError
 from opendml.description.tensor import packed_strides
 from opendml.expression.ir import F32, Axis, Compute, Scan, Scatter, Store, Tensor, constant, index, indices, load
+from opendml.graph import provenance
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
 from opendml.inspection.instrumentation import tick_seconds
 from opendml.inspection.layered_drawing import draw
 from opendml.inspection.machine_limits import MachineLimits, machine_limits
-from opendml.inspection.profile_page import page
+from opendml.inspection.profile_page import DRAWN_BOXES, page
 from opendml.inspection.profiling import End, Profile, trace_of
 from opendml.llvm.host import host_target
 from opendml.loops.costs import cost_of
+from opendml.programs.program import generate
+from opendml.targets.cpu.code.interface import ENTRY
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HOSTILE = "<script>alert('&quot;\"')</script>\x1b[31m\x00\u202e]]>-->"
@@ -354,6 +360,54 @@ def test_the_page(profiled: Profile, tmp_path: Path) -> None:
     assert text.count('<g class="tensor"') == len([end for end in ends if end.kind != "kernel"])
     twice = Page(page([profiled, profiled]))
     assert len(twice.ids) - twice.ids.count("arrow") == len(set(twice.ids) - {"arrow"})
+
+
+def test_the_page_of_very_many_kernels(profiled: Profile, tmp_path: Path) -> None:
+    """They are all in the table; instead of a drawing there is a word about it, and no row leads to one."""
+    kernels = tuple(replace(profiled.kernels[0], number=n, seconds=float(n)) for n in range(DRAWN_BOXES + 1))
+    many = replace(profiled, kernels=kernels, flows=())
+    assert many.kernel_seconds == sum(range(DRAWN_BOXES + 1))
+    many.save_page(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert f"it would have {DRAWN_BOXES + 1} boxes" in text
+    assert "<svg" not in text
+    assert "Show in the drawing" not in text
+    assert text.count('class="row"') == DRAWN_BOXES + 1
+
+
+def test_a_profiled_entry_has_one_clock_and_one_record_for_each_kernel() -> None:
+    """LLVM takes a time that grows with the square of the calls in a block."""
+    graph = dml.Graph()
+    x = graph.input("float32", [4])
+    joined = join(graph.describe([x + float(n) for n in range(70)]))
+    code = generate(divide_and_fuse(joined).execution, host_target(), in_place=False, profiled=True)
+    entry = code.modules[0][code.modules[0].index(f"define void @{ENTRY}(") :]
+    assert entry.count("@llvm.readcyclecounter()") == entry.count("call void @record(") == 70
+    assert "@barrier_wait" not in entry
+
+
+def test_the_nodes_of_a_kernel_are_found_once_for_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor that many kernels write has as many branches that lead to it: they are followed once, not by each."""
+    followed = 0
+    before = provenance.Provenance._before
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal followed
+        followed += 1
+        return before(*arguments)
+
+    monkeypatch.setattr(provenance.Provenance, "_before", counted)
+    count = 20
+    graph = dml.Graph()
+    pieces = [dml.activation_relu(graph.input("float32", [1, n + 1])) for n in range(count)]
+    desc = graph.describe(dml.join(pieces, axis=1))
+    joined = join(desc)
+    definition = divide_and_fuse(joined).execution
+    assert len(definition.statements) == count
+    found = provenance.Provenance(desc, joined, definition)
+    nodes = [found.nodes(statement) for statement in definition.statements]
+    assert followed == count
+    assert sorted(nodes) == [(n, count) for n in range(count)]
 
 
 def test_the_name_of_a_graph_is_the_title() -> None:

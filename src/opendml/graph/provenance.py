@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from opendml.description.graph_desc import (
     GraphDesc,
@@ -17,6 +18,17 @@ from opendml.description.graph_desc import (
 from opendml.expression.ir import Definition, Statement, Tensor
 from opendml.expression.statements import reads_of, writes_of
 from opendml.graph.joining import JoinedGraph
+
+
+class _Branch(NamedTuple):
+    """Nodes that lead to an input of another one, and the tensors that they need."""
+
+    nodes: set[int]
+    needed: set[Tensor]
+
+    def is_read(self, reads: set[Tensor]) -> bool:
+        """Whether a statement that writes a part of a tensor reads what the branch needs."""
+        return 2 * len(self.needed & reads) >= len(self.needed)
 
 
 class Provenance:
@@ -35,6 +47,11 @@ class Provenance:
         writers = Counter(t for s in definition.statements for t in writes_of(s))
         self._existing = {*writers, *(t for t in definition.inputs if t is not None)}
         self._in_parts = {t for t, count in writers.items() if count > 1}
+        self._written: dict[int, list[Tensor]] = {}  # what still exists of the tensors that a node writes
+        for tensor, node in joined.nodes.items():
+            if tensor in self._existing:
+                self._written.setdefault(node, []).append(tensor)
+        self._branches: dict[int, list[_Branch]] = {}
 
     def nodes(self, statement: Statement) -> tuple[int, ...]:
         """Positions of the operators in the graph's nodes, in the order in which they run."""
@@ -43,11 +60,24 @@ class Provenance:
         for tensor in writes_of(statement):
             last = self._joined.nodes.get(tensor)
             if last is not None:
-                branches = [self._before([source.node]) for source in self._gone_inputs(last)]
+                branches = self._branches_of(last)
                 if tensor in self._in_parts:
-                    branches = [branch for branch in branches if self._is_read(branch, reads)]
-                found = found.union((last,), *branches)
+                    branches = [branch for branch in branches if branch.is_read(reads)]
+                found = found.union((last,), *(branch.nodes for branch in branches))
         return tuple(sorted(found, key=self._order.__getitem__))
+
+    def _branches_of(self, index: int) -> list[_Branch]:
+        """What is computed on the way to each input of a node."""
+        if index not in self._branches:
+            ways = [self._before([source.node]) for source in self._gone_inputs(index)]
+            self._branches[index] = [_Branch(nodes, self._needed(nodes)) for nodes in ways]
+        return self._branches[index]
+
+    def _needed(self, nodes: set[int]) -> set[Tensor]:
+        """The tensors that exist of those that some nodes read and write."""
+        read = {self._joined.tensors.get(source) for node in nodes for source in self._inputs(node)}
+        written = {tensor for node in nodes for tensor in self._written.get(node, ())}
+        return {tensor for tensor in read | written if tensor in self._existing and tensor is not None}
 
     def _before(self, nodes: Iterable[int]) -> set[int]:
         """Some nodes, and those that are computed on the way to them."""
@@ -68,10 +98,3 @@ class Provenance:
         node = self._graph.nodes[index]
         inputs = node.operator.inputs() if isinstance(node, OperatorNode) else ()
         return [self._sources[NodeInput(index, n)] for n, (_, desc) in enumerate(inputs) if desc is not None]
-
-    def _is_read(self, branch: set[int], reads: set[Tensor]) -> bool:
-        """Whether a statement that writes a part of a tensor reads what a branch that leads to the tensor needs."""
-        needed = {self._joined.tensors.get(source) for node in branch for source in self._inputs(node)}
-        needed |= {tensor for tensor, node in self._joined.nodes.items() if node in branch}
-        needed &= self._existing
-        return 2 * len(needed & reads) >= len(needed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -46,9 +46,7 @@ def draw(boxes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]])
     left = min((centres[n] - graph.widths[n] / 2 for n in range(len(graph.widths))), default=0.0)
     right = max((centres[n] + graph.widths[n] / 2 for n in range(len(graph.widths))), default=0.0)
     corners = tuple(Point(centres[n] - w / 2 - left, tops[layers[n]]) for n, (w, _) in enumerate(boxes))
-    depths = [
-        max((boxes[n][1] for n in range(len(boxes)) if layers[n] == layer), default=0.0) for layer in range(len(tops))
-    ]
+    depths = _depths(boxes, layers)
 
     def path(source: int, target: int) -> tuple[Point, ...]:
         points = [Point(centres[source] - left, tops[layers[source]] + boxes[source][1])]
@@ -66,20 +64,26 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     for source, target in sorted(edges, key=lambda edge: edge[1]):
         layers[target] = max(layers[target], layers[source] + 1)
     has_source = {target for _, target in edges}
-    for box in range(count):
-        below = [layers[target] for source, target in edges if source == box]
-        if box not in has_source and below:
-            layers[box] = min(below) - 1
+    nearest: dict[int, int] = {}
+    for source, target in edges:
+        nearest[source] = min(nearest.get(source, layers[target]), layers[target])
+    for box in nearest.keys() - has_source:
+        layers[box] = nearest[box] - 1
     return layers
+
+
+def _depths(boxes: Sequence[tuple[float, float]], layers: Sequence[int]) -> list[float]:
+    """The height of the highest box in each layer."""
+    heights = [0.0] * (max(layers, default=-1) + 1)
+    for (_, height), layer in zip(boxes, layers, strict=True):
+        heights[layer] = max(heights[layer], height)
+    return heights
 
 
 def _tops(boxes: Sequence[tuple[float, float]], layers: Sequence[int]) -> tuple[list[float], float]:
     """The upper edge of each layer, and the lower edge of the last one."""
-    heights = [0.0] * (max(layers, default=-1) + 1)
-    for (_, height), layer in zip(boxes, layers, strict=True):
-        heights[layer] = max(heights[layer], height)
     tops, place = [], 0.0
-    for height in heights:
+    for height in _depths(boxes, layers):
         tops.append(place)
         place += height + LAYER_GAP
     return tops, max(place - LAYER_GAP, 0.0)
@@ -120,16 +124,14 @@ class _LayeredGraph:
 
     def order(self) -> None:
         """Order each row by the mean place of the neighbours in the next row, down and up again and again."""
+        places = {n: place for row in self.rows for n, place in _places(row)}
         for sweep in range(SWEEPS):
             down = sweep % 2 == 0
             neighbours = self._above if down else self._below
             for row in self.rows if down else reversed(self.rows):
-                places = self._places()
                 keys = {n: _mean((places[m] for m in neighbours[n]), places[n]) for n in row}
                 row.sort(key=keys.__getitem__)
-
-    def _places(self) -> dict[int, float]:
-        return {n: (place + 0.5) / len(row) for row in self.rows for place, n in enumerate(row)}
+                places.update(_places(row))
 
     def centres(self) -> dict[int, float]:
         """The middle of every box and bend: close to its neighbours, in the order of the rows."""
@@ -147,6 +149,11 @@ class _LayeredGraph:
         near = [*self._above[n], *self._below[n]]
         pulls = [STRAIGHTNESS if min(n, m) >= self._box_count else 1.0 for m in near]
         return sum(p * centres[m] for p, m in zip(pulls, near, strict=True)) / sum(pulls) if near else centres[n]
+
+
+def _places(row: Sequence[int]) -> Iterator[tuple[int, float]]:
+    """How far from its beginning each member of a row is, as a part of the whole."""
+    return ((n, (place + 0.5) / len(row)) for place, n in enumerate(row))
 
 
 def _mean(values: Iterable[float], otherwise: float) -> float:

@@ -19,6 +19,10 @@ LABEL_MARGIN: Final = 8.0
 TOOLTIP_LENGTH: Final = 2000
 """Sizes in pixels; the characters from which on a tooltip is cut off."""
 
+DRAWN_BOXES: Final = 400
+"""Kernels, inputs and outputs of a graph that is drawn, at most: nobody finds anything among more, and the lines of a
+deep graph pass all that lies between their ends."""
+
 LEAST_SCALE: Final = 0.7
 """To what part of its size a drawing shrinks on a small screen before it scrolls: its letters stay legible."""
 
@@ -112,9 +116,9 @@ def _letter_width(letter: str) -> float:
 
 
 def _heat(profile: Profile, kernel: KernelProfile) -> str:
-    """The share of a kernel beside the largest one, for the style sheet's colours."""
-    largest = max(map(profile.share, profile.kernels))
-    return f"{profile.share(kernel) / largest if largest else 0:.3f}"
+    """The time of a kernel beside that of the longest one, for the style sheet's colours."""
+    longest = profile.longest_seconds
+    return f"{kernel.seconds / longest if longest else 0:.3f}"
 
 
 # The run from left to right -------------------------------------------------------------------------------------------
@@ -164,7 +168,8 @@ def _kernels(profile: Profile, prefix: str) -> str:
         for column in _COLUMNS
     )
     places = {column.name: _places(profile, column) for column in _COLUMNS}
-    rows = "\n".join(_row(profile, kernel, prefix, places) for kernel in profile.kernels)
+    drawn = _is_drawn(profile)
+    rows = "\n".join(_row(profile, kernel, prefix, places, drawn) for kernel in profile.kernels)
     return f'<div class="headings" role="radiogroup" aria-label="Sort by">{headings}</div>\n{rows}'
 
 
@@ -174,7 +179,9 @@ def _places(profile: Profile, column: _SortKey) -> dict[int, int]:
     return {kernel.number: place for place, kernel in enumerate(ordered)}
 
 
-def _row(profile: Profile, kernel: KernelProfile, prefix: str, places: Mapping[str, Mapping[int, int]]) -> str:
+def _row(
+    profile: Profile, kernel: KernelProfile, prefix: str, places: Mapping[str, Mapping[int, int]], drawn: bool
+) -> str:
     limits = profile.limits
     of_copy = kernel.bandwidth / limits.bandwidth(kernel.bytes / kernel.repetitions)
     of_peak = kernel.operation_rate / limits.fma_peak
@@ -201,7 +208,7 @@ def _row(profile: Profile, kernel: KernelProfile, prefix: str, places: Mapping[s
     order = ";".join(f"--by-{name}:{place[kernel.number]}" for name, place in places.items())
     return (
         f'<details class="row" style="--heat:{_heat(profile, kernel)};{order}"><summary>{"".join(cells)}</summary>'
-        f"{_inside(kernel, prefix)}</details>"
+        f"{_inside(kernel, prefix, drawn)}</details>"
     )
 
 
@@ -214,13 +221,14 @@ def _rate(name: str, amount: str, rate: float, unit: str, share: float, what: st
     )
 
 
-def _inside(kernel: KernelProfile, prefix: str) -> str:
+def _inside(kernel: KernelProfile, prefix: str, drawn: bool) -> str:
     """What a row shows when it is open. A link to it opens it, since it is inside."""
+    link = f'<p><a href="#{prefix}box{kernel.number}">Show in the drawing</a></p>' if drawn else ""
     work = ", ".join(map(format_seconds, kernel.work))
     repeated = f"<p>{kernel.repetitions} times</p>" if kernel.repetitions > 1 else ""
     return (
         f'<div class="inside" id="{prefix}kernel{kernel.number}">'
-        f'<p><a href="#{prefix}box{kernel.number}">Show in the drawing</a></p>{repeated}'
+        f"{link}{repeated}"
         f"<p>Threads worked {work}</p>{_uses('Reads', kernel.reads)}{_uses('Writes', kernel.writes)}"
         f'<pre tabindex="0">{_text(kernel.description)}</pre></div>'
     )
@@ -239,12 +247,10 @@ def _use(use: TensorUse) -> str:
 
 
 def _graph(profile: Profile, prefix: str) -> str:
-    """Kernels, inputs and outputs as boxes, tensors as lines between them."""
-    ends = [
-        *(End("input", n) for n in sorted({f.source.number for f in profile.flows if f.source.kind == "input"})),
-        *(End("kernel", kernel.number) for kernel in profile.kernels),
-        *(End("output", n) for n in sorted({f.target.number for f in profile.flows if f.target.kind == "output"})),
-    ]
+    """Kernels, inputs and outputs as boxes, tensors as lines between them; where they are too many, words."""
+    ends = _ends(profile)
+    if not _is_drawn(profile):
+        return f"<p>There is no drawing: it would have {len(ends):,} boxes, and up to {DRAWN_BOXES} are drawn.</p>"
     places = {end: place for place, end in enumerate(ends)}
     tensors: dict[tuple[int, int], list[Flow]] = {}
     for flow in profile.flows:
@@ -254,6 +260,19 @@ def _graph(profile: Profile, prefix: str) -> str:
     lines = [_line(path, flows) for path, flows in zip(drawing.paths, tensors.values(), strict=True)]
     shapes = [_shape(profile, end, corner, prefix) for end, corner in zip(ends, drawing.corners, strict=True)]
     return "\n".join([_svg_head(drawing), *lines, *shapes, "</svg>"])
+
+
+def _ends(profile: Profile) -> list[End]:
+    """What the boxes of a drawing stand for."""
+    return [
+        *(End("input", n) for n in sorted({f.source.number for f in profile.flows if f.source.kind == "input"})),
+        *(End("kernel", kernel.number) for kernel in profile.kernels),
+        *(End("output", n) for n in sorted({f.target.number for f in profile.flows if f.target.kind == "output"})),
+    ]
+
+
+def _is_drawn(profile: Profile) -> bool:
+    return len(_ends(profile)) <= DRAWN_BOXES
 
 
 def _svg_head(drawing: Drawing) -> str:

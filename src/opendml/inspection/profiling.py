@@ -13,7 +13,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -123,7 +123,8 @@ class Profile:
 
     All times are the least of several runs, since what disturbs a run makes it slower. ``seconds`` is the time of the
     program as it is, ``instrumented_seconds`` that with records, when all threads wait for each other behind every
-    kernel; the sum of the kernels' times is less. ``temporary_bytes`` is the memory for temporary tensors,
+    kernel; ``kernel_seconds`` is the time of all kernels, the rest is starting and waking threads, and
+    ``longest_seconds`` that of the longest one. ``temporary_bytes`` is the memory for temporary tensors,
     ``alive_bytes`` what those of them have that are alive at one time, at most; ``thread_bytes`` is what each thread
     needs beside that.
     """
@@ -140,11 +141,13 @@ class Profile:
     alive_bytes: int
     thread_bytes: int
     limits: MachineLimits
+    kernel_seconds: float = field(init=False, repr=False, compare=False)
+    longest_seconds: float = field(init=False, repr=False, compare=False)
 
-    @property
-    def kernel_seconds(self) -> float:
-        """The time of all kernels; the rest is starting and waking threads."""
-        return sum(kernel.seconds for kernel in self.kernels)
+    def __post_init__(self) -> None:
+        # Asked for beside every kernel, of which there may be thousands.
+        object.__setattr__(self, "kernel_seconds", sum(kernel.seconds for kernel in self.kernels))
+        object.__setattr__(self, "longest_seconds", max((kernel.seconds for kernel in self.kernels), default=0.0))
 
     def share(self, kernel: KernelProfile) -> float:
         """The part that a kernel has in the time of all."""

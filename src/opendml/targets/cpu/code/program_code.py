@@ -350,6 +350,10 @@ class _ProgramWriter:
     def _barrier(self) -> None:
         self._write_calls()
         self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
+        self._all_have_met()
+
+    def _all_have_met(self) -> None:
+        """There is nothing to wait for behind a barrier."""
         self._pending = _Accesses(self._plan)
         self._turn = _Turn()
         self._threads = {}
@@ -466,14 +470,11 @@ class _ProgramWriter:
         return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {place.offset}")
 
     def _timed(self, call: str, may_be_stopped: bool) -> None:
-        now = f"call i64 @{CLOCK}()"
-        start = self._builder.assign(now)
+        start = self._builder.assign(f"call i64 @{CLOCK}()")
         self._call(call, may_be_stopped)
-        times = [start, self._builder.assign(now)]
-        self._barrier()
-        times.append(self._builder.assign(now))
-        arguments = [f"i64 {value}" for value in (len(self.origins), "%thread", *times)]
-        self._builder.line(f"call void @record(ptr %records, {', '.join(arguments)})")
+        arguments = f"ptr %records, i64 {len(self.origins)}, i64 %thread, i64 {start}, ptr %barrier, i64 %threads"
+        self._builder.line(f"call void @record({arguments})")
+        self._all_have_met()
 
     def modules(self, support: str) -> tuple[str, ...]:
         """The text of the modules: the entry, and where the kernels are many, groups of them."""
@@ -542,9 +543,14 @@ _METADATA: Final = """\
 _RECORD_FUNCTION: Final = """
 %record = type { i64, i64 }
 
-define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start, i64 %end, i64 %together) {
-  %threads = load i64, ptr %records
-  %row = mul i64 %kernel, %threads
+; All threads meet behind a kernel, each with what it took since %start. Not inlined: LLVM takes a time that grows with
+; the square of the calls and clocks in one block.
+define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start, ptr %barrier, i64 %threads) noinline {
+  %end = call i64 @llvm.readcyclecounter()
+  call void @barrier_wait(ptr %barrier, i64 %threads)
+  %together = call i64 @llvm.readcyclecounter()
+  %room = load i64, ptr %records
+  %row = mul i64 %kernel, %room
   %number = add i64 %row, %thread
   %header_end = getelementptr i64, ptr %records, i64 1
   %work_place = getelementptr %record, ptr %header_end, i64 %number
