@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dxdispatch_models import changed, json_values
+from dxdispatch_models import ADD, changed, json_values
 from dxdispatch_running import problem, read, resource, run
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 
 from opendml.description.errors import ModelFormatError
+from opendml.formats.dxdispatch import Folders, check_model, parse_model
 from opendml.formats.json_text import parse
 
 # ---- JSON
@@ -408,3 +409,20 @@ def test_bad_write_commands(members: dict[str, Any], path: str, message: str, tm
     found_path, found_message = problem(write_command(**members), tmp_path)
     assert found_path == ("commands[1]" + (f".{path}" if path else ""))
     assert message in found_message
+
+
+def test_names_in_messages_are_cut(tmp_path: Path) -> None:
+    """However long a resource's name is, and whatever is said of it."""
+    name = "x" * 10_000
+    text = json.dumps(ADD).replace('"A"', json.dumps(name))
+    for path, value in (
+        ("commands/0/bindings/ATensor", {"name": name, "elementOffset": 2**40}),
+        ("commands/0/bindings/ATensor", {"name": name, "elementOffset": 8, "elementCount": 2**40}),
+        ("commands/1/resource", name + "y"),
+        ("commands/1", {"type": "writeFile", "resource": name, "targetPath": "x.npy", "dimensions": [2**20]}),
+    ):
+        with pytest.raises(ModelFormatError) as caught:
+            model = parse_model(json.dumps(changed(path, value, json.loads(text))), Folders(tmp_path, tmp_path))
+            (problem_found,) = check_model(model, "6_4").binding_problems[:1]
+            raise problem_found
+        assert len(str(caught.value)) < 700

@@ -429,7 +429,7 @@ def test_what_old_levels_cannot_say(
         (lambda x: dml.gemm(x, x), r"b.shape\[0\]: must be a.shape\[1\] = 4, the inner size"),
         (lambda x: dml.gemm(x, x, trans_a="YES"), "trans_a: must be a DML_MATRIX_TRANSFORM"),
         (lambda x: dml.identity(x, scale_bias=3), "scale_bias"),  # type: ignore[arg-type]
-        (lambda x: dml.identity(x * 1j), "input: DataType: .*complex"),
+        (lambda x: dml.identity(x * 1j), "input: 'complex64': DirectML has no complex numbers"),
         (lambda x: dml.identity(np.zeros((2, 0), "int8")), r"input.shape\[1\]: must be from 1"),
         (lambda x: dml.identity(x.reshape((1,) * 7 + (3, 4))), "input.ndim: must be from 1 to 8, got 9"),
         (lambda x: dml.join([x, x > 0], axis=0), r"inputs\[1\]: must have the data type of"),

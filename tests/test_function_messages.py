@@ -13,9 +13,10 @@ from calls import FUNCTIONS, described
 from test_function_levels import call_of
 
 import opendml as dml
+from opendml.description.data_types import nearest_data_type
 from opendml.description.enums import TensorDataType
 from opendml.description.fields import CountField
-from opendml.functions.arguments import TYPES_OF_INPUT, _Call, nearest_data_type
+from opendml.functions.arguments import TYPES_OF_INPUT, _Call
 
 X = np.zeros((1, 1, 4, 4), "float32")
 WINDOW = {"window_size": [2, 2]}

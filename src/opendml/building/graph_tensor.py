@@ -24,10 +24,12 @@ from opendml.building.operands import (
     view_of,
     views_of,
 )
+from opendml.building.operator_messages import in_words_of_expression
 from opendml.building.places import at_place, caller_place
-from opendml.description.descriptors import operator_class
+from opendml.description.descriptors import Operator, operator_class
 from opendml.description.enums import OperatorType, TensorDataType
 from opendml.description.errors import BindingError, InvalidDescriptorError
+from opendml.description.quoting import quoted
 from opendml.description.tensor import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Operand = Any
 """A graph tensor, or what ``opendml.building.operands`` takes for one."""
+
+SIDES: Final = ("left", "right")
+"""What messages call the operands of Python's operators."""
 
 POWER: Final = OperandRules("xe", {"x": "e", "e": "x"}, together)
 """The exponent may have a type of its own; a number has that of what it is beside."""
@@ -147,7 +152,7 @@ class GraphTensor:
         wanted = _integers(sizes)
         found = resolved(wanted, self.size)
         if found is None:
-            _refuse(f"{self!r} cannot have the sizes {list(wanted)}")
+            _refuse(f"{self!r} cannot have the sizes {quoted(list(wanted))}")
         return (self if self.desc.is_packed else self.packed()).reinterpret(found)
 
     def flatten(self) -> GraphTensor:
@@ -158,7 +163,7 @@ class GraphTensor:
         """Without dimensions of size 1: all of them, or those given; at least one dimension stays. Costs nothing."""
         axes = [i for i, size in enumerate(self.sizes) if size == 1] if axis is None else self._axes(axis, self.rank)
         if any(self.sizes[i] != 1 for i in axes):
-            _refuse(f"{self!r} has other sizes than 1 along {list(axes)}")
+            _refuse(f"{self!r} has other sizes than 1 along {quoted(list(axes))}")
         kept = [i for i in range(self.rank) if i not in axes] or [0]
         return self.reinterpret([self.sizes[i] for i in kept], [self.strides[i] for i in kept])
 
@@ -175,7 +180,7 @@ class GraphTensor:
         given = range(self.rank)[::-1] if not axes or axes == (None,) else _integers(axes)
         order = [axis + self.rank if -self.rank <= axis < 0 else axis for axis in given]
         if sorted(order) != list(range(self.rank)):
-            _refuse(f"{list(given)} is no order of the dimensions of {self!r}")
+            _refuse(f"{quoted(list(given))} is no order of the dimensions of {self!r}")
         return self.reinterpret([self.sizes[i] for i in order], [self.strides[i] for i in order])
 
     def broadcast_to(self, sizes: Sequence[int]) -> GraphTensor:
@@ -185,7 +190,7 @@ class GraphTensor:
             return self
         new = len(sizes) - self.rank
         if new < 0 or any(have not in (1, want) for have, want in zip(self.sizes, sizes[new:], strict=True)):
-            _refuse(f"{self!r} does not broadcast to {list(sizes)}")
+            _refuse(f"{self!r} does not broadcast to {quoted(list(sizes))}")
         strides = (
             0 if have == 1 and want != 1 else stride
             for have, want, stride in zip(self.sizes, sizes[new:], self.strides, strict=True)
@@ -208,7 +213,7 @@ class GraphTensor:
         given = [axes] if isinstance(axes, int) else list(axes)
         found = [axis + rank if -rank <= axis < 0 else axis for axis in given]
         if len(set(found)) != len(found) or not all(0 <= axis < rank for axis in found):
-            _refuse(f"{given} are no axes of {self!r}")
+            _refuse(f"{quoted(given)} are no axes of {self!r}")
         return found
 
     # ---- parts
@@ -224,7 +229,7 @@ class GraphTensor:
             _window(item, size) for item, size in zip((i for i in items if i is not None), self.sizes, strict=True)
         ]
         if any(len(window) == 0 for window in windows):
-            _refuse(f"{self!r}[{index!r}] would have no elements")
+            _refuse(f"{self!r}[{quoted(index)}] would have no elements")
         part = self._sliced(windows)
         dimensions = iter(range(self.rank))
         kept = [None if item is None else next(dimensions) for item in items]
@@ -468,11 +473,11 @@ def _expanded(items: tuple[Any, ...], rank: int) -> list[Any]:
         if isinstance(item, (bool, np.bool_)) or not (
             item is None or item is ... or isinstance(item, (slice, int, np.integer))
         ):
-            raise TypeError(f"a graph tensor takes integers, slices, ... and None as indices, not {item!r}")
+            raise TypeError(f"a graph tensor takes integers, slices, ... and None as indices, not {quoted(item)}")
     given = sum(item is not None and item is not ... for item in items)
     dots = sum(item is ... for item in items)
     if dots > 1 or given > rank:
-        raise IndexError(f"too many indices for a tensor of rank {rank}: {list(items)}")
+        raise IndexError(f"too many indices for a tensor of rank {rank}: {quoted(list(items))}")
     place = next((i for i, item in enumerate(items) if item is ...), len(items))
     return [*items[:place], *[slice(None)] * (rank - given), *items[place + dots :]]
 
@@ -498,10 +503,10 @@ def _graph_of(*operands: Operand) -> Graph:
 def binary(operator_type: OperatorType, a: Operand, b: Operand, data_type: TensorDataType | None = None) -> GraphTensor:
     """An operator with the fields ATensor, BTensor and OutputTensor on operands that broadcast to common sizes."""
     graph = _graph_of(a, b)
-    first, second = _given(tensors_for(graph, (a, b)))
+    first, second = _given(tensors_for(graph, (a, b), names=SIDES))
     output = TensorDesc(first.data_type if data_type is None else data_type, first.sizes)
     desc = operator_class(operator_type)(a_tensor=first.desc, b_tensor=second.desc, output_tensor=output)
-    return _only(graph.append(desc, first, second))
+    return _appended(graph, desc, first, second)
 
 
 def comparison(operator_type: OperatorType, a: Operand, b: Operand) -> GraphTensor:
@@ -515,7 +520,7 @@ def unary(
     """An operator with the fields InputTensor and OutputTensor."""
     output = TensorDesc(input.data_type if data_type is None else data_type, input.sizes)
     desc = operator_class(operator_type)(input_tensor=input.desc, output_tensor=output, **fields)
-    return _only(input.graph.append(desc, input))
+    return _appended(input.graph, desc, input)
 
 
 def quotient(a: Operand, b: Operand) -> GraphTensor:
@@ -531,15 +536,15 @@ def quotient(a: Operand, b: Operand) -> GraphTensor:
 def power(a: Operand, b: Operand) -> GraphTensor:
     """``a ** b``; of floating-point numbers to the power of a number with ELEMENT_WISE_CONSTANT_POW."""
     if isinstance(a, GraphTensor) and not isinstance(b, GraphTensor):
-        exponent = read(b, "b")
+        exponent = read(b, "right")
         if isinstance(exponent, Number) and a.dtype.kind == "f":
             return unary(OperatorType.ELEMENT_WISE_CONSTANT_POW, a, exponent=float(exponent.value))
     graph = _graph_of(a, b)
-    base, exponents = _given(tensors_for(graph, (a, b), POWER))
+    base, exponents = _given(tensors_for(graph, (a, b), POWER, names=SIDES))
     desc = operator_class(OperatorType.ELEMENT_WISE_POW)(
         input_tensor=base.desc, exponent_tensor=exponents.desc, output_tensor=TensorDesc(base.data_type, base.sizes)
     )
-    return _only(graph.append(desc, base, exponents))
+    return _appended(graph, desc, base, exponents)
 
 
 _PRODUCT: Final = OperandRules("x")
@@ -548,7 +553,7 @@ _PRODUCT: Final = OperandRules("x")
 def matrix_product(a: Operand, b: Operand) -> GraphTensor:
     """``a @ b`` as NumPy's: stacks of matrices broadcast, a vector is a row or a column (GEMM)."""
     graph = _graph_of(a, b)
-    first, second = _given(tensors_for(graph, (a, b), _PRODUCT))
+    first, second = _given(tensors_for(graph, (a, b), _PRODUCT, names=SIDES))
     rows = first if first.rank > 1 else first.expand_dims(0)
     columns = second if second.rank > 1 else second.expand_dims(1)
     if rows.sizes[-1] != columns.sizes[-2]:
@@ -562,7 +567,7 @@ def matrix_product(a: Operand, b: Operand) -> GraphTensor:
     desc = operator_class(OperatorType.GEMM)(
         a_tensor=rows.desc, b_tensor=columns.desc, c_tensor=None, output_tensor=output, **_PLAIN_PRODUCT
     )
-    product = _only(graph.append(desc, rows, columns, None))
+    product = _appended(graph, desc, rows, columns, None)
     dropped = [axis for axis, tensor in ((-2, first), (-1, second)) if tensor.rank == 1]
     return product.squeeze(dropped) if dropped else product
 
@@ -572,8 +577,17 @@ _PLAIN_PRODUCT: Final = {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1.0, "be
 
 def _given(tensors: Sequence[GraphTensor | None]) -> list[GraphTensor]:
     if any(tensor is None for tensor in tensors):
-        raise BindingError("an operand is None; an array, a tensor or a number is needed")
+        name = next(side for side, tensor in zip(SIDES, tensors, strict=True) if tensor is None)
+        raise BindingError(f"{name}: expected an array, a graph tensor or a number, got None")
     return [tensor for tensor in tensors if tensor is not None]
+
+
+def _appended(graph: Graph, desc: Operator, *inputs: GraphTensor | None) -> GraphTensor:
+    """The output of an operator that stands for one of Python's; what is wrong is told in its words."""
+    try:
+        return _only(graph.append(desc, *inputs))
+    except InvalidDescriptorError as error:
+        raise in_words_of_expression(error) from None
 
 
 def _only(outputs: tuple[GraphTensor | None, ...]) -> GraphTensor:

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.description.enums import TensorDataType
-from opendml.description.errors import BindingError, InvalidDescriptorError
+from opendml.description.errors import BindingError, InvalidDescriptorError, UnknownMemberError
 from opendml.description.quoting import quoted
 from opendml.programs.program import as_array
 
@@ -117,22 +117,32 @@ Read = Array | Number | Listed
 def read(value: Any, name: str) -> Read:
     """What was given for an operand, and is no graph tensor. Raises BindingError for what cannot be one."""
     if isinstance(value, np.ndarray):
-        return _read_array(value)
-    if isinstance(value, np.generic):
-        return _read_array(np.asarray(value))
+        return _read_array(value, name)
+    if isinstance(value, (np.generic, complex)):
+        return _read_array(np.asarray(value), name)
     if isinstance(value, (bool, int, float)):
         return Number(value, None)
     if isinstance(value, (list, tuple)):
         return _read_list(value, name)
-    return _read_array(as_array(value, name))
+    return _read_array(as_array(value, name), name)
 
 
-def _read_array(array: Array) -> Array | Number:
+def _read_array(array: Array, name: str) -> Array | Number:
     if array.dtype == np.bool_:
         array = array.view(np.uint8)
-    if array.ndim or array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "iuf":
+        _check_type(array.dtype, name)
+    if array.ndim or array.dtype.kind not in "iuf":
         return array
     return Number(array.item(), array.dtype.newbyteorder("="))
+
+
+def _check_type(dtype: DataType, name: str) -> None:
+    """Raises InvalidDescriptorError for a type of elements that DirectML does not have."""
+    try:
+        TensorDataType.parse(dtype)
+    except UnknownMemberError as error:
+        raise InvalidDescriptorError(f"{name}: {error}") from None
 
 
 def _read_list(values: list[Any] | tuple[Any, ...], name: str) -> Listed:
@@ -143,6 +153,8 @@ def _read_list(values: list[Any] | tuple[Any, ...], name: str) -> Listed:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError):
         array = np.empty((), object)
+    if array.dtype.kind == "c":
+        _check_type(array.dtype, name)
     if array.dtype.kind not in "biuf":
         expected = "an array, a number, or a list of numbers"
         raise BindingError(f"{name}: expected {expected}, got a {type(values).__name__} of something else")

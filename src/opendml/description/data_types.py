@@ -25,3 +25,18 @@ ALL: Final = data_types("FLOAT64 FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 U
 UINT32_ONLY: Final = data_types("UINT32")
 UINT32_OR_64: Final = data_types("UINT64 UINT32")
 INDICES: Final = data_types("INT64 INT32 UINT64 UINT32")
+
+
+def nearest_data_type(data_type: TensorDataType, choice: tuple[TensorDataType, ...]) -> TensorDataType:
+    """What to convert a type to: the smallest type that has all its values, else the largest, of its kind if any."""
+    return min(choice, key=lambda other: _distance(data_type, other))
+
+
+def _distance(given: TensorDataType, other: TensorDataType) -> tuple[bool, bool, bool, int]:
+    if given.is_float or other.is_float:
+        holds = given.is_float and other.is_float and given.bits <= other.bits
+    else:
+        (low, high), (least, most) = given.integer_range, other.integer_range
+        holds = least <= low and high <= most
+    is_other_kind = given.is_float != other.is_float
+    return not holds, is_other_kind, given.is_signed != other.is_signed, other.bits if holds else -other.bits

@@ -55,6 +55,7 @@ from opendml.description.fields import (
 )
 from opendml.description.json_values import DXDISPATCH_MODEL, Reading, check_fields, join, read_enum, read_object
 from opendml.description.names import did_you_mean
+from opendml.description.quoting import quoted
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -191,7 +192,7 @@ class Operator:
         for name in values:
             if name not in fields:
                 hint = did_you_mean(name, fields)
-                raise DescriptorArgumentError(f"{self.__class__.__name__} has no field {name!r}{hint}")
+                raise DescriptorArgumentError(f"{self.__class__.__name__} has no field {quoted(name)}{hint}")
         missing = [name for name, field in fields.items() if field.is_required and name not in values]
         if missing:
             raise DescriptorArgumentError(f"{self.__class__.__name__} needs {', '.join(missing)}")

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from opendml.description.errors import UnknownMemberError
+from opendml.description.foreign_types import instead_of
 from opendml.description.names import did_you_mean
 from opendml.description.quoting import listed, quoted
 
@@ -225,7 +226,13 @@ class TensorDataType(DirectMLEnum):
             value = value.__name__
         elif not isinstance(value, (str, int)):
             value = getattr(value, "name", value)
-        return super().parse(value)
+        try:
+            return super().parse(value)
+        except UnknownMemberError:
+            instead = instead_of(value) if isinstance(value, str) else ""
+            if instead:
+                raise UnknownMemberError(f"{quoted(value)}: {instead}") from None
+            raise
 
     @property
     def bits(self) -> int:

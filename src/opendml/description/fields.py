@@ -30,6 +30,7 @@ from opendml.description.json_values import (
     to_float32,
     write_float,
 )
+from opendml.description.quoting import quoted
 from opendml.description.tensor import MAXIMUM_UINT, TensorDesc
 
 REQUIRED: Final = object()
@@ -319,7 +320,7 @@ class ScalarUnion:
             return cls(_FLOAT_BYTES[data_type](math.nan if value != value else value).ljust(8, b"\0"))
         number = int(value) if isinstance(value, int) or value.is_integer() else None
         if number is None or not data_type.bits or not -(1 << data_type.bits - 1) <= number < 1 << data_type.bits:
-            raise ValueError(f"{value!r} is not a value of {data_type.name}")
+            raise ValueError(f"{quoted(value)} is not a value of {data_type.name}")
         return cls((number % (1 << data_type.bits)).to_bytes(8, "little"))
 
     def as_type(self, data_type: TensorDataType) -> int | float:

@@ -233,7 +233,7 @@ def _tensor_fields(json: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any
     extra = [name for name in json if name not in ("Type", "Desc")]
     if extra:
         raise DescriptorFormatError(
-            path, f"unexpected field {extra[0]!r} beside Desc{did_you_mean(extra[0], _JSON_FIELDS)}"
+            path, f"unexpected field {quoted(extra[0])} beside Desc{did_you_mean(extra[0], _JSON_FIELDS)}"
         )
     return read_object(json["Desc"], path), path
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from opendml.building.graph_tensor import GraphTensor
+from opendml.description.data_types import nearest_data_type
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, TensorDataType
 from opendml.description.errors import InvalidDescriptorError
@@ -199,18 +200,3 @@ class _Call:
     def _tensor(self, place: str) -> TensorDesc | None:
         """The input at a place, None for anything else."""
         return dict(self.desc.inputs()).get(place)
-
-
-def nearest_data_type(data_type: TensorDataType, choice: tuple[TensorDataType, ...]) -> TensorDataType:
-    """What to convert a type to: the smallest type that has all its values, else the largest, of its kind if any."""
-    return min(choice, key=lambda other: _distance(data_type, other))
-
-
-def _distance(given: TensorDataType, other: TensorDataType) -> tuple[bool, bool, bool, int]:
-    if given.is_float or other.is_float:
-        holds = given.is_float and other.is_float and given.bits <= other.bits
-    else:
-        (low, high), (least, most) = given.integer_range, other.integer_range
-        holds = least <= low and high <= most
-    is_other_kind = given.is_float != other.is_float
-    return not holds, is_other_kind, given.is_signed != other.is_signed, other.bits if holds else -other.bits

@@ -423,7 +423,8 @@ def _described(array: NumPyArray, build: Builder, position: int) -> TensorDesc:
     try:
         return description(array)
     except InvalidDescriptorError as error:
-        raise InvalidDescriptorError(f"{operand_name(build, position)}: {error}") from None
+        reason = str(error).removeprefix("DataType: ")
+        raise InvalidDescriptorError(f"{operand_name(build, position)}: {reason}") from None
 
 
 def _copy(array: NumPyArray) -> NumPyArray:

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from opendml.description.errors import InvalidDescriptorError
 from opendml.description.names import did_you_mean
+from opendml.description.quoting import quoted
 from opendml.functions.arguments import in_words_of_call
 
 P = ParamSpec("P")
@@ -47,5 +48,5 @@ def _explained(
     for name in named:
         if name not in parameters:
             hint = did_you_mean(name, parameters) or f"; it has {', '.join(parameters)}"
-            return TypeError(f"{function.__name__}() has no parameter {name!r}{hint}")
+            return TypeError(f"{function.__name__}() has no parameter {quoted(name)}{hint}")
     return error

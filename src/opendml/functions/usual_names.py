@@ -7,6 +7,7 @@ from typing import Final
 
 from opendml.description.enums import OperatorType
 from opendml.description.names import did_you_mean, plain
+from opendml.description.quoting import quoted
 from opendml.operators import class_name, implemented, unavailable
 
 HERE: Final = {
@@ -130,7 +131,7 @@ NOT_YET: Final = {
 
 def explain_missing(name: str, known: list[str]) -> str:
     """Why the package has no such name, and what is meant by it; ``known`` are the names that it has."""
-    missing = f"module 'opendml' has no attribute {name[:80]!r}"
+    missing = f"module 'opendml' has no attribute {quoted(name)}"
     wanted = plain(name)
     for call, names in HERE.items():
         if wanted in map(plain, names.split()):

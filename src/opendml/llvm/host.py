@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 
 from opendml.description.errors import ConfigurationError
+from opendml.description.quoting import quoted
 from opendml.llvm.quotas import processor_quota
 
 CPU_FEATURES_VARIABLE = "OPENDML_CPU_FEATURES"
@@ -57,7 +58,9 @@ def default_thread_count() -> int:
     if not text:
         return usable_processors()
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAXIMUM_THREADS:
-        raise ConfigurationError(f"{NUM_THREADS_VARIABLE}={text!r}: expected a number from 1 to {MAXIMUM_THREADS}")
+        raise ConfigurationError(
+            f"{NUM_THREADS_VARIABLE}={quoted(text)}: expected a number from 1 to {MAXIMUM_THREADS}"
+        )
     return int(text)
 
 
@@ -95,7 +98,7 @@ def _host_target(level: str) -> HostTarget:
         cpu_name, vector_bytes, needed = _fixed_level(level, is_x86)
         if not available.issuperset(needed):
             missing = ", ".join(sorted(set(needed) - available))
-            raise ConfigurationError(f"{CPU_FEATURES_VARIABLE}={level!r}: this processor lacks {missing}")
+            raise ConfigurationError(f"{CPU_FEATURES_VARIABLE}={quoted(level)}: this processor lacks {missing}")
         features, available = "", set(needed)
     return HostTarget(
         triple=triple,
@@ -112,5 +115,5 @@ def _fixed_level(level: str, is_x86: bool) -> tuple[str, int, tuple[str, ...]]:
     levels = LEVELS if is_x86 else {"baseline": ("generic", 16, ())}
     if level not in levels:
         allowed = ", ".join(["native", *levels])
-        raise ConfigurationError(f"{CPU_FEATURES_VARIABLE}={level!r}: expected one of {allowed}")
+        raise ConfigurationError(f"{CPU_FEATURES_VARIABLE}={quoted(level)}: expected one of {allowed}")
     return levels[level]

@@ -45,6 +45,7 @@ from opendml.description.file_access import (
     read_file,
     write_atomically,
 )
+from opendml.description.quoting import quoted
 from opendml.llvm.compile_workers import Progress, compile_objects
 from opendml.llvm.forking import hold_while_forking
 from opendml.llvm.host import HostTarget
@@ -310,6 +311,6 @@ def _parse_size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,15})([KMG]?)", text.upper())
     if match is None:
         raise ConfigurationError(
-            f"{SIZE_VARIABLE}={text!r}: expected a number of bytes such as 1000000, 512K, 64M or 2G"
+            f"{SIZE_VARIABLE}={quoted(text)}: expected a number of bytes such as 1000000, 512K, 64M or 2G"
         )
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, NotPicklableError, OutOfMemoryError
+from opendml.description.foreign_types import instead_of
 from opendml.description.quoting import cut, quoted
 from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import Definition
@@ -364,7 +365,18 @@ def as_array(value: Any, name: str) -> Array:
         raise OutOfMemoryError(f"{name}: there is no memory to see the tensor as a NumPy array") from error
     except Exception as error:  # These are protocols: foreign code runs, and raises what it likes.
         reason = quoted(str(error))[1:-1]
+        instead = _instead_of_type(value)
+        if instead:
+            raise BindingError(f"{name}: {instead}") from error
         raise BindingError(f"{name}: the tensor is not accessible as a NumPy array: {reason}") from error
+
+
+def _instead_of_type(value: Any) -> str:
+    """What is to be said of the type of a foreign tensor's elements, such as torch.bfloat16."""
+    try:
+        return instead_of(str(value.dtype).rpartition(".")[2])
+    except Exception:  # whatever a foreign object raises
+        return ""
 
 
 def _buffer_of(value: Any, name: str) -> memoryview:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ModelFormatError
 from opendml.description.graph_desc import GraphDesc, graph_input_tensors, graph_output_tensors
+from opendml.description.quoting import quoted
 from opendml.formats.json_text import member_path, unknown_name
 
 if TYPE_CHECKING:
@@ -154,10 +155,12 @@ def _checked_offset(name: str, tensor: TensorDesc, source: BindingSource, resour
     offset = source.element_offset * element_size
     available = resource.size_in_bytes - offset
     if source.element_count is not None and source.element_count * element_size > available:
-        fail(f"elementOffset and elementCount reach beyond the {resource.size_in_bytes} bytes of {resource.name!r}")
+        fail(
+            f"elementOffset and elementCount reach beyond the {resource.size_in_bytes} bytes of {quoted(resource.name)}"
+        )
     if available < tensor.total_size_in_bytes:
         fail(
-            f"{name} needs {tensor.total_size_in_bytes} bytes, but {resource.name!r} has {max(available, 0)}"
+            f"{name} needs {tensor.total_size_in_bytes} bytes, but {quoted(resource.name)} has {max(available, 0)}"
             + (f" from offset {offset} on" if offset else "")
         )
     for alignment in (BASE_OFFSET_ALIGNMENT, tensor.guaranteed_base_offset_alignment):
@@ -184,7 +187,7 @@ def _check_overlaps(bound: list[BoundTensor], in_place: bool) -> None:
         if other is not None and other.resource == resource and begin < other.end:
             raise ModelFormatError(
                 current.path,
-                f"{current.name} overlaps {other.name} in resource {resource!r}, and one of them is written",
+                f"{current.name} overlaps {other.name} in resource {quoted(resource)}, and one of them is written",
             )
         if furthest is None or furthest.resource != resource or current.end > furthest.end:
             furthest = current

@@ -18,6 +18,7 @@ import numpy as np
 from opendml.description.errors import BindingError, ModelFormatError, OutOfMemoryError
 from opendml.description.file_access import write_atomically
 from opendml.description.graph_desc import GraphDesc
+from opendml.description.quoting import quoted
 from opendml.formats.dxdispatch.bindings import (
     BoundTensor,
     DispatchBindings,
@@ -252,7 +253,7 @@ class Executor:
                 write_atomically(target, lambda file: _write_bytes(file, self._buffers[command.resource]))
         except OSError as error:
             raise ModelFormatError(
-                f"{command.path}.targetPath", f"cannot write {target.name!r}: {error.strerror or error}"
+                f"{command.path}.targetPath", f"cannot write {quoted(target.name)}: {error.strerror or error}"
             ) from error
         self._report.written(command.resource, target)
 

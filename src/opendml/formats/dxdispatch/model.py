@@ -16,6 +16,7 @@ from opendml.description.enums import ExecutionFlags, TensorDataType
 from opendml.description.errors import DescriptorFormatError, FormatProblem, ModelFormatError
 from opendml.description.file_access import read_file
 from opendml.description.graph_desc import ConstantNode, GraphDesc
+from opendml.description.quoting import quoted
 from opendml.formats.dxdispatch.initial_values import InitialValues, parse_initial_values
 from opendml.formats.files import IMAGE_SUFFIXES, Folders, require_pillow
 from opendml.formats.json_text import Node, is_remark, parse, unknown_name
@@ -503,7 +504,7 @@ def _check_dimensions(node: Node, resource: Resource, dimensions: tuple[int, ...
         needed *= size
     if dimensions and needed > resource.size_in_bytes:
         node.member("dimensions").fail(
-            f"they need {needed} bytes, but resource {resource.name!r} has {resource.size_in_bytes}"
+            f"they need {needed} bytes, but resource {quoted(resource.name)} has {resource.size_in_bytes}"
         )
 
 

@@ -479,7 +479,9 @@ def _with_constants(graph: GraphDesc, folder: Path | None) -> GraphDesc:
             path = f"nodes[{index}].desc.data.name"
             name = _file_name(node.source, path)
             if folder is None:
-                raise ModelFormatError(path, f"the constant lies in another file, {name!r}, and no folder is given")
+                raise ModelFormatError(
+                    path, f"the constant lies in another file, {quoted(name)}, and no folder is given"
+                )
             if name not in contents:
                 limit = min(limits.get(index, 0), CONSTANTS_LIMIT - sum(map(len, contents.values())))
                 contents[name] = _read_file(folder / name, limit, path, folder)

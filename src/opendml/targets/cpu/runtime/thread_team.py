@@ -33,6 +33,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from opendml.description.errors import ConfigurationError
+from opendml.description.quoting import quoted
 from opendml.llvm.host import MAXIMUM_THREADS, HostTarget, host_target, usable_processors
 from opendml.llvm.native import CompileOptions, load_object
 from opendml.llvm.object_cache import get_or_compile
@@ -101,7 +102,7 @@ def default_team(thread_count: int) -> ThreadTeam:
 
 def _check_thread_count(thread_count: int) -> None:
     if type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS:
-        raise ConfigurationError(f"thread_count={thread_count!r}: expected a number from 1 to {MAXIMUM_THREADS}")
+        raise ConfigurationError(f"thread_count={quoted(thread_count)}: expected a number from 1 to {MAXIMUM_THREADS}")
 
 
 class _SharedTeam:
@@ -189,7 +190,7 @@ def _default_spin_microseconds() -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= 1e6:
-        raise ConfigurationError(f"{SPIN_VARIABLE}={text!r}: expected a number of microseconds from 0 to 1000000")
+        raise ConfigurationError(f"{SPIN_VARIABLE}={quoted(text)}: expected a number of microseconds from 0 to 1000000")
     return value
 
 
