@@ -631,6 +631,30 @@ def _upsample(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=source, output_tensor=output, scale_size=(width, height), interpolation_mode=mode)
 
 
+def _resample(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    names = [name for name, field in cls.fields.items() if isinstance(field, TensorField)]
+    data_type, rank = _type(draw, cls, names[0]), _rank(draw, cls, names[0])
+    sizes, outputs = _sizes(draw, rank, 300), _sizes(draw, rank, 300)
+    whole, made = (sizes, outputs) if names[0] == "input_tensor" else (outputs, sizes)
+    usual = draw(st.booleans())
+    odd = (1.0, 2.0, 0.5, 0.3, 1.7, -1.5, 1e-3, 3.4e38, 0.0, float("nan"), float("inf"), 1e-40)
+    fields: dict[str, Any] = {
+        "scales": [b / a if usual else draw(st.sampled_from(odd)) for a, b in zip(whole, made, strict=True)]
+    }
+    for name in ("input_pixel_offsets", "output_pixel_offsets"):
+        if name in cls.fields:
+            centre = 0.5 if name.startswith("input") else -0.5
+            others = (centre, 0.0, 1.25, -3.0, 100.0, 1e30, float("inf"), float("nan"))
+            fields[name] = [centre if usual else draw(st.sampled_from(others)) for _ in sizes]
+    if "antialiased" in cls.fields:
+        fields["antialiased"] = draw(st.booleans())
+    if "rounding_direction" in cls.fields:
+        fields["rounding_direction"] = draw(st.sampled_from(("INCREASING", "DECREASING")))
+    mode = draw(st.sampled_from(("NEAREST_NEIGHBOR", "LINEAR")))
+    tensors = {names[0]: _input(draw, data_type, sizes), names[1]: _output(draw, data_type, outputs)}
+    return cls(**tensors, interpolation_mode=mode, **fields)
+
+
 def _extreme_position(draw: st.DrawFn, cls: type[Any]) -> Operator:
     fields = {name: value for name, value in _reduction(draw, cls.type.name).items() if name != "function"}
     return cls(**fields, axis_direction=draw(st.sampled_from(("INCREASING", "DECREASING"))))
@@ -795,6 +819,7 @@ _BY_NAME: dict[str, Build] = {
     "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE": _fill,
     "CUMULATIVE_SUMMATION CUMULATIVE_PRODUCT": _cumulative,
     "UPSAMPLE_2D": _upsample,
+    "RESAMPLE RESAMPLE1 RESAMPLE2 RESAMPLE3 RESAMPLE_GRAD RESAMPLE_GRAD1": _resample,
     "REDUCE": _reduce,
     "GEMM": _gemm,
     "CONVOLUTION": _convolution,

@@ -162,6 +162,22 @@ def _element_wise() -> list[Operator]:
     return [cls(**values) for cls, values in fields.items()]
 
 
+def _resamplings() -> list[Operator]:
+    small, large = f32(1, 2, 3, 4), f32(1, 2, 6, 3)
+    forward = {"input_tensor": small, "output_tensor": large, "scales": [1, 1, 2, 0.75]}
+    backward = {"input_gradient_tensor": large, "output_gradient_tensor": small, "scales": [1, 1, 2, 0.75]}
+    centres = {"input_pixel_offsets": [0.5] * 4, "output_pixel_offsets": [-0.5] * 4}
+    up = {"rounding_direction": "INCREASING"}
+    return [
+        op.Resample(**forward, interpolation_mode="LINEAR"),
+        op.Resample1(**forward, **centres, interpolation_mode="NEAREST_NEIGHBOR"),
+        op.Resample2(**forward, **centres, **up, interpolation_mode="NEAREST_NEIGHBOR"),
+        op.Resample3(**forward, **centres, **up, interpolation_mode="LINEAR", antialiased=True),
+        op.ResampleGrad(**backward, **centres, interpolation_mode="LINEAR"),
+        op.ResampleGrad1(**backward, **centres, **up, interpolation_mode="NEAREST_NEIGHBOR"),
+    ]
+
+
 def _gradients() -> list[Operator]:
     """Gradients, and what else there is for training."""
     images = dict.fromkeys(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"), f32(2, 3, 4, 5))
@@ -226,6 +242,7 @@ def samples() -> tuple[Operator, ...]:
         *_activations(),
         *_normalizations(),
         *_gradients(),
+        *_resamplings(),
         op.ActivationParameterizedRelu(**two_images, slope_tensor=f32(1, 2, 3, 4)),
         op.ActivationReluGrad(
             input_tensor=f32(1, 2, 3, 4),

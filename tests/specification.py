@@ -28,6 +28,11 @@ IMPLEMENTED = operators.implemented()
 # Attributes that an example of the documentation leaves out because its mode does not use them.
 UNUSED_ATTRIBUTES: dict[str, dict[str, Any]] = {"PADDING": {"PaddingValue": 0}, "PADDING1": {"PaddingValue": 0}}
 
+# What a page leaves open, and a sheet took for something else than opendml: docs/semantics.md says why.
+OTHER_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "RESAMPLE_GRAD": {"InputPixelOffsets": [0.5] * 4, "OutputPixelOffsets": [0] * 4}
+}
+
 # Operators whose sheet has their older name.
 SHEET_NAMES = {"SCATTER_ELEMENTS": "SCATTER"}
 
@@ -63,6 +68,7 @@ def examples(operator_type: OperatorType) -> Iterator[Example]:
     for example in sheet(operator_type).get("examples", ()):
         tensors = {**example["inputs"], **example["outputs"]}
         json = UNUSED_ATTRIBUTES.get(operator_type.name, {}) | example.get("attributes", {})
+        json |= OTHER_ATTRIBUTES.get(operator_type.name, {})
         json = json | {name: _tensor_json(tensor) for name, tensor in tensors.items()}
         desc = operator_class(operator_type).from_json({"Type": operator_type.name, **json})
         yield Example(example["title"], desc, _data(example["inputs"]), _data(example["outputs"]))

@@ -75,6 +75,8 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "quantize_linear": ([image(), image(), ZERO], {}),
     "quantized_linear_add": ([ZERO, ONE, None, ZERO, ONE, None, ONE], {}),
     "reduce": ([image(), "SUM"], {"axes": [3]}),
+    "resample": ([image()], {"output_sizes": [1, 1, 8, 2], "interpolation_mode": "LINEAR"}),
+    "resample_grad": ([image()], {"output_sizes": [1, 1, 8, 2], "interpolation_mode": "LINEAR"}),
     "reverse_subsequences": ([image(), image("uint32", 1, 1, 4, 1)], {"axis": 3}),
     "rnn": ([image("float32", 1, 2, 1, 3), image("float32", 1, 1, 5, 3), image("float32", 1, 1, 5, 5)], {}),
     "round": ([image()], {}),
@@ -196,6 +198,35 @@ NEEDS: list[tuple[str, Callable[[dml.Device], Any], str, str]] = [
         "normalize_mean: must be true at feature level 6_2, which has DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION1 only, "
         "got false (allowed from feature level 6_3 on)",
         "6_3",
+    ),
+    (
+        "5_0",
+        lambda device: dml.resample(X, output_sizes=[1, 1, 8, 8], interpolation_mode="NEAREST_NEIGHBOR", device=device),
+        "interpolation_mode: must be DML_INTERPOLATION_MODE_LINEAR at feature level 5_0, which has "
+        "DML_OPERATOR_RESAMPLE1 only, got DML_INTERPOLATION_MODE_NEAREST_NEIGHBOR (allowed from feature level 5_1 on)",
+        "5_1",
+    ),
+    (
+        "6_3",
+        lambda device: dml.resample(
+            X, output_sizes=[1, 1, 2, 2], interpolation_mode="LINEAR", antialiased=True, device=device
+        ),
+        "antialiased: must be false at feature level 6_3, which has DML_OPERATOR_RESAMPLE2 only, got true "
+        "(allowed from feature level 6_4 on)",
+        "6_4",
+    ),
+    (
+        "2_0",
+        lambda device: dml.resample(
+            X,
+            output_sizes=[1, 1, 2, 2],
+            interpolation_mode="LINEAR",
+            input_pixel_offsets=[0] * 4,
+            device=device,
+        ),
+        "input_pixel_offsets: must be 0.5 in all dimensions at feature level 2_0, which has DML_OPERATOR_RESAMPLE "
+        "only, got {0.0, 0.0, 0.0, 0.0} (allowed from feature level 2_1 on)",
+        "2_1",
     ),
     (
         "2_1",

@@ -65,6 +65,7 @@ ANY_NUMBER = "float | ScalarUnion"
 DATA_TYPE = "TensorDataType | str | Any"
 SCALE_BIAS = "ScaleBias | tuple[float, float]"
 PARAMETERS: dict[str, list[str]] = {
+    "antialiased": [FLAG],
     "activation_descs": ["Sequence[Operator]"],
     "alpha": [NUMBER],
     "axes": [SIZES],
@@ -94,6 +95,7 @@ PARAMETERS: dict[str, list[str]] = {
     "infinity_mode": ["IsInfinityMode | str"],
     "indices_data_type": [DATA_TYPE],
     "input_dimension_count": [COUNT],
+    "input_pixel_offsets": ["Sequence[float]"],
     "input_window_offsets": [SIZES],
     "input_window_sizes": [SIZES],
     "input_window_strides": [SIZES],
@@ -111,6 +113,7 @@ PARAMETERS: dict[str, list[str]] = {
     "output_indices": [FLAG],
     "output_length": [COUNT],
     "output_padding": [SIZES],
+    "output_pixel_offsets": ["Sequence[float]"],
     "output_sequence": [FLAG],
     "output_single": [FLAG],
     "output_sizes": [SIZES],
@@ -118,9 +121,11 @@ PARAMETERS: dict[str, list[str]] = {
     "padding_mode": ["PaddingMode | str"],
     "padding_value": [ANY_NUMBER],
     "repeats": [SIZES],
+    "rounding_direction": ["AxisDirection | str"],
     "rounding_mode": ["RoundingMode | str"],
     "scale": [NUMBER],
     "scale_bias": [SCALE_BIAS],
+    "scales": ["Sequence[float]"],
     "scale_size": ["Size2D | tuple[int, int]"],
     "sigmoid_input_scale": [NUMBER],
     "spatial": [FLAG],

@@ -210,6 +210,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import argmax as argmax
     from opendml.functions.typed import argmin as argmin
     from opendml.functions.typed import reduce as reduce
+    from opendml.functions.typed import resample as resample
+    from opendml.functions.typed import resample_grad as resample_grad
     from opendml.functions.typed import upsample_2d as upsample_2d
     from opendml.functions.typed import reverse_subsequences as reverse_subsequences
     from opendml.functions.typed import one_hot as one_hot
@@ -292,6 +294,7 @@ _EXPORTS = {
     "functions.rearrangement": "depth_to_space space_to_depth",
     "functions.recurrent": "RnnOutputs rnn",
     "functions.reduction": "argmax argmin reduce",
+    "functions.resample": "resample resample_grad",
     "functions.resampling": "upsample_2d",
     "functions.reversal": "reverse_subsequences",
     "functions.scattering": "one_hot scatter_elements scatter_nd",

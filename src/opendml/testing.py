@@ -136,6 +136,14 @@ def _inner(desc: Any) -> int:
     return int(desc.a_tensor.sizes[-2 if desc.trans_a.name == "TRANSPOSE" else -1])
 
 
+def _neighbours_and_reach(desc: Any) -> int:
+    return math.prod(2 * math.ceil(max(1.0, 1 / scale)) if scale > 0 else 2 for scale in desc.scales)
+
+
+def _outputs_of_element(desc: Any) -> int:
+    return math.prod(2 * math.ceil(max(1.0, min(abs(scale), 2.0**32))) for scale in desc.scales)
+
+
 def _hidden(desc: Any) -> int:
     return int(desc.input_tensor.sizes[1] * (desc.input_tensor.sizes[3] + desc.recurrence_tensor.sizes[3]))
 
@@ -171,6 +179,8 @@ SUMS: Final[Mapping[str, Callable[[Any], int]]] = {
     "MEAN_VARIANCE_NORMALIZATION1": _axes,
     "MEAN_VARIANCE_NORMALIZATION2": _axes,
     "REDUCE": _shared,
+    **dict.fromkeys(("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), _neighbours_and_reach),
+    **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), _outputs_of_element),
     "RNN": _hidden,
 }
 """The operators that add up terms, and the number of terms that a descriptor has."""

@@ -2191,6 +2191,60 @@ def reduce(
     out: Any = ...,
 ) -> Array: ...
 @overload
+def resample(
+    input: GraphTensor,
+    *,
+    output_sizes: Sequence[int],
+    interpolation_mode: InterpolationMode | str,
+    rounding_direction: AxisDirection | str = ...,
+    scales: Sequence[float] | None = ...,
+    input_pixel_offsets: Sequence[float] | None = ...,
+    output_pixel_offsets: Sequence[float] | None = ...,
+    antialiased: bool = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def resample(
+    input: ArrayOperand,
+    *,
+    output_sizes: Sequence[int],
+    interpolation_mode: InterpolationMode | str,
+    rounding_direction: AxisDirection | str = ...,
+    scales: Sequence[float] | None = ...,
+    input_pixel_offsets: Sequence[float] | None = ...,
+    output_pixel_offsets: Sequence[float] | None = ...,
+    antialiased: bool = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
+def resample_grad(
+    input_gradient: GraphTensor,
+    *,
+    output_sizes: Sequence[int],
+    interpolation_mode: InterpolationMode | str,
+    rounding_direction: AxisDirection | str = ...,
+    scales: Sequence[float] | None = ...,
+    input_pixel_offsets: Sequence[float] | None = ...,
+    output_pixel_offsets: Sequence[float] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def resample_grad(
+    input_gradient: ArrayOperand,
+    *,
+    output_sizes: Sequence[int],
+    interpolation_mode: InterpolationMode | str,
+    rounding_direction: AxisDirection | str = ...,
+    scales: Sequence[float] | None = ...,
+    input_pixel_offsets: Sequence[float] | None = ...,
+    output_pixel_offsets: Sequence[float] | None = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
 def reshape(input: GraphTensor, sizes: int | Sequence[int]) -> GraphTensor: ...
 @overload
 def reshape(input: ArrayOperand, sizes: int | Sequence[int]) -> Array: ...

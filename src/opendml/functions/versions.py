@@ -15,6 +15,7 @@ from opendml.description.enums import (
     AxisDirection,
     DepthSpaceOrder,
     FeatureLevel,
+    InterpolationMode,
     OperatorType,
     ReduceFunction,
     TensorDataType,
@@ -161,6 +162,22 @@ def _over_rows(fields: Fields) -> Lost:
         yield "axes", f"be {{{last}}}, the last dimension,"
 
 
+def _linear(fields: Fields) -> Lost:
+    """Before there was a direction nearest neighbours were rounded, halves up."""
+    fields.pop("rounding_direction")
+    if fields["interpolation_mode"] != InterpolationMode.LINEAR:
+        yield "interpolation_mode", f"be {InterpolationMode.LINEAR.dml_name}"
+
+
+def _by_centres(fields: Fields) -> Lost:
+    """RESAMPLE aligns the centres of pixels."""
+    for name, centre in (("input_pixel_offsets", 0.5), ("output_pixel_offsets", -0.5)):
+        offsets = fields[name]
+        del fields[name]
+        if not isinstance(offsets, tuple) or set(offsets) != {centre}:
+            yield name, f"be {centre} in all dimensions"
+
+
 def _all_ones(value: Any) -> bool:
     return isinstance(value, tuple) and set(value) == {1}
 
@@ -205,6 +222,13 @@ _OLDER: Final[dict[OperatorType, tuple[OperatorType, Change]]] = {
     OperatorType.MEAN_VARIANCE_NORMALIZATION1: (OperatorType.MEAN_VARIANCE_NORMALIZATION, _by_images),
     OperatorType.MEAN_VARIANCE_NORMALIZATION2: (OperatorType.MEAN_VARIANCE_NORMALIZATION1, _always_by_mean),
     OperatorType.PADDING1: (OperatorType.PADDING, _with_floats("padding_value_data_type", "padding_value")),
+    OperatorType.RESAMPLE1: (OperatorType.RESAMPLE, _by_centres),
+    OperatorType.RESAMPLE2: (OperatorType.RESAMPLE1, _linear),
+    OperatorType.RESAMPLE3: (
+        OperatorType.RESAMPLE2,
+        _without("antialiased", "be false", lambda antialiased: antialiased is False),
+    ),
+    OperatorType.RESAMPLE_GRAD1: (OperatorType.RESAMPLE_GRAD, _linear),
     OperatorType.SLICE1: (OperatorType.SLICE, _slice_forwards),
     OperatorType.SPACE_TO_DEPTH1: (OperatorType.SPACE_TO_DEPTH, _DEPTH_FIRST),
 }

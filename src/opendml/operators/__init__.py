@@ -200,6 +200,14 @@ if TYPE_CHECKING:
         Argmin as Argmin,
         Reduce as Reduce,
     )
+    from opendml.operators.resample import (
+        Resample as Resample,
+        Resample1 as Resample1,
+        Resample2 as Resample2,
+        Resample3 as Resample3,
+        ResampleGrad as ResampleGrad,
+        ResampleGrad1 as ResampleGrad1,
+    )
     from opendml.operators.resampling import (
         Upsample2D as Upsample2D,
     )
@@ -281,6 +289,7 @@ _FAMILIES = {
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",
+    "resample": "RESAMPLE RESAMPLE1 RESAMPLE2 RESAMPLE3 RESAMPLE_GRAD RESAMPLE_GRAD1",
     "resampling": "UPSAMPLE_2D",
     "reversal": "REVERSE_SUBSEQUENCES",
     "scattering": "ONE_HOT SCATTER_ELEMENTS SCATTER_ND",
