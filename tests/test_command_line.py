@@ -528,6 +528,18 @@ def chain(path: Path) -> Path:
     return path
 
 
+def test_memory_limit_covers_the_interpreter(tmp_path: Path) -> None:
+    """It copies its tensors, and keeps all of those in between."""
+    path = chain(tmp_path / "chain.bin")
+    result = invoke("run", path, "--device", "reference", "--memory_limit", "1")
+    assert result.exit_code == 0
+    device = opendml.Device("reference")
+    needed = device.compile_graph(opendml.load(path)).binding_properties.temporary_resource_size
+    assert needed == 3 * 160_000
+    with pytest.raises(opendml.OutOfMemoryError):
+        device.compile_graph(opendml.load(path), memory_limit=needed - 1)
+
+
 def test_memory_limit_covers_temporaries(tmp_path: Path) -> None:
     """The model's tensors take 320,000 bytes of 1 MiB; with the temporary tensors it is more than can be left."""
     from opendml.description.errors import ModelFormatError

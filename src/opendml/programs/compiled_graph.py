@@ -252,8 +252,9 @@ def compile_graph(
     return CompiledGraph(graph, plan, execution, initialisation, fusion)
 
 
-def interpret_graph(graph: GraphDesc) -> CompiledGraph:
-    """A program that interprets the operators of a valid graph one after another."""
+def interpret_graph(graph: GraphDesc, memory_limit: int | None = None) -> CompiledGraph:
+    """A program that interprets the operators of a valid graph one after another. ``memory_limit`` as for
+    ``compile_graph``."""
     joined = join(graph)
     parts = divide_and_fuse(joined, fusion=False)
     nothing = StoredProgram(NOTHING_NEEDED, ())
@@ -266,6 +267,8 @@ def interpret_graph(graph: GraphDesc) -> CompiledGraph:
     initialisation = None
     if parts.initialisation is not None:
         initialisation = program(parts.initialisation, *_initialisation_bindings(plan))
+    if memory_limit is not None:
+        _check_memory(plan, execution, initialisation, memory_limit)
     return CompiledGraph(graph, plan, execution, initialisation, fusion=False)
 
 

@@ -152,7 +152,7 @@ class Device:
         flags = _parsed_flags(execution_flags)
         validate_graph_or_raise(graph, self.feature_level)
         if self.name == "reference":
-            program = interpret_graph(graph)
+            program = interpret_graph(graph, memory_limit)
         else:
             host, threads = host_target(), self.thread_count
             program = on_large_stack(

@@ -46,6 +46,13 @@ class InterpretedProgram(Program):
         )
         self._definition = definition
 
+    @property
+    def temporary_size(self) -> int:
+        """Bytes of the copies that a run makes of its tensors, and of the tensors in between."""
+        definition = self._definition
+        tensors = [*definition.inputs, *definition.outputs, *definition.temporaries]
+        return sum(tensor.extent * tensor.type.bits // 8 for tensor in tensors if tensor is not None)
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self.desc is None:
             raise NotPicklableError("this program is only a part of a graph: pickle or copy the graph's")
