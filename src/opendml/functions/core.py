@@ -118,7 +118,7 @@ def evaluate_single(
 # ---- calls on arrays such as there have been before
 
 _QUICK: Final[dict[Any, QuickCall]] = {}
-_ndarray, _empty, _bytes = np.ndarray, np.empty, np.uint8
+_ndarray, _empty, _bytes = np.ndarray, np.empty, np.dtype(np.uint8)
 
 
 def _key(
@@ -133,12 +133,18 @@ def _key(
 
     Numbers of Python are told apart by their bits. Any other operand makes a key that equals no other.
     """
+    seen = None if out is None else (out.dtype, out.shape, out.strides) if type(out) is _ndarray else object()
+    if len(operands) == 2:  # Most calls: a list of two takes longer than both of them.
+        x, y = operands
+        if type(x) is _ndarray and type(y) is _ndarray:
+            layouts = (x.dtype, x.shape, x.strides, y.dtype, y.shape, y.strides)
+            return (build, parameters, numbers and exact(numbers), device, seen, layouts)
     return (
         build,
         parameters,
         numbers and exact(numbers),
         device,
-        None if out is None else (out.dtype, out.shape, out.strides) if type(out) is _ndarray else object(),
+        seen,
         *[(x.dtype, x.shape, x.strides) if type(x) is _ndarray else _key_of_other(x) for x in operands],
     )
 
