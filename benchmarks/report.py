@@ -20,7 +20,7 @@ from benchmarks.measure import Outcome, Result
 from benchmarks.networks import CONTESTANTS, NetworkResult
 from benchmarks.peers import EAGER, OPENDML, Contestant
 from benchmarks.small import SmallResult
-from opendml.llvm.host import host_target
+from opendml.llvm.host import host_machine
 
 
 @dataclass
@@ -160,7 +160,7 @@ _NETWORKS_EXPLANATION = (
 
 
 def _facts(report: Report) -> list[str]:
-    host = host_target()
+    host = host_machine()
     peers = ", ".join(f"{name} {version}" for name, version in report.contestants)
     threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
     return [

@@ -12,7 +12,8 @@ import os
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -24,16 +25,15 @@ from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Definition, Tensor
-from opendml.llvm.host import HostTarget
 from opendml.llvm.native import verify
 from opendml.loops import memory_plan
 from opendml.programs import compiled_graph as graph_program_module
 from opendml.programs import program as program_module
 from opendml.programs.device import compile_operator
 from opendml.programs.program import Program, generate
-from opendml.targets.cpu import schedule
 from opendml.targets.cpu.code import program_code
-from opendml.targets.cpu.schedule import CACHE_LINE
+from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.tuning import TUNING, Tuning
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,9 @@ INTEGERS = ("INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UI
 ALL_TYPES = FLOATS + INTEGERS
 
 
-def run_operator(desc: Operator, arrays: Sequence[Array | None], level: str = "6_4") -> list[Any]:
+def run_operator(
+    desc: Operator, arrays: Sequence[Array | None], level: str = "6_4", tuning: Tuning = TUNING
+) -> list[Any]:
     """The outputs (None for absent ones) of a valid descriptor, for logical inputs in DirectML's binding order.
 
     The operator is interpreted, and compiled and run by 1, 2 and 7 threads between guard pages; all must agree bit for
@@ -51,7 +53,7 @@ def run_operator(desc: Operator, arrays: Sequence[Array | None], level: str = "6
     violations = validate(desc, FeatureLevel.parse(level))
     assert not violations, [str(violation) for violation in violations]
     interpreted = _run_interpreted(desc, arrays)
-    program = compile_in_parallel(desc)
+    program = compile_in_parallel(desc, tuning)
     for thread_count, at_end in ((1, True), (2, False), (7, True)):
         compiled = _run_compiled(program, arrays, thread_count, at_end)
         for a, b in zip(interpreted, compiled, strict=True):
@@ -74,7 +76,11 @@ def _run_interpreted(desc: Operator, arrays: Sequence[Array | None]) -> list[Any
     ]
 
 
-def compile_in_parallel(desc: Operator) -> Program:
+ALL_THREADS: Final = replace(TUNING, serial_work=0)
+"""However small a kernel is, all threads take part in it."""
+
+
+def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING) -> Program:
     """The program of a descriptor; however small, all threads take part in it."""
     protected: list[int] = []
 
@@ -84,9 +90,8 @@ def compile_in_parallel(desc: Operator) -> Program:
         return separate
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "SERIAL_WORK", 0)
         patch.setattr(program_code, "plan_memory", plan)
-        program = compile_operator(desc, thread_count=7)
+        program = compile_operator(desc, thread_count=7, tuning=replace(tuning, serial_work=ALL_THREADS.serial_work))
     PROTECTED[program] = protected
     return program
 
@@ -172,7 +177,7 @@ def guarded_memory(apart: bool) -> Iterator[None]:
         separate = _separate_pages(definition)
         if not separate.size:
             return separate
-        size = separate.size + CACHE_LINE * (1 + 2 * len(plans))  # like no other, so that it tells the plan
+        size = separate.size + memory_plan.ALIGNMENT * (1 + 2 * len(plans))  # like no other, so that it tells the plan
         plans[size] = [separate.offsets[t] + separate.sizes[t] for t in definition.temporaries]
         return memory_plan.MemoryPlan(separate.offsets, separate.sizes, size, size)
 
@@ -226,9 +231,9 @@ def _mprotect(address: int, size: int, protection: int) -> int:
     return int(function(address, size, protection))
 
 
-def run_single(desc: Operator, *arrays: Array | None) -> Array:
+def run_single(desc: Operator, *arrays: Array | None, tuning: Tuning = TUNING) -> Array:
     """The output of an operator that has one."""
-    (output,) = run_operator(desc, arrays)
+    (output,) = run_operator(desc, arrays, tuning=tuning)
     assert isinstance(output, np.ndarray)
     return output
 
@@ -243,14 +248,14 @@ def assert_identical(actual: Array, expected: Array) -> None:
     )
 
 
-def check_code(desc: Operator, hosts: Iterable[HostTarget]) -> None:
+def check_code(desc: Operator, targets: Iterable[CpuTarget]) -> None:
     """There is code for a valid descriptor, for any processor, which LLVM takes; operands in place or not, profiled or
     not. It is written and read, not compiled."""
     definition = desc.define()
-    for number, host in enumerate(hosts):
+    for number, target in enumerate(targets):
         for in_place in {False, desc.in_place}:
-            for module in generate(definition, host, in_place=in_place, profiled=number == 0).modules:
-                verify(module, host)
+            for module in generate(definition, target, in_place=in_place, profiled=number == 0).modules:
+                verify(module, target.machine)
 
 
 def assert_same_values(actual: Array, expected: Array) -> None:

@@ -18,8 +18,8 @@ from opendml.expression.interpreter import NUMPY_TYPES, interpret, logical_view
 from opendml.expression.ir import Definition, Tensor
 from opendml.graph.compilation import GraphDefinitions, divide_and_fuse
 from opendml.graph.joining import JoinedGraph, join
-from opendml.llvm.host import HostTarget
 from opendml.programs.program import generate
+from opendml.targets.cpu.target import CpuTarget
 
 Array = np.ndarray[Any, Any]
 
@@ -83,10 +83,10 @@ def guarded(buffer: Array, dtype: np.dtype[Any], at_end: bool) -> Array:
 # Without compiling ---------------------------------------------------------------------------------------------------
 
 
-def write_text(parts: GraphDefinitions, host: HostTarget) -> list[str]:
+def write_text(parts: GraphDefinitions, target: CpuTarget) -> list[str]:
     """The modules of all parts of a graph as LLVM's text."""
     definitions = [definition for definition in (parts.initialisation, parts.execution) if definition is not None]
-    return [module for part in definitions for module in generate(part, host, in_place=False).modules]
+    return [module for part in definitions for module in generate(part, target, in_place=False).modules]
 
 
 def interpreted(
@@ -124,7 +124,7 @@ def _memory(tensor: Tensor, content: Array | None = None) -> Array:
 
 def check_graph(
     assembly: GraphAssembly,
-    host: HostTarget,
+    target: CpuTarget,
     seed: int = 0,
     *,
     interpret: bool = True,
@@ -134,14 +134,14 @@ def check_graph(
     ``device``: compiled on it, they give the same bits."""
     joined = join(assembly.desc)
     fused, alone = (divide_and_fuse(joined, fusion=fusion) for fusion in (True, False))
-    write_text(fused, host)
+    write_text(fused, target)
     if not interpret and device is None:
         return
     buffers = input_buffers(assembly, seed)
     expected = interpreted(assembly, joined, alone, buffers)
     results = [interpreted(assembly, joined, fused, buffers)]
     if device is not None:
-        write_text(alone, host)
+        write_text(alone, target)
         results += (run_compiled(assembly, device, buffers, False, fusion) for fusion in (True, False))
     for result in results:
         for actual, wanted in zip(result, expected, strict=True):

@@ -18,7 +18,7 @@ from random_chains import chain
 import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.llvm.host import host_target
+from opendml.targets.cpu.target import host_target
 
 DEVICE = dml.Device(thread_count=2)
 
@@ -60,6 +60,6 @@ def test_compiled_chains_are_interpreted_ones(random: Random, seed: int) -> None
 @pytest.mark.parametrize("level", ["avx2", "baseline"])
 def test_chains_for_older_processors(level: str) -> None:
     """Text is written for any processor, whatever this one can run."""
-    host = host_target(level)
+    target = host_target(level)
     for seed in range(25):
-        assert write_text(divide_and_fuse(join(chain(Random(seed), DEVICE).desc)), host)
+        assert write_text(divide_and_fuse(join(chain(Random(seed), DEVICE).desc)), target)

@@ -51,9 +51,9 @@ from opendml.expression.ir import (
     unary,
 )
 from opendml.llvm.builder import Builder, Value, literal
-from opendml.llvm.host import HostTarget, host_target
 from opendml.llvm.native import assembly
 from opendml.programs.program import Binding, Program, compile_definition, generate
+from opendml.targets.cpu.target import CpuTarget, host_target
 
 Array = np.ndarray[Any, Any]
 
@@ -70,7 +70,7 @@ def no_cache() -> Iterator[None]:
         yield
 
 
-def _host(level: str) -> HostTarget:
+def _target(level: str) -> CpuTarget:
     try:
         return host_target(level)
     except ConfigurationError as error:
@@ -128,18 +128,18 @@ def _desc(tensor: Tensor) -> TensorDesc:
     return TensorDesc(DATA_TYPES[NUMPY_TYPES[tensor.type.name]], tensor.sizes)
 
 
-def _compile(definition: Definition, host: HostTarget, threads: int = 1) -> Program:
+def _compile(definition: Definition, target: CpuTarget, threads: int = 1) -> Program:
     inputs = [Binding(t.name, _desc(t)) for t in definition.inputs if t is not None]
     outputs = [Binding(t.name, _desc(t)) for t in definition.outputs if t is not None]
     return compile_definition(
-        definition, inputs=inputs, outputs=outputs, in_place=False, host=host, thread_count=threads
+        definition, inputs=inputs, outputs=outputs, in_place=False, target=target, thread_count=threads
     )
 
 
 def _check(inputs: Sequence[Array], cases: Sequence[Case], level: str = "native", any_nan: bool = True) -> None:
     definition = _definition(inputs, cases)
     expected = run_interpreted(definition, list(inputs))
-    actual = _compile(definition, _host(level))(*inputs)
+    actual = _compile(definition, _target(level))(*inputs)
     for number, (a, b) in enumerate(zip(actual, expected, strict=True)):
         assert b is not None
         a, b = _without_nan(a, b) if any_nan and a.dtype.kind == "f" else (a, b)
@@ -239,9 +239,9 @@ def test_code_calls_the_functions_of_c99_only(type: ElementType) -> None:
     cases += [lambda x, y: FusedMultiplyAdd(x, y, x), lambda x, y: Binary("div", x, y)]
     cases += [lambda x, y, t=t: cast(cast(x, t), type) for t in ELEMENT_TYPES.values()]
     array = _array(type, _special(type))
-    host = _host("baseline")
-    (module,) = generate(_definition([array, array], cases), host, in_place=False).modules
-    text = assembly(module, host)
+    target = _target("baseline")
+    (module,) = generate(_definition([array, array], cases), target, in_place=False).modules
+    text = assembly(module, target.machine)
     called = set(re.findall(r"\b(?:call|jmp|callq|jmpq|bl|b)\s+_?([a-z]\w*)", text))
     called -= set(re.findall(r"^_?(\w+):", text, re.MULTILINE))
     known = {"sqrt", "floor", "ceil", "trunc", "rint", "fma", "memcpy", "memset"}

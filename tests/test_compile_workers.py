@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ import opendml as dml
 from opendml.description.errors import CodeGenerationError
 from opendml.llvm import compile_workers
 from opendml.llvm.compile_workers import compile_objects
-from opendml.llvm.host import HostTarget, host_target
+from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import compile_object, load_object
-from opendml.targets.cpu.code import program_code
+from opendml.targets.cpu.tuning import TUNING
 
 MODULES = [f"define i64 @f{n}(i64 %x) {{\n  %y = mul i64 %x, {n + 3}\n  ret i64 %y\n}}\n" for n in range(12)]
 
@@ -33,7 +34,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     original = compile_workers._started
 
     def start(host: object) -> object:
-        found.append(original(host_target()))
+        found.append(original(host_machine()))
         return found[-1]
 
     monkeypatch.setattr(compile_workers, "_started", start)
@@ -45,15 +46,15 @@ def test_workers_compile_what_this_process_would(few: None, monkeypatch: pytest.
     told: list[float] = []
     here: list[str] = []
 
-    def compile_slowly(text: str, host: HostTarget) -> bytes:
+    def compile_slowly(text: str, host: Machine) -> bytes:
         here.append(text)
         while len(workers) < 2:  # so that enough is left when the workers are there
             time.sleep(0.001)
         return compile_object(text, host)
 
     monkeypatch.setattr(compile_workers, "compile_object", compile_slowly)
-    objects = compile_objects(MODULES, host_target(), told.append)
-    assert objects == [compile_object(module, host_target()) for module in MODULES]
+    objects = compile_objects(MODULES, host_machine(), told.append)
+    assert objects == [compile_object(module, host_machine()) for module in MODULES]
     assert len(workers) == 2
     assert 0 < len(here) < len(MODULES)
     assert told == sorted(told)
@@ -62,8 +63,8 @@ def test_workers_compile_what_this_process_would(few: None, monkeypatch: pytest.
 
 def test_few_modules_need_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = started(monkeypatch)
-    assert len(compile_objects(MODULES[:2], host_target())) == 2
-    assert compile_objects([], host_target()) == []
+    assert len(compile_objects(MODULES[:2], host_machine())) == 2
+    assert compile_objects([], host_machine()) == []
     assert not workers
 
 
@@ -83,18 +84,18 @@ def test_workers_that_fail(executable: str, few: None, tmp_path: Path, monkeypat
         executable = str(script)
     monkeypatch.setattr(sys, "executable", executable)
     monkeypatch.setattr(compile_workers, "PATIENCE", 0.2)
-    objects = compile_objects(MODULES, host_target())
-    assert objects == [compile_object(module, host_target()) for module in MODULES]
+    objects = compile_objects(MODULES, host_machine())
+    assert objects == [compile_object(module, host_machine()) for module in MODULES]
 
 
 def test_errors_are_those_of_this_process(few: None) -> None:
     with pytest.raises(CodeGenerationError):
-        compile_objects([*MODULES, "define nonsense"], host_target())
+        compile_objects([*MODULES, "define nonsense"], host_machine())
 
 
 def test_objects_that_refer_to_one_another() -> None:
     text = "declare i64 @f1(i64)\ndefine i64 @g(i64 %x) {\n  %y = call i64 @f1(i64 %x)\n  ret i64 %y\n}\n"
-    first, second = (compile_object(module, host_target()) for module in (text, MODULES[1]))
+    first, second = (compile_object(module, host_machine()) for module in (text, MODULES[1]))
     assert load_object(first, ["g"], more=[second])["g"]
     with pytest.raises(CodeGenerationError):
         load_object(first, ["g"])
@@ -109,8 +110,8 @@ def test_programs_in_many_modules(few: None, monkeypatch: pytest.MonkeyPatch) ->
     desc = graph.describe([y, dml.reduce(dml.activation_tanh(y), "SUM", axes=[0]), dml.cast(y, "float32")])
     array = np.random.default_rng(0).normal(size=[64, 96]).astype(np.float16)
     expected = graph.device.compile_graph(desc)(array)
-    monkeypatch.setattr(program_code, "MODULE_SIZE", 1)
-    program = graph.device.compile_graph(desc)
+    device = dml.Device(thread_count=2, tuning=replace(TUNING, module_size=1))
+    program = device.compile_graph(desc)
     for a, b in zip(program(array), expected, strict=True):
         np.testing.assert_array_equal(a, b)
     assert len(dml.profile(program, array, seconds=0).kernels) > 3

@@ -39,16 +39,22 @@ from opendml.expression.ir import (
 )
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.llvm.host import host_target
+from opendml.llvm.host import machine_of
 from opendml.operators import convolution
 from opendml.programs.device import compile_operator
 from opendml.programs.program import Binding, compile_definition, generate
-from opendml.targets.cpu import contraction, schedule
+from opendml.targets.cpu import contraction
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.tuning import TUNING
 
-MACHINES = (schedule.Machine(64, 32), schedule.Machine(32, 16), schedule.Machine(16, 32))
+TARGETS = (
+    CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512")),
+    CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2")),
+    CpuTarget(machine_of("aarch64-unknown-linux-gnu", "baseline")),
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -115,10 +121,6 @@ def test_every_choice_of_loops_gives_the_same_bits(
     expected = dict(zip(tensors, (c.copy() for c in contents), strict=True))
     interpret(definition, expected)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "SERIAL_WORK", 0)
-        patch.setattr(schedule, "ITEMS", items)
-        patch.setattr(contraction, "VECTOR_SIDE_BYTES", near_bytes)
-        patch.setattr(contraction, "FAR_TILE_BYTES", near_bytes)
         patch.setattr(contraction._Problem, "cost", any_tile(seed))
         bindings = [Binding(t.name, TensorDesc(data_type(t), [t.extent])) for t in tensors]
         program = compile_definition(
@@ -126,7 +128,9 @@ def test_every_choice_of_loops_gives_the_same_bits(
             inputs=bindings[:-1],
             outputs=bindings[-1:],
             in_place=False,
-            host=host_target(level),
+            target=host_target(level).tuned(
+                serial_work=0, items=items, vector_side_bytes=near_bytes, far_tile_bytes=near_bytes
+            ),
             thread_count=5,
         )
     for threads, at_end in ((1, True), (2, False), (5, True)):
@@ -203,9 +207,9 @@ def test_convolutions_with_panels_and_columns(
 # What schedules promise ----------------------------------------------------------------------------------------------
 
 
-def product_kernel(desc: Any, machine: schedule.Machine = MACHINES[0]) -> ContractionKernel:
+def product_kernel(desc: Any, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
     *_, statement = desc.define().statements
-    kernel = schedule_contraction(statement, machine)
+    kernel = schedule_contraction(statement, target)
     assert kernel is not None
     return kernel
 
@@ -222,30 +226,30 @@ def gemm(rows: int, inner: int, columns: int, trans_b: bool = False) -> operator
     )
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_tiles_fit_into_the_registers(machine: schedule.Machine) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_fit_into_the_registers(target: CpuTarget) -> None:
     for desc in (gemm(512, 512, 512), gemm(100, 300, 20), gemm(33, 5, 64, True)):
-        kernel = product_kernel(desc, machine)
-        assert kernel.vectors * (kernel.tile_size + 1) < machine.vector_registers
-        assert kernel.lanes * 4 == machine.vector_bytes
+        kernel = product_kernel(desc, target)
+        assert kernel.vectors * (kernel.tile_size + 1) < target.machine.vector_registers
+        assert kernel.lanes * 4 == target.machine.vector_bytes
 
 
 def test_large_products_are_cut_into_enough_items() -> None:
     kernel = product_kernel(gemm(1024, 1024, 1024))
-    assert not kernel.serial and kernel.item_count >= schedule.ITEMS // 2
+    assert not kernel.serial and kernel.item_count >= TUNING.items // 2
     assert kernel.panel is not None and kernel.panel.transposed is None
-    assert kernel.panel_bytes <= 2 * contraction.VECTOR_SIDE_BYTES
+    assert kernel.panel_bytes <= 2 * TUNING.vector_side_bytes
     assert "copied to panel" in describe_kernel(kernel)
 
 
 @given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))
 def test_blocks_are_even(size: int, step: int, wanted: int) -> None:
-    block = contraction._block(size, step, wanted)
+    block = contraction._block(size, step, TUNING.block_unevenness, wanted)
     count = -(-size // block)
     tiles, in_block = -(-size // step), -(-block // step)
     assert block == size or block % step == 0
     assert count >= min(wanted, tiles)
-    assert in_block == 1 or in_block * count <= tiles * (1 + contraction.BLOCK_UNEVENNESS)
+    assert in_block == 1 or in_block * count <= tiles * (1 + TUNING.block_unevenness)
 
 
 # Channels, filters, and the width and height of an image: windows of one point.
@@ -302,12 +306,12 @@ def test_other_folds_are_left_alone() -> None:
     desc = operators.ElementWiseAdd(a_tensor=x, b_tensor=x, output_tensor=x)
     (statement,) = desc.define().statements
     assert isinstance(statement, Compute)
-    assert schedule_contraction(statement, MACHINES[0]) is None
+    assert schedule_contraction(statement, TARGETS[0]) is None
 
 
 def test_threads_have_scratch_memory_of_their_own() -> None:
     desc = gemm(256, 256, 256)
-    code = program_code(desc.define(), MACHINES[0], "")
+    code = program_code(desc.define(), TARGETS[0], "")
     (kernel,) = code.kernels
     assert isinstance(kernel, ContractionKernel)
     assert code.requirements.scratch_size >= kernel.panel_bytes > 0

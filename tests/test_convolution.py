@@ -22,7 +22,7 @@ from opendml.description.errors import ConfigurationError
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.inspection.explanation import explain_operator
-from opendml.llvm.host import host_target
+from opendml.llvm.host import host_machine
 from opendml.operators import convolution
 
 bounded = examples(25)
@@ -30,7 +30,7 @@ bounded = examples(25)
 
 def _can_run(level: str) -> bool:
     try:
-        host_target(level)
+        host_machine(level)
     except ConfigurationError:
         return False
     return True

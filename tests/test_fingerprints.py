@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import opendml as dml
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
+from opendml.programs.program import generate
+
 TOOLS = Path(__file__).parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
 import fingerprint_code as tool  # noqa: E402
@@ -58,5 +63,19 @@ def test_what_has_changed_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_machines_have_code_of_their_own() -> None:
     (prints,) = tool.fingerprints(tool.corpus(["sample"], 0, 0, ["GEMM"])[:1]).values()
-    assert prints.keys() >= tool.machines().keys()
+    assert prints.keys() >= tool.targets().keys()
     assert len({prints[machine] for machine in ("avx512", "avx2", "baseline")}) == 3
+
+
+def test_code_does_not_depend_on_addresses() -> None:
+    """What an epilogue reads is asked for in the order in which it stands there."""
+    texts, kept = set(), []
+    for _ in range(8):
+        graph = dml.Graph()
+        x, y, *more = (graph.input("float32", [64, 64]) for _ in range(7))
+        result = dml.gemm(x, y)
+        for operand in more:
+            result = result + operand
+        kept.append(divide_and_fuse(join(graph.describe(result))))
+        texts.add(generate(kept[-1].execution, tool.targets()["avx2"], in_place=False).modules)
+    assert len(texts) == 1

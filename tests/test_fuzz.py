@@ -29,10 +29,10 @@ from opendml.description.descriptors import Operator, operator_class
 from opendml.description.enums import OperatorType
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
-from opendml.llvm.host import host_target
 from opendml.operators import implemented
 from opendml.programs.device import compile_operator
 from opendml.programs.program import generate
+from opendml.targets.cpu.target import host_target
 
 EXAMPLES = max(round(4 * SHARE), 2)  # the first one is always the simplest
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from properties import examples
 import opendml as dml
 from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
 from opendml.expression.ir import F32, Compute, Definition, Store, Tensor, grid, indices, load, temporary
-from opendml.llvm.host import host_target
 from opendml.loops.memory_plan import plan_memory
 from opendml.programs import compiled_graph as graph_program
 from opendml.programs import graph_plan as plan_module
 from opendml.programs.graph_plan import graph_key
-from opendml.targets.cpu import schedule
+from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.tuning import Tuning
 
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -85,19 +86,25 @@ def test_constants_of_other_content_share_their_code() -> None:
     np.testing.assert_array_equal(halved(x), dml.Device().compile_graph(network(0.5), fusion=False)(x))
 
 
-def test_what_a_key_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    host, graph = host_target(), network()
-    key = graph_key(graph, host, True)
-    assert key == graph_key(renamed(graph), host, True)
+def retuned(target: CpuTarget) -> Iterator[CpuTarget]:
+    """Targets with another value of one knob each, of all of them."""
+    for knob in fields(Tuning):
+        value = getattr(target.tuning, knob.name)
+        yield target.tuned(**{knob.name: (*value, 16) if isinstance(value, tuple) else value + 1})
+
+
+def test_what_a_key_depends_on() -> None:
+    target, graph = host_target(), network()
+    key = graph_key(graph, target, True)
+    assert key == graph_key(renamed(graph), target, True)
     others = [
-        graph_key(graph, host, False),
-        graph_key(network(3.0), host, True),
-        graph_key(network(owned=True), host, True),
-        graph_key(replace(graph, output_edges=()), host, True),
-        graph_key(graph, replace(host, cpu_name="other"), True),
+        graph_key(graph, target, False),
+        graph_key(network(3.0), target, True),
+        graph_key(network(owned=True), target, True),
+        graph_key(replace(graph, output_edges=()), target, True),
+        graph_key(graph, replace(target, machine=replace(target.machine, cpu_name="other")), True),
+        *(graph_key(graph, other, True) for other in retuned(target)),
     ]
-    monkeypatch.setattr(schedule, "SERIAL_WORK", 0)
-    others.append(graph_key(graph, host, True))
     assert len({key, *others}) == len(others) + 1
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import assert_same_values, random_values
+from execution import ALL_THREADS, assert_same_values, random_values
 from graph_reference import evaluate_graph, seen_as
 from graph_running import input_buffers, run_compiled
 from hypothesis import HealthCheck, given
@@ -27,7 +27,6 @@ from opendml.description.enums import TensorDataType
 from opendml.description.graph_desc import graph_output_tensors
 from opendml.description.tensor import TensorDesc
 from opendml.operators import implemented
-from opendml.targets.cpu import schedule
 
 Array = np.ndarray[Any, Any]
 
@@ -260,10 +259,9 @@ def assemblies(draw: st.DrawFn, device: dml.Device) -> GraphAssembly:
 
 
 @pytest.mark.parametrize("thread_count", [1, 7])
-def test_random_graphs(thread_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_graphs(thread_count: int) -> None:
     """Fused is unfused, compiled is interpreted."""
-    monkeypatch.setattr(schedule, "SERIAL_WORK", 0)
-    device = dml.Device(thread_count=thread_count)
+    device = dml.Device(thread_count=thread_count, tuning=ALL_THREADS)
 
     @examples(30, suppress_health_check=list(HealthCheck))
     @given(assembly=assemblies(device), seed=st.integers(0, 99), apart=st.booleans())

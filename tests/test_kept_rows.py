@@ -33,11 +33,11 @@ from opendml.expression.ir import (
     select,
     unary,
 )
-from opendml.llvm.host import host_target
+from opendml.llvm.host import machine_of
 from opendml.programs.program import Binding, compile_definition
 from opendml.targets.cpu.code.memory import Memory
 from opendml.targets.cpu.code.program_code import program_code
-from opendml.targets.cpu.schedule import Machine
+from opendml.targets.cpu.target import CpuTarget, host_target
 
 LENGTHS = (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 1000, 4095)
 TYPES = ("f16", "f32", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
@@ -90,7 +90,7 @@ def kept(definition: Definition) -> list[int]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Memory, "allocate", recorded)
-        program_code(definition, Machine(64, 32), "")
+        program_code(definition, CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512")), "")
     return sizes
 
 
@@ -104,7 +104,7 @@ def check(definition: Definition, *arrays: Any) -> None:
         inputs=bindings(definition.inputs),
         outputs=bindings(definition.outputs),
         in_place=False,
-        host=host_target(),
+        target=host_target(),
         thread_count=2,
     )
     results = program(*arrays)

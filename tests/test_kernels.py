@@ -45,11 +45,13 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import substitute, walk
-from opendml.llvm.host import host_target
+from opendml.llvm.host import machine_of
 from opendml.loops.rewriting import simplify
 from opendml.programs.program import Binding, compile_definition, generate
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.tuning import TUNING
 
 Array = np.ndarray[Any, Any]
 
@@ -85,21 +87,22 @@ def test_random_definitions(definition: Definition, level: str, in_place: bool, 
     contents = [random_values(DATA_TYPES[NUMPY_TYPES[t.type.name]], t.extent, generator) for t in tensors]
     expected = dict(zip(tensors, (c.copy() for c in contents), strict=True))
     interpret(definition, expected)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "SERIAL_WORK", 0)
-        patch.setattr(schedule, "STREAMED_BYTES", 1 << 40 if written == "cached" else 0)
-        patch.setattr(schedule, "STREAMED_ROW", 1 << 40 if written == "staged" else 0)
-        patch.setattr(schedule, "PREFETCHED_BYTES", 1 << 40 if written == "cached" else 0)
-        bindings = [_binding(t) for t in tensors]
-        count = len(definition.inputs)
-        program = compile_definition(
-            definition,
-            inputs=bindings[:count],
-            outputs=bindings[count:],
-            in_place=in_place,
-            host=host_target(level),
-            thread_count=3,
-        )
+    target = host_target(level).tuned(
+        serial_work=0,
+        streamed_bytes=1 << 40 if written == "cached" else 0,
+        streamed_row_bytes=1 << 40 if written == "staged" else 0,
+        prefetched_bytes=1 << 40 if written == "cached" else 0,
+    )
+    bindings = [_binding(t) for t in tensors]
+    count = len(definition.inputs)
+    program = compile_definition(
+        definition,
+        inputs=bindings[:count],
+        outputs=bindings[count:],
+        in_place=in_place,
+        target=target,
+        thread_count=3,
+    )
     for threads, at_end in ((1, True), (3, False)):
         buffers = [_guarded(content, at_end) for content in contents]
         program.with_thread_count(threads).bind(buffers[:count], buffers[count:])()
@@ -206,7 +209,7 @@ X = Variable("x", F32)
 
 # Schedules -----------------------------------------------------------------------------------------------------------
 
-MACHINE = schedule.Machine(64, 32)
+TARGET = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512"))
 
 
 def _copy(sizes: Sequence[int], strides: Sequence[int], target: Sequence[int], in_place: bool = False) -> Any:
@@ -214,7 +217,7 @@ def _copy(sizes: Sequence[int], strides: Sequence[int], target: Sequence[int], i
     result = Tensor("y", F32, tuple(sizes), tuple(target), "output")
     axes = tuple(Axis("ijkl"[d], n) for d, n in enumerate(sizes))
     copy = Compute(axes, (Store(result, indices(axes), load(source, indices(axes))),))
-    return schedule.schedule_compute(copy, MACHINE, in_place=in_place)
+    return schedule.schedule_compute(copy, TARGET, in_place=in_place)
 
 
 def test_axes_that_continue_one_another_are_one() -> None:
@@ -229,9 +232,9 @@ def test_axes_that_continue_one_another_are_one() -> None:
 def test_small_kernels_are_for_one_thread() -> None:
     assert _copy([100], [1], [1]).serial
     large = _copy([1000, 1000], [2000, 1], [1000, 1])
-    assert not large.serial and large.item_count >= schedule.ITEMS
+    assert not large.serial and large.item_count >= TUNING.items
     line = _copy([10**6], [1], [1])
-    assert line.item_count >= schedule.ITEMS and line.vector_block * line.item_count >= 10**6
+    assert line.item_count >= TUNING.items and line.vector_block * line.item_count >= 10**6
 
 
 def _binding(tensor: Tensor) -> Binding:
@@ -251,7 +254,7 @@ def _scatter(cls: type[op.ScatterElements], sizes: list[int], axis: int) -> sche
     data, chosen = TensorDesc("float32", sizes), TensorDesc("uint32", sizes)
     desc = cls(input_tensor=data, indices_tensor=chosen, updates_tensor=data, output_tensor=data, axis=axis)
     (scatter,) = (s for s in desc.define().statements if isinstance(s, Scatter))
-    return schedule.schedule_scatter(scatter)
+    return schedule.schedule_scatter(scatter, TARGET)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from execution import random_array, run_operator, run_single
@@ -9,37 +11,34 @@ from execution import random_array, run_operator, run_single
 from opendml import operators
 from opendml.description.tensor import TensorDesc
 from opendml.programs.device import Device
-from opendml.targets.cpu import schedule
+from opendml.targets.cpu.tuning import TUNING, Tuning
 
 
 @pytest.fixture(params=["cached", "streamed", "staged"])
-def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def written(request: pytest.FixtureRequest) -> Tuning:
     """Outputs that stay in the caches, or leave as ``streamed`` says."""
-    if request.param != "cached":
-        _stream(request.param, monkeypatch)
+    return TUNING if request.param == "cached" else _streaming(request.param)
 
 
 @pytest.fixture(params=["streamed", "staged"])
-def streamed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def streamed(request: pytest.FixtureRequest) -> Tuning:
     """Every tensor counts as too large for the caches; its rows are written as they are, or gathered in a stage."""
-    _stream(request.param, monkeypatch)
+    return _streaming(request.param)
 
 
-def _stream(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("STREAMED_BYTES", "PREFETCHED_BYTES"):
-        monkeypatch.setattr(schedule, limit, 0)
-    monkeypatch.setattr(schedule, "STREAMED_ROW", 0 if how == "streamed" else 1 << 40)
+def _streaming(how: str) -> Tuning:
+    row = 0 if how == "streamed" else 1 << 40
+    return replace(TUNING, streamed_bytes=0, prefetched_bytes=0, streamed_row_bytes=row)
 
 
 @pytest.mark.sampled
-@pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "int8", "float64"])
 @pytest.mark.parametrize("width", [1, 15, 63, 64, 65, 200, 1000])
-def test_streamed_copies(data_type: str, width: int) -> None:
+def test_streamed_copies(data_type: str, width: int, streamed: Tuning) -> None:
     source = TensorDesc(data_type, [3, width], [width + 3, 1])
     x = random_array(source, width)
     copied = operators.ElementWiseIdentity(input_tensor=source, output_tensor=TensorDesc(data_type, [3, width]))
-    np.testing.assert_array_equal(run_single(copied, x), x)
+    np.testing.assert_array_equal(run_single(copied, x, tuning=streamed), x)
     padded = operators.Padding(
         input_tensor=source,
         output_tensor=TensorDesc(data_type, [5, width + 5]),
@@ -48,20 +47,19 @@ def test_streamed_copies(data_type: str, width: int) -> None:
         start_padding=[1, 3],
         end_padding=[1, 2],
     )
-    np.testing.assert_array_equal(run_single(padded, x), np.pad(x, [(1, 1), (3, 2)], mode="edge"))
+    np.testing.assert_array_equal(run_single(padded, x, tuning=streamed), np.pad(x, [(1, 1), (3, 2)], mode="edge"))
 
 
 @pytest.mark.sampled
-@pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "uint8", "int64"])
 @pytest.mark.parametrize(("rows", "width"), [(2, 1), (3, 7), (40, 33), (130, 100), (1000, 16), (3, 4000)])
 @pytest.mark.parametrize("offset", [0, 1, 3])
-def test_rows_at_any_place_of_a_line(data_type: str, rows: int, width: int, offset: int) -> None:
+def test_rows_at_any_place_of_a_line(data_type: str, rows: int, width: int, offset: int, streamed: Tuning) -> None:
     """A block begins and ends anywhere in a line, and the memory around the output stays as it is."""
     source = TensorDesc(data_type, [2, rows, width], [rows * (width + 2), width + 2, 1])
     target = TensorDesc(data_type, [2, rows, width])
     desc = operators.ElementWiseIdentity(input_tensor=source, output_tensor=target)
-    program = Device().compile(desc)
+    program = Device(tuning=streamed).compile(desc)
     x = random_array(source, width, special=False)
     memory = np.full(target.element_count + 80, 7, x.dtype)
     out = memory[40 + offset :][: target.element_count].reshape(2, rows, width)
@@ -71,9 +69,8 @@ def test_rows_at_any_place_of_a_line(data_type: str, rows: int, width: int, offs
     assert (memory[40 + offset + target.element_count :] == 7).all()
 
 
-@pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "int8"])
-def test_rows_of_two_outputs(data_type: str) -> None:
+def test_rows_of_two_outputs(data_type: str, streamed: Tuning) -> None:
     source, target = TensorDesc(data_type, [3, 5, 42, 46]), TensorDesc(data_type, [3, 5, 21, 23])
     x = random_array(source, 3, special=False)
     pooled = operators.MaxPooling1(
@@ -85,15 +82,14 @@ def test_rows_of_two_outputs(data_type: str) -> None:
         start_padding=[0, 0],
         end_padding=[0, 0],
     )
-    values, indices = run_operator(pooled, [x])
+    values, indices = run_operator(pooled, [x], tuning=streamed)
     np.testing.assert_array_equal(values, x.reshape(3, 5, 21, 2, 23, 2).max((3, 5)))
     np.testing.assert_array_equal(x.reshape(-1)[indices], values)
 
 
-@pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("order", ["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"])
 @pytest.mark.parametrize("block", [2, 3])
-def test_blocks(order: str, block: int) -> None:
+def test_blocks(order: str, block: int, streamed: Tuning) -> None:
     """Rows of several planes, and rows between which others lie."""
     deep, wide = [2, 5 * block * block, 9, 21], [2, 5, 9 * block, 21 * block]
     x = random_array(TensorDesc("float32", wide), block)
@@ -109,38 +105,37 @@ def test_blocks(order: str, block: int) -> None:
         block_size=block,
         order=order,
     )
-    y = run_single(there, x)
+    y = run_single(there, x, tuning=streamed)
     n, c, h, w = wide
     parts = x.reshape(n, c, h // block, block, w // block, block)
     axes = (0, 3, 5, 1, 2, 4) if order == "DEPTH_COLUMN_ROW" else (0, 1, 3, 5, 2, 4)
     np.testing.assert_array_equal(y, parts.transpose(axes).reshape(deep))
-    np.testing.assert_array_equal(run_single(back, y), x)
+    np.testing.assert_array_equal(run_single(back, y, tuning=streamed), x)
 
 
-@pytest.mark.usefixtures("streamed")
-def test_staged_rows_in_place() -> None:
+def test_staged_rows_in_place(streamed: Tuning) -> None:
     tensor = TensorDesc("float32", [3, 200, 37])
     row = TensorDesc("float32", [3, 200, 37], [0, 0, 1])
     x, y = random_array(tensor, 1, special=False), random_array(row, 2, special=False)
-    program = Device().compile(operators.ElementWiseAdd(a_tensor=tensor, b_tensor=row, output_tensor=tensor))
+    program = Device(tuning=streamed).compile(
+        operators.ElementWiseAdd(a_tensor=tensor, b_tensor=row, output_tensor=tensor)
+    )
     expected = x + y
     program(x, y, out=[x])
     np.testing.assert_array_equal(x, expected)
 
 
-@pytest.mark.usefixtures("streamed")
-def test_streamed_in_place_operator() -> None:
+def test_streamed_in_place_operator(streamed: Tuning) -> None:
     tensor = TensorDesc("float32", [999])
     x = random_array(tensor, 1, special=False)
     add = operators.ElementWiseAdd(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
-    np.testing.assert_array_equal(run_single(add, x, x), x + x)
+    np.testing.assert_array_equal(run_single(add, x, x, tuning=streamed), x + x)
 
 
 @pytest.mark.sampled
-@pytest.mark.usefixtures("streamed")
 @pytest.mark.parametrize("data_type", ["float32", "float16"])
 @pytest.mark.parametrize("width", [16, 17, 63, 64, 65, 100, 1000])
-def test_streamed_rows_that_are_reduced_first(data_type: str, width: int) -> None:
+def test_streamed_rows_that_are_reduced_first(data_type: str, width: int, streamed: Tuning) -> None:
     """``run_single`` compares with the interpreter, bit for bit."""
     tensor = TensorDesc(data_type, [3, width], [width + 3, 1])
     row = TensorDesc(data_type, [1, width])
@@ -154,33 +149,33 @@ def test_streamed_rows_that_are_reduced_first(data_type: str, width: int) -> Non
         normalize_variance=True,
         epsilon=1e-5,
     )
-    run_single(normalization, x, scale, bias)
-    run_single(operators.ActivationSoftmax1(input_tensor=tensor, output_tensor=tensor, axes=(1,)), x)
+    run_single(normalization, x, scale, bias, tuning=streamed)
+    run_single(operators.ActivationSoftmax1(input_tensor=tensor, output_tensor=tensor, axes=(1,)), x, tuning=streamed)
 
 
 @pytest.mark.sampled
-@pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("data_type", ["float32", "float16", "int8", "int64"])
 @pytest.mark.parametrize(("channels", "width"), [(5, 8), (16, 16), (17, 33), (64, 40), (100, 5), (8, 129), (530, 777)])
-def test_transpositions(data_type: str, channels: int, width: int) -> None:
+def test_transpositions(data_type: str, channels: int, width: int, written: Tuning) -> None:
     packed = TensorDesc(data_type, [2, channels, width])
     last = TensorDesc(data_type, [2, channels, width], [channels * width, 1, channels])
     x = random_array(packed, channels)
     for source, target in ((packed, last), (last, packed)):
         desc = operators.ElementWiseIdentity(input_tensor=source, output_tensor=target)
-        np.testing.assert_array_equal(run_single(desc, x), x)
+        np.testing.assert_array_equal(run_single(desc, x, tuning=written), x)
     added = operators.ElementWiseAdd(a_tensor=packed, b_tensor=last, output_tensor=packed)
     if data_type != "int8":
-        np.testing.assert_array_equal(run_single(added, x, x), x + x)
+        np.testing.assert_array_equal(run_single(added, x, x, tuning=written), x + x)
 
 
-@pytest.mark.usefixtures("written")
 @pytest.mark.parametrize(("channels", "width"), [(17, 33), (16, 18), (9, 9)])
-def test_transposed_operand_in_place(channels: int, width: int) -> None:
+def test_transposed_operand_in_place(channels: int, width: int, written: Tuning) -> None:
     packed = TensorDesc("float32", [2, channels, width])
     last = TensorDesc("float32", [2, channels, width], [channels * width, 1, channels])
     a, b = (random_array(packed, seed, special=False) for seed in (1, 2))
-    program = Device().compile(operators.ElementWiseAdd(a_tensor=packed, b_tensor=last, output_tensor=packed))
+    program = Device(tuning=written).compile(
+        operators.ElementWiseAdd(a_tensor=packed, b_tensor=last, output_tensor=packed)
+    )
     expected = a + b
     program(a, np.ascontiguousarray(b.transpose(0, 2, 1)).transpose(0, 2, 1), out=[a])
     np.testing.assert_array_equal(a, expected)

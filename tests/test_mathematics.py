@@ -34,8 +34,8 @@ from opendml.expression.ir import (
     load,
     select,
 )
-from opendml.llvm.host import host_target
 from opendml.programs.program import Binding, compile_definition
+from opendml.targets.cpu.target import host_target
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Expression]
@@ -75,7 +75,7 @@ def compiled(function: Function, *arrays: Array) -> Array:
         for tensors in (definition.inputs, definition.outputs)
     ]
     program = compile_definition(
-        definition, inputs=bindings[0], outputs=bindings[1], in_place=False, host=host_target(), thread_count=1
+        definition, inputs=bindings[0], outputs=bindings[1], in_place=False, target=host_target(), thread_count=1
     )
     result = program(*arrays)
     assert isinstance(result, np.ndarray)
@@ -314,7 +314,7 @@ def test_rare_branches_under_a_guard(function: Function) -> None:
         inputs=[Binding(name, desc[name]) for name in "xn"],
         outputs=[Binding("y", desc["y"])],
         in_place=False,
-        host=host_target(),
+        target=host_target(),
         thread_count=1,
     )
     assert expected is not None

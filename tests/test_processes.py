@@ -20,13 +20,14 @@ from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.llvm import compile_workers, stacks
-from opendml.llvm.host import host_target
+from opendml.llvm.host import host_machine
 from opendml.llvm.native import assembly, compile_object
 from opendml.llvm.stacks import COMPILING, STACK_BOUND, on_large_stack
 from opendml.programs.program import generate
+from opendml.targets.cpu.target import host_target
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs fork")
-X86 = pytest.mark.skipif(host_target().architecture != "x86_64", reason="reads x86's assembly")
+X86 = pytest.mark.skipif(host_machine().architecture != "x86_64", reason="reads x86's assembly")
 
 
 def run_script(script: str, **environment: str) -> None:
@@ -45,14 +46,14 @@ import os, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # that this process has threads is the point
 import numpy as np
 import opendml as dml
-from opendml.llvm.host import host_target
+from opendml.llvm.host import host_machine
 from opendml.llvm.native import compile_object, load_object
 
 def compile_and_drop(number):
     while True:
         number += 2
         text = f"define i64 @f(i64 %x) {{\\n %y = mul i64 %x, {number}\\n ret i64 %y\\n}}\\n"
-        load_object(compile_object(text, host_target()), ["f"])
+        load_object(compile_object(text, host_machine()), ["f"])
 
 def call_and_drop(_):
     while True:
@@ -70,7 +71,7 @@ for number in range(16):
     if child == 0:
         signal.alarm(1200)
         text = f"define i64 @g(i64 %x) {{\\n %y = add i64 %x, {number}\\n ret i64 %y\\n}}\\n"
-        load_object(compile_object(text, host_target()), ["g"])
+        load_object(compile_object(text, host_machine()), ["g"])
         dml.functions.core.PROGRAMS.clear()
         assert (dml.subtract(x, x) == 0).all()
         os._exit(0)
@@ -97,10 +98,10 @@ def test_compiling_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = [f"define i64 @f(i64 %x) {{\n %y = mul i64 %x, {n}\n ret i64 %y\n}}\n" for n in range(3, 9)]
     monkeypatch.setattr(compile_workers, "WORKER_SIZE", 1)
     monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 4)
-    expected = [compile_object(module, host_target()) for module in modules]
+    expected = [compile_object(module, host_machine()) for module in modules]
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        assert compile_workers.compile_objects(modules, host_target()) == expected
+        assert compile_workers.compile_objects(modules, host_machine()) == expected
 
 
 NO_THREADS = """
@@ -311,18 +312,18 @@ def frames(text: str) -> list[int]:
 
 def test_frames_are_found() -> None:
     text = "define void @f() {\n %s = alloca [5000 x i8]\n call void @g(ptr %s)\n ret void\n}\ndeclare void @g(ptr)\n"
-    if host_target().architecture == "x86_64":
-        assert max(frames(assembly(text, host_target()))) >= 5000
+    if host_machine().architecture == "x86_64":
+        assert max(frames(assembly(text, host_machine()))) >= 5000
 
 
 @X86
 @pytest.mark.parametrize("level", ["native", "baseline"])
 def test_kernels_use_little_stack(level: str) -> None:
-    host = host_target(level)
+    target = host_target(level)
     few: list[Callable[[], Any]] = [kinds, lambda: [d for d in samples() if type(d).__name__ in CHOSEN]]
     for desc in (desc for some in few for desc in some()):
-        for module in generate(desc.define(), host, in_place=desc.in_place).modules:
-            assert max(frames(assembly(module, host)), default=0) <= STACK_BOUND, desc
+        for module in generate(desc.define(), target, in_place=desc.in_place).modules:
+            assert max(frames(assembly(module, target.machine)), default=0) <= STACK_BOUND, desc
 
 
 CHOSEN = ("ElementWiseSin", "Rnn", "ScatterNd")

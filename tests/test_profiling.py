@@ -37,10 +37,11 @@ from opendml.inspection.layered_drawing import draw
 from opendml.inspection.machine_limits import MachineLimits, machine_limits
 from opendml.inspection.profile_page import DRAWN_BOXES, page
 from opendml.inspection.profiling import End, Profile, trace_of
-from opendml.llvm.host import host_target
+from opendml.llvm.host import host_machine
 from opendml.loops.costs import cost_of
 from opendml.programs.program import generate
 from opendml.targets.cpu.code.interface import ENTRY
+from opendml.targets.cpu.target import host_target
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HOSTILE = "<script>alert('&quot;\"')</script>\x1b[31m\x00\u202e]]>-->"
@@ -194,7 +195,7 @@ def test_limits() -> None:
 
 
 def test_the_clock_ticks_from_once_to_ten_times_a_nanosecond_or_less_often() -> None:
-    assert 1e-10 < tick_seconds(host_target()) < 1e-6
+    assert 1e-10 < tick_seconds(host_machine()) < 1e-6
 
 
 # ---- profiles

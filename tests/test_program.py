@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from execution import ALL_THREADS
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import HANGS, SHARE, examples, some
@@ -22,7 +23,6 @@ from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.tensor import TensorDesc
 from opendml.programs.device import Device, compile_operator
 from opendml.programs.program import ALIGNMENT, Program, aligned_empty, empty
-from opendml.targets.cpu import schedule
 
 Array = np.ndarray[Any, Any]
 
@@ -369,30 +369,22 @@ def _run(script: str, **environment: str) -> str:
 # Threads and processes -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def in_parallel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """However small a kernel is, all threads take part in it."""
-    monkeypatch.setattr(schedule, "SERIAL_WORK", 0)
-    yield
-
-
-@pytest.mark.usefixtures("in_parallel")
 def test_one_program_from_several_python_threads() -> None:
     tensor, result = TensorDesc("float32", [40, 50]), TensorDesc("float32", [40, 1])
     desc = op.Reduce(function="LOG_SUM_EXP", input_tensor=tensor, output_tensor=result, axes=[1])
-    shared = compile_operator(desc, thread_count=2)
+    shared = compile_operator(desc, thread_count=2, tuning=ALL_THREADS)
     assert shared.temporary_size > 0
     arrays = [np.random.default_rng(seed).normal(size=(40, 50)).astype(np.float32) for seed in range(4)]
     expected = [shared(array) for array in arrays]
     _at_once(lambda number: [np.testing.assert_array_equal(shared(arrays[number]), expected[number])])
 
 
-@pytest.mark.usefixtures("in_parallel")
 def test_different_programs_from_several_python_threads() -> None:
     def work(number: int) -> None:
         tensor = TensorDesc("int32", [number + 1, 33])
         x = np.full(tensor.sizes, number, np.int32)
-        y = compile_operator(op.ElementWiseAdd(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor), 3)(x, x)
+        desc = op.ElementWiseAdd(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
+        y = compile_operator(desc, 3, tuning=ALL_THREADS)(x, x)
         np.testing.assert_array_equal(y, 2 * x)
 
     _at_once(work, rounds=5)

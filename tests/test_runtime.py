@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from properties import HANGS, examples
 
 from opendml.description.errors import CodeGenerationError, ConfigurationError
 from opendml.llvm import object_cache
-from opendml.llvm.host import HostTarget, default_thread_count, host_target, usable_processors
+from opendml.llvm.host import default_thread_count, host_machine, machine_of, usable_processors
 from opendml.llvm.native import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -35,7 +36,7 @@ from opendml.targets.cpu.runtime.team_code import barrier_ir, team_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
-X86 = pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="x86-64 only")
+X86 = pytest.mark.skipif(not host_machine().triple.startswith("x86_64"), reason="x86-64 only")
 
 ADD = "define i64 @add(i64 %a, i64 %b) {\n  %sum = add i64 %a, %b\n  ret i64 %sum\n}\n"
 EMPTY = "define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {\n  ret void\n}\n"
@@ -98,17 +99,17 @@ leave:
 
 @pytest.fixture(scope="session")
 def empty_program() -> LoadedObject:
-    return load_object(compile_object(EMPTY, host_target()), ["entry"])
+    return load_object(compile_object(EMPTY, host_machine()), ["entry"])
 
 
 @pytest.fixture(scope="session")
 def neighbours_program() -> LoadedObject:
-    return load_object(compile_object(NEIGHBOURS + barrier_ir(host_target()), host_target()), ["entry"])
+    return load_object(compile_object(NEIGHBOURS + barrier_ir(host_machine()), host_machine()), ["entry"])
 
 
 @pytest.fixture(scope="session")
 def hold_program() -> LoadedObject:
-    return load_object(compile_object(HOLD, host_target()), ["entry"])
+    return load_object(compile_object(HOLD, host_machine()), ["entry"])
 
 
 @pytest.fixture
@@ -123,15 +124,15 @@ def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- host -------------------------------------------------------------------------------------------------------------
 
 
-def test_host_target_describes_the_processor() -> None:
-    host = host_target()
-    assert host == host_target()
-    assert hash(host) == hash(host_target())
+def test_host_machine_describes_the_processor() -> None:
+    host = host_machine()
+    assert host == host_machine()
+    assert hash(host) == hash(host_machine())
     assert host.vector_bytes in (16, 32, 64)
-    assert host.page_size >= 4096
-    assert host.page_size & (host.page_size - 1) == 0
+    assert pickle.loads(pickle.dumps(host)) == host
+    assert host.masks_vectors == (host.vector_bytes == 64)
     assert (host.vector_bytes == 64) == all(
-        f"+avx512{part}," in host.features + "," for part in ("f", "bw", "vl", "dq")
+        f"+avx512{part}," in host.llvm_features + "," for part in ("f", "bw", "vl", "dq")
     )
 
 
@@ -140,11 +141,12 @@ def test_host_target_describes_the_processor() -> None:
 def test_a_level_limits_the_instructions(
     monkeypatch: pytest.MonkeyPatch, level: str, width: int, register: str
 ) -> None:
-    if host_target().vector_bytes < width:
+    if host_machine().vector_bytes < width:
         pytest.skip("the processor lacks the level")
     monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
-    host = host_target()
-    assert (host.vector_bytes, host.has_f16c, host.has_avx512fp16) == (width, level == "avx2", False)
+    host = host_machine()
+    assert (host.vector_bytes, host.converts_float16) == (width, level == "avx2")
+    assert (host.has("avx2", "fma"), host.has("avx512f"), host.has()) == (level == "avx2", False, True)
     text = "define void @f(ptr %p, ptr %q) {\n %v = load <16 x float>, ptr %p\n %w = fadd <16 x float> %v, %v\n"
     listing = assembly(text + " store <16 x float> %w, ptr %q\n ret void\n}\n", host)
     assert register in listing
@@ -154,7 +156,7 @@ def test_a_level_limits_the_instructions(
 def test_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENDML_CPU_FEATURES", "mmx")
     with pytest.raises(ConfigurationError, match="OPENDML_CPU_FEATURES='mmx': expected one of native"):
-        host_target()
+        host_machine()
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1e9", "99999999999999999999", "٣"])
@@ -175,14 +177,14 @@ def test_default_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_compile_load_call() -> None:
-    loaded = load_object(compile_object(ADD, host_target()), ["add"])
+    loaded = load_object(compile_object(ADD, host_machine()), ["add"])
     add = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(loaded["add"])
     assert add(40, 2) == 42
 
 
 def test_objects_of_the_same_symbols_live_side_by_side() -> None:
     sources = [ADD, ADD.replace("add i64", "sub i64")]
-    loaded = [load_object(compile_object(source, host_target()), ["add"]) for source in sources]
+    loaded = [load_object(compile_object(source, host_machine()), ["add"]) for source in sources]
     results = [ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(o["add"])(9, 4) for o in loaded]
     assert results == [13, 5]
 
@@ -196,7 +198,7 @@ define i64 @length() {
   ret i64 %length
 }
 """
-    loaded = load_object(compile_object(source, host_target()), ["length"])
+    loaded = load_object(compile_object(source, host_machine()), ["length"])
     assert ctypes.CFUNCTYPE(ctypes.c_int64)(loaded["length"])() == 7
 
 
@@ -207,11 +209,11 @@ define i64 @length() {
 )
 def test_bad_text_raises(source: str) -> None:
     with pytest.raises(CodeGenerationError, match="LLVM"):
-        compile_object(source, host_target())
+        compile_object(source, host_machine())
 
 
 def test_bad_objects_raise() -> None:
-    host = host_target()
+    host = host_machine()
     with pytest.raises(CodeGenerationError):
         load_object(compile_object(ADD, host), ["subtract"])
     with pytest.raises(CodeGenerationError):
@@ -224,14 +226,14 @@ def test_bad_objects_raise() -> None:
 
 
 def test_listings() -> None:
-    assert "add:" in assembly(ADD, host_target())
+    assert "add:" in assembly(ADD, host_machine())
     text = "define i64 @f(i64 %a) {\n %s = alloca i64\n store i64 %a, ptr %s\n %b = load i64, ptr %s\n ret i64 %b\n}\n"
-    assert "alloca" not in optimised_ir(text, host_target())
+    assert "alloca" not in optimised_ir(text, host_machine())
 
 
 def test_floating_point_is_not_contracted() -> None:
     text = "define float @f(float %a, float %b) {\n %p = fmul float %a, %b\n %s = fadd float %p, %a\n ret float %s\n}\n"
-    listing = assembly(text, host_target()).replace("fmadd", "fma")
+    listing = assembly(text, host_machine()).replace("fmadd", "fma")
     assert "fma" not in listing
     assert "mul" in listing
 
@@ -239,7 +241,7 @@ def test_floating_point_is_not_contracted() -> None:
 def test_compiling_from_several_threads() -> None:
     def work(number: int) -> None:
         source = ADD.replace("%a, %b\n", f"%a, {number}\n")
-        loaded = load_object(compile_object(source, host_target()), ["add"])
+        loaded = load_object(compile_object(source, host_machine()), ["add"])
         results[number] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(loaded["add"])(100, 0)
 
     results: dict[int, int] = {}
@@ -255,8 +257,8 @@ def test_compiling_from_several_threads() -> None:
 
 
 def test_second_compilation_comes_from_the_cache(cache_directory: Path) -> None:
-    first, first_cached = get_or_compile(ADD, host_target())
-    second, second_cached = get_or_compile(ADD, host_target())
+    first, first_cached = get_or_compile(ADD, host_machine())
+    second, second_cached = get_or_compile(ADD, host_machine())
     assert (first_cached, second_cached) == (False, True)
     assert first == second
     if os.name == "posix":
@@ -266,16 +268,16 @@ def test_second_compilation_comes_from_the_cache(cache_directory: Path) -> None:
 
 def test_cache_can_be_switched_off(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENDML_CACHE", "0")
-    assert [get_or_compile(ADD, host_target())[1] for _ in range(2)] == [False, False]
+    assert [get_or_compile(ADD, host_machine())[1] for _ in range(2)] == [False, False]
     assert not cache_directory.exists()
 
 
 def test_key_depends_on_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    host, options = host_target(), DEFAULT_OPTIONS
+    host, options = host_machine(), DEFAULT_OPTIONS
     keys = {
         object_key(ADD, host, options),
         object_key(ADD + " ", host, options),
-        object_key(ADD, replace(host, features=host.features + ",-avx"), options),
+        object_key(ADD, replace(host, llvm_features=host.llvm_features + ",-avx"), options),
         object_key(ADD, replace(host, cpu_name="other"), options),
         object_key(ADD, replace(host, triple="other"), options),
         object_key(ADD, host, CompileOptions(speed_level=1)),
@@ -325,11 +327,11 @@ def test_entry_of_another_key_or_another_user_is_refused(tmp_path: Path) -> None
 
 
 def test_damaged_entry_is_compiled_again(cache_directory: Path) -> None:
-    compiled, _ = get_or_compile(ADD, host_target())
+    compiled, _ = get_or_compile(ADD, host_machine())
     for path in cache_directory.glob("*.object"):
         path.write_bytes(path.read_bytes()[:-1] + b"?")
-    assert get_or_compile(ADD, host_target()) == (compiled, False)
-    assert get_or_compile(ADD, host_target()) == (compiled, True)
+    assert get_or_compile(ADD, host_machine()) == (compiled, False)
+    assert get_or_compile(ADD, host_machine()) == (compiled, True)
 
 
 @POSIX
@@ -340,7 +342,7 @@ def test_directory_that_others_can_write_is_not_used(cache_directory: Path) -> N
         assert default_cache() is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # The second time it is silent.
-        assert [get_or_compile(ADD, host_target())[1] for _ in range(2)] == [False, False]
+        assert [get_or_compile(ADD, host_machine())[1] for _ in range(2)] == [False, False]
     assert not list(cache_directory.iterdir())
 
 
@@ -355,17 +357,17 @@ def test_directory_of_another_user_is_not_used(cache_directory: Path, monkeypatc
 def test_file_in_place_of_the_directory_is_no_error(cache_directory: Path) -> None:
     cache_directory.write_text("")
     with pytest.warns(CacheWarning):
-        assert get_or_compile(ADD, host_target())[1] is False
+        assert get_or_compile(ADD, host_machine())[1] is False
 
 
 @POSIX
 def test_key_that_others_can_read_is_replaced(cache_directory: Path) -> None:
-    get_or_compile(ADD, host_target())
+    get_or_compile(ADD, host_machine())
     key_file = cache_directory / "key"
     old = key_file.read_bytes()
     key_file.chmod(0o644)
     object_cache._open_cache.cache_clear()
-    assert get_or_compile(ADD, host_target())[1] is False
+    assert get_or_compile(ADD, host_machine())[1] is False
     assert key_file.read_bytes() != old
     assert key_file.stat().st_mode & 0o777 == 0o600
 
@@ -406,7 +408,7 @@ def test_bad_size_of_the_environment(cache_directory: Path, monkeypatch: pytest.
 
 WRITER = """
 import sys
-from opendml.llvm.host import host_target
+from opendml.llvm.host import host_machine
 from opendml.llvm.object_cache import default_cache
 cache = default_cache()
 for round in range(150):
@@ -564,13 +566,13 @@ def test_default_team_is_shared_and_grows() -> None:
 
 PRELUDE = """
 import ctypes, os, sys, threading, time
-from opendml.llvm.host import host_target
+from opendml.llvm.host import host_machine
 from opendml.llvm.native import compile_object, load_object
 from opendml.targets.cpu.runtime.team_code import barrier_ir
 from opendml.targets.cpu.runtime.thread_team import default_team
 sys.path.insert(0, os.environ["TEST_DIRECTORY"])
 from test_runtime import NEIGHBOURS, Neighbours
-program = load_object(compile_object(NEIGHBOURS + barrier_ir(host_target()), host_target()), ["entry"])
+program = load_object(compile_object(NEIGHBOURS + barrier_ir(host_machine()), host_machine()), ["entry"])
 def run(threads):
     buffers = Neighbours(threads, rounds=50)
     used = default_team(threads).run(program["entry"], buffers.address, threads)
@@ -630,7 +632,7 @@ leave:
   ret void
 }
 """
-    code = load_object(compile_object(source, host_target()), ["entry"])
+    code = load_object(compile_object(source, host_machine()), ["entry"])
     done = (ctypes.c_uint8 * 3)()
     assert ThreadTeam(3).run(code["entry"], ctypes.addressof(done)) == 3
     assert list(done) == [1] * 3
@@ -655,7 +657,7 @@ define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
   ret void
 }
 """
-    code = load_object(compile_object(source, host_target()), ["set_control", "get_control", "entry"])
+    code = load_object(compile_object(source, host_machine()), ["set_control", "get_control", "entry"])
     control = {name: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code[name]) for name in ("set_control", "get_control")}
     flush_to_zero = ctypes.c_uint32(0x9FC0)
     before, inside, after = ctypes.c_uint32(), (ctypes.c_uint32 * 3)(), ctypes.c_uint32()
@@ -680,8 +682,7 @@ def test_team_compiles_for_other_platforms(triple: str) -> None:
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    cpu_name = "x86-64" if triple.startswith("x86") else "generic"
-    host = HostTarget(triple, cpu_name, "", 16, False, False, 4096)
+    host = machine_of(triple, "baseline")
     object_file = compile_object(team_ir(host), host)
     starter = b"CreateThread" if "windows" in triple else b"pthread_create"
     assert starter in object_file

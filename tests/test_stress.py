@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pytest
-from execution import ALL_TYPES, assert_identical
+from execution import ALL_THREADS, ALL_TYPES, assert_identical
 
 import opendml as dml
 from opendml import operators as op
 from opendml.description.tensor import TensorDesc
-from opendml.targets.cpu import schedule
 
 Array = np.ndarray[Any, Any]
 
@@ -35,7 +34,7 @@ def _array(seed: int, *sizes: int) -> Array:
 
 def _operator(desc: Any, *arrays: Array | None) -> Callable[[int], Callable[[], Sequence[Array]]]:
     def make(threads: int) -> Callable[[], Sequence[Array]]:
-        program = dml.Device(thread_count=threads).compile(desc)
+        program = dml.Device(thread_count=threads, tuning=ALL_THREADS).compile(desc)
 
         def run() -> Sequence[Array]:
             results = program(*arrays)
@@ -96,7 +95,7 @@ def _operators() -> list[Job]:
 
 def _classifier(threads: int) -> Callable[[], Sequence[Array]]:
     """A graph with weights OWNED_BY_DML: initialised anew before every run."""
-    graph = dml.Graph(dml.Device(thread_count=threads))
+    graph = dml.Graph(dml.Device(thread_count=threads, tuning=ALL_THREADS))
     x = graph.input("float32", [4, 64], name="x")
     w = graph.input("float32", [64, 32], name="w", owned_by_dml=True)
     hidden = dml.activation_relu(dml.gemm(x, w * 0.5) + _array(7, 32).reshape(1, 32))
@@ -111,7 +110,7 @@ def _classifier(threads: int) -> Callable[[], Sequence[Array]]:
 
 def _network(threads: int) -> Callable[[], Sequence[Array]]:
     """A graph of many kernels with barriers between them, bound once."""
-    graph = dml.Graph(dml.Device(thread_count=threads))
+    graph = dml.Graph(dml.Device(thread_count=threads, tuning=ALL_THREADS))
     image = graph.input("float32", [1, 3, 24, 24], name="image")
     y = image
     for layer, channels in enumerate((8, 8, 12)):
@@ -163,9 +162,8 @@ def jobs() -> list[Job]:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("fresh", [False, True])
-def test_different_programs_at_once(fresh: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_programs_at_once(fresh: bool) -> None:
     """Every thread runs all programs in an order of its own, and now and then compiles them anew (``fresh``)."""
-    monkeypatch.setattr(schedule, "SERIAL_WORK", 0)
     work = jobs()
     expected = {job.name: job.make(1)() for job in work}
     together = threading.Barrier(PYTHON_THREADS)

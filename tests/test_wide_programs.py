@@ -18,12 +18,12 @@ from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.llvm.host import host_target
 from opendml.programs import program
 from opendml.programs.program import generate
 from opendml.targets.cpu.code import likeness, program_code
-from opendml.targets.cpu.code.call_runs import LONG_RUN
 from opendml.targets.cpu.code.interface import ENTRY
+from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.tuning import TUNING
 
 
 def _join(count: int, row: int = 4) -> Operator:
@@ -96,7 +96,7 @@ def test_pieces_alike_are_scheduled_and_written_once(
     assert texts[0][0].count("call void @kernel0") == 1
 
 
-@pytest.mark.parametrize("count", [LONG_RUN - 1, LONG_RUN])
+@pytest.mark.parametrize("count", [TUNING.long_run - 1, TUNING.long_run])
 @pytest.mark.parametrize("operator", [_join, _split])
 def test_a_kernel_is_the_same_whether_it_is_shared(
     operator: Callable[[int], Operator], count: int, monkeypatch: pytest.MonkeyPatch
@@ -165,10 +165,12 @@ def _sums(graph: dml.Graph, count: int) -> list[dml.GraphTensor]:
     return [x + float(n) for n in range(count)]
 
 
-def _code(build: Callable[[dml.Graph, int], list[dml.GraphTensor]], count: int) -> program_code.ProgramCode:
+def _code(
+    build: Callable[[dml.Graph, int], list[dml.GraphTensor]], count: int, **knobs: int
+) -> program_code.ProgramCode:
     graph = dml.Graph()
     joined = join(graph.describe(build(graph, count)))
-    return generate(divide_and_fuse(joined).execution, host_target(), in_place=False)
+    return generate(divide_and_fuse(joined).execution, host_target().tuned(**knobs), in_place=False)
 
 
 def test_statements_that_differ_in_constants_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,14 +184,14 @@ def test_statements_that_differ_in_constants_are_written_once(monkeypatch: pytes
         return kernel_code(*arguments)
 
     monkeypatch.setattr(program_code, "kernel_code", counted)
-    for count in (LONG_RUN, 2 * LONG_RUN):
+    for count in (TUNING.long_run, 2 * TUNING.long_run):
         written = 0
         (text,) = _code(_sums, count).modules
         assert written == 1
         assert "@constants_f32 = internal constant" in text
     written = 0
-    (text,) = _code(_sums, LONG_RUN - 1).modules
-    assert written == LONG_RUN - 1
+    (text,) = _code(_sums, TUNING.long_run - 1).modules
+    assert written == TUNING.long_run - 1
     assert "@constants" not in text
 
 
@@ -207,7 +209,6 @@ NUMBERS = {
 def test_constants_that_are_read_are_what_they_were(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever they are and whatever is done with them: the interpreter has the constants themselves."""
     monkeypatch.setenv("OPENDML_CACHE", "0")
-    monkeypatch.setattr(program_code, "LONG_RUN", 2)
     dtype, given = np.dtype(data_type), NUMBERS[data_type]
     is_float = dtype.kind == "f"
     steps: list[Any] = [
@@ -233,7 +234,9 @@ def test_constants_that_are_read_are_what_they_were(data_type: str, monkeypatch:
             values
         )
 
-    for found, expected in zip(results(dml.Device()), results(dml.Device("reference")), strict=True):
+    for found, expected in zip(
+        results(dml.Device(tuning=replace(TUNING, long_run=2))), results(dml.Device("reference")), strict=True
+    ):
         assert_same_values(found, expected)
 
 
@@ -251,19 +254,17 @@ def _shapes(graph: dml.Graph, count: int) -> list[dml.GraphTensor]:
     return [dml.activation_relu(dml.activation_tanh(graph.input("float32", [n + 2]))) for n in range(count)]
 
 
-def test_pointers_of_many_tensors_are_loaded_where_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pointers_of_many_tensors_are_loaded_where_they_are_used() -> None:
     assert max(_distances(_code(_shapes, 80).modules[0])) > 80
-    monkeypatch.setattr(program_code, "MANY_POINTERS", 100)
-    assert max(_distances(_code(_shapes, 80).modules[0])) < 10
+    assert max(_distances(_code(_shapes, 80, many_pointers=100).modules[0])) < 10
 
 
 def test_programs_whose_pointers_are_loaded_where_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENDML_CACHE", "0")
-    monkeypatch.setattr(program_code, "MANY_POINTERS", 0)
     generator = np.random.default_rng(4)
     for build, count in ((_shapes, 5), (_parts, 3)):
         compiled = []
-        for device in (dml.Device("reference"), dml.Device(thread_count=2)):
+        for device in (dml.Device("reference"), dml.Device(thread_count=2, tuning=replace(TUNING, many_pointers=0))):
             graph = dml.Graph(device)
             compiled.append(device.compile_graph(graph.describe(build(graph, count)), fusion=False))
         sizes = [binding.desc.sizes for binding in compiled[0].inputs if binding.desc is not None]

@@ -23,15 +23,16 @@ from opendml.expression.ir import Definition
 from opendml.expression.printer import format_definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.llvm.host import HostTarget
+from opendml.llvm.host import machine_of
 from opendml.programs.program import generate
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.target import CpuTarget
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "architecture.md"
 BEGINNING: Final = "<!-- Written by tools/architecture_page.py. -->\n"
 END: Final = "<!-- End of what is written by tools/architecture_page.py. -->\n"
 
-PROCESSOR: Final = HostTarget("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, True, False, 4096)
+PROCESSOR: Final = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2"))
 
 
 def pooling(output_sizes: list[int]) -> dml.operators.MaxPooling:

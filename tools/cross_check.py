@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -34,7 +34,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from opendml.expression.interpreter import NUMPY_TYPES, interpret, memory_of
 from opendml.expression.ir import Definition, Tensor
-from opendml.llvm.host import HostTarget
+from opendml.llvm.host import machine_of
+from opendml.targets.cpu.target import CpuTarget
 
 Array = np.ndarray[Any, Any]
 
@@ -62,13 +63,14 @@ class Case:
     after: list[Array]
 
 
-def target(processor: str) -> HostTarget:
+def target(processor: str) -> CpuTarget:
     """An AArch64 processor by LLVM's name, which LLVM can compile for from now on."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    return HostTarget(TRIPLE, processor, "", 16, True, False, 4096)
+    machine = replace(machine_of(TRIPLE, "baseline"), cpu_name=processor)
+    return CpuTarget(machine).tuned(serial_work=0)  # however small, all threads take part
 
 
 # What is run ---------------------------------------------------------------------------------------------------------
@@ -263,19 +265,16 @@ int main(int count, char **arguments) {
 
 def check(batch: Sequence[Source], examples: int, processor: str) -> tuple[int, list[str]]:
     """How many cases were run, and what failed among them. LLVM may end the process for what it cannot compile."""
-    from opendml.targets.cpu import schedule
-
-    schedule.SERIAL_WORK = 0  # however small, all threads take part
-    host = target(processor)
+    compiled_for = target(processor)
     cases = [case for source in batch for case in cases_of(source, examples)]
     failures: list[str] = []
     for few in _batched(cases, BATCH):
         with tempfile.TemporaryDirectory() as folder:
-            failures += run(few, host, Path(folder))
+            failures += run(few, compiled_for, Path(folder))
     return len(cases), failures
 
 
-def run(cases: Sequence[Case], host: HostTarget, folder: Path) -> list[str]:
+def run(cases: Sequence[Case], target: CpuTarget, folder: Path) -> list[str]:
     """What failed among some cases, which are compiled, linked and run in a folder."""
     from opendml.description.errors import CodeGenerationError
 
@@ -284,7 +283,7 @@ def run(cases: Sequence[Case], host: HostTarget, folder: Path) -> list[str]:
     with (folder / "input").open("wb") as given:
         for case in cases:
             try:
-                head = _compile(case, len(written), host, folder)
+                head = _compile(case, len(written), target, folder)
             except CodeGenerationError as error:
                 failures.append(f"{case.name}: {error}")
                 continue
@@ -292,31 +291,31 @@ def run(cases: Sequence[Case], host: HostTarget, folder: Path) -> list[str]:
             given.write(np.array([*head, len(sizes), *sizes], np.uint64).tobytes())
             given.writelines(array.tobytes() for array in case.before)
             written.append(case)
-    _link(len(written), host, folder)
+    _link(len(written), target, folder)
     return failures + _emulate(written, folder)
 
 
-def _compile(case: Case, number: int, host: HostTarget, folder: Path) -> tuple[int, int]:
+def _compile(case: Case, number: int, target: CpuTarget, folder: Path) -> tuple[int, int]:
     """The object files of a case, whose functions get names that no other case's have; bytes of memory that threads
     share and that each has alone."""
     from opendml.llvm.native import compile_object
     from opendml.programs.program import generate
 
-    code = generate(case.definition, host, in_place=False)
+    code = generate(case.definition, target, in_place=False)
     for part, module in enumerate(code.modules):
         text = re.sub(r"@(opendml_entry|kernel\d+)\b", rf"@program{number}_\1", module)
-        (folder / f"program{number}_{part}.o").write_bytes(compile_object(text, host))
+        (folder / f"program{number}_{part}.o").write_bytes(compile_object(text, target.machine))
     return code.requirements.temporary_size, code.requirements.scratch_size
 
 
-def _link(count: int, host: HostTarget, folder: Path) -> None:
+def _link(count: int, target: CpuTarget, folder: Path) -> None:
     from opendml.llvm.native import compile_object
     from opendml.targets.cpu.runtime.team_code import team_ir
 
     names = [f"program{number}_opendml_entry" for number in range(count)]
     text = MAIN.replace("@DECLARATIONS@", "".join(f"extern entry_function {name};\n" for name in names))
     (folder / "main.c").write_text(text.replace("@ENTRIES@", ", ".join(names)))
-    (folder / "team.o").write_bytes(compile_object(team_ir(host), host))
+    (folder / "team.o").write_bytes(compile_object(team_ir(target.machine), target.machine))
     objects = sorted(path.name for path in folder.glob("*.o"))
     command = [COMPILER, "-O1", "-static", "-pthread", "-o", "programs", "main.c", *objects, "-lm"]
     subprocess.run(command, cwd=folder, check=True)

@@ -54,17 +54,14 @@ class Work(NamedTuple):
     descriptor: Any = None
 
 
-def machines() -> dict[str, Any]:
+def targets() -> dict[str, Any]:
     """The processors that code is written for."""
-    from opendml.llvm.host import HostTarget
+    from opendml.llvm.host import machine_of
+    from opendml.targets.cpu.target import CpuTarget
 
-    linux = "x86_64-unknown-linux-gnu"
-    return {
-        "avx512": HostTarget(linux, "x86-64-v4", "", 64, True, False, 4096),
-        "avx2": HostTarget(linux, "x86-64-v3", "", 32, True, False, 4096),
-        "baseline": HostTarget(linux, "x86-64", "", 16, False, False, 4096),
-        "aarch64": HostTarget("aarch64-unknown-linux-gnu", "generic", "", 16, True, False, 4096),
-    }
+    x86 = {level: machine_of("x86_64-unknown-linux-gnu", level) for level in ("avx512", "avx2", "baseline")}
+    found = x86 | {"aarch64": machine_of("aarch64-unknown-linux-gnu", "baseline")}
+    return {name: CpuTarget(machine) for name, machine in found.items()}
 
 
 # The corpus ----------------------------------------------------------------------------------------------------------
@@ -187,12 +184,12 @@ def _operator_programs(work: Work) -> Iterator[Program]:
 
     desc = Operator.from_json(work.descriptor)
     definition = desc.define()
-    for machine, host in machines().items():
-        yield machine, lambda host=host: generate(definition, host, in_place=False).modules
+    for machine, target in targets().items():
+        yield machine, lambda target=target: generate(definition, target, in_place=False).modules
         if desc.in_place:
-            yield f"{machine} in place", lambda host=host: generate(definition, host, in_place=True).modules
+            yield f"{machine} in place", lambda target=target: generate(definition, target, in_place=True).modules
         if work.kind == "sample":
-            profiled = lambda host=host: generate(definition, host, in_place=False, profiled=True).modules  # noqa: E731
+            profiled = lambda target=target: generate(definition, target, in_place=False, profiled=True).modules  # noqa: E731
             yield f"{machine} profiled", profiled
 
 
@@ -207,9 +204,9 @@ def _graph_programs(work: Work) -> Iterator[Program]:
         for label, part in (("", parts.execution), (" initialisation", parts.initialisation)):
             if part is None:
                 continue
-            for machine, host in machines().items():
+            for machine, target in targets().items():
                 name = f"{machine}{label}{'' if fusion else ' unfused'}"
-                yield name, lambda part=part, host=host: generate(part, host, in_place=False).modules
+                yield name, lambda part=part, target=target: generate(part, target, in_place=False).modules
 
 
 def _graph(work: Work) -> Any:
@@ -234,9 +231,9 @@ def _runtime_programs() -> Iterator[Program]:
     from opendml.targets.cpu.runtime.array_calls import calls_ir
     from opendml.targets.cpu.runtime.team_code import barrier_ir, control_ir, team_ir
 
-    for machine, host in machines().items():
-        yield f"barrier {machine}", lambda host=host: [barrier_ir(host)]
-        yield f"team {machine}", lambda host=host: [team_ir(host)]
+    for machine, target in targets().items():
+        yield f"barrier {machine}", lambda target=target: [barrier_ir(target.machine)]
+        yield f"team {machine}", lambda target=target: [team_ir(target.machine)]
     yield "control", lambda: [control_ir()]
     yield "array calls", lambda: [calls_ir()]
 

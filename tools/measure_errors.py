@@ -43,9 +43,9 @@ from opendml.expression.ir import (
     index,
     load,
 )
-from opendml.llvm.host import host_target
 from opendml.operators.definition import widen
 from opendml.programs.program import Binding, Program, compile_definition
+from opendml.targets.cpu.target import host_target
 
 Array = npt.NDArray[Any]
 Reference = Callable[..., Array]
@@ -253,7 +253,7 @@ def program(function: Callable[..., Expression], type: ElementType, count: int, 
         inputs=[Binding(source.name, desc) for source in sources],
         outputs=[Binding(target.name, desc)],
         in_place=False,
-        host=host_target(),
+        target=host_target(),
         thread_count=1,
     )
 

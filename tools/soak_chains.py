@@ -42,16 +42,20 @@ def soak(numbers: range, options: Options) -> list[str]:
     from random_chains import chain
 
     import opendml as dml
-    from opendml.llvm.host import host_target
+    from opendml.targets.cpu.target import host_target
 
     device = dml.Device(thread_count=2)
     failures = []
     for number in numbers:
         try:
-            host = host_target(options.features[number % len(options.features)])
+            target = host_target(options.features[number % len(options.features)])
             compiled = device if number % options.compile == 0 else None
             check_graph(
-                chain(Random(number), device), host, number, interpret=number % options.interpret == 0, device=compiled
+                chain(Random(number), device),
+                target,
+                number,
+                interpret=number % options.interpret == 0,
+                device=compiled,
             )
         except Exception:
             failures.append(f"chain {number}:\n{traceback.format_exc()}")

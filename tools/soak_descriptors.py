@@ -41,7 +41,7 @@ def soak(name: str, examples: int, features: tuple[str, ...], huge: bool, start:
     from opendml.description.descriptors import Operator
     from opendml.description.enums import OperatorType
     from opendml.description.rules import validate
-    from opendml.llvm.host import host_target
+    from opendml.targets.cpu.target import host_target
 
     hosts = [host_target(feature) for feature in features]
     failures: list[str] = []

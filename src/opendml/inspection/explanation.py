@@ -29,10 +29,10 @@ from opendml.expression.printer import format_definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
-from opendml.llvm.host import host_target
 from opendml.programs.device import DEFAULT_FEATURE_LEVEL
 from opendml.programs.program import generate
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.target import host_target
 
 if TYPE_CHECKING:
     from opendml.building.graph_program import GraphProgram
@@ -118,7 +118,7 @@ def _code(code: ProgramCode, llvm: bool, assembly: bool) -> dict[str, str]:
 
     sections = {"LLVM IR": "\n".join(code.modules)} if llvm else {}
     if assembly:
-        sections["Assembly"] = "\n".join(native.assembly(module, host_target()) for module in code.modules)
+        sections["Assembly"] = "\n".join(native.assembly(module, host_target().machine) for module in code.modules)
     return sections
 
 

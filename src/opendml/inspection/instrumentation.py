@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.expression.ir import Definition
-from opendml.llvm.host import HostTarget, host_target
+from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import load_object
 from opendml.llvm.object_cache import get_or_compile
 from opendml.programs.program import Program, generate, load_program
 from opendml.targets.cpu.code.program_code import CLOCK, RECORD, ProgramCode
+from opendml.targets.cpu.target import host_target
 
 CALIBRATION_SECONDS: Final = 0.02
 """How long the processor's counter is compared with the operating system's clock."""
@@ -50,7 +51,7 @@ class InstrumentedProgram:
     def times(self) -> list[KernelTimes]:
         """The times of the kernels, in their order, since the last reset."""
         assert self.program.records is not None
-        second = tick_seconds(host_target())
+        second = tick_seconds(host_machine())
         records = self.program.records[1:].reshape(len(self.code.origins), self.program.thread_count, len(RECORD))
         work, time = (records[..., RECORD.index(name)] * second for name in ("work", "time"))
         # All threads leave a kernel together; it has begun with the first one that arrived.
@@ -59,14 +60,14 @@ class InstrumentedProgram:
 
 def instrumented(definition: Definition, original: Program) -> InstrumentedProgram:
     """The program of a definition with records, for the same tensors and threads as the ``original`` one."""
-    host = host_target()
-    code = generate(definition, host, in_place=original.in_place, profiled=True)
+    target = original.target or host_target()
+    code = generate(definition, target, in_place=original.in_place, profiled=True)
     program = load_program(
         code,
         inputs=original.inputs,
         outputs=original.outputs,
         in_place=original.in_place,
-        host=host,
+        target=target,
         thread_count=original.thread_count,
     )
     size = program.thread_count * len(code.origins) * len(RECORD)
@@ -81,7 +82,7 @@ def _records(size: int, thread_count: int) -> npt.NDArray[Any]:
 
 
 @functools.cache
-def tick_seconds(host: HostTarget) -> float:
+def tick_seconds(host: Machine) -> float:
     """The seconds from one tick of the processor's counter to the next, measured once."""
     text = f"declare i64 @{CLOCK}()\ndefine i64 @ticks() {{\n  %now = call i64 @{CLOCK}()\n  ret i64 %now\n}}\n"
     data, _ = get_or_compile(text, host)

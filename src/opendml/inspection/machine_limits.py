@@ -14,7 +14,7 @@ import numpy as np
 
 from opendml.description.tensor import TensorDesc
 from opendml.inspection.instrumentation import instrumented
-from opendml.llvm.host import host_target
+from opendml.llvm.host import host_machine
 from opendml.llvm.native import load_object
 from opendml.llvm.object_cache import get_or_compile
 from opendml.operators import ElementWiseIdentity
@@ -87,7 +87,7 @@ def copy_bandwidth(size: int, thread_count: int, seconds: float = COPY_SECONDS) 
 
 def fma_peak(thread_count: int, seconds: float = 0.5) -> float:
     """Float32 operations a second of all threads in a loop of nothing but fused multiply-adds."""
-    host = host_target()
+    host = host_machine()
     lanes = host.vector_bytes // 4
     data, _ = get_or_compile(_fma_loop(lanes), host)
     code = load_object(data, ["fma_loop"], host)

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import IO, Final
 
-from opendml.llvm.host import HostTarget, default_thread_count
+from opendml.llvm.host import Machine, default_thread_count
 from opendml.llvm.native import compile_object
 
 WORKER_SIZE: Final = 200_000
@@ -40,13 +40,13 @@ _END: Final = b""
 forked meanwhile has its end too."""
 
 
-def compile_objects(modules: Sequence[str], host: HostTarget, progress: Progress | None = None) -> list[bytes]:
+def compile_objects(modules: Sequence[str], host: Machine, progress: Progress | None = None) -> list[bytes]:
     """The object files of modules. Raises CodeGenerationError as ``compile_object`` does."""
     return _Compilation(modules, host, progress).run()
 
 
 class _Compilation:
-    def __init__(self, modules: Sequence[str], host: HostTarget, progress: Progress | None) -> None:
+    def __init__(self, modules: Sequence[str], host: Machine, progress: Progress | None) -> None:
         self.modules = modules
         self.host = host
         self.progress = progress
@@ -119,7 +119,7 @@ class _Compilation:
                 _send(worker.stdin, _END)
 
 
-def _started(host: HostTarget) -> subprocess.Popen[bytes]:
+def _started(host: Machine) -> subprocess.Popen[bytes]:
     """A new worker; it finds its modules where this process does, and runs nobody's start-up code."""
     program = (
         "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -141,11 +141,12 @@ def _is_frozen() -> bool:
 
 def serve(host: str) -> None:
     """What a worker does until it is told that there is nothing more to do, or its input ends."""
-    target = HostTarget(**json.loads(host))
+    facts = json.loads(host)
+    machine = Machine(**facts | {"features": tuple(facts["features"])})
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(EOFError):
         while (module := _received(source)) != _END:
-            _send(sink, compile_object(module.decode(), target))
+            _send(sink, compile_object(module.decode(), machine))
 
 
 def _send(stream: IO[bytes], data: bytes) -> None:

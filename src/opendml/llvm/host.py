@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-import mmap
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 from opendml.description.errors import ConfigurationError
 from opendml.description.quoting import quoted
@@ -17,39 +17,62 @@ NUM_THREADS_VARIABLE = "OPENDML_NUM_THREADS"
 MAXIMUM_THREADS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class HostTarget:
-    """The processor that code is generated for. Equal values give equal code.
+Feature = Literal["avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "bmi2", "f16c", "fma", "neon"]
+"""LLVM's names of the instruction sets that code is chosen by."""
 
-    `triple`, `cpu_name` and `features` are LLVM's (`features` as "+avx2,-sse4a,..."; empty where `cpu_name` says all).
-    `vector_bytes` is the width of the widest vectors to use, in bytes: 64, 32 or 16.
-    `has_f16c` says that the processor converts between float16 and float32 (x86's F16C; all of AArch64),
-    `has_avx512fp16` that it computes in float16 vectors. `page_size` is in bytes.
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The facts of a processor that code is generated for. Equal values give equal code.
+
+    ``triple``, ``cpu_name`` and ``llvm_features`` are what LLVM is told (the last as "+avx2,-sse4a,..."; empty where
+    ``cpu_name`` says all). ``features`` are the instruction sets that code may use, as far as it is chosen by them, in
+    the order of their names. ``vector_bytes`` is the width of the widest vectors to use, in bytes: 64, 32 or 16, and
+    ``vector_registers`` how many of them there are. ``cache_line`` is in bytes.
     """
 
     triple: str
     cpu_name: str
-    features: str
+    llvm_features: str
+    features: tuple[Feature, ...]
     vector_bytes: int
-    has_f16c: bool
-    has_avx512fp16: bool
-    page_size: int
+    vector_registers: int
+    cache_line: int = 64
 
     @property
     def architecture(self) -> str:
         """The first part of the triple, Apple's and others' names for AArch64 unified: "x86_64", "aarch64", ..."""
-        architecture = self.triple.split("-")[0]
-        return "aarch64" if architecture.startswith("arm64") else architecture
+        return architecture_of(self.triple)
+
+    def has(self, *features: Feature) -> bool:
+        """Whether code may use all of these instruction sets."""
+        return all(feature in self.features for feature in features)
+
+    @property
+    def converts_float16(self) -> bool:
+        """Whether there are instructions between float16 and float32: x86's F16C, all of AArch64."""
+        return self.has("f16c") or self.has("neon")
+
+    @property
+    def masks_vectors(self) -> bool:
+        """Whether loads and stores of vectors of every type may leave out lanes at no cost."""
+        return self.has("avx512bw", "avx512vl")
 
 
-def host_target(level: str | None = None) -> HostTarget:
-    """The target of this process.
+def architecture_of(triple: str) -> str:
+    """As ``Machine.architecture``."""
+    architecture = triple.split("-")[0]
+    return "aarch64" if architecture.startswith("arm64") else architecture
+
+
+def host_machine(level: str | None = None) -> Machine:
+    """The processor of this process.
 
     `level` is one of LEVELS and replaces what the processor offers by a fixed, lower set of features, so that code made
     for older machines can be tested on newer ones; by default the environment variable OPENDML_CPU_FEATURES.
     Raises ConfigurationError for an unknown level or one that this processor cannot run.
     """
-    return _host_target(level if level is not None else os.environ.get(CPU_FEATURES_VARIABLE, "") or "native")
+    return _host_machine(level if level is not None else os.environ.get(CPU_FEATURES_VARIABLE, "") or "native")
 
 
 def default_thread_count() -> int:
@@ -75,45 +98,63 @@ def usable_processors() -> int:
     return count if quota is None else max(1, min(count, math.floor(quota)))
 
 
-# The microarchitecture levels of the x86-64 psABI: LLVM's name, the vector width, and the feature that tells a
-# processor has the level. On other architectures there is only LLVM's generic processor.
-LEVELS: dict[str, tuple[str, int, tuple[str, ...]]] = {
-    "avx512": ("x86-64-v4", 64, ("avx512f", "avx512bw", "avx512vl", "avx512dq", "avx2", "fma", "f16c", "bmi2")),
-    "avx2": ("x86-64-v3", 32, ("avx2", "fma", "f16c", "bmi2")),
-    "baseline": ("x86-64", 16, ()),
+class Level(NamedTuple):
+    """A set of processors: LLVM's name, the instruction sets that all of them have, and their vectors."""
+
+    cpu_name: str
+    features: tuple[Feature, ...]
+    vector_bytes: int
+    vector_registers: int
+
+
+# The microarchitecture levels of the x86-64 psABI. On other architectures there is only LLVM's generic processor.
+LEVELS: dict[str, Level] = {
+    "avx512": Level(
+        "x86-64-v4", ("avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "bmi2", "f16c", "fma"), 64, 32
+    ),
+    "avx2": Level("x86-64-v3", ("avx2", "bmi2", "f16c", "fma"), 32, 16),
+    "baseline": Level("x86-64", (), 16, 16),
 }
+AARCH64 = Level("generic", ("neon",), 16, 32)
+OTHER = Level("generic", (), 16, 16)
+
+
+def machine_of(triple: str, level: str) -> Machine:
+    """The processors of a level, of this architecture or another one.
+
+    Raises ConfigurationError for a level that the architecture does not have.
+    """
+    architecture = architecture_of(triple)
+    levels = LEVELS if architecture == "x86_64" else {"baseline": AARCH64 if architecture == "aarch64" else OTHER}
+    if level not in levels:
+        allowed = ", ".join(["native", *levels])
+        raise ConfigurationError(f"{CPU_FEATURES_VARIABLE}={quoted(level)}: expected one of {allowed}")
+    found = levels[level]
+    return Machine(triple, found.cpu_name, "", found.features, found.vector_bytes, found.vector_registers)
 
 
 @functools.cache
-def _host_target(level: str) -> HostTarget:
+def _host_machine(level: str) -> Machine:
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple() + ("-elf" if os.name == "nt" else "")  # LLVM's JIT loads only ELF on Windows.
     available = {name for name, has in llvm.get_host_cpu_features().items() if has}
-    is_x86 = triple.startswith("x86_64")
-    if level == "native":
-        cpu_name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        vector_bytes = next(width for _, width, needed in LEVELS.values() if available.issuperset(needed))
-    else:
-        cpu_name, vector_bytes, needed = _fixed_level(level, is_x86)
-        if not available.issuperset(needed):
-            missing = ", ".join(sorted(set(needed) - available))
-            raise ConfigurationError(f"{CPU_FEATURES_VARIABLE}={quoted(level)}: this processor lacks {missing}")
-        features, available = "", set(needed)
-    return HostTarget(
-        triple=triple,
-        cpu_name=cpu_name,
+    if level != "native":
+        machine = machine_of(triple, level)
+        missing = sorted(set(machine.features) - available) if machine.architecture == "x86_64" else []
+        if missing:
+            raise ConfigurationError(
+                f"{CPU_FEATURES_VARIABLE}={quoted(level)}: this processor lacks {', '.join(missing)}"
+            )
+        return machine
+    is_x86 = architecture_of(triple) == "x86_64"
+    levels = (name for name, known in LEVELS.items() if available.issuperset(known.features))
+    like = next(levels) if is_x86 else "baseline"
+    machine = machine_of(triple, like)
+    features = tuple(name for name in LEVELS["avx512"].features if name in available) if is_x86 else machine.features
+    return replace(
+        machine,
+        cpu_name=llvm.get_host_cpu_name(),
+        llvm_features=llvm.get_host_cpu_features().flatten(),
         features=features,
-        vector_bytes=vector_bytes if is_x86 else 16,
-        has_f16c="f16c" in available if is_x86 else triple.startswith(("aarch64", "arm64")),
-        has_avx512fp16=is_x86 and {"avx512fp16", "avx512vl"} <= available,
-        page_size=mmap.PAGESIZE,
     )
-
-
-def _fixed_level(level: str, is_x86: bool) -> tuple[str, int, tuple[str, ...]]:
-    levels = LEVELS if is_x86 else {"baseline": ("generic", 16, ())}
-    if level not in levels:
-        allowed = ", ".join(["native", *levels])
-        raise ConfigurationError(f"{CPU_FEATURES_VARIABLE}={quoted(level)}: expected one of {allowed}")
-    return levels[level]

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from opendml.description.errors import CodeGenerationError
 from opendml.llvm.forking import hold_while_forking
-from opendml.llvm.host import HostTarget, host_target
+from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.stacks import on_large_stack
 
 
@@ -43,7 +43,7 @@ LIBRARIES: Final = 64
 """Objects that one linker loads."""
 
 
-def compile_object(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
+def compile_object(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
     """Compile LLVM text to a relocatable object file (its bytes).
 
     The text must not say its own `target triple` or `target datalayout`: these come from `host`.
@@ -57,19 +57,19 @@ def compile_object(llvm_ir: str, host: HostTarget, options: CompileOptions = DEF
     return on_large_stack(compiled)
 
 
-def verify(llvm_ir: str, host: HostTarget) -> None:
+def verify(llvm_ir: str, host: Machine) -> None:
     """Raise CodeGenerationError with LLVM's words where `compile_object` would, without compiling anything."""
     with _llvm_lock:
         _parsed(llvm_ir, host)
 
 
-def assembly(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> str:
+def assembly(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> str:
     """The assembly listing of what `compile_object` makes of the same arguments."""
     with _optimised(llvm_ir, host, options) as (module, machine):
         return str(machine.emit_assembly(module))
 
 
-def optimised_ir(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> str:
+def optimised_ir(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> str:
     """LLVM text after the optimiser, before instruction selection."""
     with _optimised(llvm_ir, host, options) as (module, _):
         return str(module)
@@ -96,7 +96,7 @@ class LoadedObject:
 
 
 def load_object(
-    data: bytes, symbols: Iterable[str], host: HostTarget | None = None, more: Iterable[bytes] = ()
+    data: bytes, symbols: Iterable[str], host: Machine | None = None, more: Iterable[bytes] = ()
 ) -> LoadedObject:
     """Map an object file made by `compile_object`, and `more` that it refers to, and give the addresses of `symbols`.
 
@@ -112,7 +112,7 @@ def load_object(
         for symbol in symbols:
             library.export_symbol(symbol)
         try:
-            tracker = library.link(*next(_linkers(host or host_target())))
+            tracker = library.link(*next(_linkers(host or host_machine())))
         except RuntimeError as error:
             raise CodeGenerationError(f"the object file cannot be loaded: {error}") from error
         return LoadedObject(tracker, {symbol: int(tracker[symbol]) for symbol in symbols})
@@ -165,7 +165,7 @@ hold_while_forking(_llvm_lock.acquire, _llvm_lock.release)
 
 
 @contextmanager
-def _optimised(llvm_ir: str, host: HostTarget, options: CompileOptions) -> Iterator[tuple[Any, Any]]:
+def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator[tuple[Any, Any]]:
     llvm = _llvm()
     with _llvm_lock:
         machine = _target_machine(host, options.codegen_level)
@@ -179,7 +179,7 @@ def _optimised(llvm_ir: str, host: HostTarget, options: CompileOptions) -> Itera
         yield module, machine
 
 
-def _parsed(llvm_ir: str, host: HostTarget) -> Any:
+def _parsed(llvm_ir: str, host: Machine) -> Any:
     """A verified module."""
     header = f'target datalayout = "{_data_layout(host)}"\ntarget triple = "{host.triple}"\n'
     try:
@@ -211,18 +211,18 @@ def _passes(builder: Any) -> Iterator[Any]:
             passes.close()
 
 
-def _target_machine(host: HostTarget, codegen_level: int) -> Any:
+def _target_machine(host: Machine, codegen_level: int) -> Any:
     return (
         _llvm()
         .Target.from_triple(host.triple)
         .create_target_machine(
-            cpu=host.cpu_name, features=host.features, opt=codegen_level, reloc="pic", codemodel="small", jit=True
+            cpu=host.cpu_name, features=host.llvm_features, opt=codegen_level, reloc="pic", codemodel="small", jit=True
         )
     )
 
 
 @functools.cache
-def _linkers(host: HostTarget) -> Iterator[tuple[Any, str]]:
+def _linkers(host: Machine) -> Iterator[tuple[Any, str]]:
     """A linker and a name for a library in it, as often as one is asked for.
 
     A linker keeps the names of libraries that are long gone, so every now and then a new one takes over; the old one
@@ -237,7 +237,7 @@ def _linkers(host: HostTarget) -> Iterator[tuple[Any, str]]:
 
 
 @functools.cache
-def _data_layout(host: HostTarget) -> str:
+def _data_layout(host: Machine) -> str:
     return str(_target_machine(host, 0).target_data)
 
 

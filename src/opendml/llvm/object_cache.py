@@ -48,7 +48,7 @@ from opendml.description.file_access import (
 from opendml.description.quoting import quoted
 from opendml.llvm.compile_workers import Progress, compile_objects
 from opendml.llvm.forking import hold_while_forking
-from opendml.llvm.host import HostTarget
+from opendml.llvm.host import Machine
 from opendml.llvm.native import DEFAULT_OPTIONS, CompileOptions, compile_object, compiler_version
 
 CACHE_VARIABLE = "OPENDML_CACHE"
@@ -66,7 +66,7 @@ _SUFFIX = ".object"
 _STALE_SECONDS = 3600
 
 
-def get_or_compile(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> tuple[bytes, bool]:
+def get_or_compile(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> tuple[bytes, bool]:
     """The object file of `llvm_ir`, and whether it came from the cache.
 
     Raises CodeGenerationError as `compile_object` does. A cache that cannot be read or written costs time, no error.
@@ -84,7 +84,7 @@ def get_or_compile(llvm_ir: str, host: HostTarget, options: CompileOptions = DEF
 
 
 def get_or_compile_all(
-    modules: Sequence[str], host: HostTarget, progress: Progress | None = None
+    modules: Sequence[str], host: Machine, progress: Progress | None = None
 ) -> tuple[list[bytes], bool]:
     """The object files of several modules, and whether all came from the cache.
 
@@ -102,9 +102,9 @@ def get_or_compile_all(
     return [data for data in found if data is not None], not missing
 
 
-def object_key(llvm_ir: str, host: HostTarget, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
+def object_key(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
     """The 32 bytes that name an entry: a hash over all that the object file depends on."""
-    facts = (compiler_version(), FORMAT_VERSION, host.triple, host.cpu_name, host.features, options)
+    facts = (compiler_version(), FORMAT_VERSION, host.triple, host.cpu_name, host.llvm_features, options)
     return hashlib.sha256(f"{facts!r}\n{llvm_ir}".encode()).digest()
 
 

@@ -16,7 +16,6 @@ from opendml.expression.ir import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.compile_workers import Progress
-from opendml.llvm.host import host_target
 from opendml.llvm.object_cache import default_cache, get_or_compile_all, object_key
 from opendml.operators.definition import DATA_TYPE_OF
 from opendml.programs.graph_plan import (
@@ -41,9 +40,11 @@ from opendml.programs.program import (
     several,
     signature_text,
 )
+from opendml.targets.cpu.target import host_target
 
 if TYPE_CHECKING:
-    from opendml.llvm.host import HostTarget
+    from opendml.targets.cpu.target import CpuTarget
+    from opendml.targets.cpu.tuning import Tuning
 
 Array = npt.NDArray[Any]
 
@@ -107,11 +108,17 @@ class CompiledGraph:
         if self._kept is not None and any(self.owned):
             kept = _Kept(self._identity(), tuple(bound.array for bound in self._kept))
         interpreted = isinstance(self.execution, InterpretedProgram)
-        return _rebuilt, (self.desc, self.execution.thread_count, self.fusion, kept, interpreted, self.execution_flags)
+        target = self.execution.target
+        how = self.execution.thread_count, self.fusion, target and target.tuning
+        return _rebuilt, (self.desc, *how, kept, interpreted, self.execution_flags)
 
     def _identity(self) -> tuple[Any, ...]:
         """What must be the same for memory that another program has kept: the code, and the tensors."""
-        return graph_key(self.desc, host_target(), self.fusion), self._plan.kept, self._plan.persistent
+        return (
+            graph_key(self.desc, self.execution.target or host_target(), self.fusion),
+            self._plan.kept,
+            self._plan.persistent,
+        )
 
     def restore(self, kept: _Kept) -> None:
         """Take what a program for the same graph kept when it was pickled. BindingError where that is no use here."""
@@ -212,7 +219,7 @@ class CompiledGraph:
 def compile_graph(
     graph: GraphDesc,
     *,
-    host: HostTarget,
+    target: CpuTarget,
     thread_count: int,
     fusion: bool = True,
     progress: Progress | None = None,
@@ -223,12 +230,12 @@ def compile_graph(
     A graph that differs in nothing but names from one that was compiled before comes from the disk cache. ``progress``
     is told which part of the work is done. Raises OutOfMemoryError if the graph needs more than ``memory_limit`` bytes.
     """
-    key = graph_key(graph, host, fusion)
+    key = graph_key(graph, target, fusion)
     plan = stored_plan(key)
     objects = None if plan is None else _stored_objects(plan)
     from_cache = objects is not None
     if plan is None or objects is None:
-        plan, objects, from_cache = _compiled(graph, host, fusion, progress)
+        plan, objects, from_cache = _compiled(graph, target, fusion, progress)
         store_plan(key, plan)
 
     def program(part: StoredProgram, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
@@ -238,7 +245,7 @@ def compile_graph(
             inputs=inputs,
             outputs=outputs,
             in_place=False,
-            host=host,
+            target=target,
             thread_count=thread_count,
             from_cache=from_cache,
         )
@@ -290,13 +297,19 @@ def _initialisation_bindings(plan: GraphPlan) -> tuple[list[Binding], list[Bindi
 
 
 def _rebuilt(
-    graph: GraphDesc, thread_count: int, fusion: bool, kept: _Kept | None, interpreted: bool, flags: ExecutionFlags
+    graph: GraphDesc,
+    thread_count: int,
+    fusion: bool,
+    tuning: Tuning | None,
+    kept: _Kept | None,
+    interpreted: bool,
+    flags: ExecutionFlags,
 ) -> CompiledGraph:
     """What an unpickled program is: compiled again, for this machine."""
     if interpreted:
         program = interpret_graph(graph)
     else:
-        program = compile_graph(graph, host=host_target(), thread_count=thread_count, fusion=fusion)
+        program = compile_graph(graph, target=host_target(tuning=tuning), thread_count=thread_count, fusion=fusion)
     program.execution_flags = flags
     if kept is not None:
         program.restore(kept)
@@ -321,16 +334,16 @@ def _stored_objects(plan: GraphPlan) -> dict[bytes, bytes] | None:
 
 
 def _compiled(
-    graph: GraphDesc, host: HostTarget, fusion: bool, progress: Progress | None
+    graph: GraphDesc, target: CpuTarget, fusion: bool, progress: Progress | None
 ) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
     """A plan, its object files by their keys, and whether all of these came from the cache."""
     joined = join(graph)
     parts = divide_and_fuse(joined, fusion=fusion)
     definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
-    codes = [generate(definition, host, in_place=False) for definition in definitions]
+    codes = [generate(definition, target, in_place=False) for definition in definitions]
     modules = list(dict.fromkeys(module for code in codes for module in code.modules))
-    compiled, from_cache = get_or_compile_all(modules, host, progress)
-    keys = {module: object_key(module, host) for module in modules}
+    compiled, from_cache = get_or_compile_all(modules, target.machine, progress)
+    keys = {module: object_key(module, target.machine) for module in modules}
     stored = [StoredProgram(code.requirements, tuple(keys[module] for module in code.modules)) for code in codes]
     plan = plan_of(joined, parts, stored[0], stored[1] if len(stored) > 1 else None)
     return plan, {keys[module]: data for module, data in zip(modules, compiled, strict=True)}, from_cache

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from opendml.description.graph_desc import GraphDesc
     from opendml.programs.compiled_graph import CompiledGraph
+    from opendml.targets.cpu.tuning import Tuning
 
 _NAMES: Final = ("cpu", "reference")
 
@@ -35,7 +36,8 @@ class Device:
     operator by operator and with one thread, for a second opinion on what was compiled. ``feature_level`` is a
     ``FeatureLevel`` or text such as ``"3_0"``; a device accepts exactly what DirectML accepts at that level.
     ``thread_count`` is the number of threads of a dispatch (the default: ``OPENDML_NUM_THREADS``, else the processors
-    that this process may use); results do not depend on it.
+    that this process may use); results do not depend on it. ``tuning``, for experiments, replaces
+    the knobs of the generated code: a ``Tuning`` of ``opendml.targets.cpu.tuning``, on which only the speed depends.
 
         >>> import opendml as dml
         >>> device = dml.Device("cpu", feature_level="6_4")
@@ -52,6 +54,7 @@ class Device:
         *,
         feature_level: FeatureLevel | str = DEFAULT_FEATURE_LEVEL,
         thread_count: int | None = None,
+        tuning: Tuning | None = None,
     ) -> None:
         if not isinstance(name, str) or name not in _NAMES:
             raise ConfigurationError(f"unknown device {quoted(name)}: expected {' or '.join(map(repr, _NAMES))}")
@@ -67,6 +70,7 @@ class Device:
         except UnknownMemberError as error:
             raise ConfigurationError(f"feature_level: {error}") from None
         self._thread_count = thread_count
+        self._tuning = tuning
 
     def __repr__(self) -> str:
         threads = "" if self._thread_count is None else f", thread_count={self._thread_count}"
@@ -80,7 +84,7 @@ class Device:
 
     @property
     def _key(self) -> tuple[object, ...]:
-        return type(self), self.name, int(self.feature_level), self._thread_count
+        return type(self), self.name, int(self.feature_level), self._thread_count, self._tuning
 
     @property
     def thread_count(self) -> int:
@@ -125,7 +129,7 @@ class Device:
             from opendml.programs.interpreted import interpret_operator
 
             return interpret_operator(checked.desc, flags)
-        return on_large_stack(lambda: compile_operator(checked.desc, self.thread_count, flags))
+        return on_large_stack(lambda: compile_operator(checked.desc, self.thread_count, flags, self._tuning))
 
     def compile_graph(
         self,
@@ -145,19 +149,24 @@ class Device:
         the graph needs more than ``memory_limit`` bytes beside its inputs and outputs.
         """
         from opendml.description.graph_desc import validate_graph_or_raise
-        from opendml.llvm.host import host_target
         from opendml.llvm.stacks import on_large_stack
         from opendml.programs.compiled_graph import compile_graph, interpret_graph
+        from opendml.targets.cpu.target import host_target
 
         flags = _parsed_flags(execution_flags)
         validate_graph_or_raise(graph, self.feature_level)
         if self.name == "reference":
             program = interpret_graph(graph, memory_limit)
         else:
-            host, threads = host_target(), self.thread_count
+            target, threads = host_target(tuning=self._tuning), self.thread_count
             program = on_large_stack(
                 lambda: compile_graph(
-                    graph, host=host, thread_count=threads, fusion=fusion, progress=progress, memory_limit=memory_limit
+                    graph,
+                    target=target,
+                    thread_count=threads,
+                    fusion=fusion,
+                    progress=progress,
+                    memory_limit=memory_limit,
                 )
             )
         program.execution_flags = flags
@@ -193,17 +202,20 @@ def _parsed_flags(value: Flags) -> ExecutionFlags:
 
 
 def compile_operator(
-    desc: Operator, thread_count: int, execution_flags: ExecutionFlags = ExecutionFlags.NONE
+    desc: Operator,
+    thread_count: int,
+    execution_flags: ExecutionFlags = ExecutionFlags.NONE,
+    tuning: Tuning | None = None,
 ) -> Program:
     """Native code for a valid descriptor."""
-    from opendml.llvm.host import host_target
+    from opendml.targets.cpu.target import host_target
 
     program = compile_definition(
         desc.define(),
         inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
         outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
         in_place=desc.in_place,
-        host=host_target(),
+        target=host_target(tuning=tuning),
         thread_count=thread_count,
     )
     program.desc, program.execution_flags = desc, execution_flags

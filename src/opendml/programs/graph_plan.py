@@ -16,11 +16,10 @@ from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.expression.ir import ELEMENT_TYPES, Tensor
 from opendml.graph.compilation import GraphDefinitions
 from opendml.graph.joining import SEEN_BYTES, JoinedGraph
-from opendml.llvm.host import HostTarget
 from opendml.llvm.native import DEFAULT_OPTIONS, compiler_version
 from opendml.llvm.object_cache import default_cache
-from opendml.targets.cpu import schedule
 from opendml.targets.cpu.code.interface import Requirements
+from opendml.targets.cpu.target import CpuTarget
 
 PACKAGE: Final = Path(__file__).parent.parent
 
@@ -132,13 +131,13 @@ def store_plan(key: bytes | None, plan: GraphPlan) -> None:
         cache.write(key, plan.to_bytes())
 
 
-def graph_key(graph: GraphDesc, host: HostTarget, fusion: bool) -> bytes | None:
+def graph_key(graph: GraphDesc, target: CpuTarget, fusion: bool) -> bytes | None:
     """The 32 bytes that name a plan: a hash over all that it depends on, but for the names in a valid graph. None where
     that is not known, because it includes the package's own code."""
     digest = _package_digest()
     if digest is None:
         return None
-    facts = (compiler_version(), host.triple, host.cpu_name, host.features, DEFAULT_OPTIONS, fusion, schedule.limits())
+    facts = (compiler_version(), target, DEFAULT_OPTIONS, fusion)
     description = "\n".join((digest, repr(facts), *_description(graph)))
     return hashlib.sha256(description.encode()).digest()
 

@@ -20,11 +20,11 @@ from opendml.expression.ir import Definition
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
-    from opendml.llvm.host import HostTarget
     from opendml.llvm.native import LoadedObject
     from opendml.targets.cpu.code.interface import Requirements
     from opendml.targets.cpu.code.program_code import ProgramCode
     from opendml.targets.cpu.runtime.thread_team import ThreadTeam
+    from opendml.targets.cpu.target import CpuTarget
 
 Array = npt.NDArray[Any]
 Whole = TypeVar("Whole")
@@ -109,6 +109,7 @@ class Program:
         self.desc: Operator | None = None
         self.execution_flags = ExecutionFlags.NONE
         self.records: Array | None = None
+        self.target: CpuTarget | None = None
         self._team = _team_of(self.thread_count)
         self._spare: list[WorkingMemory] = []  # of a call that is over, for the next one
         self._output_places = tuple(None if b.desc is None else _place_of(b.desc) for b in self.outputs)
@@ -124,7 +125,12 @@ class Program:
 
         if self.desc is None:
             raise NotPicklableError("this program is only a part of a graph: pickle or copy the graph's")
-        return compile_operator, (self.desc, self.thread_count, self.execution_flags)
+        return compile_operator, (
+            self.desc,
+            self.thread_count,
+            self.execution_flags,
+            self.target and self.target.tuning,
+        )
 
     @property
     def temporary_size(self) -> int:
@@ -550,12 +556,14 @@ def compile_definition(
     inputs: Sequence[Binding],
     outputs: Sequence[Binding],
     in_place: bool,
-    host: HostTarget,
+    target: CpuTarget,
     thread_count: int,
 ) -> Program:
     """Generate, compile (or fetch from the cache) and load the code of a definition."""
-    code = generate(definition, host, in_place=in_place)
-    return load_program(code, inputs=inputs, outputs=outputs, in_place=in_place, host=host, thread_count=thread_count)
+    code = generate(definition, target, in_place=in_place)
+    return load_program(
+        code, inputs=inputs, outputs=outputs, in_place=in_place, target=target, thread_count=thread_count
+    )
 
 
 def load_program(
@@ -564,20 +572,20 @@ def load_program(
     inputs: Sequence[Binding],
     outputs: Sequence[Binding],
     in_place: bool,
-    host: HostTarget,
+    target: CpuTarget,
     thread_count: int,
 ) -> Program:
     """Compile (or fetch from the cache) and load code."""
     from opendml.llvm.object_cache import get_or_compile_all
 
-    objects, from_cache = get_or_compile_all(code.modules, host)
+    objects, from_cache = get_or_compile_all(code.modules, target.machine)
     return program_of(
         objects,
         code.requirements,
         inputs=inputs,
         outputs=outputs,
         in_place=in_place,
-        host=host,
+        target=target,
         thread_count=thread_count,
         from_cache=from_cache,
     )
@@ -590,7 +598,7 @@ def program_of(
     inputs: Sequence[Binding],
     outputs: Sequence[Binding],
     in_place: bool,
-    host: HostTarget,
+    target: CpuTarget,
     thread_count: int,
     from_cache: bool,
 ) -> Program:
@@ -598,8 +606,8 @@ def program_of(
     from opendml.llvm.native import load_object
     from opendml.targets.cpu.code.interface import ENTRY
 
-    loaded = load_object(objects[0], [ENTRY], host, objects[1:])
-    return Program(
+    loaded = load_object(objects[0], [ENTRY], target.machine, objects[1:])
+    program = Program(
         requirements,
         loaded,
         loaded[ENTRY],
@@ -609,16 +617,16 @@ def program_of(
         thread_count=thread_count,
         from_cache=from_cache,
     )
+    program.target = target
+    return program
 
 
-def generate(definition: Definition, host: HostTarget, *, in_place: bool, profiled: bool = False) -> ProgramCode:
+def generate(definition: Definition, target: CpuTarget, *, in_place: bool, profiled: bool = False) -> ProgramCode:
     """The LLVM module of a definition for a processor; if it is ``profiled``, its kernels record their times."""
     from opendml.llvm.float16 import CONVERSIONS
     from opendml.targets.cpu.code.program_code import program_code
     from opendml.targets.cpu.runtime.team_code import barrier_ir, control_ir
-    from opendml.targets.cpu.schedule import Machine
 
-    registers = 32 if host.vector_bytes == 64 or host.architecture == "aarch64" else 16
-    support = barrier_ir(host) + control_ir() + ("" if host.has_f16c else CONVERSIONS)
-    machine = Machine(host.vector_bytes, registers)
-    return program_code(definition, machine, support, in_place=in_place, profiled=profiled)
+    machine = target.machine
+    support = barrier_ir(machine) + control_ir() + ("" if machine.converts_float16 else CONVERSIONS)
+    return program_code(definition, target, support, in_place=in_place, profiled=profiled)

@@ -52,7 +52,7 @@ def quick_call(
 
     ``constants``: which of the inputs stand for numbers, and stay as they are.
     """
-    from opendml.llvm.host import host_target
+    from opendml.llvm.host import host_machine
     from opendml.targets.cpu.runtime.array_calls import MAXIMUM_INPUTS, Words, array_calls, data_offset
 
     offset = data_offset()
@@ -74,7 +74,7 @@ def quick_call(
         [tensor.element_span * tensor.data_type.dtype.itemsize for tensor in tensors],
         [int(program.in_place and _same_places(tensor, results[0])) for tensor in tensors],
     ).pack()
-    functions = array_calls(host_target())
+    functions = array_calls(host_machine())
     run = (functions.new if output is None else functions.into)[len(arrays)]
     return QuickCall(program, run, words, constants)
 

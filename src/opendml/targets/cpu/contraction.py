@@ -12,67 +12,12 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from opendml.expression.affine import Affine, Dependencies, Element
 from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor, temporary
 from opendml.expression.rewriting import substitute, walk
-from opendml.targets.cpu import schedule
-from opendml.targets.cpu.schedule import CACHE_LINE, ElementStore, Machine, coalesce, lowered_stores, reads_of
-
-VECTOR_SIDE_BYTES: Final = 768 << 10
-"""Bytes of the factor along the vector axis that a work item reads again and again, from a second-level cache."""
-
-MOST_VECTORS: Final = 4
-MOST_TILE: Final = 16
-"""Registers along the vector axis, and points along the tile axis, at most."""
-
-LATENCY: Final = 4
-"""Cycles from a fused multiply-add to the next one of the same sum; two can begin in each cycle."""
-
-NEAR_CACHE_BYTES: Final = 24
-"""Bytes a cycle that the second-level cache gives."""
-
-LOADING_SHARE: Final = 0.1
-"""The part of the time that vectors take from that cache which does not pass while sums are done."""
-
-PACKING: Final = 0.5
-TRANSPOSING: Final = 0.8
-"""Cycles for copying an element of a factor into a panel, and for doing so where it is not contiguous there."""
-
-MOST_PANEL_BYTES: Final = 4 << 20
-"""Bytes of a strip of a panel at most."""
-
-FAR_PENALTY: Final = 1.3
-PREFETCHED_PENALTY: Final = 1.1
-LOST_PENALTY: Final = 1.8
-MANY_STEPS: Final = 1024
-"""How much longer steps take that load scalars from far apart places, vectors each from a page of its own, or vectors
-that begin anywhere in a line; that load what is far apart, but was asked for; and vectors for so many steps, or so far
-apart, that none of them is still near when the next tile wants it."""
-
-ALIASED_ROWS: Final = 8
-ALIASED_PENALTY: Final = 1.2
-"""Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears, and how much
-longer steps take with more."""
-
-FAR_TILE_BYTES: Final = 256 << 10
-"""Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
-
-NEAR_BYTES: Final = 256
-PAGE: Final = 4096
-"""Bytes from one step to the next up to which processors see by themselves what comes next, and from which on each
-step is on a page of its own."""
-
-TILE_OVERHEAD: Final = 40
-STEP_OVERHEAD: Final = 1
-"""Cycles that a tile, and a step of the fold, take beside its loads and multiply-adds."""
-
-BLOCK_UNEVENNESS: Final = 1 / 16
-"""By how much of an axis its blocks may together be too long."""
-
-STRIDED_LOAD: Final = 3
-"""Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
+from opendml.targets.cpu.schedule import ElementStore, coalesce, lowered_stores, reads_of
+from opendml.targets.cpu.target import CpuTarget
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +135,7 @@ class _Tile:
     packed: bool
 
 
-def schedule_contraction(compute: Compute, machine: Machine) -> ContractionKernel | None:
+def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKernel | None:
     """Loops for a sum of products in registers; None if the statement is something else."""
     if not any(isinstance(e, Fold) and e.contract and e.lanes == 1 for s in compute.stores for e in walk(s.value)):
         return None
@@ -201,7 +146,7 @@ def schedule_contraction(compute: Compute, machine: Machine) -> ContractionKerne
     fold = _only_fold(stores)
     if fold is None or not _is_plain(stores):
         return None
-    problem = _Problem(stores, fold, axes, machine)
+    problem = _Problem(stores, fold, axes, target)
     tile = min(problem.tiles(), key=problem.cost, default=None)
     return None if tile is None else problem.kernel(tile)
 
@@ -226,13 +171,13 @@ def _is_plain(stores: Sequence[ElementStore]) -> bool:
 class _Problem:
     """What the choice of a tile depends on."""
 
-    def __init__(self, stores: tuple[ElementStore, ...], fold: Fold, axes: list[Axis], machine: Machine) -> None:
+    def __init__(self, stores: tuple[ElementStore, ...], fold: Fold, axes: list[Axis], target: CpuTarget) -> None:
         product = fold.elements[0]
         assert isinstance(product, Binary)
         self.stores = stores
         self.fold = fold
         self.axes = axes
-        self.machine = machine
+        self.machine, self.tuning = target.machine, target.tuning
         self.factors = (product.left, product.right)
         dependencies = Dependencies()
         self.sides = tuple(frozenset(a for a in axes if a in dependencies.of(f)) for f in self.factors)
@@ -255,12 +200,13 @@ class _Problem:
                     yield from self._tiles_of(vector, tile, width, packed)
 
     def _tiles_of(self, vector: Axis, tile: Axis, lanes: int, packed: bool) -> Iterator[_Tile]:
-        registers = self.machine.vector_registers
+        registers, tuning = self.machine.vector_registers, self.tuning
         turned = not self._is_along(vector) and self._is_along(tile)
-        for vectors in range(1, min(MOST_VECTORS, vector.size // lanes) + 1):
-            if packed and self.steps * vectors * lanes * self.fold.type.bits // 8 > MOST_PANEL_BYTES:
+        for vectors in range(1, min(tuning.most_vectors, vector.size // lanes) + 1):
+            if packed and self.steps * vectors * lanes * self.fold.type.bits // 8 > tuning.most_panel_bytes:
                 return
-            most = min((registers - 1 - vectors) // vectors, MOST_TILE, tile.size, lanes if turned else MOST_TILE)
+            most = min((registers - 1 - vectors) // vectors, tuning.most_tile, tile.size)
+            most = min(most, lanes) if turned else most
             counts = range(-(-tile.size // most), min(tile.size, 4 * -(-tile.size // most)) + 1)
             for size in sorted({-(-tile.size // count) for count in counts}):
                 yield _Tile(vector, lanes, vectors, tile, size, turned, packed)
@@ -284,7 +230,7 @@ class _Problem:
         return packed and self._contiguous_step(side) is not None
 
     def _has_vectors(self, side: int, vector: Axis) -> bool:
-        return all(0 <= step <= schedule.SHUFFLED_STRIDE for step in self._coefficients(side, vector))
+        return all(0 <= step <= self.tuning.shuffled_stride for step in self._coefficients(side, vector))
 
     def _contiguous_step(self, side: int) -> Axis | None:
         """The axis of the fold along which a factor is contiguous."""
@@ -301,36 +247,36 @@ class _Problem:
 
     def _walking(self, side: int, tile: _Tile) -> float:
         """How much longer steps take for where their loads are."""
-        result = 1.0
+        result, tuning = 1.0, self.tuning
         distances = [] if tile.packed else self._distances(side)
-        if any(d > NEAR_BYTES for d in distances):
-            is_lost = self.steps > MANY_STEPS or any(d % PAGE == 0 for d in distances)
-            is_far = any(d > PAGE for d in distances)
-            result = LOST_PENALTY if is_lost else FAR_PENALTY if is_far else PREFETCHED_PENALTY
+        if any(d > tuning.near_bytes for d in distances):
+            is_lost = self.steps > tuning.many_steps or any(d % tuning.page_bytes == 0 for d in distances)
+            is_far = any(d > tuning.page_bytes for d in distances)
+            result = tuning.lost_penalty if is_lost else tuning.far_penalty if is_far else tuning.prefetched_penalty
         if any(d % self.machine.vector_bytes for d in distances):
-            result = max(result, FAR_PENALTY)
+            result = max(result, tuning.far_penalty)
         if tile.tile_size > 1 and self._is_scattered(1 - side, tile.tile):
-            result *= FAR_PENALTY
+            result *= tuning.far_penalty
         scalars = max(self._distances(1 - side), default=0)
-        if scalars >= PAGE:
-            return result * (FAR_PENALTY if scalars % PAGE else LOST_PENALTY)
-        return result * (PREFETCHED_PENALTY if scalars > NEAR_BYTES else 1)
+        if scalars >= tuning.page_bytes:
+            return result * (tuning.far_penalty if scalars % tuning.page_bytes else tuning.lost_penalty)
+        return result * (tuning.prefetched_penalty if scalars > tuning.near_bytes else 1)
 
     def _is_scattered(self, side: int, axis: Axis) -> bool:
         """Whether neighbours along an axis are far apart, and no runs of memory either along the steps of the fold."""
         size = self.fold.type.bits // 8
-        if all(abs(step) * size <= NEAR_BYTES for step in self._coefficients(side, axis)):
+        if all(abs(step) * size <= self.tuning.near_bytes for step in self._coefficients(side, axis)):
             return False
         run = 1
         for inner in reversed(self.fold.axes):
             if inner.size > 1 and self._coefficients(side, inner) != {run}:
                 break
             run *= inner.size
-        return run * size < CACHE_LINE
+        return run * size < self.machine.cache_line
 
     def _is_aliased(self, side: int, axis: Axis) -> bool:
         distances = [step * self.fold.type.bits // 8 for step in self._coefficients(side, axis)]
-        return any(distance and distance % PAGE == 0 for distance in distances)
+        return any(distance and distance % self.tuning.page_bytes == 0 for distance in distances)
 
     def cost(self, tile: _Tile) -> float:
         """Cycles of all sums, by and large."""
@@ -344,21 +290,22 @@ class _Problem:
 
     def _tile_cost(self, side: int, tile: _Tile) -> float:
         """Cycles of the sums of one tile."""
+        tuning = self.tuning
         is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
-        loads = tile.vectors * (1 if is_dense else STRIDED_LOAD)
+        loads = tile.vectors * (1 if is_dense else tuning.strided_load)
         sums = tile.vectors * tile.tile_size
-        step = max(sums / 2, (loads + tile.tile_size) / 2, LATENCY)
-        loading = loads * self.machine.vector_bytes / NEAR_CACHE_BYTES
-        step = max(step, loading) + LOADING_SHARE * loading + STEP_OVERHEAD
+        step = max(sums / 2, (loads + tile.tile_size) / 2, tuning.latency)
+        loading = loads * self.machine.vector_bytes / tuning.near_cache_bytes
+        step = max(step, loading) + tuning.loading_share * loading + tuning.step_overhead
         step *= self._walking(side, tile)
-        if tile.tile_size > ALIASED_ROWS and self._is_aliased(1 - side, tile.tile):
-            step *= ALIASED_PENALTY
-        return self.steps * step + self._finishing(tile) + TILE_OVERHEAD
+        if tile.tile_size > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
+            step *= tuning.aliased_penalty
+        return self.steps * step + self._finishing(tile) + tuning.tile_overhead
 
     def _packing(self, side: int, tile: _Tile) -> float:
         """Cycles for copying the factor of the vector axis."""
         elements = self.steps * math.prod(axis.size for axis in self.axes if axis in self.sides[side])
-        return elements * (PACKING if self._has_vectors(side, tile.vector) else TRANSPOSING)
+        return elements * (self.tuning.packing if self._has_vectors(side, tile.vector) else self.tuning.transposing)
 
     def _finishing(self, tile: _Tile) -> float:
         """Cycles for storing a tile."""
@@ -376,12 +323,14 @@ class _Problem:
         along, across = [*along, tile.vector], [*across, tile.tile]
         steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors, tile.tile: tile.tile_size}
         read = self._panel_bytes(along) if tile.packed else self._vector_side_bytes(side)
-        near = _shrunk(along, steps, read / VECTOR_SIDE_BYTES)
-        wanted = schedule.ITEMS // math.prod(axis.size for axis in batch)
+        unevenness = self.tuning.block_unevenness
+        near = _shrunk(along, steps, unevenness, read / self.tuning.vector_side_bytes)
+        wanted = self.tuning.items // math.prod(axis.size for axis in batch)
         wanted //= math.prod(-(-axis.size // block) for axis, block in near)
-        rows = _cut([(axis, axis.size) for axis in across], steps, max(1, wanted))
+        rows = _cut([(axis, axis.size) for axis in across], steps, unevenness, max(1, wanted))
         wanted //= math.prod(-(-axis.size // block) for axis, block in rows)
-        parts = [(axis, block) for axis, block in _cut(near, steps, max(1, wanted)) if block < dict(near)[axis]]
+        cut = _cut(near, steps, unevenness, max(1, wanted))
+        parts = [(axis, block) for axis, block in cut if block < dict(near)[axis]]
         if tile.packed:
             near, parts = [(axis, dict(parts).get(axis, block)) for axis, block in near], []
         panel = self._panel(tile, near) if tile.packed else None
@@ -405,19 +354,18 @@ class _Problem:
             far_vectors=() if tile.packed else self._far(side, tile.vector),
             next_tile=self._next_tile(1 - side, tile.tile),
             panel=panel,
-            serial=self.points * self.steps < schedule.SERIAL_WORK,
+            serial=self.points * self.steps < self.tuning.serial_work,
             reads=reads_of(self.stores),  # the panel is nobody else's
         )
 
     def _far(self, side: int, axis: Axis) -> tuple[Element, ...]:
         """Loads of a factor in runs along an axis that are far apart from step to step."""
+        steps = [a for a in self.fold.axes if a.size > 1]
         return tuple(
             e
             for e in self._elements[side]
-            if 0 < abs(e.address.coefficient(axis)) <= schedule.SHUFFLED_STRIDE
-            and any(
-                abs(e.address.coefficient(a)) * e.type.bits // 8 > NEAR_BYTES and a.size > 1 for a in self.fold.axes
-            )
+            if 0 < abs(e.address.coefficient(axis)) <= self.tuning.shuffled_stride
+            and any(abs(e.address.coefficient(a)) * e.type.bits // 8 > self.tuning.near_bytes for a in steps)
         )
 
     def _next_tile(self, side: int, axis: Axis) -> tuple[Element, ...]:
@@ -425,8 +373,8 @@ class _Problem:
         loads that move by a cache line with every step. Where points are more than a page apart processors see by
         themselves what comes next."""
         elements = self._elements[side]
-        is_short = self.steps * self.fold.type.bits // 8 <= PAGE
-        if len(elements) != 1 or not is_short or self._bytes_of(elements) < FAR_TILE_BYTES:
+        is_short = self.steps * self.fold.type.bits // 8 <= self.tuning.page_bytes
+        if len(elements) != 1 or not is_short or self._bytes_of(elements) < self.tuning.far_tile_bytes:
             return ()
         (e,) = elements
         run = 1
@@ -434,7 +382,7 @@ class _Problem:
             if inner.size > 1 and e.address.coefficient(inner) != run:
                 return ()
             run *= inner.size
-        line = CACHE_LINE * 8 // e.type.bits
+        line = self.machine.cache_line * 8 // e.type.bits
         terms = tuple((t, c * line if t in self.fold.axes else c) for t, c in e.address.terms)
         return (Element(e.tensor, Affine(terms, e.address.constant), e.safe),)
 
@@ -480,30 +428,30 @@ class _Problem:
 _Blocks = list[tuple[Axis, int]]
 
 
-def _shrunk(axes: Sequence[Axis], steps: Mapping[Axis, int], times: float) -> _Blocks:
+def _shrunk(axes: Sequence[Axis], steps: Mapping[Axis, int], unevenness: float, times: float) -> _Blocks:
     """Blocks that have together about so many times fewer points than the axes: the outermost axes are cut first."""
     result = []
     for axis in axes:
-        block = _block(axis.size, steps[axis], max(1, round(times)))
+        block = _block(axis.size, steps[axis], unevenness, max(1, round(times)))
         times *= block / axis.size
         result.append((axis, block))
     return result
 
 
-def _cut(blocks: _Blocks, steps: Mapping[Axis, int], wanted: int) -> _Blocks:
+def _cut(blocks: _Blocks, steps: Mapping[Axis, int], unevenness: float, wanted: int) -> _Blocks:
     """The blocks cut, the outermost first, into so many smaller ones or more, if that is possible."""
     result = []
     for axis, size in blocks:
-        block = _block(size, steps[axis], wanted)
+        block = _block(size, steps[axis], unevenness, wanted)
         wanted = max(1, wanted // -(-size // block))
         result.append((axis, block))
     return result
 
 
-def _block(size: int, step: int, wanted: int) -> int:
+def _block(size: int, step: int, unevenness: float, wanted: int) -> int:
     """A multiple of ``step`` that cuts ``size`` into ``wanted`` blocks or somewhat more, all of about the same size:
-    threads share out blocks, not points."""
+    threads share out blocks, not points. They may together be longer by the part ``unevenness``."""
     tiles = -(-size // step)
     counts = range(max(1, tiles // wanted), 0, -1)
-    even = (count for count in counts if -(-tiles // count) * count <= tiles * (1 + BLOCK_UNEVENNESS))
+    even = (count for count in counts if -(-tiles // count) * count <= tiles * (1 + unevenness))
     return min(size, next(even) * step)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from opendml.description.errors import CodeGenerationError
 from opendml.expression.affine import (
@@ -40,99 +39,8 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
 from opendml.loops.rewriting import lower_loads, simplify
-
-SERIAL_WORK: Final = 32768
-"""Steps of a kernel below which waking other threads costs more than it saves."""
-
-ITEMS: Final = 64
-"""Work items that a kernel is cut into at least, where it is large enough: a multiple of usual numbers of threads."""
-
-INTERLEAVED: Final = (2, 3, 4, 8)
-"""Sizes of a last axis that is interleaved in registers."""
-
-CACHE_LINE: Final = 64
-
-TRANSPOSED_BYTES: Final = 64
-TRANSPOSED: Final = 32
-"""Bytes of a row of the squares that are transposed in registers, and rows and columns of a square at most."""
-
-SHUFFLED_STRIDE: Final = 4
-"""Largest step between neighbouring lanes that is loaded as whole vectors and picked apart by shuffles."""
-
-STREAMED_BYTES: Final = 8 << 20
-"""Bytes of outputs from which on they are written past the caches: larger than the second-level caches of one core."""
-
-STREAMED_ROW: Final = 4096
-"""Bytes of a row from which on it is written past the caches as it is; shorter ones are gathered in a stage."""
-
-STAGED_STEPS: Final = 4
-"""Steps of folds up to which a stage pays: with more, the arithmetic hides how long ordinary stores take."""
-
-STAGE_BYTES: Final = 16384
-"""Bytes of neighbouring rows of all outputs that are computed in a stage, which stays in the first-level cache."""
-
-TRANSPOSED_STAGE_BYTES: Final = 131072
-"""Bytes of a stage that takes squares: in the second-level cache, so that runs are long in the input and the output."""
-
-MASKED_BYTES: Final = 64
-"""Vectors of processors whose loads and stores may leave out lanes at no cost: short rows are one such vector."""
-
-PREFETCHED_BYTES: Final = 4 << 20
-"""Size of a tensor from which on the lines that will be read are asked for ahead: smaller ones stay in a cache."""
-
-PREFETCH_DISTANCE: Final = 2048
-STAGED_DISTANCE: Final = 4096
-"""How many bytes ahead, and how many where a stage is filled: nothing is asked for while it is emptied."""
-
-PREFETCH_STEPS: Final = 8
-"""How many steps of a fold ahead, if each of them reads another place. The last ones find nothing of use there, so it
-is an eighth of the fold's steps at most, and not done where these are few."""
-
-WINDOW_BYTES: Final = 1 << 17
-"""How far the steps of a fold may spread at most for that: further ones would read the lines too late."""
-
-ROW_REGISTERS: Final = 8
-"""Registers of sums of the rows that are computed together: as many as hide how long a multiply-add takes."""
-
-ROW_STEPS: Final = 128
-LEAST_ROWS: Final = 4
-"""Steps of a fold for all the rows that are computed together, which are written out one after the other; and rows that
-are computed together all the same, since what they load is shared."""
-
-UNROLL_STEPS: Final = 64
-"""Steps of a fold that are written out one after the other at most."""
-
-UNROLLED_OPERATIONS: Final = 1024
-"""Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
-
-SCAN_ITEMS: Final = 16
-"""Work items of a scan, at least, where it is large enough: fewer and longer rows are better."""
-
-SCANNED_ROW: Final = 16384
-"""Bytes of state of the points that a work item of a scan covers at most: half a first-level cache."""
-
-SCANNED_TOGETHER: Final = 2
-"""Points of a scan that lie apart and go step by step together: a sum waits four cycles for the one before it. More
-would write to more lines at once."""
-
-SCATTERED_RUN: Final = 64
-"""Points of an axis behind others that one work item of a scatter covers at least: several cache lines a row."""
-
-TILE_BLOCK: Final = 96
-"""Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
-
-
-def limits() -> tuple[tuple[str, int], ...]:
-    """What the choices of this module depend on beside a statement and the machine."""
-    return tuple((name, value) for name, value in sorted(globals().items()) if name.isupper() and type(value) is int)
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What a schedule needs to know of the processor."""
-
-    vector_bytes: int
-    vector_registers: int
+from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,7 +198,7 @@ class ScatterKernel:
         return math.prod(-(-axis.size // block) for axis, block in self.blocks)
 
 
-def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> ComputeKernel:
+def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> ComputeKernel:
     """Loops for a Compute; ``in_place`` says that an output may be the same memory as an input."""
     stores = lowered_stores(compute.stores)
     axes = [axis for axis in compute.axes if axis.size > 1]
@@ -302,15 +210,19 @@ def schedule_compute(compute: Compute, machine: Machine, *, in_place: bool) -> C
     reads = reads_of(stores)
     in_place = in_place and any(_same_layout(read, store.tensor) for read in reads for store in stores)
     kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads)
-    kernel = _with_rows(_with_tile(_with_transposition(_with_interleaving(kernel)), machine), machine)
-    lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, machine)
-    kernel = replace(kernel, lanes=lanes, serial=work_of(kernel) < SERIAL_WORK, streamed=_is_streamed(kernel))
-    kernel = _with_items(_with_stage(kernel))
-    return replace(kernel, prefetched=_prefetched(kernel))
+    tuning = target.tuning
+    kernel = _with_transposition(_with_interleaving(kernel, tuning), tuning)
+    kernel = _with_rows(_with_tile(kernel, target), target)
+    lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, target)
+    serial, streamed = work_of(kernel) < tuning.serial_work, _is_streamed(kernel, tuning)
+    kernel = replace(kernel, lanes=lanes, serial=serial, streamed=streamed)
+    kernel = _with_items(_with_stage(kernel, target), tuning)
+    return replace(kernel, prefetched=_prefetched(kernel, tuning))
 
 
-def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
+def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
     """Loops for a Scan: vectorised over another axis that is contiguous, if there is one."""
+    tuning = target.tuning
     lower = lower_loads({})
     stores = lowered_stores(scan.stores)
     values = [ElementStore(stores[0].tensor, stores[0].address, lower(e)) for e in (*scan.step, *scan.initial)]
@@ -324,43 +236,44 @@ def schedule_scan(scan: Scan, machine: Machine) -> ScanKernel:
     if any(isinstance(e, Fold) for x in (*expressions, *(s.value for s in stores)) for e in walk(x)):
         vector = rows = None  # a fold has vectors, and conditions, of its own
     outer = tuple(axis for axis in axes if axis not in (vector, rows))
-    serial = scan.along.size * math.prod(axis.size for axis in axes) < SERIAL_WORK
+    serial = scan.along.size * math.prod(axis.size for axis in axes) < tuning.serial_work
     reads = reads_of(stores) | frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
     lanes = block = 1
     if vector is not None:
         state_bytes = max(max(v.type.bits, 8) // 8 for v in scan.state)
-        lanes = power_below(min(vector.size, 4 * machine.vector_bytes // state_bytes))
-        block = lanes if BOOL in (v.type for v in scan.state) else _scan_block(outer, vector, lanes, state_bytes)
-    together = 1 if rows is None else min(SCANNED_TOGETHER, rows.size)
+        lanes = power_below(min(vector.size, 4 * target.machine.vector_bytes // state_bytes))
+        has_bits = BOOL in (v.type for v in scan.state)
+        block = lanes if has_bits else _scan_block(outer, vector, lanes, state_bytes, tuning)
+    together = 1 if rows is None else min(tuning.scanned_together, rows.size)
     return ScanKernel(scan, step, initial, stores, outer, vector, lanes, block, rows, together, serial, reads)
 
 
-def _scan_block(outer: Sequence[Axis], vector: Axis, lanes: int, state_bytes: int) -> int:
+def _scan_block(outer: Sequence[Axis], vector: Axis, lanes: int, state_bytes: int, tuning: Tuning) -> int:
     """Points of the vector axis that a work item covers: as many as leave enough work items."""
-    wanted = -(-SCAN_ITEMS // math.prod(axis.size for axis in outer))
-    block = min(-(-vector.size // wanted), SCANNED_ROW // state_bytes)
+    wanted = -(-tuning.scan_items // math.prod(axis.size for axis in outer))
+    block = min(-(-vector.size // wanted), tuning.scanned_row_bytes // state_bytes)
     return max(-(-block // lanes) * lanes, lanes)
 
 
-def schedule_scatter(scatter: Scatter) -> ScatterKernel:
+def schedule_scatter(scatter: Scatter, target: CpuTarget) -> ScatterKernel:
     """Shares a Scatter out over axes that are coordinates of the output, else over the output itself."""
     (store,) = lowered_stores((scatter.store,))
     where = lower_loads({})(scatter.where)
     reads = reads_of((store,)) | frozenset(e.tensor for e in walk(where) if isinstance(e, Element))
-    serial = math.prod(axis.size for axis in scatter.axes) < SERIAL_WORK or store.tensor in reads
-    return ScatterKernel(scatter.axes, where, store, _scatter_blocks(scatter), serial, reads)
+    serial = math.prod(axis.size for axis in scatter.axes) < target.tuning.serial_work or store.tensor in reads
+    return ScatterKernel(scatter.axes, where, store, _scatter_blocks(scatter, target.tuning), serial, reads)
 
 
-def _scatter_blocks(scatter: Scatter) -> tuple[tuple[Axis, int], ...]:
+def _scatter_blocks(scatter: Scatter, tuning: Tuning) -> tuple[tuple[Axis, int], ...]:
     """Axes that a coordinate of the output follows alone, the slowest first, as many as make enough work items."""
     forms = [affine(coordinate) for coordinate in scatter.store.coordinates]
     apart = {form.axes[0] for form in forms if form.is_pure and len(form.axes) == 1}
     blocks: list[tuple[Axis, int]] = []
-    wanted = ITEMS
+    wanted = tuning.items
     for number, axis in enumerate(scatter.axes):
         if axis not in apart or axis.size == 1:
             continue
-        block = max(axis.size // wanted, 1 if number == 0 else min(SCATTERED_RUN, axis.size))
+        block = max(axis.size // wanted, 1 if number == 0 else min(tuning.scattered_run, axis.size))
         if block < axis.size:
             blocks.append((axis, block))
             wanted = -(-wanted // -(-axis.size // block))
@@ -471,23 +384,23 @@ def power_below(number: int) -> int:
     return 1 << (max(number, 1).bit_length() - 1)
 
 
-def _lanes(kernel: ComputeKernel, machine: Machine) -> int:
+def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
     """Points computed together: as many registers in flight as the kind of kernel bears."""
     if kernel.vector is None:
         return 1
     folds = _folds(kernel)
     if any(fold.lanes > 1 for fold in folds):
         return 1
-    sizes = _access_bytes(kernel)
+    tuning, sizes = target.tuning, _access_bytes(kernel)
     smallest, largest = min(sizes), max(sizes)
-    register = machine.vector_bytes
+    register = target.machine.vector_bytes
     if not folds:
         lanes = min(4 * register // smallest, 8 * register // largest) // (1 if kernel.tile is None else 2)
     elif kernel.tile is not None or kernel.rows is not None:
         lanes = 2 * register // largest
-        if kernel.rows is not None and register == MASKED_BYTES and kernel.vector.size <= lanes:
+        if kernel.rows is not None and target.machine.masks_vectors and kernel.vector.size <= lanes:
             return 2 * power_below(kernel.vector.size - 1)
-    elif all(fold_steps(fold) <= UNROLL_STEPS and not _scattered(fold) for fold in folds):
+    elif all(fold_steps(fold) <= tuning.unrolled_steps and not _scattered(fold, tuning) for fold in folds):
         lanes = min(2 * register // smallest, 4 * register // largest)
     else:
         lanes = 8 * register // largest
@@ -523,10 +436,12 @@ def work_of(kernel: ComputeKernel) -> int:
     return points * max(steps, 1) + rows * once
 
 
-def _with_interleaving(kernel: ComputeKernel) -> ComputeKernel:
+def _with_interleaving(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Vectorise the axis before a last one that is short: the vectors of all its points make one run of memory."""
     last = kernel.vector
-    if last is None or not kernel.shared or last.size not in INTERLEAVED or kernel.in_place or _folds(kernel):
+    if last is None or not kernel.shared or last.size not in tuning.interleaved_sizes:
+        return kernel
+    if kernel.in_place or _folds(kernel):
         return kernel
     vector = kernel.shared[-1]
     moves = [(s.address.coefficient(vector), s.address.coefficient(last)) for s in kernel.stores]
@@ -543,7 +458,7 @@ def _with_interleaving(kernel: ComputeKernel) -> ComputeKernel:
     )
 
 
-def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
+def _with_transposition(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Tile the axis along which an input is contiguous, where the vector axis walks over its rows."""
     vector = kernel.vector
     if vector is None or kernel.tile is not None or _all_folds(kernel):
@@ -551,21 +466,21 @@ def _with_transposition(kernel: ComputeKernel) -> ComputeKernel:
     if any(abs(store.address.coefficient(vector)) != 1 for store in kernel.stores):
         return kernel
     elements = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
-    across = [e for e in elements if abs(e.address.coefficient(vector)) > SHUFFLED_STRIDE]
+    across = [e for e in elements if abs(e.address.coefficient(vector)) > tuning.shuffled_stride]
     widest = max(t.type.bits for t in (kernel.stores[0].tensor, *(e.tensor for e in across)))
-    most = min(TRANSPOSED, TRANSPOSED_BYTES * 8 // widest)
+    most = min(tuning.transposed_points, tuning.transposed_bytes * 8 // widest)
     for axis in kernel.shared:
         size = power_below(min(axis.size, vector.size, most))
         if kernel.in_place and axis.size % size:
             continue  # the last tile would be moved back, and some points computed twice
         if across and size >= 4 and all(e.address.coefficient(axis) == 1 for e in across):
             shared = tuple(a for a in kernel.shared if a is not axis)
-            block = size * max(1, TILE_BLOCK // size)
+            block = size * max(1, tuning.tile_block // size)
             return replace(kernel, shared=shared, tile=axis, tile_size=size, tile_block=block, transposed=True)
     return kernel
 
 
-def _is_streamed(kernel: ComputeKernel) -> bool:
+def _is_streamed(kernel: ComputeKernel, tuning: Tuning) -> bool:
     """Whether the output is written past the caches as it is computed: it is large, and so are its rows.
 
     Half a line written past the caches is slower than one that waits in a cache for its other half.
@@ -574,10 +489,11 @@ def _is_streamed(kernel: ComputeKernel) -> bool:
     if others or kernel.vector is None or kernel.tile is not None or _folds(kernel):
         return False
     contiguous = store.address.coefficient(kernel.vector) == 1
-    return contiguous and _output_bytes(kernel) >= STREAMED_BYTES and _bytes(kernel.vector.size, store) >= STREAMED_ROW
+    is_large = _output_bytes(kernel) >= tuning.streamed_bytes
+    return contiguous and is_large and _bytes(kernel.vector.size, store) >= tuning.streamed_row_bytes
 
 
-def _prefetched(kernel: ComputeKernel) -> dict[Tensor, int]:
+def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
     """The large tensors of which lines are asked for ahead of their use, and how many bytes further these lie.
 
     That is along the rows, unless the steps of a fold read a little of many rows: then it is the next steps' rows.
@@ -585,22 +501,22 @@ def _prefetched(kernel: ComputeKernel) -> dict[Tensor, int]:
     folds = _all_folds(kernel)
     if any(fold.contract for fold in folds):
         return {}
-    distance = PREFETCH_DISTANCE if kernel.stage is None else STAGED_DISTANCE
-    ahead = {t: distance for t in kernel.reads if t.extent * t.type.bits // 8 >= PREFETCHED_BYTES}
+    distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
+    ahead = {t: distance for t in kernel.reads if t.extent * t.type.bits // 8 >= tuning.prefetched_bytes}
     for fold in folds:
-        for tensor in _scattered(fold) & ahead.keys():
+        for tensor in _scattered(fold, tuning) & ahead.keys():
             moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
             del ahead[tensor]
-            steps = min(PREFETCH_STEPS, fold.axes[-1].size // PREFETCH_STEPS)
-            if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= PREFETCH_STEPS:
+            steps = min(tuning.prefetch_steps, fold.axes[-1].size // tuning.prefetch_steps)
+            if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= tuning.prefetch_steps:
                 ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
     return ahead
 
 
-def _scattered(fold: Fold) -> set[Tensor]:
+def _scattered(fold: Fold, tuning: Tuning) -> set[Tensor]:
     """The tensors of which the steps of a fold read places far from one another."""
     loads = (e for e in walk(fold) if isinstance(e, Element))
-    return {e.tensor for e in loads if _spread(e, fold) * e.type.bits // 8 > WINDOW_BYTES}
+    return {e.tensor for e in loads if _spread(e, fold) * e.type.bits // 8 > tuning.window_bytes}
 
 
 def _spread(e: Element, fold: Fold) -> int:
@@ -609,37 +525,38 @@ def _spread(e: Element, fold: Fold) -> int:
     return sum(abs(e.address.coefficient(axis)) * (axis.size - 1) for axis in axes)
 
 
-def _with_stage(kernel: ComputeKernel) -> ComputeKernel:
+def _with_stage(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     """Gather short rows that follow one another in a stage, where the outputs are large."""
-    if kernel.streamed or _output_bytes(kernel) < STREAMED_BYTES or not _is_stageable(kernel):
+    tuning, cache_line = target.tuning, target.machine.cache_line
+    if kernel.streamed or _output_bytes(kernel) < tuning.streamed_bytes or not _is_stageable(kernel):
         return kernel
     if kernel.transposed:
-        return _with_transposed_stage(kernel)
+        return _with_transposed_stage(kernel, tuning)
     row = _row(kernel)
     if row is None or not kernel.shared:
         return kernel
-    if sum(map(fold_steps, _all_folds(kernel))) > STAGED_STEPS:
+    if sum(map(fold_steps, _all_folds(kernel))) > tuning.staged_steps:
         return kernel
     *shared, stage = kernel.shared
     if any(store.address.coefficient(stage) != row for store in kernel.stores):
         return kernel
     planes = kernel.tile_size if kernel.tile is not None and not kernel.interleaved else 1
     whole = planes * sum(_bytes(row, store) for store in kernel.stores)
-    block = min(STAGE_BYTES // whole, stage.size)
+    block = min(tuning.stage_bytes // whole, stage.size)
     if block < 2:
         return kernel
-    lines = CACHE_LINE // math.gcd(CACHE_LINE, _bytes(row, kernel.stores[0]))
+    lines = cache_line // math.gcd(cache_line, _bytes(row, kernel.stores[0]))
     block = block // lines * lines or block  # whole lines, if the output begins with one
     return replace(kernel, shared=tuple(shared), stage=stage, stage_block=block)
 
 
-def _with_transposed_stage(kernel: ComputeKernel) -> ComputeKernel:
+def _with_transposed_stage(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Squares gathered in a stage whose sides are as long as they can be."""
     vector, tile = kernel.vector, kernel.tile
     assert vector is not None and tile is not None
     if any(store.address.coefficient(vector) != 1 for store in kernel.stores):
         return kernel
-    elements = TRANSPOSED_STAGE_BYTES // sum(_bytes(1, store) for store in kernel.stores)
+    elements = tuning.transposed_stage_bytes // sum(_bytes(1, store) for store in kernel.stores)
     side = max(power_below(math.isqrt(elements)), kernel.tile_size)
     columns = max(side, power_below(elements // tile.size)) if tile.size < side else side
     columns = min(columns, vector.size)
@@ -677,11 +594,12 @@ def _bytes(elements: int, store: ElementStore) -> int:
     return elements * store.tensor.type.bits // 8
 
 
-def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
+def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     """Tile an outer axis along which one factor of a sum of products stays the same."""
+    tuning = target.tuning
     contractions = [fold for fold in _folds(kernel) if fold.contract]
     if kernel.tile is not None or len(contractions) != 1 or kernel.vector is None or len(_folds(kernel)) != 1:
-        return _with_shared_runs(kernel)
+        return _with_shared_runs(kernel, tuning)
     product = contractions[0].elements[0]
     assert isinstance(product, Binary)
     dependencies = Dependencies()
@@ -694,14 +612,14 @@ def _with_tile(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
     if not candidates:
         return kernel
     axis = max(candidates, key=lambda candidate: candidate.size)
-    registers = machine.vector_registers
-    size = min(axis.size, 12 if registers >= 32 else 4)
-    block = size * max(1, TILE_BLOCK // size)
+    most = tuning.tiled_points if target.machine.vector_registers >= 32 else tuning.few_tiled_points
+    size = min(axis.size, most)
+    block = size * max(1, tuning.tile_block // size)
     shared = tuple(a for a in kernel.shared if a is not axis)
     return replace(kernel, tile=axis, tile_size=size, tile_block=block, shared=shared)
 
 
-def _with_shared_runs(kernel: ComputeKernel) -> ComputeKernel:
+def _with_shared_runs(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Tile an outer axis whose points read the gaps that the steps of the vector axis leave: each line is read once."""
     if kernel.vector is None or kernel.tile is not None or _folds(kernel):
         return kernel
@@ -709,7 +627,7 @@ def _with_shared_runs(kernel: ComputeKernel) -> ComputeKernel:
     for axis in kernel.shared:
         if (
             addresses
-            and axis.size in INTERLEAVED
+            and axis.size in tuning.interleaved_sizes
             and all((a.coefficient(kernel.vector), a.coefficient(axis)) == (axis.size, 1) for a in addresses)
         ):
             shared = tuple(a for a in kernel.shared if a is not axis)
@@ -717,24 +635,24 @@ def _with_shared_runs(kernel: ComputeKernel) -> ComputeKernel:
     return kernel
 
 
-def _with_rows(kernel: ComputeKernel, machine: Machine) -> ComputeKernel:
+def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     """Sums of products over windows that overlap those of the next row: several rows together load less."""
     folds, vector = _all_folds(kernel), kernel.vector
     if vector is None or vector.size < 2 or kernel.tile is not None or kernel.in_place or not kernel.shared:
         return kernel
     if len(folds) != 1 or not folds[0].contract or folds[0].lanes > 1 or folds[0].where is not None:
         return kernel
-    (fold,), (*shared, axis) = folds, kernel.shared
+    (fold,), (*shared, axis), tuning = folds, kernel.shared, target.tuning
     steps, conditions = fold_steps(fold), guards(fold)
-    if not STAGED_STEPS < steps <= UNROLL_STEPS or any(not form.is_pure for form in conditions):
+    if not tuning.staged_steps < steps <= tuning.unrolled_steps or any(not form.is_pure for form in conditions):
         return kernel
     loads = [e.address for e in walk(fold) if isinstance(e, Element) and e.address.coefficient(axis)]
     taps = [(a, t) for a in loads for t in fold.axes if t.size > 1 and a.coefficient(t)]
     if len(loads) != 1 or not taps or any(abs(s.address.coefficient(vector)) != 1 for s in kernel.stores):
         return kernel
     address, tap = taps[0]
-    registers = -(-vector.size * max(_access_bytes(kernel)) // machine.vector_bytes)
-    most = min(ROW_REGISTERS // min(registers, 2), max(ROW_STEPS // steps, LEAST_ROWS), axis.size)
+    registers = -(-vector.size * max(_access_bytes(kernel)) // target.machine.vector_bytes)
+    most = min(tuning.row_registers // min(registers, 2), max(tuning.row_steps // steps, tuning.least_rows), axis.size)
     count = -(-axis.size // -(-axis.size // most))
     rows = Rows(axis, count, axis.size, tap, address.coefficient(axis), address.coefficient(tap))
     different = {j * rows.step + t * rows.reach for j in range(count) for t in range(tap.size)}
@@ -749,34 +667,34 @@ def guards(fold: Fold) -> list[Affine]:
     return [threshold_form(c) or Affine(((c, 1),), 0) for c in conditions]
 
 
-def _with_items(kernel: ComputeKernel) -> ComputeKernel:
+def _with_items(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Share out only as many axes as make enough work items; cut the vector axis where all of them make too few."""
     if kernel.stage is not None:
         return kernel
     axes, count = kernel.shared, 0
     kernel = replace(kernel, shared=())
-    while kernel.item_count < ITEMS and count < len(axes):
+    while kernel.item_count < tuning.items and count < len(axes):
         count += 1
         kernel = replace(kernel, shared=axes[:count])
     kernel = replace(kernel, inner=axes[count:])
     if kernel.rows is not None:
-        return _with_row_blocks(kernel)
+        return _with_row_blocks(kernel, tuning)
     hoisted = len(_all_folds(kernel)) > len(_folds(kernel))  # a cut would repeat them in every part
-    if kernel.serial or kernel.vector is None or kernel.item_count >= ITEMS or hoisted:
+    if kernel.serial or kernel.vector is None or kernel.item_count >= tuning.items or hoisted:
         return kernel
-    wanted = -(-ITEMS // kernel.item_count)
+    wanted = -(-tuning.items // kernel.item_count)
     smallest = kernel.lanes * (4 if not _folds(kernel) else 1)
     block = max(smallest, kernel.vector.size // wanted)
     block = -(-block // kernel.lanes) * kernel.lanes
     return kernel if block >= kernel.vector.size else replace(kernel, vector_block=block)
 
 
-def _with_row_blocks(kernel: ComputeKernel) -> ComputeKernel:
+def _with_row_blocks(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Rows cut into blocks of those that are computed together, where there are too few work items without."""
     rows = kernel.rows
     assert rows is not None
-    if kernel.serial or kernel.item_count >= ITEMS:
+    if kernel.serial or kernel.item_count >= tuning.items:
         return kernel
-    wanted = -(-ITEMS // kernel.item_count)
+    wanted = -(-tuning.items // kernel.item_count)
     block = max(rows.axis.size // wanted // rows.together, 1) * rows.together
     return replace(kernel, rows=replace(rows, block=min(block, rows.axis.size)))

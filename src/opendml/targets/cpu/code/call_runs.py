@@ -9,15 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from opendml.expression.ir import BOOL
 from opendml.llvm.builder import Builder, Value
-from opendml.targets.cpu.code.work_items import WORK_BETWEEN_LOOKS
 from opendml.targets.cpu.schedule import power_below
-
-LONG_RUN: Final = 64
-"""Calls of one function in a row from which on they are a loop."""
+from opendml.targets.cpu.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +66,11 @@ def runs(calls: Sequence[Call]) -> Iterator[list[Call]]:
 class RunWriter:
     """Writes long runs; ``tables`` are the definitions of what differs in them."""
 
-    def __init__(self, builder: Builder, look: Callable[[], list[Value]]) -> None:
+    def __init__(self, builder: Builder, look: Callable[[], list[Value]], tuning: Tuning) -> None:
         self.tables: list[str] = []
         self._builder = builder
         self._look = look
+        self._work_between_looks = tuning.work_between_looks
 
     def write(self, run: Sequence[Call], write_call: Callable[[str, bool], None]) -> None:
         """The loop; ``write_call(instruction, may_be_stopped)`` writes the call in it."""
@@ -86,7 +83,7 @@ class RunWriter:
         work = max(sum(call.work for call in run) // len(run), 1)
 
         def body(position: str, _: list[Value]) -> list[Value]:
-            if work * len(run) > WORK_BETWEEN_LOOKS:
+            if work * len(run) > self._work_between_looks:
                 self.look_now_and_then(position, work)
             pointers = [self._pointer(*place, position) for place in zip(tables, slots, offsets, strict=True)]
             write_call(run[0].text(pointers, self._thread(turn, position)), may_be_stopped)
@@ -96,7 +93,7 @@ class RunWriter:
 
     def look_now_and_then(self, position: str, work: int) -> None:
         """In a loop with rounds of so much work: have the thread see whether it is to go on, once in a while."""
-        rounds = power_below(max(WORK_BETWEEN_LOOKS // work, 1))
+        rounds = power_below(max(self._work_between_looks // work, 1))
         number = self._builder.assign(f"and i64 {position}, {rounds - 1}")
         is_time = Value(self._builder.assign(f"icmp eq i64 {number}, 0"), BOOL)
         self._builder.branch(is_time, self._look, list)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from opendml.expression.affine import Element
 from opendml.expression.ir import BOOL, Axis, Part
@@ -15,10 +14,6 @@ from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.work_items import block_bounds, decoded, moved_back, smaller, write_items
 from opendml.targets.cpu.contraction import ContractionKernel, Panel
-from opendml.targets.cpu.schedule import CACHE_LINE
-
-STEPS_AHEAD: Final = 8
-"""How many steps before they are loaded vectors are asked for."""
 
 
 def write_contraction(kernel: ContractionKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
@@ -26,7 +21,8 @@ def write_contraction(kernel: ContractionKernel, builder: Builder, evaluator: Ev
     writer = _Writer(kernel, builder, evaluator)
     # Steps of a sum written out one after the other would share what they load, in more registers than there are.
     builder.rolled, evaluator.unroll_steps = True, 0
-    write_items(builder, kernel.item_count, kernel.serial, kernel.work, lambda number: writer.item(number, origin))
+    tuning = evaluator.target.tuning
+    write_items(builder, kernel, kernel.work, tuning, lambda number: writer.item(number, origin))
 
 
 class _Writer:
@@ -34,6 +30,7 @@ class _Writer:
         self.kernel = kernel
         self.builder = builder
         self.evaluator = evaluator
+        self.cache_line = evaluator.target.machine.cache_line
         self.bounds: dict[Axis, tuple[str, str]] = {}
         self.vectors = kernel.vectors  # of the tiles that are being written
 
@@ -220,13 +217,13 @@ class _Writer:
         for e in self.kernel.far:
             below = next((a for a in reversed(self.kernel.across[:-1]) if e.address.coefficient(a)), None)
             there = self._moved(point, tile, size) if below is None else self._moved(point, below, 1)
-            lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // CACHE_LINE)
+            lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // self.cache_line)
             for number in range(lines):
                 self._ask_for(e, self._moved(there, tile, size - 1 - number * size // lines))
         for e in self.kernel.far_vectors:
             last = next(axis for axis in reversed(self.kernel.fold.axes) if axis.size > 1)
-            there = self._moved(point, last, STEPS_AHEAD)
-            for lane in range(0, self.kernel.lanes * self.vectors, CACHE_LINE * 8 // e.type.bits):
+            there = self._moved(point, last, self.evaluator.target.tuning.steps_ahead)
+            for lane in range(0, self.kernel.lanes * self.vectors, self.cache_line * 8 // e.type.bits):
                 self._ask_for(e, self._moved(there, self.kernel.vector, lane))
 
     def _expect(self, origin: Point, points: Sequence[Point]) -> None:

@@ -38,8 +38,9 @@ from opendml.llvm.builder import Builder, Value, index_value
 from opendml.targets.cpu.code.kept_rows import KeptRow, parts_outside_selects
 from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
 from opendml.targets.cpu.code.point import Point, Position
-from opendml.targets.cpu.code.square_root import REGISTER_BYTES, has_estimate, square_root
-from opendml.targets.cpu.schedule import SHUFFLED_STRIDE, UNROLLED_OPERATIONS, Rows
+from opendml.targets.cpu.code.square_root import has_estimate, square_root
+from opendml.targets.cpu.schedule import Rows
+from opendml.targets.cpu.target import CpuTarget
 
 RECURSION: Final = 8
 """How deep an expression is computed by calls for its parts, which is the quickest way."""
@@ -52,17 +53,17 @@ class Evaluator:
         self,
         builder: Builder,
         pointers: Mapping[Tensor, Pointer],
-        register_bytes: int,
-        unroll_steps: int,
+        target: CpuTarget,
         prefetched: Mapping[Tensor, int],
     ) -> None:
         self.builder = builder
         self.dependencies = Dependencies()
-        self.unroll_steps = unroll_steps
+        self.target = target
+        self.unroll_steps = target.tuning.unrolled_steps
         self.rows: Rows | None = None  # points along it are folded together
         self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
         self._scopes = Scopes()
-        self.memory = Memory(builder, self._scopes, pointers, register_bytes, prefetched)
+        self.memory = Memory(builder, self._scopes, pointers, target, prefetched)
         self._forms: dict[Expression, Affine] = {}
         self._thresholds: dict[Expression, list[Affine | None]] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
@@ -302,7 +303,7 @@ class Evaluator:
             return self.memory.load(place)
         if point.active is None:
             return self.memory.load_apart(place, step, point.lanes)
-        if 1 <= abs(step) <= SHUFFLED_STRIDE and point.active > 1:
+        if 1 <= abs(step) <= self.target.tuning.shuffled_stride and point.active > 1:
             return self.memory.load_where(place, step, first_lanes(point.active, point.lanes), (0, point.active))
         return self.memory.load_one_by_one(place, step, point.active, point.lanes)
 
@@ -326,7 +327,7 @@ class Evaluator:
             offsets = self.builder.binary("add", offsets, self.builder.binary("mul", self.value(term, point), factor))
         pointers = self.memory.pointers(place, offsets)
         if (e.safe or point.mask is None) and point.active is None:
-            if e.tensor.type.bits < 32 or self.memory.register_bytes < 64:
+            if e.tensor.type.bits < 32 or not self.target.machine.has("avx512f"):
                 return self.memory.load_from_each(place, pointers, point.lanes)
             return self.memory.gather(place, pointers, self.builder.spread(Value("true", BOOL), point.lanes))
         if e.safe or point.mask is None:
@@ -343,7 +344,8 @@ class Evaluator:
         vector, count = points[0].vector, len(points)
         for e in {x: None for root in expressions for x in _unconditional_loads(root)}:
             address = e.address
-            if vector is None or address.coefficient(tile) != 1 or abs(address.coefficient(vector)) <= SHUFFLED_STRIDE:
+            near = self.target.tuning.shuffled_stride
+            if vector is None or address.coefficient(tile) != 1 or abs(address.coefficient(vector)) <= near:
                 continue
             if any(self.varies(term, point) for term in address.opaque for point in points):
                 continue
@@ -531,7 +533,7 @@ class Evaluator:
     def _unrolled_axes(self, fold: Fold, copies: int) -> set[Axis]:
         steps = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps
         operations = sum(1 for e in (*fold.elements, *fold.combine.result) for _ in walk(e))
-        budget, result = max(1, min(steps, UNROLLED_OPERATIONS // operations)), set()
+        budget, result = max(1, min(steps, self.target.tuning.unrolled_operations // operations)), set()
         for axis in reversed(fold.axes):
             if axis.size > budget:
                 break
@@ -771,7 +773,7 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
 
 def _unary(evaluator: Evaluator, e: Unary, point: Point) -> Value:
     operand = evaluator.value(e.operand, point)
-    if e.operation == "sqrt" and evaluator.memory.register_bytes == REGISTER_BYTES and has_estimate(operand):
+    if e.operation == "sqrt" and has_estimate(operand, evaluator.target.machine):
         return square_root(evaluator.builder, operand)
     return evaluator.builder.unary(e.operation, operand)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from opendml.expression.affine import Affine, Dependencies, Element
 from opendml.expression.folds import KEPT_ROW_BYTES
@@ -28,12 +27,7 @@ from opendml.expression.ir import (
     index,
 )
 from opendml.expression.rewriting import Rewriter, walk
-
-KEPT_OPERATIONS: Final = 4
-"""Operations from which on it is faster to store a value and load it than to compute it again."""
-
-SLOW_OPERATIONS: Final = 8
-"""What a division or a square root counts as."""
+from opendml.targets.cpu.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +53,13 @@ class KeptRow:
         return self.size * self.value.type.bits // 8
 
 
-def kept_rows(folds: Sequence[Fold], values: Sequence[Expression], vector: Axis) -> list[KeptRow]:
+def kept_rows(folds: Sequence[Fold], values: Sequence[Expression], vector: Axis, tuning: Tuning) -> list[KeptRow]:
     """The rows to keep, for ``folds`` in the order of their evaluation before a loop over ``vector`` that computes
     ``values``."""
-    users = [_User((fold,), fold.elements, fold.axes[0], vector) for fold in folds if _runs_along(fold, vector)]
+    users = [_User((fold,), fold.elements, fold.axes[0], vector, tuning) for fold in folds if _runs_along(fold, vector)]
     if not users:
         return []
-    users.append(_User((), values, vector, vector))
+    users.append(_User((), values, vector, vector, tuning))
     result: list[KeptRow] = []
     known: set[Expression] = set()
     free = KEPT_ROW_BYTES
@@ -89,8 +83,11 @@ class _User:
     """Expressions along an axis. ``members`` are their parts that are worth keeping, by what they are along ``vector``:
     expressions of different axes are compared in this form."""
 
-    def __init__(self, folds: tuple[Fold, ...], roots: Sequence[Expression], axis: Axis, vector: Axis) -> None:
+    def __init__(
+        self, folds: tuple[Fold, ...], roots: Sequence[Expression], axis: Axis, vector: Axis, tuning: Tuning
+    ) -> None:
         self.folds = folds
+        self._tuning = tuning
         self.axis = axis
         self._roots = roots
         self._form = _moved(axis, vector)
@@ -119,18 +116,19 @@ class _User:
         if e.type is BOOL or isinstance(e, Element) or self.axis not in self._dependencies.of(e):
             return False
         parts = list(walk(e, _is_part))
-        return any(isinstance(x, Element) for x in parts) and sum(map(_cost, parts)) >= KEPT_OPERATIONS
+        operations = sum(_cost(x, self._tuning) for x in parts)
+        return any(isinstance(x, Element) for x in parts) and operations >= self._tuning.kept_operations
 
 
 def _is_part(e: Expression) -> bool:
     return isinstance(e, Part)
 
 
-def _cost(e: Expression) -> int:
+def _cost(e: Expression, tuning: Tuning) -> int:
     if not isinstance(e, Unary | Binary | Select | Cast | FusedMultiplyAdd):
         return 0
     is_slow = isinstance(e, Unary | Binary) and e.operation in ("div", "rem", "sqrt")
-    return SLOW_OPERATIONS if is_slow else 1
+    return tuning.slow_operation if is_slow else 1
 
 
 def _moved(axis: Axis, to: Axis) -> Rewriter:

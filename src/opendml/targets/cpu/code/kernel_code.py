@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from opendml.expression.affine import Affine, Dependencies, Element, threshold_form
 from opendml.expression.ir import (
@@ -41,24 +40,14 @@ from opendml.targets.cpu.code.staging import Stage
 from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, moved_back, smaller, write_items
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.schedule import (
-    UNROLL_STEPS,
     ComputeKernel,
     ElementStore,
-    Machine,
     ScanKernel,
     ScatterKernel,
     fold_steps,
     work_of,
 )
-
-MAX_CASES: Final = 6
-"""How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
-
-MOST_ENDS: Final = 4
-"""Parts of an axis, at both of its ends, that get code of their own."""
-
-SMALLEST_EDGE: Final = 4
-"""Lanes from which on the ends of a row are worth a vector of their own."""
+from opendml.targets.cpu.target import CpuTarget
 
 Stores = tuple[ElementStore, ...]
 
@@ -83,7 +72,7 @@ def kernel_code(
     kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel,
     tensors: Sequence[Tensor],
     repeats: Sequence[Axis],
-    machine: Machine,
+    target: CpuTarget,
 ) -> KernelCode:
     """The function ``(pointers of tensors..., positions of repeats..., thread, threads)``, from its parameters on.
 
@@ -97,10 +86,10 @@ def kernel_code(
     if isinstance(kernel, ContractionKernel) and kernel.panel is not None:
         pointers[kernel.panel.tensor] = Pointer(builder.allocate("panel", kernel.panel_bytes), 0)
     prefetched = kernel.prefetched if isinstance(kernel, ComputeKernel) else {}
-    evaluator = Evaluator(builder, pointers, machine.vector_bytes, UNROLL_STEPS, prefetched)
+    evaluator = Evaluator(builder, pointers, target, prefetched)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
     if isinstance(kernel, ComputeKernel):
-        _ComputeWriter(kernel, builder, evaluator, machine.vector_bytes).write(origin)
+        _ComputeWriter(kernel, builder, evaluator).write(origin)
         alias = kernel.in_place
     elif isinstance(kernel, ContractionKernel):
         write_contraction(kernel, builder, evaluator, origin)
@@ -161,8 +150,8 @@ class _Piece:
 class _ComputeWriter:
     """The function of one Compute kernel."""
 
-    def __init__(self, kernel: ComputeKernel, builder: Builder, evaluator: Evaluator, register_bytes: int) -> None:
-        self._register_bytes = register_bytes
+    def __init__(self, kernel: ComputeKernel, builder: Builder, evaluator: Evaluator) -> None:
+        self.target = evaluator.target
         self.kernel = kernel
         self.builder = builder
         self.evaluator = evaluator
@@ -204,7 +193,7 @@ class _ComputeWriter:
                 else:
                     stage.write(point, bounds, lambda stores, here: self._inner(kernel.inner, stores, here))
 
-        write_items(builder, kernel.item_count, kernel.serial, work_of(kernel), item)
+        write_items(builder, kernel, work_of(kernel), self.target.tuning, item)
         if kernel.streamed or stage is not None:
             builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
 
@@ -267,7 +256,7 @@ class _ComputeWriter:
 
     def _unswitched(self, stores: Stores, point: Point, depth: int) -> None:
         """Two bodies for a condition that is the same all along the vector axis."""
-        found = self._uniform_condition(stores, point) if depth < MAX_CASES else None
+        found = self._uniform_condition(stores, point) if depth < self.target.tuning.most_cases else None
         if found is None:
             self._rows(stores, point)
             return
@@ -322,7 +311,7 @@ class _ComputeWriter:
         axis, count = rows.axis, rows.together
         first, last = self._longest_run(self._cuts(stores, axis), axis.size)
         head, tail = list(range(0, first, count)), list(range(axis.size - count, last - count, -count))
-        if len(head) + len(tail) > MOST_ENDS:
+        if len(head) + len(tail) > self.target.tuning.most_ends:
             head, tail = [], []
         first, last = (head[-1] + count if head else 0), (tail[-1] if tail else axis.size)
         if first < last < first + count:
@@ -384,7 +373,7 @@ class _ComputeWriter:
         same = [e for s in stores for e in parts_outside_selects(s.value) if self._is_known(e, point)]
         folds = in_order_of_evaluation(same, self._dependencies)
         cuts = sorted({0, vector.size, *self._cuts(stores, vector)})
-        with self.evaluator.keeping(kept_rows(folds, [s.value for s in stores], vector)):
+        with self.evaluator.keeping(kept_rows(folds, [s.value for s in stores], vector, self.target.tuning)):
             self.evaluator.prepare(same, [point])
             pieces = [_Piece(stores, vector, *ends) for ends in itertools.pairwise(cuts)]
             alone = [not self._vectorises(piece.stores, vector) for piece in pieces]
@@ -406,8 +395,8 @@ class _ComputeWriter:
 
         Windows do that: their conditions are known for every lane, and some steps of their fold leave lanes out.
         """
-        kernel = self.kernel
-        if kernel.in_place or self.bounds is not None or kernel.tile is not None or kernel.lanes < SMALLEST_EDGE:
+        kernel, tuning = self.kernel, self.target.tuning
+        if kernel.in_place or self.bounds is not None or kernel.tile is not None or kernel.lanes < tuning.least_edge:
             return False
         folds = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Fold)]
         if not folds or not all(self._knows_lanes(fold) for fold in folds):
@@ -417,7 +406,7 @@ class _ComputeWriter:
             bool(ends)
             and sum(p.size for p in pieces) >= kernel.lanes
             and alone.count(False) <= 1
-            and sum(-(-size // kernel.lanes) for size in ends) <= MOST_ENDS
+            and sum(-(-size // kernel.lanes) for size in ends) <= tuning.most_ends
         )
 
     def _knows_lanes(self, fold: Fold) -> bool:
@@ -498,7 +487,7 @@ class _ComputeWriter:
         while lanes > last - first:
             lanes //= 2
         whole = self.bounds is None and (last - first) % lanes == 0
-        register = self._register_bytes * 8 // stores[0].tensor.type.bits
+        register = self.target.machine.vector_bytes * 8 // stores[0].tensor.type.bits
         if self.kernel.streamed and lanes >= register:
             low, lanes, whole = self._run_streamed(stores, point, vector, low, high, lanes), register, False
         if self.kernel.in_place:

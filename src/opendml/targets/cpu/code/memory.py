@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from opendml.expression.ir import BOOL, F16, I64, U16, Tensor
 from opendml.llvm.builder import Builder, Value, index_value, suffix, vector_type
-from opendml.targets.cpu.schedule import CACHE_LINE, SHUFFLED_STRIDE, power_below
+from opendml.targets.cpu.schedule import power_below
+from opendml.targets.cpu.target import CpuTarget
 
 
 class Scopes:
@@ -80,11 +81,13 @@ class Memory:
         builder: Builder,
         scopes: Scopes,
         pointers: Mapping[Tensor, Pointer],
-        register_bytes: int,
+        target: CpuTarget,
         prefetched: Mapping[Tensor, int],
     ) -> None:
         self.builder = builder
-        self.register_bytes = register_bytes
+        self.target = target
+        self.register_bytes = target.machine.vector_bytes
+        self._shuffled_stride = target.tuning.shuffled_stride
         self._scopes = scopes
         self._pointers = dict(pointers)
         self._prefetched = prefetched
@@ -139,13 +142,13 @@ class Memory:
 
     def load_apart(self, place: Place, step: int, lanes: int) -> Value:
         """Elements ``step`` apart: as whole vectors where that is faster than one by one."""
-        if place.tensor in self._prefetched and abs(step) <= SHUFFLED_STRIDE:
+        if place.tensor in self._prefetched and abs(step) <= self._shuffled_stride:
             self._prefetch_ahead(place, step, lanes)
         if step == 1:
             return self.load(place, lanes)
         if step == -1:
             return self.builder.shuffle(self.load(place.moved(1 - lanes), lanes), None, range(lanes - 1, -1, -1))
-        if abs(step) <= SHUFFLED_STRIDE:
+        if abs(step) <= self._shuffled_stride:
             return self._load_picked(place, step, lanes, (0, lanes))
         return self.load_one_by_one(place, step, lanes, lanes)
 
@@ -160,13 +163,13 @@ class Memory:
         """
         if step == 1 and (allowed is None or self.masks(place.tensor)):
             return self._load_masked(place, mask)
-        if allowed is not None and 1 <= abs(step) <= SHUFFLED_STRIDE:
+        if allowed is not None and 1 <= abs(step) <= self._shuffled_stride:
             return self._load_picked(place, step, mask.lanes, allowed)
         return self.gather(place, self.pointers(place, self.builder.progression(step, I64, mask.lanes)), mask)
 
     def masks(self, tensor: Tensor) -> bool:
         """Whether the processor's own loads of neighbouring elements leave lanes out, which are 0 then."""
-        return self.register_bytes >= 64 or (self.register_bytes == 32 and tensor.type.bits >= 32)
+        return self.target.machine.masks_vectors or (self.target.machine.has("avx2") and tensor.type.bits >= 32)
 
     def _load_masked(self, place: Place, mask: Value) -> Value:
         result = Value("", place.tensor.type, mask.lanes)
@@ -237,10 +240,11 @@ class Memory:
         start = (place.constant - origin) * size
         ends = sorted((start, start + (lanes - 1) * step * size))
         ahead = self._prefetched[place.tensor] if step > 0 else -self._prefetched[place.tensor]
-        for line in range(ends[0] // CACHE_LINE, ends[1] // CACHE_LINE + 1):
+        size_of_line = self.target.machine.cache_line
+        for line in range(ends[0] // size_of_line, ends[1] // size_of_line + 1):
             key = ("prefetched", id(place.tensor), place.base.text if place.base is not None else "", line)
             if self._scopes.find(key) is None:
-                self.prefetch(place._replace(constant=origin + (line * CACHE_LINE + ahead) // size))
+                self.prefetch(place._replace(constant=origin + (line * size_of_line + ahead) // size))
                 self._scopes.put(key, Value("", BOOL))
 
     # Stores ----------------------------------------------------------------------------------------------------------
@@ -259,7 +263,7 @@ class Memory:
 
     def store_first(self, place: Place, value: Value, count: int) -> None:
         """The first ``count`` lanes to neighbouring places."""
-        if self.register_bytes == 64:
+        if self.target.machine.masks_vectors:
             mask = first_lanes(count, value.lanes)
             name = f"llvm.masked.store.{suffix(value)}.p0"
             self.builder.declarations.add(f"declare void @{name}({value.llvm_type}, ptr, {mask.llvm_type})")

@@ -7,7 +7,6 @@ other have their state in a register, and so have several points that lie apart.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -39,7 +38,7 @@ def write_scan(kernel: ScanKernel, builder: Builder, evaluator: Evaluator, origi
             ]
             writer.write(point, bounds)
 
-    write_items(builder, math.prod(sizes), kernel.serial, kernel.work, item)
+    write_items(builder, kernel, kernel.work, evaluator.target.tuning, item)
 
 
 class _ScanWriter:
@@ -221,6 +220,6 @@ def write_scatter(kernel: ScatterKernel, builder: Builder, evaluator: Evaluator,
             nest(kernel.axes, origin, bounds, None)
 
     if kernel.blocks or kernel.serial:
-        write_items(builder, kernel.item_count, kernel.serial, kernel.work, item)
+        write_items(builder, kernel, kernel.work, evaluator.target.tuning, item)
     else:
         nest(kernel.axes, origin, {}, share(builder, store.tensor.extent))

@@ -26,17 +26,14 @@ from opendml.expression.ir import (
 from opendml.expression.statements import stores_of, writes_of
 from opendml.llvm.builder import Builder, Value
 from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
-from opendml.targets.cpu import schedule
-from opendml.targets.cpu.code.call_runs import LONG_RUN, Call, Place, RunWriter, moved_thread, runs
+from opendml.targets.cpu.code.call_runs import Call, Place, RunWriter, moved_thread, runs
 from opendml.targets.cpu.code.interface import ENTRY, Requirements
 from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.code.likeness import Likeness, likeness
 from opendml.targets.cpu.code.read_constants import constant_tables, read_constants
-from opendml.targets.cpu.code.work_items import WORK_BETWEEN_LOOKS
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.schedule import (
     ComputeKernel,
-    Machine,
     ScanKernel,
     ScatterKernel,
     schedule_compute,
@@ -44,19 +41,10 @@ from opendml.targets.cpu.schedule import (
     schedule_scatter,
     work_of,
 )
+from opendml.targets.cpu.target import CpuTarget
 
 CLOCK: Final = "llvm.readcyclecounter"
 """The counter of constant rate that programs may read: x86's time stamp counter, AArch64's virtual counter."""
-
-MODULE_SIZE: Final = 1 << 16
-"""Characters of kernels from which on the next ones go to another module, which may be compiled at the same time."""
-
-STACKED_SCRATCH: Final = 2048
-"""Bytes of a thread's own memory up to which it lies on the stack: small programs are called without other memory."""
-
-MANY_POINTERS: Final = 512
-"""Tensors from which on the entry has their pointers where it uses them instead of all at its beginning: LLVM takes the
-longer over each call the more of them are alive."""
 
 Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel
 Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
@@ -81,17 +69,17 @@ class ProgramCode:
     slots: tuple[Tensor, ...]
     requirements: Requirements
     origins: tuple[Origin, ...]
-    machine: Machine
+    target: CpuTarget
     in_place: bool
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels of the ``origins``, for people who want to see them: all are scheduled, those alike too."""
-        return tuple(_scheduled(statement, self.machine, self.in_place) for statement, _ in self.origins)
+        return tuple(_scheduled(statement, self.target, self.in_place) for statement, _ in self.origins)
 
 
 def program_code(
-    definition: Definition, machine: Machine, support: str, *, in_place: bool = False, profiled: bool = False
+    definition: Definition, target: CpuTarget, support: str, *, in_place: bool = False, profiled: bool = False
 ) -> ProgramCode:
     """The modules of a definition. ``support`` defines ``barrier_wait``, ``go_on`` and what else the machine lacks.
 
@@ -100,10 +88,10 @@ def program_code(
     """
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
-    writer = _ProgramWriter(slots, plan, dict(definition.views), machine, in_place, profiled)
+    writer = _ProgramWriter(slots, plan, dict(definition.views), target, in_place, profiled)
     writer.program(definition.statements)
     requirements = Requirements(writer.temporary_size, plan.least_size, writer.scratch_in_memory, writer.parallel)
-    return ProgramCode(writer.modules(support), slots, requirements, tuple(writer.origins), machine, in_place)
+    return ProgramCode(writer.modules(support), slots, requirements, tuple(writer.origins), target, in_place)
 
 
 _Region = tuple[Interval, ...]
@@ -242,7 +230,7 @@ class _ProgramWriter:
         slots: tuple[Tensor, ...],
         plan: MemoryPlan,
         views: Mapping[Tensor, Tensor],
-        machine: Machine,
+        target: CpuTarget,
         in_place: bool,
         profiled: bool,
     ) -> None:
@@ -250,7 +238,8 @@ class _ProgramWriter:
         self.parallel = False
         self._plan = plan
         self._views = views
-        self._machine = machine
+        self._target = target
+        self._tuning = target.tuning
         self._in_place = in_place
         self.scratch_size = 0
         self._profiled = profiled
@@ -259,7 +248,7 @@ class _ProgramWriter:
         self._written: dict[object, _Written] = {}  # kernels, by what the statements that they are for have in common
         self._calls: list[Call] = []  # that are still to be written
         self._threads: dict[int, str] = {}  # the numbers of threads in the turns since the last barrier
-        self._runs = RunWriter(self._builder, self._look)
+        self._runs = RunWriter(self._builder, self._look, target.tuning)
         self._declarations: set[str] = set()
         self._pending = _Accesses(plan)
         self._turn = _Turn()
@@ -269,7 +258,7 @@ class _ProgramWriter:
         self._places = {tensor: Place(number, number, 0) for number, tensor in enumerate(slots)}
         for tensor, offset in plan.offsets.items():
             self._places[tensor] = Place(len(self._places), len(slots), offset)
-        few = len(self._places) <= MANY_POINTERS
+        few = len(self._places) <= self._tuning.many_pointers
         self._pointers = [self._argument(place) for place in self._places.values()] if few else []
         self._is_used = [False] * len(self._pointers)
         self._argument_lines = len(self._builder.lines)
@@ -293,7 +282,7 @@ class _ProgramWriter:
     @property
     def scratch_in_memory(self) -> int:
         """Bytes that each thread has alone in the program's memory: none where they are few enough for a stack."""
-        return self.scratch_size if self.scratch_size > STACKED_SCRATCH else 0
+        return self.scratch_size if self.scratch_size > self._tuning.stacked_scratch_bytes else 0
 
     def _prologue(self) -> list[str]:
         """Where the memory of the program is, and the thread's part of it."""
@@ -303,7 +292,7 @@ class _ProgramWriter:
             lines += [f"  %memory_address = getelementptr ptr, ptr %args, i64 {number}"]
             lines += ["  %memory = load ptr, ptr %memory_address, align 8"]
             number += 1
-        if 0 < self.scratch_size <= STACKED_SCRATCH:
+        if 0 < self.scratch_size <= self._tuning.stacked_scratch_bytes:
             lines += [f"  %scratch = alloca [{self.scratch_size} x i8], align {ALIGNMENT}"]
         elif self.scratch_size:
             lines += [f"  %scratch_before = mul i64 %thread, {self.scratch_size}"]
@@ -316,7 +305,7 @@ class _ProgramWriter:
 
     def program(self, statements: Sequence[Statement]) -> None:
         """All calls, and the kernels."""
-        reading = read_constants(statements, self._numbers, LONG_RUN)
+        reading = read_constants(statements, self._numbers, self._tuning.long_run)
         self._changed = reading.statements
         self._tables, places = constant_tables(reading.constants)
         for tensor, (table, offset) in places.items():
@@ -338,7 +327,7 @@ class _ProgramWriter:
             before = self._work
             self.statements(repeat.statements, [*repeats, (repeat.axis, position)])
             work = max(self._work - before, 1)
-            if work * repeat.axis.size > WORK_BETWEEN_LOOKS:
+            if work * repeat.axis.size > self._tuning.work_between_looks:
                 self._runs.look_now_and_then(position, work)
                 self._has_looked, self._seen = True, self._work
             return []
@@ -379,7 +368,7 @@ class _ProgramWriter:
         turn, work = self._turn_of(kernel, written.work), written.work
         self._work += work
         self._has_looked |= code.is_controlled
-        looks = self._work - self._seen > WORK_BETWEEN_LOOKS and not repeats
+        looks = self._work - self._seen > self._tuning.work_between_looks and not repeats
         if looks:
             self._has_looked, self._seen = True, self._work
         self._calls.append(Call(written.name, tuple(places), positions, turn, tuple(rest), may_be_stopped, looks, work))
@@ -389,9 +378,9 @@ class _ProgramWriter:
 
     def _write(self, statement: Compute | Scan | Scatter, axes: tuple[Axis, ...], like: Likeness | None) -> _Written:
         """A kernel for a statement, and for those like it."""
-        kernel = _scheduled(statement, self._machine, self._in_place)
+        kernel = _scheduled(statement, self._target, self._in_place)
         used = sorted(kernel.reads | writes_of(statement), key=self._numbers.__getitem__)
-        code = kernel_code(kernel, used, axes, self._machine)
+        code = kernel_code(kernel, used, axes, self._target)
         name = self._functions.setdefault(code.text, f"kernel{len(self._functions)}")
         self._declarations |= code.declarations
         written = _Written(kernel, code, name, tuple(used), work_of_kernel(kernel), like)
@@ -405,7 +394,7 @@ class _ProgramWriter:
         """The calls that are still to be written."""
         calls, self._calls = self._calls, []
         for run in runs(calls):
-            if len(run) >= LONG_RUN:
+            if len(run) >= self._tuning.long_run:
                 self._runs.write(run, self._call)
                 continue
             for call in run:
@@ -445,7 +434,7 @@ class _ProgramWriter:
         turns in which thread is the first, as soon as there is enough work for one more."""
         if not isinstance(kernel, ComputeKernel) or not kernel.serial:
             return 0
-        if self._turn.work and self._turn.work + work > schedule.SERIAL_WORK:
+        if self._turn.work and self._turn.work + work > self._tuning.serial_work:
             self._turn = _Turn(self._turn.number + 1)
             self.parallel = True
         self._turn.work += work
@@ -478,7 +467,7 @@ class _ProgramWriter:
 
     def modules(self, support: str) -> tuple[str, ...]:
         """The text of the modules: the entry, and where the kernels are many, groups of them."""
-        groups = _groups(self._functions)
+        groups = _groups(self._functions, self._tuning.module_size)
         timing = [f"declare i64 @{CLOCK}()", _RECORD_FUNCTION] if self._profiled else []
         tables = [*self._tables, *self._runs.tables]
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier, ptr %control) #0 {{"
@@ -503,7 +492,7 @@ class _ProgramWriter:
         return [*itertools.compress(lines, kept), *lines[self._argument_lines :]]
 
     def _module(self, support: str, parts: Sequence[str]) -> str:
-        width = self._machine.vector_bytes * 8
+        width = self._target.machine.vector_bytes * 8
         attributes = (
             f'attributes #0 = {{ nounwind "min-legal-vector-width"="{width}" "prefer-vector-width"="{width}" }}'
         )
@@ -517,14 +506,14 @@ def work_of_kernel(kernel: Kernel) -> int:
     return work_of(kernel) if isinstance(kernel, ComputeKernel) else kernel.work
 
 
-def _groups(functions: Iterable[str]) -> list[list[str]]:
-    """The texts of kernels, in groups of about ``MODULE_SIZE`` characters."""
+def _groups(functions: Iterable[str], size: int) -> list[list[str]]:
+    """The texts of kernels, in groups of about ``size`` characters."""
     groups: list[list[str]] = []
     room = 0
     for text in functions:
         if room <= 0:
             groups.append([])
-            room = MODULE_SIZE
+            room = size
         groups[-1].append(text)
         room -= len(text)
     return groups
@@ -567,11 +556,13 @@ define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start,
 }"""
 
 
-def _scheduled(statement: Compute | Scan | Scatter, machine: Machine, in_place: bool) -> Kernel:
+def _scheduled(statement: Compute | Scan | Scatter, target: CpuTarget, in_place: bool) -> Kernel:
     if isinstance(statement, Compute):
-        found = None if in_place else schedule_contraction(statement, machine)
-        return found or schedule_compute(statement, machine, in_place=in_place)
-    return schedule_scan(statement, machine) if isinstance(statement, Scan) else schedule_scatter(statement)
+        found = None if in_place else schedule_contraction(statement, target)
+        return found or schedule_compute(statement, target, in_place=in_place)
+    if isinstance(statement, Scan):
+        return schedule_scan(statement, target)
+    return schedule_scatter(statement, target)
 
 
 def _region(store: Store) -> _Region:

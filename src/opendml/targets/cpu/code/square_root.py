@@ -14,6 +14,7 @@ from typing import Final
 
 from opendml.expression.ir import F32, U32, constant
 from opendml.llvm.builder import Builder, Value
+from opendml.llvm.host import Machine
 
 REGISTER_BYTES: Final = 64
 LANES: Final = 16
@@ -24,9 +25,10 @@ LEAST: Final = 2.0**-96
 left to the instruction; zeros are themselves."""
 
 
-def has_estimate(a: Value) -> bool:
-    """Whether the estimate is of use for a value: whole registers of float32."""
-    return a.type is F32 and a.lanes % LANES == 0
+def has_estimate(a: Value, machine: Machine) -> bool:
+    """Whether there is an estimate, and of use for a value: whole registers of float32."""
+    has_instruction = machine.has("avx512f") and machine.vector_bytes >= REGISTER_BYTES
+    return has_instruction and a.type is F32 and a.lanes % LANES == 0
 
 
 def square_root(builder: Builder, a: Value) -> Value:

@@ -17,7 +17,7 @@ from opendml.llvm.builder import Builder, Value, vector_type
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.work_items import smaller
-from opendml.targets.cpu.schedule import CACHE_LINE, ComputeKernel, ElementStore
+from opendml.targets.cpu.schedule import ComputeKernel, ElementStore
 
 Bounds = Mapping[Axis, tuple[str, str]]
 UNSIGNED_OF_SIZE: Final = {1: U8, 2: U16, 4: U32, 8: U64}
@@ -62,6 +62,7 @@ class Stage:
         self._kernel = kernel
         self._rows = kernel.stage
         self._vector = kernel.vector
+        self._cache_line = evaluator.target.machine.cache_line
         self._areas = [self._area(store) for store in kernel.stores]
 
     def _area(self, store: ElementStore) -> _Area:
@@ -72,7 +73,7 @@ class Stage:
         count, before = kernel.stage_block, 0
         if rows is kernel.tile:
             count, before = kernel.tile_block, kernel.tile_size
-        line = CACHE_LINE // size
+        line = self._cache_line // size
         if row != pitch:
             # Behind a line as in the output, and not a power of two, for whose multiples a cache has few places.
             pitch = _congruent(row + kernel.lanes + line, pitch, line)
@@ -120,7 +121,7 @@ class Stage:
     def _beginning(self, area: _Area, target: str) -> str:
         """Where the block begins in its area: as far behind a line as in the output."""
         address = self._builder.assign(f"ptrtoint ptr {target} to i64")
-        behind = self._builder.assign(f"and i64 {address}, {CACHE_LINE - 1}")
+        behind = self._builder.assign(f"and i64 {address}, {self._cache_line - 1}")
         place = self._builder.assign(f"add nsw i64 {behind}, {area.slack}")
         return self._builder.assign(f"getelementptr i8, ptr {area.pointer}, i64 {place}")
 
@@ -169,9 +170,9 @@ class Stage:
     def _run(self, area: _Area, source: str, target: str, count: str) -> None:
         """``count`` elements from one place to another, both as far behind a line."""
         builder, size = self._builder, area.size
-        lanes = CACHE_LINE // size
+        lanes = self._cache_line // size
         address = builder.assign(f"ptrtoint ptr {target} to i64")
-        gap = builder.assign(f"and i64 {builder.assign(f'sub i64 0, {address}')}, {CACHE_LINE - 1}")
+        gap = builder.assign(f"and i64 {builder.assign(f'sub i64 0, {address}')}, {self._cache_line - 1}")
         start = smaller(builder, builder.assign(f"udiv i64 {gap}, {size}"), count)
         span = builder.assign(f"sub nsw i64 {count}, {start}")
         rest = builder.assign(f"srem i64 {span}, {lanes}")
@@ -183,11 +184,11 @@ class Stage:
     def _copy(self, size: int, source: str, target: str, bounds: tuple[str, str], lanes: int) -> None:
         builder, type = self._builder, UNSIGNED_OF_SIZE[size]  # bits are moved, whatever they mean
         element, kind = vector_type(type, 1), vector_type(type, lanes)
-        how = f"align {CACHE_LINE}, !nontemporal !0" if lanes > 1 else f"align {size}"
+        how = f"align {self._cache_line}, !nontemporal !0" if lanes > 1 else f"align {size}"
 
         def body(position: str, _: list[Value]) -> list[Value]:
             places = [builder.assign(f"getelementptr {element}, ptr {p}, i64 {position}") for p in (source, target)]
-            value = builder.assign(f"load {kind}, ptr {places[0]}, align {CACHE_LINE if lanes > 1 else size}")
+            value = builder.assign(f"load {kind}, ptr {places[0]}, align {self._cache_line if lanes > 1 else size}")
             builder.line(f"store {kind} {value}, ptr {places[1]}, {how}")
             return []
 

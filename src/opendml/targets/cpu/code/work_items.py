@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Protocol
 
 from opendml.llvm.builder import Builder, Value
+from opendml.targets.cpu.tuning import Tuning
 
 Bounds = tuple[str, str]
 """The first point of a part of an axis, and the one behind its last."""
 
 
-WORK_BETWEEN_LOOKS: Final = 1 << 18
-"""Steps of a kernel, or of several, after which a thread looks whether it is to go on: some hundred microseconds at
-most, beside which the look costs nothing."""
+class Items(Protocol):
+    """A kernel, as far as its work items go."""
+
+    @property
+    def item_count(self) -> int:
+        """How many there are."""
+
+    @property
+    def serial(self) -> bool:
+        """Whether one thread does all of them."""
 
 
-def write_items(builder: Builder, count: int, serial: bool, work: int, body: Callable[[str], None]) -> None:
-    """``body(item)`` for this thread's share of ``count`` work items, of ``work`` steps together."""
+def write_items(builder: Builder, kernel: Items, work: int, tuning: Tuning, body: Callable[[str], None]) -> None:
+    """``body(item)`` for this thread's share of the work items of a kernel, of ``work`` steps together."""
+    count, serial = kernel.item_count, kernel.serial
 
     def one(position: str, _: list[Value]) -> list[Value]:
         body(position)
@@ -28,7 +37,7 @@ def write_items(builder: Builder, count: int, serial: bool, work: int, body: Cal
         first, last = "0", builder.assign(f"select i1 {is_mine}, i64 {count}, i64 0")
     else:
         first, last = share(builder, count)
-    run = max(WORK_BETWEEN_LOOKS * count // max(work, 1), 1)
+    run = max(tuning.work_between_looks * count // max(work, 1), 1)
     if run >= count:
         builder.loop(first, last, 1, [], one)
         return

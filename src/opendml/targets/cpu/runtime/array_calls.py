@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from opendml.llvm.host import HostTarget
+from opendml.llvm.host import Machine
 from opendml.llvm.native import CompileOptions, load_object
 from opendml.llvm.object_cache import get_or_compile
 from opendml.targets.cpu.runtime.thread_team import CALL_WORDS
@@ -78,7 +78,7 @@ class ArrayCalls(NamedTuple):
 
 
 @functools.cache
-def array_calls(host: HostTarget) -> ArrayCalls:
+def array_calls(host: Machine) -> ArrayCalls:
     """The functions for this process."""
     counts = range(MAXIMUM_INPUTS + 1)
     data, _ = get_or_compile(calls_ir(), host, CompileOptions(speed_level=1, codegen_level=1))

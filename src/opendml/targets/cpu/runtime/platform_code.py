@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from opendml.llvm.host import HostTarget
+from opendml.llvm.host import Machine
 
 STACK_BYTES = 8 << 20
 
@@ -13,7 +13,7 @@ PATIENCE = 50
 """Milliseconds after which a dispatch looks for signals, and after which again."""
 
 
-def platform_ir(host: HostTarget) -> str:
+def platform_ir(host: Machine) -> str:
     """The text that calls a program's entry, starts threads, locks, sleeps and places threads on ``host``."""
     architecture = architecture_of(host)
     threads = _WINDOWS_THREADS if "windows" in host.triple else _POSIX_THREADS
@@ -21,12 +21,12 @@ def platform_ir(host: HostTarget) -> str:
     return filled(architecture.call_entry + architecture.declare_pause + threads + placement, host)
 
 
-def architecture_of(host: HostTarget) -> Architecture:
+def architecture_of(host: Machine) -> Architecture:
     """What is known of a processor; of others nothing."""
     return ARCHITECTURES.get(host.architecture, Architecture())
 
 
-def filled(template: str, host: HostTarget) -> str:
+def filled(template: str, host: Machine) -> str:
     """A text with what it leaves open (``$pause`` ...) written in for ``host``."""
     faults = [getattr(signal, name, None) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")]
     unblock = [

@@ -9,11 +9,11 @@ is passed over, and the call raises it.
 
 from __future__ import annotations
 
-from opendml.llvm.host import HostTarget
+from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
 
 
-def barrier_ir(host: HostTarget) -> str:
+def barrier_ir(host: Machine) -> str:
     """LLVM text that defines `internal void @barrier_wait(ptr %barrier, i64 %thread_count)`.
 
     All `thread_count` threads must call it equally often; what any of them wrote before is seen by all after. A thread
@@ -27,7 +27,7 @@ def control_ir() -> str:
     return _GO_ON
 
 
-def team_ir(host: HostTarget) -> str:
+def team_ir(host: Machine) -> str:
     """The LLVM text of the team for `host`."""
     return filled(_TYPES + _TEAM, host) + platform_ir(host)
 

@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from opendml.description.errors import ConfigurationError
 from opendml.description.quoting import quoted
-from opendml.llvm.host import MAXIMUM_THREADS, HostTarget, host_target, usable_processors
+from opendml.llvm.host import MAXIMUM_THREADS, Machine, host_machine, usable_processors
 from opendml.llvm.native import CompileOptions, load_object
 from opendml.llvm.object_cache import get_or_compile
 from opendml.targets.cpu.runtime.team_code import team_ir
@@ -60,7 +60,7 @@ class ThreadTeam:
 
     def __init__(self, thread_count: int, *, spin_microseconds: float | None = None) -> None:
         _check_thread_count(thread_count)
-        native = _native_team(host_target())
+        native = _native_team(host_machine())
         spin_microseconds = _default_spin_microseconds() if spin_microseconds is None else spin_microseconds
         self.thread_count = thread_count
         self.call_function = native.call
@@ -136,7 +136,7 @@ class _NativeTeam(NamedTuple):
 
 
 @functools.cache
-def _native_team(host: HostTarget) -> _NativeTeam:
+def _native_team(host: Machine) -> _NativeTeam:
     data, _ = get_or_compile(team_ir(host), host, _TEAM_OPTIONS)
     prototypes: dict[str, Any] = {
         "team_size": ctypes.CFUNCTYPE(_INTEGER, _INTEGER),

@@ -1,0 +1,31 @@
+"""The processor as a target: its facts and its knobs, one value that travels through schedules and code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opendml.llvm.host import Machine, host_machine
+from opendml.targets.cpu.tuning import TUNING, Tuning
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget:
+    """What code is generated for, and by which choices. Equal values give equal code, so the whole of it is part of the
+    cache's keys, and pickled it is the same in another process.
+
+    Experiments, and tests, replace a field: ``target.tuned(serial_work=0)``.
+    """
+
+    machine: Machine
+    tuning: Tuning = TUNING
+
+    def tuned(self, **knobs: Any) -> CpuTarget:
+        """The target with other values of some knobs."""
+        return replace(self, tuning=replace(self.tuning, **knobs))
+
+
+def host_target(level: str | None = None, tuning: Tuning | None = None) -> CpuTarget:
+    """This process's processor, or one of an older level, with the usual knobs or others; errors are those of
+    ``host_machine``."""
+    return CpuTarget(host_machine(level), tuning or TUNING)

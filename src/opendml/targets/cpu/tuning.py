@@ -1,0 +1,228 @@
+"""What the CPU's schedules and code are steered by: every knob, with its unit and the reason for its value.
+
+Nothing here changes a result. Facts of a processor are in its ``Machine``; what a format or a guarantee fixes (the
+alignment of memory, the bound of a stack) is no knob and stands where it is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The knobs. Another value is another entry of the cache: ``dataclasses.replace(TUNING, serial_work=0)``."""
+
+    # Work items ------------------------------------------------------------------------------------------------------
+
+    serial_work: int = 32768
+    """Steps of a kernel below which waking other threads costs more than it saves."""
+
+    items: int = 64
+    """Work items that a kernel is cut into at least, where it is large enough: a multiple of usual numbers of
+    threads."""
+
+    tile_block: int = 96
+    """Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
+
+    work_between_looks: int = 1 << 18
+    """Steps of a kernel, or of several, after which a thread looks whether it is to go on: some hundred microseconds
+    at most, beside which the look costs nothing."""
+
+    # Vectors and tiles -----------------------------------------------------------------------------------------------
+
+    interleaved_sizes: tuple[int, ...] = (2, 3, 4, 8)
+    """Sizes of a last axis that is interleaved in registers, in points."""
+
+    transposed_bytes: int = 64
+    """Bytes of a row of the squares that are transposed in registers at most: a register, or a line."""
+
+    transposed_points: int = 32
+    """Rows and columns of such a square at most: the registers of a processor."""
+
+    shuffled_stride: int = 4
+    """Largest step between neighbouring lanes, in elements, that is loaded as whole vectors and picked apart by
+    shuffles: of further ones most of what is loaded is of no use."""
+
+    tiled_points: int = 12
+    """Points of a tile that share the loads of a sum of products, where there are 32 registers or more."""
+
+    few_tiled_points: int = 4
+    """As ``tiled_points``, where there are fewer registers."""
+
+    row_registers: int = 8
+    """Registers of sums of the rows that are computed together: as many as hide how long a multiply-add takes."""
+
+    row_steps: int = 128
+    """Steps of a fold for all the rows that are computed together, which are written out one after the other."""
+
+    least_rows: int = 4
+    """Rows that are computed together however many steps these are, since what they load is shared."""
+
+    unrolled_steps: int = 64
+    """Steps of a fold that are written out one after the other at most."""
+
+    unrolled_operations: int = 1024
+    """Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
+
+    most_cases: int = 6
+    """How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
+
+    most_ends: int = 4
+    """Parts of an axis, at both of its ends, that get code of their own."""
+
+    least_edge: int = 4
+    """Lanes from which on the ends of a row are worth a vector of their own."""
+
+    kept_operations: int = 4
+    """Operations from which on it is faster to store a value of a row and load it than to compute it again."""
+
+    slow_operation: int = 8
+    """What a division or a square root counts as among these."""
+
+    # Outputs past the caches -----------------------------------------------------------------------------------------
+
+    streamed_bytes: int = 8 << 20
+    """Bytes of outputs from which on they are written past the caches: larger than the second-level caches of one
+    core."""
+
+    streamed_row_bytes: int = 4096
+    """Bytes of a row from which on it is written past the caches as it is; shorter ones are gathered in a stage."""
+
+    staged_steps: int = 4
+    """Steps of folds up to which a stage pays: with more, the arithmetic hides how long ordinary stores take."""
+
+    stage_bytes: int = 16384
+    """Bytes of neighbouring rows of all outputs that are computed in a stage, which stays in the first-level cache."""
+
+    transposed_stage_bytes: int = 131072
+    """Bytes of a stage that takes squares: in the second-level cache, so that runs are long in the input and the
+    output."""
+
+    # Prefetches ------------------------------------------------------------------------------------------------------
+
+    prefetched_bytes: int = 4 << 20
+    """Size of a tensor from which on the lines that will be read are asked for ahead: smaller ones stay in a cache."""
+
+    prefetch_distance: int = 2048
+    """How many bytes ahead."""
+
+    staged_prefetch_distance: int = 4096
+    """How many bytes ahead where a stage is filled: nothing is asked for while it is emptied."""
+
+    prefetch_steps: int = 8
+    """How many steps of a fold ahead, if each of them reads another place. The last ones find nothing of use there, so
+    it is an eighth of the fold's steps at most, and not done where these are few."""
+
+    window_bytes: int = 1 << 17
+    """How far the steps of a fold may spread at most for that: further ones would read the lines too late."""
+
+    # Scans and scatters ----------------------------------------------------------------------------------------------
+
+    scan_items: int = 16
+    """Work items of a scan, at least, where it is large enough: fewer and longer rows are better."""
+
+    scanned_row_bytes: int = 16384
+    """Bytes of state of the points that a work item of a scan covers at most: half a first-level cache."""
+
+    scanned_together: int = 2
+    """Points of a scan that lie apart and go step by step together: a sum waits four cycles for the one before it.
+    More would write to more lines at once."""
+
+    scattered_run: int = 64
+    """Points of an axis behind others that one work item of a scatter covers at least: several cache lines a row."""
+
+    # Contractions: the model of their cost, in cycles ----------------------------------------------------------------
+
+    vector_side_bytes: int = 768 << 10
+    """Bytes of the factor along the vector axis that a work item reads again and again, from a second-level cache."""
+
+    most_vectors: int = 4
+    """Registers along the vector axis at most."""
+
+    most_tile: int = 16
+    """Points along the tile axis at most."""
+
+    latency: int = 4
+    """Cycles from a fused multiply-add to the next one of the same sum; two can begin in each cycle."""
+
+    near_cache_bytes: int = 24
+    """Bytes a cycle that the second-level cache gives."""
+
+    loading_share: float = 0.1
+    """The part of the time that vectors take from that cache which does not pass while sums are done."""
+
+    packing: float = 0.5
+    """Cycles for copying an element of a factor into a panel."""
+
+    transposing: float = 0.8
+    """Cycles for doing so where it is not contiguous there."""
+
+    most_panel_bytes: int = 4 << 20
+    """Bytes of a strip of a panel at most."""
+
+    far_penalty: float = 1.3
+    """How much longer steps take that load scalars from far apart places, vectors each from a page of its own, or
+    vectors that begin anywhere in a line."""
+
+    prefetched_penalty: float = 1.1
+    """How much longer steps take that load what is far apart, but was asked for."""
+
+    lost_penalty: float = 1.8
+    """How much longer steps take that load vectors for ``many_steps``, or so far apart, that none of them is still near
+    when the next tile wants it."""
+
+    many_steps: int = 1024
+    """Steps of a fold of which the vectors do not stay near."""
+
+    aliased_rows: int = 8
+    """Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears."""
+
+    aliased_penalty: float = 1.2
+    """How much longer steps take with more of them."""
+
+    far_tile_bytes: int = 256 << 10
+    """Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
+
+    near_bytes: int = 256
+    """Bytes from one step to the next up to which processors see by themselves what comes next."""
+
+    page_bytes: int = 4096
+    """Bytes from one step to the next from which on each step is on a page of its own."""
+
+    tile_overhead: int = 40
+    """Cycles that a tile takes beside its loads and multiply-adds."""
+
+    step_overhead: int = 1
+    """Cycles that a step of the fold takes beside these."""
+
+    block_unevenness: float = 1 / 16
+    """By how much of an axis its blocks may together be too long."""
+
+    strided_load: int = 3
+    """Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
+
+    steps_ahead: int = 8
+    """How many steps of a sum before they are loaded vectors are asked for."""
+
+    # Programs --------------------------------------------------------------------------------------------------------
+
+    module_size: int = 1 << 16
+    """Characters of kernels from which on the next ones go to another module, which may be compiled at the same
+    time."""
+
+    stacked_scratch_bytes: int = 2048
+    """Bytes of a thread's own memory up to which it lies on the stack: small programs are called without other
+    memory."""
+
+    long_run: int = 64
+    """Calls of one function in a row from which on they are a loop."""
+
+    many_pointers: int = 512
+    """Tensors from which on the entry has their pointers where it uses them instead of all at its beginning: LLVM takes
+    the longer over each call the more of them are alive."""
+
+
+TUNING: Final = Tuning()
+"""The knobs as they are for everybody."""
