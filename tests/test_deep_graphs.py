@@ -31,7 +31,7 @@ from opendml.expression.printer import format_expression, format_values
 from opendml.expression.rewriting import conjuncts, substitute, walk
 from opendml.expression.statements import expressions_of
 from opendml.graph.compilation import divide_and_fuse
-from opendml.graph.fusion import FUSED_EXPRESSIONS, FUSED_GUARDS
+from opendml.graph.costs import GRAPH_COSTS
 from opendml.graph.joining import join
 
 T = TypeVar("T")
@@ -239,7 +239,7 @@ def test_statements_are_bounded() -> None:
     assert len(once) > 1
     assert 2 * len(once) - 1 <= len(twice) <= 2 * len(once)
     for statement in once:
-        assert len({e for root in expressions_of(statement) for e in walk(root)}) <= FUSED_EXPRESSIONS
+        assert len({e for root in expressions_of(statement) for e in walk(root)}) <= GRAPH_COSTS.fused_expressions
 
 
 def test_guards_are_bounded() -> None:
@@ -249,6 +249,6 @@ def test_guards_are_bounded() -> None:
         def padded(y: Any) -> Any:
             return dml.padding(y, start_padding=[0], end_padding=[1], padding_value=1.0)
 
-        return _chained(g.input("float32", [1000]), padded, 4 * FUSED_GUARDS)
+        return _chained(g.input("float32", [1000]), padded, 4 * GRAPH_COSTS.fused_guards)
 
     assert len(fused_statements(build)) >= 4

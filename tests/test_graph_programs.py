@@ -17,6 +17,7 @@ from properties import examples
 import opendml as dml
 from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
 from opendml.expression.ir import F32, Compute, Definition, Store, Tensor, grid, indices, load, temporary
+from opendml.graph.costs import GraphCosts
 from opendml.loops.memory_plan import plan_memory
 from opendml.programs import compiled_graph as graph_program
 from opendml.programs import graph_plan as plan_module
@@ -90,7 +91,10 @@ def retuned(target: CpuTarget) -> Iterator[CpuTarget]:
     """Targets with another value of one knob each, of all of them."""
     for knob in fields(Tuning):
         value = getattr(target.tuning, knob.name)
-        yield target.tuned(**{knob.name: (*value, 16) if isinstance(value, tuple) else value + 1})
+        if isinstance(value, GraphCosts):
+            yield from (target.tuned(graph=replace(value, **{cost.name: 1})) for cost in fields(GraphCosts))
+        else:
+            yield target.tuned(**{knob.name: (*value, 16) if isinstance(value, tuple) else value + 1})
 
 
 def test_what_a_key_depends_on() -> None:

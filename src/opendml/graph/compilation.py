@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from opendml.expression.ir import Definition, Statement, Tensor
 from opendml.expression.statements import reads_of, writes_of
+from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.fusion import fuse
 from opendml.graph.joining import JoinedGraph
-
-PERSISTENT_GROWTH = 8
-"""How much larger than what it is made from a tensor may be that is kept instead of being computed every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +27,33 @@ class GraphDefinitions:
     sources: tuple[Tensor, ...]
 
 
-def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True) -> GraphDefinitions:
+def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True, costs: GraphCosts = GRAPH_COSTS) -> GraphDefinitions:
     """The two parts of a graph, each with as few statements as fusion leaves."""
     owned = [t for t, is_owned in zip(joined.inputs, joined.owned, strict=True) if t is not None and is_owned]
     fixed = {*owned, *joined.constants}
-    once, always = _divided(joined, fixed)
+    once, always = _divided(joined, fixed, costs)
     made = {t for s in once for t in writes_of(s)}
     read = {_root(t, joined.views) for s in always for t in reads_of(s)}
     order = (*owned, *joined.constants, *joined.temporaries)  # names need not be unique
     persistent = tuple(t for t in order if t in read and t in fixed | made)
     inputs = [None if is_owned else t for t, is_owned in zip(joined.inputs, joined.owned, strict=True)]
-    execution = _definition(always, frozenset(joined.outputs), (*inputs, *persistent), joined.outputs, joined, fusion)
+    fused_by = costs if fusion else None
+    execution = _definition(always, frozenset(joined.outputs), (*inputs, *persistent), joined.outputs, joined, fused_by)
     computed = [t for t in persistent if t in made]
     needed = {_root(t, joined.views) for s in once for t in reads_of(s)}
     sources = tuple(t for t in (*owned, *joined.constants) if t in needed)
     initialisation = None
     if computed:
-        initialisation = _definition(once, frozenset(computed), sources, computed, joined, fusion)
+        initialisation = _definition(once, frozenset(computed), sources, computed, joined, fused_by)
     return GraphDefinitions(execution, persistent, initialisation, sources)
 
 
-def _divided(joined: JoinedGraph, fixed: set[Tensor]) -> tuple[list[Statement], list[Statement]]:
+def _divided(joined: JoinedGraph, fixed: set[Tensor], costs: GraphCosts) -> tuple[list[Statement], list[Statement]]:
     """The statements that depend on fixed tensors only, and the others. No tensor is written by both kinds."""
     outputs = set(joined.outputs)
     barred = {t for s in joined.statements for t in writes_of(s) if t in outputs}
     while True:
-        once, always = _divided_but_for(barred, joined, fixed)
+        once, always = _divided_but_for(barred, joined, fixed, costs)
         both = {t for s in once for t in writes_of(s)} & {t for s in always for t in writes_of(s)}
         if not both:
             return once, always
@@ -62,7 +61,7 @@ def _divided(joined: JoinedGraph, fixed: set[Tensor]) -> tuple[list[Statement], 
 
 
 def _divided_but_for(
-    barred: set[Tensor], joined: JoinedGraph, fixed: set[Tensor]
+    barred: set[Tensor], joined: JoinedGraph, fixed: set[Tensor], costs: GraphCosts
 ) -> tuple[list[Statement], list[Statement]]:
     """As ``_divided``; what writes the ``barred`` tensors is not to run once."""
     known = set(fixed)
@@ -72,7 +71,7 @@ def _divided_but_for(
     for statement in joined.statements:
         writes = writes_of(statement)
         reads = {_root(t, joined.views) for t in reads_of(statement)} - writes
-        small = _bytes(writes) <= PERSISTENT_GROWTH * _bytes(reads)
+        small = _bytes(writes) <= costs.persistent_growth * _bytes(reads)
         if reads and reads <= known and not writes & changing and small:
             once.append(statement)
             known |= writes
@@ -89,9 +88,9 @@ def _definition(
     inputs: Sequence[Tensor | None],
     outputs: Sequence[Tensor],
     joined: JoinedGraph,
-    fusion: bool,
+    costs: GraphCosts | None,
 ) -> Definition:
-    fused = fuse(statements, kept, joined.views) if fusion else list(statements)
+    fused = fuse(statements, kept, joined.views, costs) if costs else list(statements)
     used = {t for s in fused for t in reads_of(s) | writes_of(s)}
     roots = used | {_root(t, joined.views) for t in used}
     bound = {t for t in (*inputs, *outputs) if t is not None}

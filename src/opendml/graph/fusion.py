@@ -39,35 +39,24 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, inner_first, walk
 from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, stores_of, writes_of
+from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
 
-MEMORY_WORK: Final = 4
-"""Operations that writing an element of a tensor and reading it again is worth."""
-
-FUSED_EXPRESSIONS: Final = 512
-"""Expressions that a fused statement consists of at most, each counted once: so many that a tensor in between costs
-about a hundredth of what it takes to compute them, and that statements go on growing only where it gains nothing.
-So the work for a graph grows as the graph does. Statements of single operators have up to half of it."""
-
-FUSED_GUARDS: Final = 8
-"""Conditions on coordinates around one another in a fused statement at most: the code in each is code of its own, which
-is written inside of that of the others."""
-
-KEPT_OPERATIONS: Final = 2
-"""Operations that a value kept in fast memory is worth for each further use."""
-
-SLOW: Final = {"div": 8, "rem": 8, "sqrt": 8}
+SLOW: Final = frozenset(("div", "rem", "sqrt"))
 """Operations that take as long as several others."""
 
 
 def fuse(
-    statements: Sequence[Statement], kept: frozenset[Tensor], views: Mapping[Tensor, Tensor] | None = None
+    statements: Sequence[Statement],
+    kept: frozenset[Tensor],
+    views: Mapping[Tensor, Tensor] | None = None,
+    costs: GraphCosts = GRAPH_COSTS,
 ) -> list[Statement]:
     """Statements that compute the ``kept`` tensors (and whatever they need) with fewer tensors in between.
 
-    ``views`` are tensors that are the bytes of another one.
+    ``views`` are tensors that are the bytes of another one. ``costs`` are the target's.
     """
-    state = _State(statements, kept, views or {})
+    state = _State(statements, kept, views or {}, costs)
     changed = True
     while changed:
         changed = False
@@ -96,10 +85,10 @@ class _Facts:
     size: int
     guards: int
 
-    def fits(self, other: _Facts, times: int = 1) -> bool:
+    def fits(self, other: _Facts, costs: GraphCosts, times: int = 1) -> bool:
         """Whether a statement made of this one and ``times`` times another is not too large."""
         size, guards = self.size + times * other.size, self.guards + other.guards
-        return size <= FUSED_EXPRESSIONS and guards <= FUSED_GUARDS
+        return size <= costs.fused_expressions and guards <= costs.fused_guards
 
     def joined(self, other: _Facts, without: set[Tensor], times: int = 1) -> _Facts:
         """The facts of a statement made of this one and ``times`` times another, which no longer reads or writes some
@@ -141,9 +130,14 @@ class _State:
     """Statements in their order, and which of them read and write a tensor."""
 
     def __init__(
-        self, statements: Sequence[Statement], kept: frozenset[Tensor], views: Mapping[Tensor, Tensor]
+        self,
+        statements: Sequence[Statement],
+        kept: frozenset[Tensor],
+        views: Mapping[Tensor, Tensor],
+        costs: GraphCosts,
     ) -> None:
         self.kept = kept
+        self.costs = costs
         self.views = views
         self._facts: dict[Statement, _Facts] = {}
         self._order: dict[Statement, Order] = {}
@@ -202,7 +196,7 @@ class _State:
         if not producers or self._order[producers[-1]] >= self._order[reader]:
             return False
         later = self.facts(reader)
-        if not all(self.facts(producer).fits(later) for producer in producers):
+        if not all(self.facts(producer).fits(later, self.costs) for producer in producers):
             return False
         place = self._own_place(reader, tensor) if isinstance(reader, Compute) else None
         if not isinstance(reader, Compute) or place is None:
@@ -289,9 +283,9 @@ class _State:
         if len(consumers) != len(readers) or not self._stays_the_same(producer, readers[-1]):
             return False
         times = [len(_loads_of(consumer, tensor)) for consumer in consumers]
-        if not all(self.facts(c).fits(own, count) for c, count in zip(consumers, times, strict=True)):
+        if not all(self.facts(c).fits(own, self.costs, count) for c, count in zip(consumers, times, strict=True)):
             return False
-        if not _is_worth_pulling(producer, consumers, tensor):
+        if not _is_worth_pulling(producer, consumers, tensor, self.costs):
             return False
         self._remove(producer)
         for consumer, count in zip(consumers, times, strict=True):
@@ -449,7 +443,7 @@ def _folds_with(statement: Statement, tensor: Tensor) -> list[Fold]:
     return [fold for fold in folds if any(_loads_from(part, tensor) for part in fold.children)]
 
 
-def _is_worth_pulling(producer: Compute, consumers: Sequence[Compute], tensor: Tensor) -> bool:
+def _is_worth_pulling(producer: Compute, consumers: Sequence[Compute], tensor: Tensor, costs: GraphCosts) -> bool:
     """Whether computing elements where they are read costs less than writing and reading them."""
     value = producer.stores[0].value
     folds = [fold for consumer in consumers for fold in _folds_with(consumer, tensor)]
@@ -459,10 +453,10 @@ def _is_worth_pulling(producer: Compute, consumers: Sequence[Compute], tensor: T
         return False  # Their factors are loads, which come in tiles.
     elements = math.prod(tensor.sizes)
     uses = sum(_evaluations(consumer, tensor) for consumer in consumers)
-    work = _work(value)
+    work = _work(value, costs)
     if folds and len(consumers) == 1 and all(_keeps_rows_of(consumers[0], fold) for fold in folds):
-        work = min(work, KEPT_OPERATIONS)
-    return uses <= elements or (uses - elements) * work <= elements * MEMORY_WORK
+        work = min(work, costs.kept_operations)
+    return uses <= elements or (uses - elements) * work <= elements * costs.memory_work
 
 
 def _keeps_rows_of(consumer: Compute, fold: Fold) -> bool:
@@ -535,12 +529,13 @@ def _uses(e: Expression, axis: Axis) -> bool:
     return any(isinstance(x, Index) and x.axis is axis for x in walk(e))
 
 
-def _work(value: Expression) -> int:
+def _work(value: Expression, costs: GraphCosts) -> int:
     """Operations of an expression, the first load left aside: there is one of the tensor itself otherwise."""
     parts = list(walk(value, lambda x: isinstance(x, Load)))
     loads = sum(isinstance(x, Load) for x in parts)
-    operations = (SLOW.get(getattr(x, "operation", ""), 1) for x in parts if not isinstance(x, (Const, Index, Load)))
-    return sum(operations) + max(loads - 1, 0)
+    operations = [getattr(x, "operation", "") for x in parts if not isinstance(x, (Const, Index, Load))]
+    slow = sum(operation in SLOW for operation in operations)
+    return len(operations) + slow * (costs.slow_operation - 1) + max(loads - 1, 0)
 
 
 def _joined(producer: Compute, reader: Compute, tensor: Tensor, own: _OwnPlace) -> Compute:

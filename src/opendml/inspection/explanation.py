@@ -89,8 +89,9 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
     with the operators that it computes. ``llvm`` and ``assembly`` add the code of what runs every time.
     """
     joined = join(graph)
-    parts = divide_and_fuse(joined, fusion=fusion)
-    code = generate(parts.execution, host_target(), in_place=False)
+    target = host_target()
+    parts = divide_and_fuse(joined, fusion=fusion, costs=target.tuning.graph)
+    code = generate(parts.execution, target, in_place=False)
     provenance = Provenance(graph, joined, parts.execution)
     sections = {"Graph": describe_graph(graph)}
     if parts.initialisation is not None:

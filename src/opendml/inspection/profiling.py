@@ -34,6 +34,7 @@ from opendml.programs.compiled_graph import CompiledGraph
 from opendml.programs.interpreted import InterpretedProgram
 from opendml.programs.program import Program, shallow_copy
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.target import host_target
 
 LEAST_RUNS: Final = 3
 MOST_RUNS: Final = 10_000
@@ -351,7 +352,8 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
 
 def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
     graph, joined = program.desc, join(program.desc)
-    parts = divide_and_fuse(joined, fusion=program.fusion)
+    costs = (program.execution.target or host_target()).tuning.graph
+    parts = divide_and_fuse(joined, fusion=program.fusion, costs=costs)
     made = instrumented(parts.execution, program.execution)
     provenance = Provenance(graph, joined, parts.execution)
 

@@ -338,7 +338,7 @@ def _compiled(
 ) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
     """A plan, its object files by their keys, and whether all of these came from the cache."""
     joined = join(graph)
-    parts = divide_and_fuse(joined, fusion=fusion)
+    parts = divide_and_fuse(joined, fusion=fusion, costs=target.tuning.graph)
     definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
     codes = [generate(definition, target, in_place=False) for definition in definitions]
     modules = list(dict.fromkeys(module for code in codes for module in code.modules))

@@ -9,10 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from opendml.graph.costs import GRAPH_COSTS, GraphCosts
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """The knobs. Another value is another entry of the cache: ``dataclasses.replace(TUNING, serial_work=0)``."""
+
+    graph: GraphCosts = GRAPH_COSTS
+    """What fusion weighs: a package before this one defines these knobs, since it is fusion that asks them."""
 
     # Work items ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,40 @@
+"""What fusion weighs: the costs of a target, as far as they decide which tensors are written at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCosts:
+    """The knobs of fusion, and of what is kept. A target states its own; none changes a result.
+
+    Work is in operations of one element.
+    """
+
+    memory_work: int = 4
+    """Operations that writing an element of a tensor and reading it again is worth."""
+
+    kept_operations: int = 2
+    """Operations that a value kept in fast memory is worth for each further use."""
+
+    slow_operation: int = 8
+    """What a division, a remainder or a square root counts as."""
+
+    fused_expressions: int = 512
+    """Expressions that a fused statement consists of at most, each counted once: so many that a tensor in between costs
+    about a hundredth of what it takes to compute them, and that statements go on growing only where it gains nothing.
+    So the work for a graph grows as the graph does. Statements of single operators have up to half of it."""
+
+    fused_guards: int = 8
+    """Conditions on coordinates around one another in a fused statement at most: the code in each is code of its own,
+    which is written inside of that of the others."""
+
+    persistent_growth: int = 8
+    """How many times larger than what it is made from a tensor may be that is kept instead of being computed every
+    time."""
+
+
+GRAPH_COSTS: Final = GraphCosts()
+"""Those of a processor, where no target states others."""
