@@ -24,7 +24,7 @@ from opendml.description.enums import FeatureLevel, TensorDataType
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Definition, Tensor
+from opendml.expression.ir import Definition, Statement, Tensor
 from opendml.llvm.native import verify
 from opendml.loops import memory_plan
 from opendml.programs import compiled_graph as graph_program_module
@@ -80,8 +80,9 @@ ALL_THREADS: Final = replace(TUNING, serial_work=0)
 """However small a kernel is, all threads take part in it."""
 
 
-def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING) -> Program:
-    """The program of a descriptor; however small, all threads take part in it."""
+def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool = True) -> Program:
+    """The program of a descriptor; however small, all threads take part in it. Each thread's own memory lies between
+    pages that tests protect, at their ``at_end``."""
     protected: list[int] = []
 
     def plan(definition: Definition) -> memory_plan.MemoryPlan:
@@ -91,9 +92,49 @@ def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING) -> Program:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program_code, "plan_memory", plan)
+        _scratch_between_pages(patch, at_end)
         program = compile_operator(desc, thread_count=7, tuning=replace(tuning, serial_work=ALL_THREADS.serial_work))
-    PROTECTED[program] = protected
+    PROTECTED[program] = [*protected, *_pages_between_scratch(program)]
     return program
+
+
+def _scratch_between_pages(patch: pytest.MonkeyPatch, at_end: bool) -> None:
+    """Have programs give each thread whole pages of scratch memory, however little it needs, and one behind them.
+
+    What the thread needs lies at their end (to a cache line, as all of it does) or at their beginning.
+    """
+    page = mmap.PAGESIZE
+    writer = program_code._ProgramWriter
+    write = writer.program
+    paddings: dict[Any, int] = {}
+
+    def program(self: Any, statements: Sequence[Statement]) -> None:
+        write(self, statements)
+        if self.scratch_size:
+            whole = -(-self.scratch_size // page) * page
+            paddings[self] = whole - self.scratch_size if at_end else 0
+            self.scratch_size = whole + page
+
+    def temporary_size(self: Any) -> int:
+        """Where the memory of the first thread begins: behind a page of its own too."""
+        size: int = self._plan.size
+        return -(-size // page) * page + page + paddings[self] if self in paddings else size
+
+    patch.setattr(writer, "program", program)
+    patch.setattr(writer, "temporary_size", property(temporary_size))
+
+
+def _pages_between_scratch(program: Program) -> list[int]:
+    """Where the pages before, between and behind the scratch memories of a program's threads begin, if it has any."""
+    page, starts = mmap.PAGESIZE, scratch_starts(program)
+    return [start - page for start in [*starts, *(starts[-1:] and [starts[-1] + program._scratch_size])]]
+
+
+def scratch_starts(program: Program) -> list[int]:
+    """Where the first pages of the threads' scratch memories begin, if the program has any."""
+    page, size = mmap.PAGESIZE, program._scratch_size
+    first = program._shared_size // page * page
+    return [first + thread * size for thread in range(program.thread_count)] if size else []
 
 
 PROTECTED: weakref.WeakKeyDictionary[Program, list[int]] = weakref.WeakKeyDictionary()
@@ -107,7 +148,7 @@ def _run_compiled(program: Program, arrays: Sequence[Array | None], thread_count
     ]
     outputs = [None if b.desc is None else _guarded(b.desc, None, at_end) for b in program.outputs]
     before = [None if x is None else x[1].copy() for x in (*inputs, *outputs)]
-    memory = _guarded_temporaries(program)
+    memory = guarded_temporaries(program)
     program = program.with_thread_count(thread_count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program_module, "aligned_empty", lambda size: memory)
@@ -149,7 +190,7 @@ def _separate_pages(definition: Definition) -> memory_plan.MemoryPlan:
     return memory_plan.MemoryPlan(offsets, sizes, end, end)
 
 
-def _guarded_temporaries(program: Program) -> Array:
+def guarded_temporaries(program: Program) -> Array:
     """Memory for the temporaries of a program compiled with ``_separate_pages``, the pages between them protected."""
     return _with_protected_pages(program.temporary_size, PROTECTED.get(program, ()))
 
@@ -169,15 +210,18 @@ def guarded_memory(apart: bool) -> Iterator[None]:
     """Inside, all memory that graphs and their programs make for themselves ends right before a protected page.
 
     That is what ``initialize`` keeps, and temporaries: the arena that they share as a whole, or, with ``apart``, each
-    of them (of programs compiled inside) between pages of its own.
+    of them (of programs compiled inside) between pages of its own, and each thread's scratch memory too.
     """
     plans: dict[int, list[int]] = {}
+    page = mmap.PAGESIZE
 
     def plan(definition: Definition) -> memory_plan.MemoryPlan:
         separate = _separate_pages(definition)
         if not separate.size:
             return separate
-        size = separate.size + memory_plan.ALIGNMENT * (1 + 2 * len(plans))  # like no other, so that it tells the plan
+        size = separate.size
+        while size in plans:  # It tells the plan.
+            size += page
         plans[size] = [separate.offsets[t] + separate.sizes[t] for t in definition.temporaries]
         return memory_plan.MemoryPlan(separate.offsets, separate.sizes, size, size)
 
@@ -185,15 +229,17 @@ def guarded_memory(apart: bool) -> Iterator[None]:
         return guarded_buffer(size, np.dtype(np.uint8), True)
 
     def memory(program: Program) -> program_module.WorkingMemory | None:
-        shared = program.temporary_size - program._scratch_size * program.thread_count
-        if shared not in plans:
+        between = _pages_between_scratch(program) if apart else []
+        shared = between[0] if between else program._shared_size
+        if shared not in plans and not between:
             return program_module.WorkingMemory.of(program.temporary_size) if program.temporary_size else None
-        pages = _with_protected_pages(program.temporary_size, plans[shared])
+        pages = _with_protected_pages(program.temporary_size, [*plans.get(shared, ()), *between])
         return program_module.WorkingMemory(pages, program_module._address(pages))
 
     with pytest.MonkeyPatch.context() as patch:
         if apart:
             patch.setattr(program_code, "plan_memory", plan)
+            _scratch_between_pages(patch, at_end=True)
         patch.setattr(program_module, "aligned_empty", guarded)
         patch.setattr(graph_program_module, "aligned_empty", guarded)
         patch.setattr(Program, "_memory", memory)

@@ -124,7 +124,7 @@ def test_what_is_valid_has_code(data: st.DataObject, operator_type: OperatorType
 @pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)
 @settings(fuzz, max_examples=EXAMPLES // 2 + 1)
 @given(data=st.data())
-def test_the_largest_compile_as_quickly(operator_type: OperatorType, data: st.DataObject) -> None:
+def test_the_largest_have_as_little_code(operator_type: OperatorType, data: st.DataObject) -> None:
     """Whatever is valid compiles; how much code it is does not depend on sizes and strides."""
     desc = data.draw(descriptors(operator_type, huge=True))
     assume(not validate(desc))

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import mmap
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from execution import assert_identical, random_values, run_operator
+from execution import (
+    assert_identical,
+    compile_in_parallel,
+    guarded_temporaries,
+    random_values,
+    run_operator,
+    scratch_starts,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 
+import opendml as dml
 from opendml import operators
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
@@ -34,6 +46,7 @@ from opendml.expression.ir import (
     unary,
 )
 from opendml.llvm.host import machine_of
+from opendml.programs import program as program_module
 from opendml.programs.program import Binding, compile_definition
 from opendml.targets.cpu.code.memory import Memory
 from opendml.targets.cpu.code.program_code import program_code
@@ -244,3 +257,45 @@ def test_softmax_keeps_its_exponentials() -> None:
     tensor = TensorDesc("FLOAT16", (3, 100))
     operator = operators.ActivationSoftmax1(input_tensor=tensor, output_tensor=tensor, axes=(1,))
     assert kept(operator.define()) == [128]
+
+
+SOFTMAX = operators.ActivationSoftmax1(
+    input_tensor=TensorDesc("float32", [7, 1000]), output_tensor=TensorDesc("float32", [7, 1000]), axes=[1]
+)
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+def test_no_thread_leaves_its_scratch_memory(at_end: bool) -> None:
+    """What a thread has alone lies between protected pages, and nothing else of the program's memory is touched."""
+    program = compile_in_parallel(SOFTMAX, at_end=at_end)
+    own, threads = program._scratch_size, program.thread_count
+    assert own > 4 * 1000
+    memory = guarded_temporaries(program)
+    x = random_values(TensorDataType.FLOAT32, 7000, np.random.default_rng(2)).reshape(7, 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program_module, "aligned_empty", lambda size: memory)
+        call = program.bind([x], [y := np.empty_like(x)])
+    call()
+    np.testing.assert_array_equal(y, dml.Device("reference").compile(SOFTMAX)(x))
+    pages = [memory[start : start + own - mmap.PAGESIZE] for start in scratch_starts(program)]
+    assert len(pages) == threads
+    assert sum(page.any() for page in pages) > 1  # it is there that they write
+
+
+def test_scratch_memory_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above would see it: a program that is given too little writes to a protected page."""
+    code = """
+import sys
+sys.path[:0] = [TESTS]
+from test_kept_rows import SOFTMAX
+from execution import program_code, compile_in_parallel, run_operator
+import numpy as np
+write = program_code._ProgramWriter.program
+def less(self, statements):
+    write(self, statements)
+    self.scratch_size -= 2048
+program_code._ProgramWriter.program = less
+run_operator(SOFTMAX, [np.ones((7, 1000), np.float32)])
+"""
+    code = code.replace("TESTS", repr(str(Path(__file__).parent)))
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode < 0
