@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hypothesis import settings
 
 SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.2"))
-LEAST = 5
+LEAST = 3
 
 Case = TypeVar("Case")
 

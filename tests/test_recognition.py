@@ -87,6 +87,8 @@ def test_a_format_is_a_folder_with_two_functions(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("suffix", "kind"), [(".npy", "a readable .npy file"), (".png", "a readable image")])
 def test_files_of_resources_that_are_something_else(suffix: str, kind: str, tmp_path: Path) -> None:
+    if suffix == ".png":
+        pytest.importorskip("PIL.Image")
     folders = Folders(tmp_path, tmp_path)
     for name in ("onnx", "archive", "dxdispatch", "numpy", "image"):
         (tmp_path / f"x{suffix}").write_bytes(CONTENTS[name])

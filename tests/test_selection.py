@@ -455,6 +455,7 @@ def texts(desc: Any, level: str = "6_4") -> list[str]:
             {"batch_dimension_count": 3},
             [
                 "BatchDimensionCount: must be less than InputDimensionCount = 3, got 3",
+                "BatchDimensionCount: must be less than IndicesDimensionCount = 3, got 3",
             ],
         ),
         (

@@ -319,7 +319,7 @@ def _last_sizes(rules: Rules, tensor: str, count: str, rank: int) -> list[_Place
         must = f"must be from 1 to {rules.location(tensor)}.DimensionCount = {own_rank}"
         # Where the other tensors have room for the dimensions it is this one's rank that is wrong.
         rules.require(1 <= value <= own_rank, count, must, value, breaks=not 1 <= value <= rank)
-        for i in range(own_rank - value):
+        for i in range(own_rank - value if 1 <= value <= own_rank else 0):
             rules.size_is(tensor, i, 1, why=f"as the dimension is not among the last {rules.location(count)} ones")
     if not 1 <= value <= rank:
         return []
