@@ -325,6 +325,15 @@ _SUBMODULES = {
 __all__ = sorted([*_MODULES, *_SUBMODULES])  # noqa: PLE0605
 
 
+def _load_operator(operator_type: Any) -> None:
+    from opendml import operators
+
+    operators.load(operator_type)
+
+
+_loading.load_operator = _load_operator
+
+
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(_SUBMODULES[name])

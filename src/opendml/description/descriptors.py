@@ -18,11 +18,11 @@ to report together with everything else.
 
 from __future__ import annotations
 
-import importlib
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
+from opendml import _loading
 from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.description.errors import DescriptorArgumentError, DescriptorFormatError
 from opendml.description.field_documentation import documentation_of, signature_of
@@ -314,13 +314,13 @@ def struct_name(operator_type: OperatorType) -> str:
 
 
 _OPERATOR_CLASSES: dict[OperatorType, type[Operator]] = {}
+"""The classes that there are so far: they register themselves when their files are imported."""
 
 
 def operator_class(operator_type: OperatorType) -> type[Operator]:
     """The descriptor class of an operator; ``UnknownOperatorError`` if there is none."""
     if operator_type not in _OPERATOR_CLASSES:
-        # The families register themselves when they are imported, which is put off until one is asked for.
-        importlib.import_module("opendml.operators").load(operator_type)
+        _loading.load_operator(operator_type)
     return _OPERATOR_CLASSES[operator_type]
 
 

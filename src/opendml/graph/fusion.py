@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from opendml.expression.affine import address_of, affine, follows_axes
+from opendml.expression.affine import Dependencies, address_of, affine, follows_axes
 from opendml.expression.folds import KEPT_ROW_BYTES
 from opendml.expression.ir import (
     I64,
@@ -35,6 +35,7 @@ from opendml.expression.ir import (
     Statement,
     Store,
     Tensor,
+    Variable,
     constant,
 )
 from opendml.expression.rewriting import Rewriter, inner_first, walk
@@ -465,7 +466,7 @@ def _keeps_rows_of(consumer: Compute, fold: Fold) -> bool:
     size = fold.axes[-1].size * max(element.type.bits for element in fold.elements) // 8
     if fold.lanes == 1 or len(fold.axes) != 1 or fold.where is not None or size > KEPT_ROW_BYTES:
         return False
-    (around,) = _loops_around((_innermost_last(consumer),), _FreeAxes().of(fold))
+    (around,) = _loops_around((_innermost_last(consumer),), Dependencies().of(fold))
     return math.prod(a.size for a in consumer.axes) == math.prod(a.size for a in around) * fold.axes[0].size
 
 
@@ -476,7 +477,7 @@ def _evaluations(consumer: Compute, tensor: Tensor) -> int:
     evaluated once for them.
     """
     found: dict[Expression, int] = {}
-    free = _FreeAxes()
+    free = Dependencies()
     outer = _innermost_last(consumer)
     pending: list[tuple[Expression, tuple[tuple[Axis, ...], ...]]] = [(e, (outer,)) for e in expressions_of(consumer)]
     while pending:
@@ -490,28 +491,12 @@ def _evaluations(consumer: Compute, tensor: Tensor) -> int:
     return sum(times for e, times in found.items() if isinstance(e, Load) and e.tensor is tensor)
 
 
-def _loops_around(loops: Sequence[tuple[Axis, ...]], free: frozenset[Axis]) -> list[tuple[Axis, ...]]:
+def _loops_around(loops: Sequence[tuple[Axis, ...]], free: frozenset[Axis | Variable]) -> list[tuple[Axis, ...]]:
     """The loops that a fold with these free axes has to stand in: the statement's down to the last one that it depends
     on, and those of folds that it depends on."""
     outer, *folds = loops
     last = max((number for number, axis in enumerate(outer) if axis in free), default=-1)
     return [outer[: last + 1], *(nest for nest in folds if free.intersection(nest))]
-
-
-class _FreeAxes:
-    """The axes that expressions depend on, remembered."""
-
-    def __init__(self) -> None:
-        self._known: dict[Expression, frozenset[Axis]] = {}
-
-    def of(self, expression: Expression) -> frozenset[Axis]:
-        known = self._known
-        for e in inner_first(expression, known):
-            inner = frozenset[Axis]().union(*[known[child] for child in e.children])
-            known[e] = frozenset((e.axis,)) if isinstance(e, Index) else inner
-            if isinstance(e, Fold):
-                known[e] = inner - frozenset(e.axes)
-        return known[expression]
 
 
 def _innermost_last(statement: Compute) -> tuple[Axis, ...]:
