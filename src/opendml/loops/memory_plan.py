@@ -86,9 +86,16 @@ def _placed(
 ) -> dict[Tensor, int]:
     """Offsets of tensors that are placed one after another."""
     offsets: dict[Tensor, int] = {}
+    alive: dict[int, list[Tensor]] = {}  # those that have a place, by every statement of their lives
+    begun: dict[int, list[Tensor]] = {}  # and by the first one
     for tensor in order:
-        taken = sorted((offsets[o], offsets[o] + sizes[o]) for o in offsets if _overlap(lives[o], lives[tensor]))
+        first, last = lives[tensor]
+        later = (other for statement in range(first + 1, last + 1) for other in begun.get(statement, ()))
+        taken = sorted((offsets[o], offsets[o] + sizes[o]) for o in (*alive.get(first, ()), *later))
         offsets[tensor] = _first_gap(taken, sizes[tensor])
+        begun.setdefault(first, []).append(tensor)
+        for statement in range(first, last + 1):
+            alive.setdefault(statement, []).append(tensor)
     return offsets
 
 
@@ -113,10 +120,6 @@ def _lives(definition: Definition, roots: dict[Tensor, Tensor]) -> dict[Tensor, 
             root = roots.get(tensor, tensor)
             lives[root] = (lives.get(root, (number, number))[0], number)
     return lives
-
-
-def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] <= b[1] and b[0] <= a[1]
 
 
 def _first_gap(taken: list[tuple[int, int]], size: int) -> int:
