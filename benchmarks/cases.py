@@ -19,6 +19,7 @@ from opendml.description.enums import (
     ConvolutionDirection,
     ConvolutionMode,
     DepthSpaceOrder,
+    InterpolationMode,
     MatrixTransform,
     PaddingMode,
     ReduceFunction,
@@ -27,6 +28,9 @@ from opendml.description.tensor import TensorDesc, packed_strides
 
 POOLED = (8, 64, 112, 112)
 """The input of the two-dimensional poolings, whatever its data type."""
+
+RESAMPLED = (8, 64, 56, 56)
+"""What is resampled."""
 
 VOLUME = (4, 32, 16, 56, 56)
 """The input of the three-dimensional pooling."""
@@ -90,6 +94,8 @@ def all_cases() -> list[Case]:
         _additions,
         _reductions,
         _contractions,
+        _pooling_gradients,
+        _resamplings,
     )
     return [case for section in sections for case in section()]
 
@@ -228,12 +234,66 @@ def _contractions() -> Iterator[Case]:
         yield Case("convolution", f"{name} f32, batch 8", convolution("FLOAT32", 8, *layer))
 
 
+def _pooling_gradients() -> Iterator[Case]:
+    for label, size, stride, padding in (("3x3/2 pad 1", 3, 2, 1), ("2x2/2", 2, 2, 0)):
+        for name, build in (("average", average_pooling_grad), ("max", max_pooling_grad)):
+            yield Case("pooling gradient", f"{name} {label} f32", build(POOLED, size, stride, padding), Aim(1.0))
+
+
+def _resamplings() -> Iterator[Case]:
+    for mode in InterpolationMode:
+        name = mode.name.lower().replace("_", " ")
+        for place, sizes in (("2 x", (112, 112)), ("1.5 x 2.5", (84, 140)), ("0.5 x", (28, 28))):
+            yield Case("resample", f"{name} {place} f32", resample(RESAMPLED, sizes, mode), Aim(1.0))
+            gradient = resample(RESAMPLED, sizes, mode, backward=True)
+            yield Case("resample", f"gradient of {name} {place} f32", gradient, Aim(1.0))
+
+
 def _moving(is_contiguous: bool) -> Aim:
     """Never below the best peer, and near the bandwidth where whole lines of the cache are read and written."""
     return Aim(1.0, 0.8 if is_contiguous else None)
 
 
 # -------------------------------------------------------------------------------------------------------- descriptors
+
+
+def average_pooling_grad(sizes: Sequence[int], window: int, stride: int, padding: int) -> Operator:
+    """AVERAGE_POOLING_GRAD of a square window, without padding in the divisor."""
+    return operators.AveragePoolingGrad(**_pooled_gradient(sizes, window, stride, padding), include_padding=False)
+
+
+def max_pooling_grad(sizes: Sequence[int], window: int, stride: int, padding: int) -> Operator:
+    """MAX_POOLING_GRAD of a square window."""
+    fields = _pooled_gradient(sizes, window, stride, padding)
+    return operators.MaxPoolingGrad(input_tensor=_packed("FLOAT32", sizes), dilations=[1, 1], **fields)
+
+
+def _pooled_gradient(sizes: Sequence[int], window: int, stride: int, padding: int) -> dict[str, Any]:
+    pooled = (*sizes[:2], *((size + 2 * padding - window) // stride + 1 for size in sizes[2:]))
+    return {
+        "input_gradient_tensor": _packed("FLOAT32", pooled),
+        "output_gradient_tensor": _packed("FLOAT32", sizes),
+        "strides": [stride] * 2,
+        "window_size": [window] * 2,
+        "start_padding": [padding] * 2,
+        "end_padding": [padding] * 2,
+    }
+
+
+def resample(
+    sizes: Sequence[int], image: Sequence[int], mode: InterpolationMode, *, backward: bool = False
+) -> Operator:
+    """RESAMPLE1 of images with their centres aligned, or its gradient."""
+    original, resampled = _packed("FLOAT32", sizes), _packed("FLOAT32", (*sizes[:2], *image))
+    fields: dict[str, Any] = {
+        "interpolation_mode": mode,
+        "scales": [b / a for a, b in zip(original.sizes, resampled.sizes, strict=True)],
+        "input_pixel_offsets": [0.5] * 4,
+        "output_pixel_offsets": [-0.5] * 4,
+    }
+    if backward:
+        return operators.ResampleGrad(input_gradient_tensor=resampled, output_gradient_tensor=original, **fields)
+    return operators.Resample1(input_tensor=original, output_tensor=resampled, **fields)
 
 
 def max_pooling(

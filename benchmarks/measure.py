@@ -171,6 +171,10 @@ _ROUNDED: tuple[type[Operator], ...] = (
     operators.ActivationLogSoftmax1,
     operators.MeanVarianceNormalization1,
     operators.BatchNormalization,
+    operators.AveragePoolingGrad,
+    operators.MaxPoolingGrad,
+    operators.Resample1,
+    operators.ResampleGrad,
 )
 
 

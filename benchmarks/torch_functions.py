@@ -61,6 +61,32 @@ def _layer_normalization(epsilon: float, x: Tensor, scale: Tensor, bias: Tensor)
     return functional.layer_norm(x, x.shape[-1:], scale.reshape(-1), bias.reshape(-1), epsilon)
 
 
+def _average_pooling_grad(desc: Any) -> Function:
+    pooled = torch.empty(desc.output_gradient_tensor.sizes)
+    window = (list(desc.window_size), list(desc.strides), list(desc.start_padding))
+    backward = torch.ops.aten.avg_pool2d_backward
+    return lambda gradient: backward(gradient, pooled, *window, False, desc.include_padding, None)
+
+
+def _max_pooling_grad(desc: Any) -> Function:
+    """With the positions, which PyTorch keeps of the forward pass."""
+    window = (list(desc.window_size), list(desc.strides), list(desc.start_padding), list(desc.dilations))
+    forward, backward = torch.ops.aten.max_pool2d_with_indices, torch.ops.aten.max_pool2d_with_indices_backward
+    return lambda x, gradient: backward(gradient, x, *window, False, forward(x, *window)[1])
+
+
+def _resample(desc: Any) -> Function:
+    mode = {"LINEAR": "bilinear", "NEAREST_NEIGHBOR": "nearest-exact"}[desc.interpolation_mode.name]
+    return lambda x: functional.interpolate(x, desc.output_tensor.sizes[2:], mode=mode)
+
+
+def _resample_grad(desc: Any) -> Function:
+    before, after = list(desc.output_gradient_tensor.sizes), list(desc.input_gradient_tensor.sizes[2:])
+    if desc.interpolation_mode.name == "LINEAR":
+        return lambda gradient: torch.ops.aten.upsample_bilinear2d_backward(gradient, after, before, False)
+    return lambda gradient: torch.ops.aten._upsample_nearest_exact2d_backward(gradient, after, before)
+
+
 def _residual_relu(x: Tensor, y: Tensor, *parameters: Tensor) -> Tensor:
     return torch.relu(_batch_normalization(1e-5, x, *parameters) + y)
 
@@ -85,6 +111,10 @@ _FUNCTIONS: Final[Mapping[type, Callable[[Any], Function]]] = {
     operators.ActivationLogSoftmax1: lambda desc: lambda x: torch.log_softmax(x, desc.axes[0]),
     operators.MeanVarianceNormalization1: lambda desc: lambda *x: _layer_normalization(desc.epsilon, *x),
     operators.BatchNormalization: lambda desc: lambda *x: _batch_normalization(desc.epsilon, *x),
+    operators.AveragePoolingGrad: _average_pooling_grad,
+    operators.MaxPoolingGrad: _max_pooling_grad,
+    operators.Resample1: _resample,
+    operators.ResampleGrad: _resample_grad,
     chains.ScaleBiasRelu: lambda chain: lambda x, scale, bias: torch.relu(x * scale + bias),
     chains.AddLayerNormalization: lambda chain: lambda x, y, *row: _layer_normalization(1e-5, x + y, *row),
     chains.BiasGelu: lambda chain: lambda x, bias: functional.gelu(x + bias),

@@ -80,8 +80,8 @@ def test_max_pooling_grad(data: st.DataObject, sliding: Sliding, data_type: str,
     assert_within_rounding(run_single(desc, x, gradient), expected, magnitudes, 30)
 
 
-@pytest.mark.parametrize("stride", [1, 2, 3, 5, 8, 40])
-@pytest.mark.parametrize(("window", "dilation", "start"), [(1, 1, 0), (3, 1, 1), (7, 1, 6), (2, 3, 2), (5, 2, 4)])
+@pytest.mark.parametrize("stride", [1, 2, 3, 8, 40])
+@pytest.mark.parametrize(("window", "dilation", "start"), [(3, 1, 1), (7, 1, 6), (2, 3, 2)])
 def test_rows_of_all_strides(stride: int, window: int, dilation: int, start: int) -> None:
     """Long rows: blocks of strides in vectors, carries at every place, remainders."""
     span = (window - 1) * dilation + 1

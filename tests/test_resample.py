@@ -144,8 +144,8 @@ def test_gradients_are_the_transposed_matrices(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("size", "count"), [(3, 500), (500, 3), (37, 111), (64, 64), (100, 99), (17, 1), (1, 17)])
-@pytest.mark.parametrize("scale", [None, 1.0, -1.0, 0.01, 30.0])
+@pytest.mark.parametrize(("size", "count"), [(3, 200), (200, 3), (37, 111), (1, 17)])
+@pytest.mark.parametrize("scale", [None, -1.0, 30.0])
 def test_long_rows(mode: str, size: int, count: int, scale: float | None) -> None:
     """Rows of vectors, forth and back: outer elements that many outputs read, and elements that none reads."""
     steps = count / size if scale is None else scale
