@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -218,6 +221,28 @@ def test_graph_from_a_deep_stack(name: str) -> None:
 
     found, expected = from_deep_stack(run, 250)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["additions_320"])
+def test_tools_take_deep_graphs_from_a_deep_stack(name: str, tmp_path: Path) -> None:
+    """What shows, copies and keeps graphs, and what profiles them."""
+    graph = dml.Graph()
+    desc = graph.describe(GRAPHS[name](graph))
+    file = str(tmp_path / "graph.bin")
+
+    def run() -> None:
+        assert str(dml.explain(desc))
+        assert repr(desc)
+        assert desc._repr_html_()
+        assert pickle.loads(pickle.dumps(desc)) == copy.deepcopy(desc) == desc
+        dml.save(desc, file)
+        assert len(dml.load(file).nodes) == len(desc.nodes)
+        program = dml.Device().compile_graph(desc, fusion=False)
+        profile = dml.profile(program, *(np.ones(b.desc.sizes, np.float32) for b in program.inputs), seconds=0)
+        assert len(profile.kernels) >= 200
+        profile.save_page(tmp_path / "page.html")
+
+    from_deep_stack(run, 250)
 
 
 def fused_statements(output: Callable[[dml.Graph], Any]) -> tuple[Statement, ...]:
