@@ -12,7 +12,7 @@ from execution import assert_same_values, guarded_buffer, guarded_memory, random
 from graph_reference import memory_of, seen_as
 
 import opendml as dml
-from opendml.building.graph_building import GraphAssembly
+from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.graph_desc import ConstantNode, graph_input_tensors, graph_output_tensors
 from opendml.expression.interpreter import NUMPY_TYPES, interpret, logical_view
 from opendml.expression.ir import Definition, Tensor

@@ -19,7 +19,7 @@ import numpy as np
 
 import opendml as dml
 from opendml import operators as op
-from opendml.building.graph_building import GraphAssembly
+from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, TensorDataType
 from opendml.description.fields import TensorArrayField, TensorField

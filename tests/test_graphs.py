@@ -21,7 +21,7 @@ from properties import examples
 from random_descriptors import descriptors, is_drawn
 
 import opendml as dml
-from opendml.building.graph_building import GraphAssembly
+from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.graph_desc import graph_output_tensors

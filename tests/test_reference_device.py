@@ -18,7 +18,7 @@ from sample_descriptors import samples
 from test_graphs import assemblies
 
 import opendml as dml
-from opendml.building.graph_building import GraphAssembly
+from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ConfigurationError
 from opendml.description.graph_desc import graph_output_tensors

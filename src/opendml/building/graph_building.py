@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from opendml.building.graph_assembly import GraphAssembly, KeptConstant
 from opendml.building.graph_tensor import GraphTensor, check_layout
 from opendml.building.places import Place, at_place, caller_place
 from opendml.description.descriptors import Operator
@@ -203,29 +204,6 @@ class Graph:
     def _node_name(self, operator: Operator, place: Place) -> str:
         label = "/".join(self._scopes) or operator.type.name.lower()
         return f"{label} ({Path(place.file).name}:{place.line})"
-
-
-class GraphAssembly(NamedTuple):
-    """A descriptor of a graph, and what its inputs and outputs are.
-
-    ``inputs`` and ``outputs``: names and tensors as the builder of the graph sees them; the first ones of the
-    descriptor's. ``kept``: the content of the descriptor's further inputs, by their numbers: constants that are no
-    nodes, OWNED_BY_DML where the operators that read them allow that. The descriptor's further outputs are those that
-    an operator must have and nobody uses. ``name`` is the graph's.
-    """
-
-    desc: GraphDesc
-    inputs: tuple[tuple[str, TensorDesc], ...]
-    outputs: tuple[tuple[str, TensorDesc], ...]
-    kept: dict[int, KeptConstant]
-    name: str
-
-
-class KeptConstant(NamedTuple):
-    """The bytes of a whole tensor for an input of a graph; ``owned``: bound when the graph is initialised."""
-
-    data: bytes
-    owned: bool
 
 
 # ---- what a graph consists of

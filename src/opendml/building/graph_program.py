@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opendml.building.graph_building import GraphAssembly
+from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.errors import BindingError, NotPicklableError
 from opendml.description.quoting import listed
 from opendml.description.tensor import TensorDesc
