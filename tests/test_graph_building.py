@@ -619,13 +619,13 @@ def test_inputs_that_do_not_fit_an_operator(inputs: Callable[[Any], list[Any]], 
 
 ERRORS: Sequence[tuple[Callable[[Any], Any], str]] = [
     (lambda x: dml.gather_elements(x, [1], axis=0), "indices: must have the number of dimensions of input, 2, got 1"),
-    (lambda x: x + np.zeros((2, 3), "float64"), "BTensor: must have the DataType of ATensor"),
+    (lambda x: x + np.zeros((2, 3), "float64"), "right: must have the data type of left, FLOAT32, got FLOAT64"),
     (
         lambda x: dml.slice(x, input_window_offsets=[0, 0], input_window_sizes=[2, 9], input_window_strides=[1, 1]),
         "input_window_offsets[1] + input_window_sizes[1] <= input.sizes[1] = 3, got 9",
     ),
     (lambda x: dml.cast(x, "float23"), "dml.cast: output_data_type: 'float23' is not"),
-    (lambda x: x << x, "ATensor: must be UINT64"),
+    (lambda x: x << x, "left: must be UINT64"),
     (lambda x: dml.fused_activation.relu() and dml.activation_softmax(x, axes=[5]), "axes[0]: must be less"),
 ]
 
