@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import Array, inputs, outputs, random_array, run_operator, run_single, seeds
+from execution import Array, assert_identical, inputs, outputs, random_array, run_operator, run_single, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
@@ -14,7 +14,10 @@ from rounding import assert_within_rounding
 from test_pooling import Sliding, largest, slidings
 
 from opendml import operators
+from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
+from opendml.programs.device import compile_operator
+from opendml.targets.cpu.target import host_target
 
 bounded = examples(25)
 float_types = st.sampled_from(["FLOAT32", "FLOAT16"])
@@ -207,3 +210,29 @@ def test_against_pytorch() -> None:
                 average = operators.AveragePoolingGrad(include_padding=include_padding, **tensors, **window)
                 result = run_single(average, g.numpy())
             np.testing.assert_allclose(result, expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", ["native", "avx2", "baseline"])
+def test_windows_that_read_the_same_place_again_under_a_mask(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of stride 0: a fold that is the same in all lanes, in a vector in which some lanes may not load."""
+    try:
+        host_target(level)
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
+    tensors = {
+        "input_tensor": TensorDesc("FLOAT16", [2, 2, 2, 128], strides=[0, 2, 0, 2]),
+        "input_gradient_tensor": TensorDesc("FLOAT16", [2, 2, 7, 1], strides=[0, 2, 0, 2]),
+        "output_gradient_tensor": TensorDesc("FLOAT16", [2, 2, 2, 128], strides=[7, 3, 1, 15]),
+    }
+    desc = operators.MaxPoolingGrad(
+        **tensors,
+        strides=[1, 2**31],
+        window_size=[1, 3],
+        start_padding=[1, 1],
+        end_padding=[4, 1],
+        dilations=[50, 50],
+    )
+    x, gradient = (random_array(tensor, seed) for seed, (_, tensor) in enumerate(desc.inputs()) if tensor is not None)
+    (expected,) = run_operator(desc, [x, gradient])
+    assert_identical(compile_operator(desc, thread_count=1)(x, gradient), expected)

@@ -493,7 +493,9 @@ class Evaluator:
             return [self._folded_with_lanes(fold, point) for point in points]
         states = []
         for point in points:
-            wide = any(self.varies(e, point) for e in fold.children)
+            # What is loaded under a mask has a value in each lane, even where all lanes load the same place.
+            masked = point.mask is not None and any(self._is_unsafe(e) for e in fold.children)
+            wide = masked or any(self.varies(e, point) for e in fold.children)
             initial = [self.value(e, point) for e in fold.initial]
             states.append([self.builder.spread(v, point.lanes) for v in initial] if wide else initial)
         if self.rows is not None and self.rows.tap in fold.axes:
