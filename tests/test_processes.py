@@ -115,7 +115,9 @@ def compiled(rows):
     x = graph.input("float32", [rows, 1024])
     return graph.compile([dml.activation_softmax(dml.activation_tanh(x)), dml.reduce(x, "SUM", axes=[0])])
 
-compiled(2)  # so that all modules are there
+# All modules are there before this process is a user that may not read them; NumPy imports its generators late.
+array = np.random.default_rng(0).random((256, 1024), np.float32)
+compiled(2)
 compile_workers.WORKER_SIZE = 1
 if os.geteuid() == 0:
     os.setuid(65534)
@@ -126,7 +128,6 @@ except RuntimeError:
     pass
 else:
     os._exit(0)  # this system does not count threads
-array = np.random.default_rng(0).random((256, 1024), np.float32)
 softmax, total = compiled(256)(array)
 assert np.allclose(softmax.sum(axis=1), 1)
 assert np.allclose(np.ravel(total), array.sum(axis=0))
