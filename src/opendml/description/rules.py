@@ -460,9 +460,15 @@ def _ranks_behind(rules: Rules, count: str) -> list[tuple[int, str]]:
 def _check_tensors(rules: Rules) -> None:
     for name, field in rules.desc.fields.items():
         direction = getattr(field, "direction", "")
-        for place, tensor in rules.tensors(name) if direction else ():
+        tensors = rules.tensors(name) if direction else ()
+        if not tensors:
+            continue
+        table = rules.desc.support_table()
+        support = support_at(table, name, rules.table_level)
+        for place, tensor in tensors:
             _check_structure(rules, place, tensor, direction)
-            _check_support(rules, name, place, tensor)
+            if support is not None:
+                _check_support(rules, name, place, tensor, table, support)
 
 
 def _check_structure(rules: Rules, place: str, tensor: TensorDesc, direction: str) -> None:
@@ -517,13 +523,13 @@ def _check_strides(rules: Rules, place: str, tensor: TensorDesc, strides: tuple[
 
 def _check_memory(rules: Rules, place: str, tensor: TensorDesc) -> None:
     total, least = tensor.total_size_in_bytes, tensor.minimum_size_in_bytes
-    if not _is_laid_out(tensor):
-        # Nothing is implied then; a total size that is not given is the size that would be.
-        must, is_right = "must be less than 2^64", total == least or 0 <= total <= MAXIMUM_UINT64
-    else:
-        must = f"must be at least {least}, the size that DataType, Sizes and Strides imply, and less than 2^64"
-        is_right = least <= total <= MAXIMUM_UINT64
-    rules.require(is_right, f"{place}.total_tensor_size_in_bytes", must, total, breaks=False)
+    is_laid_out = _is_laid_out(tensor)
+    # Where it is not, nothing is implied; a total size that is not given is the size that would be.
+    is_right = least <= total <= MAXIMUM_UINT64 if is_laid_out else total == least or 0 <= total <= MAXIMUM_UINT64
+    if not is_right:
+        implied = f"at least {least}, the size that DataType, Sizes and Strides imply, and " if is_laid_out else ""
+        place_of_total = f"{place}.total_tensor_size_in_bytes"
+        rules.violate(place_of_total, f"must be {implied}less than 2^64", total, breaks=False)
     alignment, element_size = tensor.guaranteed_base_offset_alignment, max(1, tensor.data_type.bits // 8)
     is_power_of_two = 0 < alignment <= MAXIMUM_UINT and alignment & (alignment - 1) == 0
     if alignment != 0 and not (is_power_of_two and alignment >= element_size):
@@ -543,13 +549,11 @@ def _is_laid_out(tensor: TensorDesc) -> bool:
     )
 
 
-def _check_support(rules: Rules, name: str, place: str, tensor: TensorDesc) -> None:
-    """Rank and data type against the support table, each by itself."""
-    table = rules.desc.support_table()
-    current = support_at(table, name, rules.table_level)
-    if current is None:
-        return
-    lowest, highest, data_types = current
+def _check_support(
+    rules: Rules, name: str, place: str, tensor: TensorDesc, table: Support, support: TensorSupport
+) -> None:
+    """Rank and data type against the support table, and what it says at the level of the rules, each by itself."""
+    lowest, highest, data_types = support
     if not lowest <= tensor.rank <= highest and rules.rank(place) is not None:
         allowed_at = _first_level(table, name, lambda row: row.minimum_rank <= tensor.rank <= row.maximum_rank)
         ranks = f"rank {lowest}" if lowest == highest else f"rank {lowest} to {highest}"
