@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from hypothesis import settings
 
-SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.2"))
+SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.1"))
 LEAST = 3
 
 Case = TypeVar("Case")
