@@ -132,17 +132,7 @@ def _batch_normalization_grad(
     scale: TensorDesc,
     epsilon: Any,
 ) -> Operator:
-    return BatchNormalizationGrad(
-        input_tensor=input,
-        input_gradient_tensor=input_gradient,
-        mean_tensor=mean,
-        variance_tensor=variance,
-        scale_tensor=scale,
-        output_gradient_tensor=packed(input),
-        output_scale_gradient_tensor=packed(mean),
-        output_bias_gradient_tensor=packed(mean),
-        epsilon=epsilon,
-    )
+    return BatchNormalizationGrad(**_gradient_tensors(input, input_gradient, mean, variance, scale), epsilon=epsilon)
 
 
 @operator_function
@@ -184,16 +174,24 @@ def _batch_normalization_training_grad(
     epsilon: Any,
 ) -> Operator:
     return BatchNormalizationTrainingGrad(
-        input_tensor=input,
-        input_gradient_tensor=input_gradient,
-        mean_tensor=mean,
-        variance_tensor=variance,
-        scale_tensor=scale,
-        output_gradient_tensor=packed(input),
-        output_scale_gradient_tensor=packed(mean),
-        output_bias_gradient_tensor=packed(mean),
-        epsilon=epsilon,
+        **_gradient_tensors(input, input_gradient, mean, variance, scale), epsilon=epsilon
     )
+
+
+def _gradient_tensors(
+    input: TensorDesc, input_gradient: TensorDesc, mean: TensorDesc, variance: TensorDesc, scale: TensorDesc
+) -> dict[str, TensorDesc]:
+    """The tensors of both gradients of batch normalisation."""
+    return {
+        "input_tensor": input,
+        "input_gradient_tensor": input_gradient,
+        "mean_tensor": mean,
+        "variance_tensor": variance,
+        "scale_tensor": scale,
+        "output_gradient_tensor": packed(input),
+        "output_scale_gradient_tensor": packed(mean),
+        "output_bias_gradient_tensor": packed(mean),
+    }
 
 
 @operator_function

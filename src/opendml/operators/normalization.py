@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from opendml.description.data_types import FLOATS
@@ -274,10 +274,8 @@ class LocalResponseNormalization(Operator, type=OperatorType.LOCAL_RESPONSE_NORM
         source = tensor("InputTensor", self.input_tensor, "input")
         output = tensor("OutputTensor", self.output_tensor, "output")
         axes = grid(output.sizes)
-        window = {d: around(axes[d], self.local_size) for d in ((1,) if self.cross_channel else (2, 3))}
-        neighbour = [window[d].position if d in window else index(axis) for d, axis in enumerate(axes)]
-        where = both(d.is_inside for d in window.values())
-        squares = sum_of([d.tap for d in window.values()], square(widen(load(source, neighbour))), unless_true(where))
+        windows = response_windows(axes, self.cross_channel, self.local_size)
+        squares = windowed_sum(axes, windows, lambda place: square(widen(load(source, place))))
         divisor = power(squares * (self.alpha / self.local_size) + self.bias, self.beta)
         value = cast(widen(load(source, indices(axes))) / divisor, output.type)
         return Definition((source,), (output,), (Compute(axes, (Store(output, indices(axes), value),)),))
@@ -391,20 +389,32 @@ def power(x: Expression, exponent: float) -> Expression:
     return functools.reduce(lambda a, b: a * b, factors)
 
 
-def around(axis: Axis, local_size: int, mirrored: bool = False) -> WindowDimension:
-    """The window around every point of an axis; of an even number of elements one more lies behind the point.
+def response_windows(
+    axes: Sequence[Axis], cross_channel: bool, local_size: int, mirrored: bool = False
+) -> dict[int, WindowDimension]:
+    """The windows of a local response around every point of images, by dimension: across channels or in space.
 
     ``mirrored``: the points around whose windows the point lies in.
     """
+    return {d: _around(axes[d], local_size, mirrored) for d in ((1,) if cross_channel else (2, 3))}
+
+
+def windowed_sum(
+    axes: Sequence[Axis], windows: Mapping[int, WindowDimension], value_at: Callable[[Place], Expression]
+) -> Expression:
+    """The sum of values over the part of the windows that is inside, in row-major order."""
+    place = tuple(windows[d].position if d in windows else index(axis) for d, axis in enumerate(axes))
+    where = both(d.is_inside for d in windows.values())
+    always = isinstance(where, Const) and where.value
+    return sum_of([d.tap for d in windows.values()], value_at(place), None if always else where)
+
+
+def _around(axis: Axis, local_size: int, mirrored: bool) -> WindowDimension:
+    """The window along one axis; of an even number of elements one more lies behind the point."""
     reach = [min((local_size - 1) // 2, axis.size - 1), min(local_size // 2, axis.size - 1)]
     before, behind = reversed(reach) if mirrored else reach
     tap = Axis(f"t{axis.name}", before + 1 + behind)
     return WindowDimension(axis.size, 1, index(axis) - before, -before, axis.size - 1 - before, tap)
-
-
-def unless_true(condition: Expression) -> Expression | None:
-    """The condition of a fold; None where it always holds."""
-    return None if isinstance(condition, Const) and condition.value else condition
 
 
 def _definition(work: Reduction, output: Tensor, *others: Tensor | None) -> Definition:

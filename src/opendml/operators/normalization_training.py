@@ -7,7 +7,7 @@ are multiplications by its reciprocal, computed once a group.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opendml.description.data_types import FLOATS
@@ -23,37 +23,32 @@ from opendml.description.descriptors import (
     uint,
 )
 from opendml.description.enums import FeatureLevel, OperatorType
-from opendml.expression.folds import sum_of
 from opendml.expression.ir import (
-    Axis,
     Compute,
     Definition,
     Expression,
     Store,
     Tensor,
-    both,
     cast,
     grid,
-    index,
     indices,
     load,
     temporary,
     unary,
 )
 from opendml.expression.reductions import reduction
-from opendml.expression.windows import WindowDimension
 from opendml.operators.activation import FUSABLE
 from opendml.operators.activation_functions import activate
 from opendml.operators.definition import computation_type, every_element, optional_tensor, tensor, widen
 from opendml.operators.groups import Groups, GroupValue, Place
 from opendml.operators.normalization import (
-    around,
     broadcast,
     check_broadcast,
     inverse_deviation,
     power,
+    response_windows,
     square,
-    unless_true,
+    windowed_sum,
 )
 
 if TYPE_CHECKING:
@@ -261,8 +256,8 @@ class LocalResponseNormalizationGrad(Operator, type=OperatorType.LOCAL_RESPONSE_
         type = computation_type(source.type)
         direct, given = (temporary(name, type, source.sizes) for name in ("direct", "given"))
         axes = grid(source.sizes)
-        windows = self._windows(axes)
-        squares = _windowed_sum(axes, windows, lambda place: square(widen(load(source, place))))
+        windows = response_windows(axes, self.cross_channel, self.local_size)
+        squares = windowed_sum(axes, windows, lambda place: square(widen(load(source, place))))
         divisor = squares * (self.alpha / self.local_size) + self.bias
         scaled = widen(load(incoming, indices(axes))) / power(divisor, self.beta)
         stores = (
@@ -270,24 +265,12 @@ class LocalResponseNormalizationGrad(Operator, type=OperatorType.LOCAL_RESPONSE_
             Store(given, indices(axes), scaled * widen(load(source, indices(axes))) / divisor),
         )
         last = grid(source.sizes)
-        total = _windowed_sum(last, self._windows(last, mirrored=True), lambda place: load(given, place))
+        mirrored = response_windows(last, self.cross_channel, self.local_size, mirrored=True)
+        total = windowed_sum(last, mirrored, lambda place: load(given, place))
         share = widen(load(source, indices(last))) * (2 * self.alpha * self.beta / self.local_size)
         value = load(direct, indices(last)) - share * total
         second = Compute(last, (Store(target, indices(last), cast(value, target.type)),))
         return Definition((source, incoming), (target,), (Compute(axes, stores), second), (direct, given))
-
-    def _windows(self, axes: Sequence[Axis], mirrored: bool = False) -> dict[int, WindowDimension]:
-        """The windows around a point, by dimension."""
-        return {d: around(axes[d], self.local_size, mirrored) for d in ((1,) if self.cross_channel else (2, 3))}
-
-
-def _windowed_sum(
-    axes: Sequence[Axis], windows: Mapping[int, WindowDimension], value_at: Callable[[Place], Expression]
-) -> Expression:
-    """The sum of values over the part of the windows that is inside, in row-major order."""
-    place = tuple(windows[d].position if d in windows else index(axis) for d, axis in enumerate(axes))
-    where = unless_true(both(d.is_inside for d in windows.values()))
-    return sum_of([d.tap for d in windows.values()], value_at(place), where)
 
 
 def _reduced_axes(statistics: Tensor) -> list[int]:
