@@ -184,6 +184,19 @@ def test_average_pooling_grad_is_the_derivative(include_padding: bool) -> None:
         np.testing.assert_allclose(result[0, 0, *place], change, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("gradient", [0.0, 1.0, np.inf])
+def test_windows_that_lie_in_the_padding_spread_nothing(gradient: float) -> None:
+    """No window has an element of the tensor, so no quotient by their number of 0 may reach the output."""
+    sliding = Sliding((1, 1, 1, 1), (1, 1, 1, 1), (1, 1), (1, 2), (1, 1), (0, 1), (0, 0))
+    desc = operators.AveragePoolingGrad(
+        input_gradient_tensor=TensorDesc("FLOAT32", sliding.output_sizes),
+        output_gradient_tensor=TensorDesc("FLOAT32", sliding.sizes),
+        include_padding=False,
+        **sliding.fields(False),
+    )
+    assert run_single(desc, np.full(sliding.output_sizes, gradient, np.float32)) == 0
+
+
 def test_against_pytorch() -> None:
     torch = pytest.importorskip("torch")
     functional = torch.nn.functional

@@ -328,8 +328,10 @@ class AveragePoolingGrad(PoolingGradient, type=OperatorType.AVERAGE_POOLING_GRAD
         size = constant(math.prod(self.window_size), I64)
         count = size if self.include_padding else self.window(grid(source.sizes)).element_count
         if isinstance(count, Const):
+            # Where no window has an element of the tensor, all sums are of nothing, and nothing divided by 1 is 0.
+            divisor = constant(max(int(count.value), 1), I64)
             kept = windows.plain(source)
-            windows.spread(lambda window, _: widen(load(kept, window)), lambda total: total / cast(count, total.type))
+            windows.spread(lambda window, _: widen(load(kept, window)), lambda total: total / cast(divisor, total.type))
             return windows.definition(source)
 
         def quotient(axes: Sequence[Axis]) -> Expression:
