@@ -6,6 +6,7 @@ packed, permuted, padded, repeated and overlapping, parameters are what the rule
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -388,6 +389,19 @@ def _pooling_gradient(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
+def _sliding_blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, spatial = _type(draw, cls), _rank(draw, cls) - 2
+    sizes = [draw(st.integers(1, 2)), draw(st.integers(1, 3)), *_sizes(draw, spatial, 60)]
+    fields: dict[str, Any]
+    fields, _ = _windows(draw, cls, sizes[2:])
+    fields["window_sizes"] = fields.pop("window_size")
+    image = TensorDesc(data_type, sizes)
+    counts = cls(input_tensor=image, output_tensor=image, **fields).block_counts(sizes)
+    columns = [sizes[0], sizes[1] * math.prod(fields["window_sizes"]), math.prod(counts)]
+    (source, target) = (sizes, columns) if cls is op.Unfold else (columns, sizes)
+    return cls(input_tensor=_input(draw, data_type, source), output_tensor=_output(draw, data_type, target), **fields)
+
+
 def _windows(draw: st.DrawFn, cls: type[Any], sizes: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
     """Windows over spatial dimensions, and the sizes of their output."""
     names = ("strides", "window_size", "start_padding", "end_padding", "dilations")
@@ -406,7 +420,7 @@ def _windows(draw: st.DrawFn, cls: type[Any], sizes: Sequence[int]) -> tuple[dic
         output.append(count)
         for name, value in zip(names, (stride, window, start, end, dilation), strict=True):
             fields[name].append(value)
-    return {name: values for name, values in fields.items() if name in cls.fields}, output
+    return {name: values for name, values in fields.items() if name in cls.fields or name == "window_size"}, output
 
 
 def _max_unpooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
@@ -799,6 +813,7 @@ _BY_NAME: dict[str, Build] = {
     "MAX_POOLING MAX_POOLING1 MAX_POOLING2 AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1": _pooling,
     "MAX_UNPOOLING": _max_unpooling,
     "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD": _pooling_gradient,
+    "UNFOLD FOLD": _sliding_blocks,
     "BATCH_NORMALIZATION_GRAD BATCH_NORMALIZATION_TRAINING_GRAD BATCH_NORMALIZATION_TRAINING": _statistics_gradient,
     "LOCAL_RESPONSE_NORMALIZATION_GRAD": _local_response_normalization_grad,
     "ADAM_OPTIMIZER": _adam_optimizer,

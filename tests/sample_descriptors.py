@@ -178,6 +178,16 @@ def _resamplings() -> list[Operator]:
     ]
 
 
+def _sliding_blocks() -> list[Operator]:
+    image, columns = f32(2, 3, 5, 6), f32(2, 18, 8)
+    fields = {"window_sizes": [3, 2], "strides": [1, 2], "dilations": [2, 3]}
+    fields |= {"start_padding": [1, 1], "end_padding": [2, 0]}
+    return [
+        op.Unfold(input_tensor=image, output_tensor=columns, **fields),
+        op.Fold(input_tensor=columns, output_tensor=image, **fields),
+    ]
+
+
 def _gradients() -> list[Operator]:
     """Gradients, and what else there is for training."""
     images = dict.fromkeys(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"), f32(2, 3, 4, 5))
@@ -243,6 +253,7 @@ def samples() -> tuple[Operator, ...]:
         *_normalizations(),
         *_gradients(),
         *_resamplings(),
+        *_sliding_blocks(),
         op.ActivationParameterizedRelu(**two_images, slope_tensor=f32(1, 2, 3, 4)),
         op.ActivationReluGrad(
             input_tensor=f32(1, 2, 3, 4),

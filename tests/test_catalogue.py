@@ -25,7 +25,12 @@ SUPPORT_DEVIATIONS = {
 
 
 # Tensors whose data types the sheets have as printed, against the pages' own words.
-TYPE_DEVIATIONS = {"ADAM_OPTIMIZER": {"TrainingStepTensor": {"UINT32"}}}
+TYPE_DEVIATIONS = {
+    "ADAM_OPTIMIZER": {"TrainingStepTensor": {"UINT32"}},
+    # Their pages leave the types out.
+    "FOLD": {"InputTensor": {"FLOAT32", "FLOAT16"}, "OutputTensor": {"FLOAT32", "FLOAT16"}},
+    "UNFOLD": {"InputTensor": {"FLOAT32", "FLOAT16"}, "OutputTensor": {"FLOAT32", "FLOAT16"}},
+}
 
 
 def _kind(kind: str) -> str:

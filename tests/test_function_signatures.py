@@ -139,6 +139,7 @@ PARAMETERS: dict[str, list[str]] = {
     "value_delta": [ANY_NUMBER],
     "value_start": [ANY_NUMBER],
     "window_size": [SIZES],
+    "window_sizes": [SIZES],
 }
 """Every parameter that is no tensor, and its types. What is new here must not be another name of what is there."""
 

@@ -219,6 +219,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import scatter_nd as scatter_nd
     from opendml.functions.typed import slice as slice
     from opendml.functions.typed import slice_grad as slice_grad
+    from opendml.functions.typed import fold as fold
+    from opendml.functions.typed import unfold as unfold
     from opendml.functions.typed import expand_dims as expand_dims
     from opendml.functions.typed import flatten as flatten
     from opendml.functions.typed import reshape as reshape
@@ -299,6 +301,7 @@ _EXPORTS = {
     "functions.reversal": "reverse_subsequences",
     "functions.scattering": "one_hot scatter_elements scatter_nd",
     "functions.slicing": "slice slice_grad",
+    "functions.sliding_blocks": "fold unfold",
     "functions.views": "expand_dims flatten reshape squeeze transpose",
     "building.graph_building": "Graph",
     "building.graph_tensor": "GraphTensor reinterpret",

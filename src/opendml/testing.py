@@ -107,6 +107,10 @@ def _window(desc: Any) -> int:
     return math.prod(desc.window_size)
 
 
+def _blocks_of_element(desc: Any) -> int:
+    return math.prod(desc.window_sizes)
+
+
 def _axes(desc: Any) -> int:
     return math.prod(desc.input_tensor.sizes[axis] for axis in desc.axes)
 
@@ -168,6 +172,7 @@ SUMS: Final[Mapping[str, Callable[[Any], int]]] = {
     "CONVOLUTION": lambda desc: math.prod(desc.filter_tensor.sizes) // min(desc.filter_tensor.sizes[:2]),
     "CUMULATIVE_PRODUCT": _along_axis,
     "CUMULATIVE_SUMMATION": _along_axis,
+    "FOLD": _blocks_of_element,
     "GEMM": _inner,
     "LOCAL_RESPONSE_NORMALIZATION": _neighbours,
     "LOCAL_RESPONSE_NORMALIZATION_GRAD": _neighbours,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 
 from opendml.expression.ir import (
+    I64,
     Axis,
     Combine,
+    Const,
     ElementType,
     Expression,
     Fold,
@@ -14,8 +18,12 @@ from opendml.expression.ir import (
     Variable,
     binary,
     constant,
+    index,
     select,
 )
+
+MOST_WRITTEN_TERMS = 8
+"""Terms of an element's sum up to which ``sum_of_terms`` writes them out."""
 
 LANES = 64
 """Partial results of a vectorised reduction: four AVX-512 or eight AVX2 registers of float32 in flight."""
@@ -53,6 +61,26 @@ def fold(
 def sum_of(axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1) -> Expression:
     """The sum of ``element`` over ``axes``, beginning with 0."""
     return fold(lambda a, b: a + b, axes, constant(0, element.type), element, where, lanes)
+
+
+def sum_of_terms(
+    counts: Sequence[int], term_at: Callable[[Sequence[Expression]], tuple[Expression, Expression]]
+) -> Expression:
+    """The sum of the terms at all points of ``range(counts[0])``, ..., in row-major order from +0 on.
+
+    ``term_at(numbers)`` is a term and the condition that there is one. Few terms are written out, so that elements of
+    an output that lie in several blocks of different terms interleave.
+    """
+    if math.prod(counts) > MOST_WRITTEN_TERMS:
+        axes = [Axis(f"t{i}", count) for i, count in enumerate(counts)]
+        term, where = term_at([index(axis) for axis in axes])
+        return sum_of(axes, term, None if isinstance(where, Const) and where.value else where)
+    total: Expression | None = None
+    for numbers in itertools.product(*(range(count) for count in counts)):
+        term, where = term_at([constant(number, I64) for number in numbers])
+        total = (constant(0, term.type) if total is None else total) + select(where, term, 0)
+    assert total is not None
+    return total
 
 
 def sum_of_products(

@@ -194,9 +194,10 @@ def _pooled(input: TensorDesc, window: Window) -> TensorDesc:
     if output_sizes is None:
         fields = window_fields(input, window)
         names = ("window_size", "strides", "start_padding", "end_padding", "dilations")
-        output_sizes = (*input.sizes[:2], *sizes_by(_window_count, input.sizes[2:], *(fields[name] for name in names)))
+        output_sizes = (*input.sizes[:2], *sizes_by(window_count, input.sizes[2:], *(fields[name] for name in names)))
     return TensorDesc(input.data_type, output_sizes)
 
 
-def _window_count(size: int, window: int, stride: int, start: int, end: int, dilation: int) -> int:
+def window_count(size: int, window: int, stride: int, start: int, end: int, dilation: int) -> int:
+    """How many places a window has along a dimension."""
     return (size + start + end - (window - 1) * dilation - 1) // stride + 1

@@ -1249,6 +1249,32 @@ def floor(
     out: Any = ...,
 ) -> Array: ...
 @overload
+def fold(
+    input: GraphTensor,
+    *,
+    window_sizes: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    output_sizes: Sequence[int],
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def fold(
+    input: ArrayOperand,
+    *,
+    window_sizes: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    output_sizes: Sequence[int],
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
 def gather(
     input: GraphTensor,
     indices: Operand,
@@ -2633,6 +2659,30 @@ def tile(input: ArrayOperand, repeats: Sequence[int], *, device: Device | None =
 def transpose(input: GraphTensor, axes: Sequence[int] | None = ...) -> GraphTensor: ...
 @overload
 def transpose(input: ArrayOperand, axes: Sequence[int] | None = ...) -> Array: ...
+@overload
+def unfold(
+    input: GraphTensor,
+    *,
+    window_sizes: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def unfold(
+    input: ArrayOperand,
+    *,
+    window_sizes: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
 @overload
 def upsample_2d(
     input: GraphTensor,

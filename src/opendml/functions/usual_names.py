@@ -64,6 +64,7 @@ HERE: Final = {
     "fill_value_constant": "full full_like zeros ones fill constant_of_shape",
     "fill_value_sequence": "arange linspace range",
     "floor": "trunc",
+    "fold": "col2im",
     "gather": "take index_select embedding",
     "gather_elements": "take_along_axis take_along_dim",
     "gemm": "matmul mm bmm addmm dot inner linear_layer",
@@ -114,6 +115,7 @@ HERE: Final = {
     "subtract": "sub",
     "threshold": "relu_threshold",
     "tile": "repeat",
+    "unfold": "im2col",
 }
 """The names elsewhere of each function here. Where one function does several things, it is shown as called."""
 

@@ -224,6 +224,10 @@ if TYPE_CHECKING:
         Slice1 as Slice1,
         SliceGrad as SliceGrad,
     )
+    from opendml.operators.sliding_blocks import (
+        Fold as Fold,
+        Unfold as Unfold,
+    )
     # isort: on
 
 # The operators of each file, in DirectML's names.
@@ -294,6 +298,7 @@ _FAMILIES = {
     "reversal": "REVERSE_SUBSEQUENCES",
     "scattering": "ONE_HOT SCATTER_ELEMENTS SCATTER_ND",
     "slicing": "SLICE SLICE1 SLICE_GRAD",
+    "sliding_blocks": "FOLD UNFOLD",
 }
 
 

@@ -24,7 +24,7 @@ from opendml.description.descriptors import (
     uint_array,
 )
 from opendml.description.enums import OperatorType
-from opendml.expression.folds import extreme_with_position, lowest, sum_of
+from opendml.expression.folds import extreme_with_position, lowest, sum_of_terms
 from opendml.expression.ir import (
     BOOL,
     I64,
@@ -64,9 +64,6 @@ MARGIN_ELEMENTS: Final = 1 << 16
 
 MARGIN_GROWTH: Final = 3
 """How many times larger the margin may make the windows' values."""
-
-MOST_TERMS: Final = 8
-"""Windows over one element up to which their terms are written out, so that rows of strided windows interleave."""
 
 
 class PoolingGradient(Operator):
@@ -262,7 +259,7 @@ class _Windows:
                     where = where & both(map(self._exists, parts, windows, self.sizes[2:]))
                 return term(self._place((*place[:2], *windows)), place), where
 
-            value = cast(finish(_total([part.reaching for part in parts], term_at)), self.target.type)
+            value = cast(finish(sum_of_terms([part.reaching for part in parts], term_at)), self.target.type)
             self.statements.append(Compute(axes, (Store(self.target, place, value),)))
 
     def _exists(self, part: _Part, window: Expression, count: int) -> Expression:
@@ -277,22 +274,6 @@ class _Windows:
     def definition(self, *inputs: Tensor) -> Definition:
         """What the statements compute."""
         return Definition(inputs, (self.target,), tuple(self.statements), tuple(self.temporaries))
-
-
-def _total(
-    counts: Sequence[int], term_at: Callable[[Sequence[Expression]], tuple[Expression, Expression]]
-) -> Expression:
-    """The sum of the terms, of those whose condition holds, from +0 on and in row-major order."""
-    if math.prod(counts) > MOST_TERMS:
-        taps = [Axis(f"t{i}", count) for i, count in enumerate(counts)]
-        term, where = term_at([index(tap) for tap in taps])
-        return sum_of(taps, term, None if isinstance(where, Const) and where.value else where)
-    total: Expression | None = None
-    for numbers in itertools.product(*(range(count) for count in counts)):
-        term, where = term_at([constant(number, I64) for number in numbers])
-        total = (constant(0, term.type) if total is None else total) + select(where, term, 0)
-    assert total is not None
-    return total
 
 
 class AveragePoolingGrad(PoolingGradient, type=OperatorType.AVERAGE_POOLING_GRAD, since="3_0"):
