@@ -361,6 +361,21 @@ def test_file_in_place_of_the_directory_is_no_error(cache_directory: Path) -> No
 
 
 @POSIX
+def test_key_that_another_process_makes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, read, others = tmp_path / "key", object_cache._read_key, b"k" * 32
+
+    def read_just_before(path: Path) -> bytes | None:
+        monkeypatch.setattr(object_cache, "_read_key", read)
+        try:
+            return read(path)
+        finally:
+            object_cache._write(path, others)
+
+    monkeypatch.setattr(object_cache, "_read_key", read_just_before)
+    assert object_cache._authentication_key(path) == others
+    assert path.read_bytes() == others
+
+
 def test_key_that_others_can_read_is_replaced(cache_directory: Path) -> None:
     get_or_compile(ADD, host_machine())
     key_file = cache_directory / "key"

@@ -250,11 +250,11 @@ def _distrust(status: os.stat_result, is_expected_kind: Callable[[int], bool]) -
 def _authentication_key(path: Path) -> bytes:
     """The key in `path`, made now if there is none that can be trusted."""
     for _ in range(3):
-        key = _read_key(path)
-        if key is not None:
-            return key
         with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+            key = _read_key(path)
+            if key is not None:
+                return key
+            path.unlink()  # Only what was seen there: what is there by now may be another process's new key.
         # Another process may do the same now: the first to create the file wins, the other reads it.
         with contextlib.suppress(FileExistsError):
             _write(path, secrets.token_bytes(_KEY_BYTES), replace=False)
@@ -262,6 +262,7 @@ def _authentication_key(path: Path) -> bytes:
 
 
 def _read_key(path: Path) -> bytes | None:
+    """The key in a file; None if it cannot be trusted. Raises FileNotFoundError where there is none."""
     try:
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
@@ -269,7 +270,7 @@ def _read_key(path: Path) -> bytes | None:
             if _distrust(status, stat.S_ISREG) is not None or not private:
                 return None
             key = file.read(_KEY_BYTES + 1)
-    except (FileNotFoundError, NotRegularFileError):
+    except NotRegularFileError:
         return None
     return key if len(key) == _KEY_BYTES else None
 
