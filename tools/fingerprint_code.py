@@ -228,14 +228,14 @@ def _graph(work: Work) -> Any:
 
 
 def _runtime_programs() -> Iterator[Program]:
-    from opendml.targets.cpu.runtime.array_calls import calls_ir
+    from opendml.targets.cpu.runtime.array_calls import bound_call_ir, calls_ir
     from opendml.targets.cpu.runtime.team_code import barrier_ir, control_ir, team_ir
 
     for machine, target in targets().items():
         yield f"barrier {machine}", lambda target=target: [barrier_ir(target.machine)]
         yield f"team {machine}", lambda target=target: [team_ir(target.machine)]
     yield "control", lambda: [control_ir()]
-    yield "array calls", lambda: [calls_ir()]
+    yield "array calls", lambda: [calls_ir(16), bound_call_ir(16)]
 
 
 # Files ---------------------------------------------------------------------------------------------------------------

@@ -166,12 +166,12 @@ def _run_quick(quick: QuickCall, operands: Sequence[Any], out: Any) -> NumPyArra
     """The output, None where the call needs more care: nothing was written then."""
     arrays = operands if quick.all_given else quick.arrays(operands)
     if out is not None:
-        return out if out.flags.writeable and quick.run(quick.words, *arrays, out) == 0 else None
+        return out if out.flags.writeable and quick.run(*arrays, out) == 0 else None
     try:
         buffer = _empty(quick.room, _bytes)
     except MemoryError:
         return None
-    start = quick.run(quick.words, *arrays, buffer)
+    start = quick.run(*arrays, buffer)
     return None if start < 0 else _ndarray(quick.sizes, quick.dtype, buffer, start)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
@@ -188,7 +187,7 @@ class Program:
         addresses += [memory.address] if memory is not None else []
         addresses += [_address(self.records)] if self.records is not None else []
         table = self._table(addresses)
-        run = functools.partial(self._team.call_function, ctypes.addressof(table))
+        run = _Dispatch(self._team, ctypes.addressof(table))
         refreshed = [b for b in buffers if b.refresh is not None]
         return BoundCall(run, (self, table, self.records, *buffers), refreshed, memory, self._keep_for_later)
 
@@ -259,6 +258,23 @@ class WorkingMemory(NamedTuple):
         return cls(array, _address(array))
 
 
+@dataclass(slots=True)
+class _Dispatch:
+    """Calls a team on its table."""
+
+    team: ThreadTeam
+    table: int
+
+    def __call__(self) -> None:
+        self.team.call_function(self.table)
+
+    def quicker(self) -> Callable[[], object]:
+        """The same for those who call often: making it takes as long as some calls."""
+        from opendml.targets.cpu.runtime.array_calls import bound_call
+
+        return bound_call(self.team, self.table) or self
+
+
 class BoundCall:
     """Arrays bound to a program; call it to run. Keeps the arrays and the program alive."""
 
@@ -266,7 +282,7 @@ class BoundCall:
 
     def __init__(
         self,
-        run: Callable[[], None],
+        run: Callable[[], object],
         keep: tuple[object, ...],
         refreshed: Sequence[BoundTensor],
         memory: WorkingMemory | None,
@@ -286,14 +302,22 @@ class BoundCall:
 
     def __call__(self) -> None:
         """Run once."""
+        if self._refreshed:
+            self._refresh()
+        run = self._run
+        run()
+        if type(run) is _Dispatch:
+            self._run = run.quicker()
+
+    def _refresh(self) -> None:
         for bound in self._refreshed:
             assert bound.refresh is not None
             bound.refresh()
-        self._run()
 
     def run_last(self) -> None:
         """Run for the last time: the memory for temporaries goes to a later call of the same program."""
-        self()
+        self._refresh()
+        self._run()
         memory, self._memory = self._memory, None
         self._run = _is_over
         self._return_memory(memory)

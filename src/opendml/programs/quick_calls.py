@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,24 +16,23 @@ Array = npt.NDArray[Any]
 class QuickCall:
     """A program with one output, for inputs whose types, sizes and strides the caller has compared.
 
-    ``run(words, *inputs, buffer)``, with ``room`` new bytes for a buffer, gives the offset of the output there;
-    ``run(words, *inputs, output)``, if it was made for one, writes to that array and gives 0. -1 says that nothing ran,
+    ``run(*inputs, buffer)``, with ``room`` new bytes for a buffer, gives the offset of the output there;
+    ``run(*inputs, output)``, if it was made for one, writes to that array and gives 0. -1 says that nothing ran,
     since an array is not aligned or the output overlaps an input. May be used from several threads at once.
     """
 
-    __slots__ = ("_constants", "_keep", "all_given", "dtype", "present", "room", "run", "sizes", "words")
+    __slots__ = ("_constants", "_keep", "all_given", "dtype", "present", "room", "run", "sizes")
 
-    def __init__(self, program: Program, run: Any, words: Any, constants: Mapping[int, Array]) -> None:
+    def __init__(self, program: Program, run: Any, constants: Mapping[int, Array]) -> None:
         ((position, desc),) = [(i, b.desc) for i, b in enumerate(program.outputs) if b.desc is not None]
         self.run = run
-        self.words = ctypes.addressof(words)
         self.dtype = desc.data_type.dtype
         self.sizes = desc.sizes
         self.room = desc.element_span * self.dtype.itemsize + _ALIGNMENT
         self.all_given = not constants and all(binding.desc is not None for binding in program.inputs)
         self._constants = constants
         self.present = (position, len(program.outputs))
-        self._keep = (program, words)
+        self._keep = program
 
     def arrays(self, operands: Sequence[Array | None]) -> list[Array]:
         """The operands without absent ones, and the arrays that stand for numbers."""
@@ -52,11 +50,9 @@ def quick_call(
 
     ``constants``: which of the inputs stand for numbers, and stay as they are.
     """
-    from opendml.llvm.host import host_machine
-    from opendml.targets.cpu.runtime.array_calls import MAXIMUM_INPUTS, Words, array_calls, data_offset
+    from opendml.targets.cpu.runtime.array_calls import MAXIMUM_INPUTS, Words, array_call, data_offset
 
-    offset = data_offset()
-    if type(program) is not Program or offset is None:
+    if type(program) is not Program or data_offset() is None:
         return None
     dispatch = program.plain_dispatch()
     arrays = [array for array in inputs if array is not None]
@@ -69,14 +65,11 @@ def quick_call(
     tensors = [*descs, results[0]]
     words = Words(
         *dispatch,
-        offset,
         [tensor.data_type.dtype.alignment - 1 for tensor in tensors],
         [tensor.element_span * tensor.data_type.dtype.itemsize for tensor in tensors],
         [int(program.in_place and _same_places(tensor, results[0])) for tensor in tensors],
-    ).pack()
-    functions = array_calls(host_machine())
-    run = (functions.new if output is None else functions.into)[len(arrays)]
-    return QuickCall(program, run, words, constants)
+    )
+    return QuickCall(program, array_call(words, into=output is not None), constants)
 
 
 def _same_places(a: TensorDesc, b: TensorDesc) -> bool:

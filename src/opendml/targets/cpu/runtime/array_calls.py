@@ -1,15 +1,20 @@
-"""Native functions that run a compiled function on NumPy's arrays: one foreign call finds the arrays' memory and runs.
+"""Native functions that run a compiled function on NumPy's arrays, called by the interpreter without any conversion.
 
-Of a call from Python, most is Python: asking arrays for their addresses, filling in a table. These functions
+Of a call from Python, most is Python: asking arrays for their addresses, filling in a table, and the conversions of
+a foreign call, which alone take a microsecond. These functions are the interpreter's own kind (``METH_FASTCALL``). They
 take the arrays themselves, as objects, and read where their elements are, which NumPy's binary interface fixes as the
 first field behind an object's head. They build the table of a dispatch on their own stack, so that any number of
 threads may use one at a time.
 
-All take the address of words of 64 bits (``words``), then the inputs, then the output. They give -1 and run nothing
-where an array is not aligned as the words say, or the output overlaps an input:
+What a function is made for stands in an array of words of 64 bits, its ``self`` (``Words``). It takes the inputs, then
+the output, and gives -1 and runs nothing where an array is not aligned as the words say, or the output overlaps an
+input:
 
-    call_new(words, *inputs, buffer)    # to the first multiple of ALIGNMENT in a buffer of bytes; gives its offset
-    call_into(words, *inputs, output)   # to the memory of an array; gives 0
+    call_new(*inputs, buffer)     # to the first multiple of ALIGNMENT in a buffer of bytes; gives its offset
+    call_into(*inputs, output)    # to the memory of an array; gives 0
+    call_bound()                  # on a table that its words name; gives 0
+
+They know nothing of their arguments' types: the caller has looked.
 """
 
 from __future__ import annotations
@@ -18,41 +23,49 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from opendml.llvm.host import Machine
+from opendml.llvm.host import host_machine
 from opendml.llvm.native import CompileOptions, load_object
 from opendml.llvm.object_cache import get_or_compile
-from opendml.targets.cpu.runtime.thread_team import CALL_WORDS
+from opendml.targets.cpu.runtime.thread_team import CALL_WORDS, ThreadTeam
 
 MAXIMUM_INPUTS: Final = 8
 
 ALIGNMENT: Final = 64
 
+PythonFunction = Callable[..., int]
+
 
 class Words(NamedTuple):
-    """What a call takes beside its arrays. ``masks``: bits of an address that must be 0, the output's last. ``sizes``:
-    bytes from the first element to behind the last one, likewise. ``in_place``: 1 for inputs that may be the output."""
+    """What a function is made for. ``masks``: bits of an address that must be 0, the output's last. ``sizes``: bytes
+    from the first element to behind the last one, likewise. ``in_place``: 1 for inputs that may be the output."""
 
     team_call: int
     team: int
     entry: int
     thread_count: int
-    data_offset: int
     masks: Sequence[int]
     sizes: Sequence[int]
     in_place: Sequence[int]
 
-    def pack(self) -> Any:
-        """As memory."""
-        head = (self.team_call, self.team, self.entry, self.thread_count, self.data_offset)
-        words = (*head, *self.masks, *self.sizes, *self.in_place)
-        return (ctypes.c_int64 * len(words))(*words)
+    def pack(self) -> np.ndarray[Any, Any]:
+        """As an array, behind what the functions call in Python."""
+        head = (self.team_call, self.team, self.entry, self.thread_count)
+        words = (*_python_functions(), *head, *self.masks, *self.sizes, *self.in_place)
+        return np.array(words, np.uint64)
 
 
-_HEAD: Final = 5
+_MAKE_INTEGER, _ERROR, _TEAM_CALL, _TEAM, _ENTRY, _THREADS, _HEAD = range(7)
+"""Numbers of the words; from the last on, masks, sizes and in_place."""
+
+
+@functools.cache
+def _python_functions() -> tuple[int, ...]:
+    names = "PyLong_FromLongLong", "PyErr_Occurred"
+    return tuple(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names)
 
 
 @functools.cache
@@ -70,49 +83,106 @@ def data_offset() -> int | None:
     return offset
 
 
-class ArrayCalls(NamedTuple):
-    """The functions, by the number of inputs."""
+class _MethodDefinition(ctypes.Structure):
+    """Python's PyMethodDef, of its stable interface."""
 
-    new: tuple[Callable[..., int], ...]
-    into: tuple[Callable[..., int], ...]
+    _fields_: ClassVar = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    ]
+
+
+_METH_FASTCALL: Final = 0x80
+_METH_NOARGS: Final = 0x04
+
+
+class ArrayCalls(NamedTuple):
+    """What functions are made of, by the number of inputs."""
+
+    new: tuple[_MethodDefinition, ...]
+    into: tuple[_MethodDefinition, ...]
+
+
+def array_call(words: Words, *, into: bool) -> PythonFunction:
+    """A function for what the words say. It is good as long as the team and the entry are."""
+    calls = _array_calls()
+    return _function_of((calls.into if into else calls.new)[len(words.masks) - 1], words.pack())
+
+
+def bound_call(team: ThreadTeam, table: int) -> Callable[[], object] | None:
+    """A function that does what ``team.call_function(table)`` does; None where there is none. It is good as long as the
+    table is."""
+    if data_offset() is None:
+        return None
+    return _function_of(_bound_call(), np.array((*_python_functions(), team.call_address, table), np.uint64))
+
+
+def _function_of(definition: _MethodDefinition, words: np.ndarray[Any, Any]) -> PythonFunction:
+    function: PythonFunction = _new_function(ctypes.addressof(definition), words, None)
+    return function  # Its definition is never forgotten.
+
+
+_new_function: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
 
 
 @functools.cache
-def array_calls(host: Machine) -> ArrayCalls:
-    """The functions for this process."""
+def _array_calls() -> ArrayCalls:
     counts = range(MAXIMUM_INPUTS + 1)
-    data, _ = get_or_compile(calls_ir(), host, CompileOptions(speed_level=1, codegen_level=1))
-    code = load_object(data, [f"call_{kind}_{count}" for kind in ("new", "into") for count in counts], host)
+    new, into = ([f"call_{kind}_{count}" for count in counts] for kind in ("new", "into"))
+    definitions = _definitions(calls_ir(_offset()), [*new, *into], _METH_FASTCALL)
+    return ArrayCalls(definitions[: len(new)], definitions[len(new) :])
+
+
+@functools.cache
+def _bound_call() -> _MethodDefinition:
+    return _definitions(bound_call_ir(_offset()), ["call_bound"], _METH_NOARGS)[0]
+
+
+def _definitions(llvm_ir: str, names: Sequence[str], flags: int) -> tuple[_MethodDefinition, ...]:
+    """Functions of this process, which stay for ever."""
+    host = host_machine()
+    data, _ = get_or_compile(llvm_ir, host, CompileOptions(speed_level=1, codegen_level=1))
+    code = load_object(data, names, host)
     code.keep_until_exit()
-
-    def functions(kind: str) -> tuple[Callable[..., int], ...]:
-        return tuple(
-            ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.py_object] * (count + 1))(
-                code[f"call_{kind}_{count}"]
-            )
-            for count in counts
-        )
-
-    return ArrayCalls(functions("new"), functions("into"))
+    return tuple(_MethodDefinition(name.encode(), code[name], flags, None) for name in names)
 
 
-def calls_ir() -> str:
-    """LLVM text of the functions."""
-    return "\n".join(_call(count, into) for into in (False, True) for count in range(MAXIMUM_INPUTS + 1))
+def _offset() -> int:
+    offset = data_offset()
+    assert offset is not None
+    return offset
 
 
-def _call(count: int, into: bool) -> str:
+def calls_ir(offset: int) -> str:
+    """LLVM text of the functions; ``offset``: that of the elements' address in an array's object."""
+    return "\n".join(_call(count, into, offset) for into in (False, True) for count in range(MAXIMUM_INPUTS + 1))
+
+
+def bound_call_ir(offset: int) -> str:
+    """LLVM text of the function for bound tensors: the table's address stands where others have the team's."""
+    lines = [*_data("words", "%self", offset), *_function("function", _TEAM_CALL), *_word("table", _TEAM)]
+    lines += ["%table_place = inttoptr i64 %table to ptr", "call void %function(ptr %table_place)"]
+    lines += [*_raised(), "give:", *_given("0")]
+    return _native("call_bound(ptr %self, ptr %nothing)", lines)
+
+
+def _call(count: int, into: bool, offset: int) -> str:
     """One of the functions, for a number of inputs."""
-    arrays = [*(f"%input{i}" for i in range(count)), "%output"]
-    lines = ["%offset_word = getelementptr i64, ptr %words, i64 4", "%offset = load i64, ptr %offset_word, align 8"]
-    for i, array in enumerate(arrays):
+    lines = [*_data("words", "%self", offset), f"%wrong_count = icmp ne i64 %count, {count + 1}"]
+    lines += ["br i1 %wrong_count, label %refuse, label %look", "look:"]
+    for i in range(count + 1):
         lines += [
-            f"%place{i} = getelementptr i8, ptr {array}, i64 %offset",
-            f"%data{i} = load ptr, ptr %place{i}, align 8",
+            f"%argument_place{i} = getelementptr ptr, ptr %given, i64 {i}",
+            f"%array{i} = load ptr, ptr %argument_place{i}, align 8",
+            *_data(f"data{i}", f"%array{i}", offset),
             f"%address{i} = ptrtoint ptr %data{i} to i64",
         ]
     lines += ["%wrong0 = add i64 0, 0"]
-    checked = len(arrays) if into else count
+    checked = count + 1 if into else count
     for i in range(checked):
         lines += [
             *_word(f"mask{i}", _HEAD + i),
@@ -123,17 +193,44 @@ def _call(count: int, into: bool) -> str:
     if into:
         overlap, wrong = _overlaps(count, wrong)
         lines += overlap
-    lines += [f"%refused = icmp ne i64 {wrong}, 0", "br i1 %refused, label %refuse, label %run"]
-    lines += ["refuse:", "ret i64 -1", "run:"]
+    lines += [f"%refused = icmp ne i64 {wrong}, 0", "br i1 %refused, label %refuse, label %run", "run:"]
     if into:
         lines += ["%start = add i64 0, 0"]
     else:
         lines += [f"%negated = sub i64 0, %address{count}", f"%start = and i64 %negated, {ALIGNMENT - 1}"]
-    lines += [f"%target = getelementptr i8, ptr %data{count}, i64 %start", *_dispatch(count), "ret i64 %start"]
-    parameters = ", ".join(f"ptr {array}" for array in arrays)
+    lines += [f"%target = getelementptr i8, ptr %data{count}, i64 %start", *_dispatch(count)]
+    lines += [*_raised(), "refuse:", "br label %give", "give:"]
+    lines += ["%result = phi i64 [ -1, %refuse ], [ %start, %run ]", *_given("%result")]
     kind = "into" if into else "new"
+    return _native(f"call_{kind}_{count}(ptr %self, ptr %given, i64 %count)", lines)
+
+
+def _raised() -> list[str]:
+    """What a signal's handler has raised meanwhile comes out of the call."""
+    lines = [*_function("error", _ERROR), "%raised = call ptr %error()", "%is_raised = icmp ne ptr %raised, null"]
+    return [*lines, "br i1 %is_raised, label %raise, label %give", "raise:", "ret ptr null"]
+
+
+def _given(value: str) -> list[str]:
+    """An integer of Python."""
+    return [*_function("make", _MAKE_INTEGER), f"%integer = call ptr %make(i64 {value})", "ret ptr %integer"]
+
+
+def _native(signature: str, lines: Sequence[str]) -> str:
     body = "\n".join(line if line.endswith(":") else f"  {line}" for line in lines)
-    return f"define i64 @call_{kind}_{count}(ptr %words, {parameters}) nounwind {{\nstart_of_call:\n{body}\n}}\n"
+    return f"define ptr @{signature} {{\nstart_of_call:\n{body}\n}}\n"
+
+
+def _data(name: str, array: str, offset: int) -> list[str]:
+    """The address of an array's elements."""
+    return [
+        f"%{name}_place = getelementptr i8, ptr {array}, i64 {offset}",
+        f"%{name} = load ptr, ptr %{name}_place, align 8",
+    ]
+
+
+def _function(name: str, number: int) -> list[str]:
+    return [*_word(f"{name}_address", number), f"%{name} = inttoptr i64 %{name}_address to ptr"]
 
 
 def _word(name: str, number: int) -> list[str]:
@@ -168,9 +265,9 @@ def _overlaps(count: int, wrong: str) -> tuple[list[str], str]:
 def _dispatch(count: int) -> list[str]:
     """The team's call, with a table on the stack: CALL_WORDS words, then the arguments."""
     lines = [f"%table = alloca [{CALL_WORDS + count + 1} x ptr], align 16"]
-    for number, name in ((1, "team"), (2, "entry"), (3, "threads")):
+    for number, name in ((_TEAM, "team"), (_ENTRY, "entry"), (_THREADS, "threads")):
         lines += _word(name, number)
-    lines += [*_word("team_call", 0), "%function = inttoptr i64 %team_call to ptr"]
+    lines += _function("function", _TEAM_CALL)
     lines += [
         f"%arguments = getelementptr ptr, ptr %table, i64 {CALL_WORDS}",
         "%arguments_word = ptrtoint ptr %arguments to i64",
