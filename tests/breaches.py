@@ -90,7 +90,7 @@ class Breach:
 def breaches(desc: Operator, level: FeatureLevel = FeatureLevel.LEVEL_6_4) -> Iterator[Breach]:
     """The breaches of a valid descriptor."""
     for name, field in desc.fields.items():
-        for change in _changes(field, getattr(desc, name), (name,), camel_case(name)):
+        for change in _changes(field, getattr(desc, name), (name,), field.json_name):
             violations = tuple(validate(change.apply(desc), level))
             if any(violation.field for violation in violations):
                 yield Breach(desc, change, violations)
@@ -123,7 +123,7 @@ def _depends(desc: Operator, violation: Violation, change: Change) -> bool:
 def _quoted(desc: Operator, violation: Violation) -> Iterator[str]:
     """The members that a rule quotes, in full; ``the DataType of InputTensor`` is InputTensor.DataType, and a lone
     member of a tensor is that of the violation's own."""
-    fields = {camel_case(name) for name in desc.fields}
+    fields = {field.json_name for field in desc.fields.values()}
     owner = re.split(r"\.", violation.field, maxsplit=1)[0]
     rule = re.sub(r"the (\w+) of ([\w\[\]]+)", r"\2.\1", violation.rule)
     for quoted in re.findall(r"\b[A-Z]\w*(?:\[\w+\])?(?:\.[A-Z]\w*(?:\[\w+\])?)*", rule):

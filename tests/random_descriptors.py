@@ -627,6 +627,16 @@ def _fill(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(output_tensor=_output(draw, data_type, sizes), value_data_type=data_type, **values)
 
 
+def _random_generator(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type = TensorDataType.UINT32
+    sizes = [1] * (_rank(draw, cls, "input_state_tensor") - 1) + [6]
+    return cls(
+        input_state_tensor=_input(draw, data_type, sizes),
+        output_tensor=_output(draw, data_type, _sizes(draw, _rank(draw, cls, "output_tensor"))),
+        output_state_tensor=_output(draw, data_type, sizes) if draw(st.booleans()) else None,
+    )
+
+
 def _cumulative(draw: st.DrawFn, cls: type[Any]) -> Operator:
     pair = _pair(draw, cls)
     exclusive = next(name for name in cls.fields if name.startswith("has_exclusive"))
@@ -833,6 +843,7 @@ _BY_NAME: dict[str, Build] = {
     "ARGMIN ARGMAX": _extreme_position,
     "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE": _fill,
     "CUMULATIVE_SUMMATION CUMULATIVE_PRODUCT": _cumulative,
+    "RANDOM_GENERATOR": _random_generator,
     "UPSAMPLE_2D": _upsample,
     "RESAMPLE RESAMPLE1 RESAMPLE2 RESAMPLE3 RESAMPLE_GRAD RESAMPLE_GRAD1": _resample,
     "REDUCE": _reduce,

@@ -254,6 +254,9 @@ def samples() -> tuple[Operator, ...]:
         *_gradients(),
         *_resamplings(),
         *_sliding_blocks(),
+        op.RandomGenerator(
+            input_state_tensor=u32(1, 1, 1, 6), output_tensor=u32(1, 2, 3, 5), output_state_tensor=u32(1, 1, 1, 6)
+        ),
         op.ActivationParameterizedRelu(**two_images, slope_tensor=f32(1, 2, 3, 4)),
         op.ActivationReluGrad(
             input_tensor=f32(1, 2, 3, 4),

@@ -70,7 +70,7 @@ def examples(operator_type: OperatorType) -> Iterator[Example]:
         json = UNUSED_ATTRIBUTES.get(operator_type.name, {}) | example.get("attributes", {})
         json |= OTHER_ATTRIBUTES.get(operator_type.name, {})
         json = json | {name: _tensor_json(tensor) for name, tensor in tensors.items()}
-        desc = operator_class(operator_type).from_json({"Type": operator_type.name, **json})
+        desc = operator_class(operator_type).from_json({"Type": operator_type.name, "Desc": json})
         yield Example(example["title"], desc, _data(example["inputs"]), _data(example["outputs"]))
 
 

@@ -174,7 +174,8 @@ def test_json_spellings(desc: dml.OperatorDesc) -> None:
     short = written["Type"].removeprefix("DML_OPERATOR_")
     for spelled in (
         {"type": short, "desc": written["Desc"]},
-        {"Type": short, **written["Desc"]},
+        {"type": short, **written["Desc"]},
+        {**written["Desc"], "Type": short},
         {"Type": int(desc.type), "Desc": written["Desc"]},
     ):
         assert dml.OperatorDesc.from_json(spelled) == desc

@@ -74,6 +74,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     ),
     "quantize_linear": ([image(), image(), ZERO], {}),
     "quantized_linear_add": ([ZERO, ONE, None, ZERO, ONE, None, ONE], {}),
+    "random_generator": ([image("uint32", 1, 1, 1, 6)], {"output_sizes": [1, 1, 2, 4]}),
     "reduce": ([image(), "SUM"], {"axes": [3]}),
     "resample": ([image()], {"output_sizes": [1, 1, 8, 2], "interpolation_mode": "LINEAR"}),
     "resample_grad": ([image()], {"output_sizes": [1, 1, 8, 2], "interpolation_mode": "LINEAR"}),

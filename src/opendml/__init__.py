@@ -203,6 +203,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import max_unpooling as max_unpooling
     from opendml.functions.typed import average_pooling_grad as average_pooling_grad
     from opendml.functions.typed import max_pooling_grad as max_pooling_grad
+    from opendml.functions.random_numbers import RandomGeneratorOutputs as RandomGeneratorOutputs
+    from opendml.functions.typed import random_generator as random_generator
     from opendml.functions.typed import depth_to_space as depth_to_space
     from opendml.functions.typed import space_to_depth as space_to_depth
     from opendml.functions.recurrent import RnnOutputs as RnnOutputs
@@ -293,6 +295,7 @@ _EXPORTS = {
     "functions.padding": "padding tile",
     "functions.pooling": "MaxPoolingOutputs average_pooling lp_pooling max_pooling max_unpooling",
     "functions.pooling_gradients": "average_pooling_grad max_pooling_grad",
+    "functions.random_numbers": "RandomGeneratorOutputs random_generator",
     "functions.rearrangement": "depth_to_space space_to_depth",
     "functions.recurrent": "RnnOutputs rnn",
     "functions.reduction": "argmax argmin reduce",

@@ -364,7 +364,8 @@ def _common_length(arrays: Sequence[object]) -> int:
 
 def _split_json(json: Mapping[str, Any], path: str) -> tuple[type[Operator], Mapping[str, Any], str]:
     """The operator's class, its fields and their path, from {Type, Desc} or fields inline, in either letter case."""
-    type_name = next((name for name in ("Type", "type") if name in json), None)
+    # Beside "type" an inline "Type" is the field of RANDOM_GENERATOR.
+    type_name = next((name for name in ("type", "Type") if name in json), None)
     if type_name is None:
         is_model = "dispatchables" in json and "commands" in json
         what = f"not a descriptor: it is {DXDISPATCH_MODEL}" if is_model else "the field is missing"

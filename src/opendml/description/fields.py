@@ -53,17 +53,19 @@ class Field:
     kind = ""
     python_type = "Any"
 
-    def __init__(self, *, default: Any = REQUIRED, optional: bool = False, after: str = "") -> None:
+    def __init__(
+        self, *, default: Any = REQUIRED, optional: bool = False, after: str = "", json_name: str = ""
+    ) -> None:
         self.default = default
         self.optional = optional
         self.after = after
         self.name = ""
-        self.json_name = ""
+        self.json_name = json_name
 
     def bind(self, name: str) -> None:
         """Tells the field its name, which the class that it belongs to knows."""
         self.name = name
-        self.json_name = camel_case(name)
+        self.json_name = self.json_name or camel_case(name)
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.json_name}>"
@@ -613,9 +615,9 @@ def float_array(*, count: str, after: str = "") -> Any:
     return ArrayField(FloatField(), count, after=after)
 
 
-def enumeration(of: type[DirectMLEnum], *, default: Any = REQUIRED, after: str = "") -> Any:
-    """A member of an enumeration."""
-    return EnumField(of, default=default, after=after)
+def enumeration(of: type[DirectMLEnum], *, default: Any = REQUIRED, after: str = "", json_name: str = "") -> Any:
+    """A member of an enumeration. ``json_name``: DirectML's name of the field, where Python's is another."""
+    return EnumField(of, default=default, after=after, json_name=json_name)
 
 
 def scalar_union(data_type: str, *, default: Any = REQUIRED) -> Any:

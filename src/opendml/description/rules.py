@@ -139,7 +139,9 @@ class Rules:
 
     def location(self, place: str) -> str:
         """DirectML's spelling of a place."""
-        return ".".join(camel_case(part) for part in place.split("."))
+        name, *members = place.split(".")
+        field = self.desc.fields.get(name)
+        return ".".join([camel_case(name) if field is None else field.json_name, *map(camel_case, members)])
 
     def adopt(self, place: str, other: Rules, other_place: str) -> None:
         """Takes over what is broken of another descriptor's tensor; all of it without that."""

@@ -19,6 +19,7 @@ from opendml.description.enums import (
     IsInfinityMode,
     MatrixTransform,
     PaddingMode,
+    RandomGeneratorType,
     RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
@@ -28,6 +29,7 @@ from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
 from opendml.functions.normalization_training import BatchNormalizationGradOutputs, BatchNormalizationTrainingOutputs
 from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs
+from opendml.functions.random_numbers import RandomGeneratorOutputs
 from opendml.functions.recurrent import RnnOutputs
 from opendml.programs.device import Device
 
@@ -2180,6 +2182,26 @@ def quantized_linear_add(
     device: Device | None = ...,
     out: Any = ...,
 ) -> Array: ...
+@overload
+def random_generator(
+    input_state: GraphTensor,
+    *,
+    output_sizes: Sequence[int],
+    output_state: bool = ...,
+    generator_type: RandomGeneratorType | str = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> RandomGeneratorOutputs[GraphTensor]: ...
+@overload
+def random_generator(
+    input_state: ArrayOperand,
+    *,
+    output_sizes: Sequence[int],
+    output_state: bool = ...,
+    generator_type: RandomGeneratorType | str = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> RandomGeneratorOutputs[Array]: ...
 @overload
 def recip(
     input: GraphTensor,

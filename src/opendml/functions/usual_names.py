@@ -106,6 +106,7 @@ HERE: Final = {
     'reduce(x, "MULTIPLY")': "prod product reduce_prod reduce_product",
     'reduce(x, "SUM")': "sum reduce_sum",
     'reduce(x, "SUM_SQUARE")': "reduce_sum_square",
+    "random_generator": "rand random random_uniform philox",
     "resample": "resize interpolate upsample resample2d",
     "reverse_subsequences": "flip reverse reverse_sequence",
     "rnn": "rnn_cell",
@@ -124,7 +125,6 @@ NOT_YET: Final = {
     "MULTIHEAD_ATTENTION1": "attention multi_head_attention scaled_dot_product_attention",
     "NONZERO_COORDINATES": "nonzero argwhere non_zero",
     "TOP_K1": "topk top_k sort",
-    "RANDOM_GENERATOR": "rand random random_uniform",
     "LSTM": "lstm_cell",
     "GRU": "gru_cell",
 }

@@ -186,6 +186,9 @@ if TYPE_CHECKING:
         AveragePoolingGrad as AveragePoolingGrad,
         MaxPoolingGrad as MaxPoolingGrad,
     )
+    from opendml.operators.random_numbers import (
+        RandomGenerator as RandomGenerator,
+    )
     from opendml.operators.rearrangement import (
         DepthToSpace as DepthToSpace,
         DepthToSpace1 as DepthToSpace1,
@@ -290,6 +293,7 @@ _FAMILIES = {
         AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1 MAX_POOLING MAX_POOLING1 MAX_POOLING2 MAX_UNPOOLING
     """,
     "pooling_gradients": "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD",
+    "random_numbers": "RANDOM_GENERATOR",
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",

@@ -83,6 +83,17 @@ def every_element(target: Tensor, value_at: Callable[[tuple[Expression, ...]], E
     return Compute(axes, (Store(target, indices(axes), value_at(indices(axes))),))
 
 
+def digits(number: Expression, sizes: Sequence[int]) -> tuple[Expression, ...]:
+    """The coordinates of element ``number``, counted row-major. One divisor after the other, so that an address made
+    of them is the number again."""
+    coordinates: list[Expression] = [constant(0, I64)] * len(sizes)
+    large = [d for d, size in enumerate(sizes) if size > 1]
+    for d in reversed(large):
+        coordinates[d] = number if d == large[0] else number % sizes[d]
+        number = number // sizes[d]
+    return tuple(coordinates)
+
+
 def converted(value: float, type: ElementType) -> Const:
     """The constant that ``Cast`` makes of a number: float to integer truncates and saturates, NaN gives 0."""
     if type.is_float or isinstance(value, int):
