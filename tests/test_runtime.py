@@ -360,7 +360,6 @@ def test_file_in_place_of_the_directory_is_no_error(cache_directory: Path) -> No
         assert get_or_compile(ADD, host_machine())[1] is False
 
 
-@POSIX
 def test_key_that_another_process_makes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, read, others = tmp_path / "key", object_cache._read_key, b"k" * 32
 
@@ -376,6 +375,7 @@ def test_key_that_another_process_makes_meanwhile_is_kept(tmp_path: Path, monkey
     assert path.read_bytes() == others
 
 
+@POSIX
 def test_key_that_others_can_read_is_replaced(cache_directory: Path) -> None:
     get_or_compile(ADD, host_machine())
     key_file = cache_directory / "key"
