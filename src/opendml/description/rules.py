@@ -99,6 +99,7 @@ class Rules:
         self.violations: list[Violation] = []
         self.broken: set[str] = set()
         self._partly_broken: set[str] = set()
+        self._tensors: dict[str, dict[str, TensorDesc]] = {}
         self._overlaps: dict[tuple[Sequence[int], Sequence[int]], bool] = {}
 
     # ---- reporting
@@ -175,22 +176,23 @@ class Rules:
 
     def tensors(self, *names: str) -> list[tuple[str, TensorDesc]]:
         """The places and descriptions of the tensors given in fields, arrays expanded."""
-        found: list[tuple[str, TensorDesc]] = []
-        for name in names:
+        return [(place, tensor) for name in names for place, tensor in self._tensors_of(name).items()]
+
+    def _tensors_of(self, name: str) -> dict[str, TensorDesc]:
+        """The tensors given in a field, by their places; there may be thousands."""
+        found = self._tensors.get(name)
+        if found is None:
             value = getattr(self.desc, name)
             places = [(name, value)]
             if isinstance(self.desc.fields[name], ArrayField):
                 items = value if isinstance(value, tuple) else ()
                 places = [(f"{name}[{position}]", item) for position, item in enumerate(items)]
-            found += [(place, item) for place, item in places if isinstance(item, TensorDesc)]
+            found = self._tensors[name] = {place: item for place, item in places if isinstance(item, TensorDesc)}
         return found
 
     def _tensor_at(self, place: str) -> TensorDesc | None:
-        name, _, position = place.partition("[")
-        value = getattr(self.desc, name)
-        if position:
-            value = value[int(position[:-1])]
-        return value if isinstance(value, TensorDesc) and self.is_sound(place) else None
+        tensor = self._tensors_of(place.partition("[")[0]).get(place)
+        return tensor if tensor is not None and self.is_sound(place) else None
 
     def rank(self, place: str) -> int | None:
         """The number of dimensions of a tensor."""
@@ -303,7 +305,7 @@ class Rules:
         """A tensor has these sizes, where they are known and it has as many. ``source``: what they are, in DirectML's
         names, ``[i]`` being the dimension; ``why``: what else is to be said."""
         actual = self.sizes(place)
-        if actual is not None and len(actual) == len(sizes):
+        if actual is not None and len(actual) == len(sizes) and actual != tuple(sizes):
             for i, (size, expected) in enumerate(zip(actual, sizes, strict=True)):
                 if size != expected and size is not None and expected is not None:
                     self.size_is(place, i, expected, source, why)
@@ -493,14 +495,19 @@ def _check_structure(rules: Rules, place: str, tensor: TensorDesc, direction: st
 
 def _check_sizes(rules: Rules, place: str, tensor: TensorDesc) -> None:
     sizes = tensor.sizes[:MAXIMUM_DIMENSION_COUNT]
-    sound = [size for size in sizes if 1 <= size <= MAXIMUM_UINT]
-    if len(sound) < len(sizes):
+    if not _all_within(sizes, 1, MAXIMUM_UINT):
         for i, size in enumerate(sizes):
             must = f"must be from 1 to {MAXIMUM_UINT}"
             rules.require(1 <= size <= MAXIMUM_UINT, f"{place}.sizes[{i}]", must, size)
-    count = math.prod(sound)
+        sizes = tuple(size for size in sizes if 1 <= size <= MAXIMUM_UINT)
+    count = math.prod(sizes)
     if count > MAXIMUM_UINT:
         rules.violate(f"{place}.sizes", f"must have at most {MAXIMUM_UINT} elements", count, breaks=False)
+
+
+def _all_within(values: Sequence[int], lowest: int, highest: int) -> bool:
+    """Whether that holds for all integers: descriptors may have thousands of tensors."""
+    return not values or (lowest <= min(values) and max(values) <= highest)
 
 
 def _check_strides(rules: Rules, place: str, tensor: TensorDesc, strides: tuple[int, ...], direction: str) -> None:
@@ -511,16 +518,23 @@ def _check_strides(rules: Rules, place: str, tensor: TensorDesc, strides: tuple[
             len(strides),
             breaks=f"{place}.layout",
         )
-    for i, stride in enumerate(strides[:MAXIMUM_DIMENSION_COUNT]):
-        if not 0 <= stride <= MAXIMUM_UINT:
-            rules.violate(f"{place}.strides[{i}]", f"must be from 0 to {MAXIMUM_UINT}", stride)
+    if not _all_within(strides, 0, MAXIMUM_UINT):
+        for i, stride in enumerate(strides[:MAXIMUM_DIMENSION_COUNT]):
+            must = f"must be from 0 to {MAXIMUM_UINT}"
+            rules.require(0 <= stride <= MAXIMUM_UINT, f"{place}.strides[{i}]", must, stride)
     if direction == "output" and len(strides) == tensor.rank <= MAXIMUM_DIMENSION_COUNT:
-        # The dimensions that are sound overlap, or do not, by themselves.
-        pairs = [(n, s) for n, s in zip(tensor.sizes, strides, strict=True) if n >= 1 and 0 <= s <= MAXIMUM_UINT]
-        if math.prod(n for n, _ in pairs) <= MAXIMUM_UINT:
+        sizes, steps = _sound_dimensions(tensor.sizes, strides)
+        if math.prod(sizes) <= MAXIMUM_UINT and rules.overlaps(sizes, steps):
             must = "must give every element of an output's Sizes an address of its own"
-            overlaps = rules.overlaps(tuple(n for n, _ in pairs), tuple(s for _, s in pairs))
-            rules.require(not overlaps, f"{place}.strides", must, strides, breaks=False)
+            rules.violate(f"{place}.strides", must, strides, breaks=False)
+
+
+def _sound_dimensions(sizes: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and strides of the dimensions that are sound, which overlap, or do not, by themselves."""
+    if not _all_within(sizes, 1, MAXIMUM_UINT) or not _all_within(strides, 0, MAXIMUM_UINT):
+        pairs = [(n, s) for n, s in zip(sizes, strides, strict=True) if n >= 1 and 0 <= s <= MAXIMUM_UINT]
+        return tuple(n for n, _ in pairs), tuple(s for _, s in pairs)
+    return tuple(sizes), tuple(strides)
 
 
 def _check_memory(rules: Rules, place: str, tensor: TensorDesc) -> None:
@@ -544,9 +558,9 @@ def _is_laid_out(tensor: TensorDesc) -> bool:
     strides = tensor.strides or ()
     return (
         1 <= tensor.rank <= MAXIMUM_DIMENSION_COUNT
-        and all(1 <= size <= MAXIMUM_UINT for size in tensor.sizes)
+        and _all_within(tensor.sizes, 1, MAXIMUM_UINT)
         and (tensor.strides is None or len(strides) == tensor.rank)
-        and all(0 <= stride <= MAXIMUM_UINT for stride in strides)
+        and _all_within(strides, 0, MAXIMUM_UINT)
         and tensor.element_count <= MAXIMUM_UINT
     )
 
