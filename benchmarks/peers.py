@@ -15,7 +15,7 @@ from benchmarks.chains import Chain
 from opendml.building.graph_building import Graph
 from opendml.description.tensor import TensorDesc
 from opendml.programs.device import Device
-from opendml.programs.program import empty
+from opendml.targets.host_memory import empty
 
 Array = npt.NDArray[Any]
 Call = Callable[[], object]

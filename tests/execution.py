@@ -27,13 +27,17 @@ from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Definition, Statement, Tensor
 from opendml.llvm.native import verify
 from opendml.loops import memory_plan
+from opendml.programs import binding as binding_module
 from opendml.programs import compiled_graph as graph_program_module
-from opendml.programs import program as program_module
 from opendml.programs.device import compile_operator
-from opendml.programs.program import Program, generate
+from opendml.programs.program import Program
 from opendml.targets.cpu.code import program_code
+from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.runtime import executable as executable_module
+from opendml.targets.cpu.runtime.executable import CpuExecutable, WorkingMemory
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING, Tuning
+from opendml.targets.host_memory import address_of
 
 Array = np.ndarray[Any, Any]
 
@@ -94,7 +98,7 @@ def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool
         patch.setattr(program_code, "plan_memory", plan)
         _scratch_between_pages(patch, at_end)
         program = compile_operator(desc, thread_count=7, tuning=replace(tuning, serial_work=ALL_THREADS.serial_work))
-    PROTECTED[program] = [*protected, *_pages_between_scratch(program)]
+    PROTECTED[program] = [*protected, *_pages_between_scratch(program.executable)]
     return program
 
 
@@ -124,17 +128,17 @@ def _scratch_between_pages(patch: pytest.MonkeyPatch, at_end: bool) -> None:
     patch.setattr(writer, "temporary_size", property(temporary_size))
 
 
-def _pages_between_scratch(program: Program) -> list[int]:
+def _pages_between_scratch(executable: CpuExecutable) -> list[int]:
     """Where the pages before, between and behind the scratch memories of a program's threads begin, if it has any."""
-    page, starts = mmap.PAGESIZE, scratch_starts(program)
-    return [start - page for start in [*starts, *(starts[-1:] and [starts[-1] + program._scratch_size])]]
+    page, starts, needed = mmap.PAGESIZE, scratch_starts(executable), executable.requirements
+    return [start - page for start in [*starts, *(starts[-1:] and [starts[-1] + needed.scratch_size])]]
 
 
-def scratch_starts(program: Program) -> list[int]:
-    """Where the first pages of the threads' scratch memories begin, if the program has any."""
-    page, size = mmap.PAGESIZE, program._scratch_size
-    first = program._shared_size // page * page
-    return [first + thread * size for thread in range(program.thread_count)] if size else []
+def scratch_starts(executable: CpuExecutable) -> list[int]:
+    """Where the first pages of the threads' scratch memories begin, if the code needs any."""
+    page, needed = mmap.PAGESIZE, executable.requirements
+    size, first = needed.scratch_size, needed.temporary_size // page * page
+    return [first + thread * size for thread in range(executable.thread_count)] if size else []
 
 
 PROTECTED: weakref.WeakKeyDictionary[Program, list[int]] = weakref.WeakKeyDictionary()
@@ -151,7 +155,7 @@ def _run_compiled(program: Program, arrays: Sequence[Array | None], thread_count
     memory = guarded_temporaries(program)
     program = program.with_thread_count(thread_count)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program_module, "aligned_empty", lambda size: memory)
+        patch.setattr(executable_module, "aligned_empty", lambda size: memory)
         call = program.bind(
             [None if x is None else x[1] for x in inputs], [None if x is None else x[1] for x in outputs]
         )
@@ -228,21 +232,21 @@ def guarded_memory(apart: bool) -> Iterator[None]:
     def guarded(size: int) -> Array:
         return guarded_buffer(size, np.dtype(np.uint8), True)
 
-    def memory(program: Program) -> program_module.WorkingMemory | None:
-        between = _pages_between_scratch(program) if apart else []
-        shared = between[0] if between else program._shared_size
+    def memory(executable: CpuExecutable) -> WorkingMemory | None:
+        between = _pages_between_scratch(executable) if apart else []
+        shared = between[0] if between else executable.requirements.temporary_size
         if shared not in plans and not between:
-            return program_module.WorkingMemory.of(program.temporary_size) if program.temporary_size else None
-        pages = _with_protected_pages(program.temporary_size, [*plans.get(shared, ()), *between])
-        return program_module.WorkingMemory(pages, program_module._address(pages))
+            return WorkingMemory.of(executable.temporary_size) if executable.temporary_size else None
+        pages = _with_protected_pages(executable.temporary_size, [*plans.get(shared, ()), *between])
+        return WorkingMemory(pages, address_of(pages))
 
     with pytest.MonkeyPatch.context() as patch:
         if apart:
             patch.setattr(program_code, "plan_memory", plan)
             _scratch_between_pages(patch, at_end=True)
-        patch.setattr(program_module, "aligned_empty", guarded)
-        patch.setattr(graph_program_module, "aligned_empty", guarded)
-        patch.setattr(Program, "_memory", memory)
+        for module in (binding_module, executable_module, graph_program_module):
+            patch.setattr(module, "aligned_empty", guarded)
+        patch.setattr(CpuExecutable, "_memory", memory)
         yield
 
 

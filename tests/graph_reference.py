@@ -25,8 +25,9 @@ from opendml.description.graph_desc import (
 )
 from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
+from opendml.programs.binding import Binding
 from opendml.programs.device import compile_operator
-from opendml.programs.program import Binding, Program
+from opendml.programs.program import Program
 
 Array = np.ndarray[Any, Any]
 Memory = np.ndarray[Any, np.dtype[np.uint8]]

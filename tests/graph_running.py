@@ -18,7 +18,7 @@ from opendml.expression.interpreter import NUMPY_TYPES, interpret, logical_view
 from opendml.expression.ir import Definition, Tensor
 from opendml.graph.compilation import GraphDefinitions, divide_and_fuse
 from opendml.graph.joining import JoinedGraph, join
-from opendml.programs.program import generate
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import CpuTarget
 
 Array = np.ndarray[Any, Any]

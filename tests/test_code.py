@@ -52,7 +52,10 @@ from opendml.expression.ir import (
 )
 from opendml.llvm.builder import Builder, Value, literal
 from opendml.llvm.native import assembly
-from opendml.programs.program import Binding, Program, compile_definition, generate
+from opendml.programs.binding import Binding
+from opendml.programs.compilation import compile_definition
+from opendml.programs.program import Program
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import CpuTarget, host_target
 
 Array = np.ndarray[Any, Any]

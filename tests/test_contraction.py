@@ -41,10 +41,12 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of
 from opendml.operators import convolution
+from opendml.programs.binding import Binding
+from opendml.programs.compilation import compile_definition
 from opendml.programs.device import compile_operator
-from opendml.programs.program import Binding, compile_definition, generate
 from opendml.targets.cpu import contraction
 from opendml.targets.cpu.code.program_code import program_code
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.target import CpuTarget, host_target

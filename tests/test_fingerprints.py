@@ -13,7 +13,7 @@ import pytest
 import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.programs.program import generate
+from opendml.targets.cpu.compilation import generate
 
 TOOLS = Path(__file__).parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))

@@ -31,7 +31,7 @@ from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.operators import implemented
 from opendml.programs.device import compile_operator
-from opendml.programs.program import generate
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import host_target
 
 EXAMPLES = max(round(4 * SHARE), 2)  # the first one is always the simplest

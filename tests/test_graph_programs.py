@@ -196,11 +196,11 @@ def test_calls_share_memory_for_temporaries_one_after_another() -> None:
     bound()
     expected = program(x)
     np.testing.assert_array_equal(first[0], expected)
-    (spare,) = execution._spare
+    (spare,) = execution.executable._spare
     np.testing.assert_array_equal(program(x), expected)
-    assert execution._spare[0] is spare  # taken for the call, and given back
-    assert execution.with_thread_count(2)._spare == []
+    assert execution.executable._spare[0] is spare  # taken for the call, and given back
+    assert execution.executable.with_thread_count(2)._spare == []
     bound.run_last()
-    assert len(execution._spare) == 1  # no more than one is kept
+    assert len(execution.executable._spare) == 1  # no more than one is kept
     with pytest.raises(dml.BindingError, match="last time"):
         bound()

@@ -46,10 +46,11 @@ from opendml.expression.ir import (
     unary,
 )
 from opendml.llvm.host import machine_of
-from opendml.programs import program as program_module
-from opendml.programs.program import Binding, compile_definition
+from opendml.programs.binding import Binding
+from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu.code.memory import Memory
 from opendml.targets.cpu.code.program_code import program_code
+from opendml.targets.cpu.runtime import executable as executable_module
 from opendml.targets.cpu.target import CpuTarget, host_target
 
 LENGTHS = (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 1000, 4095)
@@ -268,16 +269,16 @@ SOFTMAX = operators.ActivationSoftmax1(
 def test_no_thread_leaves_its_scratch_memory(at_end: bool) -> None:
     """What a thread has alone lies between protected pages, and nothing else of the program's memory is touched."""
     program = compile_in_parallel(SOFTMAX, at_end=at_end)
-    own, threads = program._scratch_size, program.thread_count
+    own, threads = program.executable.requirements.scratch_size, program.thread_count
     assert own > 4 * 1000
     memory = guarded_temporaries(program)
     x = random_values(TensorDataType.FLOAT32, 7000, np.random.default_rng(2)).reshape(7, 1000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program_module, "aligned_empty", lambda size: memory)
+        patch.setattr(executable_module, "aligned_empty", lambda size: memory)
         call = program.bind([x], [y := np.empty_like(x)])
     call()
     np.testing.assert_array_equal(y, dml.Device("reference").compile(SOFTMAX)(x))
-    pages = [memory[start : start + own - mmap.PAGESIZE] for start in scratch_starts(program)]
+    pages = [memory[start : start + own - mmap.PAGESIZE] for start in scratch_starts(program.executable)]
     assert len(pages) == threads
     assert sum(page.any() for page in pages) > 1  # it is there that they write
 

@@ -47,8 +47,10 @@ from opendml.expression.ir import (
 from opendml.expression.rewriting import substitute, walk
 from opendml.llvm.host import machine_of
 from opendml.loops.rewriting import simplify
-from opendml.programs.program import Binding, compile_definition, generate
+from opendml.programs.binding import Binding
+from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu import schedule
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.target import CpuTarget, host_target
 from opendml.targets.cpu.tuning import TUNING

@@ -34,7 +34,8 @@ from opendml.expression.ir import (
     load,
     select,
 )
-from opendml.programs.program import Binding, compile_definition
+from opendml.programs.binding import Binding
+from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu.target import host_target
 
 Array = np.ndarray[Any, Any]

@@ -23,7 +23,7 @@ from opendml.llvm import compile_workers, stacks
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import assembly, compile_object
 from opendml.llvm.stacks import COMPILING, STACK_BOUND, on_large_stack
-from opendml.programs.program import generate
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import host_target
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs fork")

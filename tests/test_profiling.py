@@ -39,8 +39,8 @@ from opendml.inspection.profile_page import DRAWN_BOXES, page
 from opendml.inspection.profiling import End, Profile, trace_of
 from opendml.llvm.host import host_machine
 from opendml.loops.costs import cost_of
-from opendml.programs.program import generate
 from opendml.targets.cpu.code.interface import ENTRY
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import host_target
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -22,7 +22,8 @@ from opendml import operators as op
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.tensor import TensorDesc
 from opendml.programs.device import Device, compile_operator
-from opendml.programs.program import ALIGNMENT, Program, aligned_empty, empty
+from opendml.programs.program import Program
+from opendml.targets.host_memory import ALIGNMENT, aligned_empty, empty
 
 Array = np.ndarray[Any, Any]
 

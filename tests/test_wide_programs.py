@@ -18,10 +18,10 @@ from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.programs import program
-from opendml.programs.program import generate
+from opendml.programs import binding
 from opendml.targets.cpu.code import likeness, program_code
 from opendml.targets.cpu.code.interface import ENTRY
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import host_target
 from opendml.targets.cpu.tuning import TUNING
 
@@ -276,14 +276,14 @@ def test_programs_whose_pointers_are_loaded_where_they_are_used(monkeypatch: pyt
 def test_many_arrays_are_compared_with_those_near_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that overlap are found, and named, as among few."""
     compared = 0
-    overlap = program._overlap
+    overlap = binding._overlap
 
     def counted(a: Any, b: Any) -> bool:
         nonlocal compared
         compared += 1
         return overlap(a, b)
 
-    monkeypatch.setattr(program, "_overlap", counted)
+    monkeypatch.setattr(binding, "_overlap", counted)
     count = 128
     splitting = dml.Device().compile(_split(count))
     whole, memory = np.zeros((count, 4), np.float32), np.zeros((2 * count, 4), np.float32)

@@ -24,7 +24,7 @@ from opendml.expression.printer import format_definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of
-from opendml.programs.program import generate
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.target import CpuTarget
 

@@ -299,7 +299,7 @@ def _compile(case: Case, number: int, target: CpuTarget, folder: Path) -> tuple[
     """The object files of a case, whose functions get names that no other case's have; bytes of memory that threads
     share and that each has alone."""
     from opendml.llvm.native import compile_object
-    from opendml.programs.program import generate
+    from opendml.targets.cpu.compilation import generate
 
     code = generate(case.definition, target, in_place=False)
     for part, module in enumerate(code.modules):

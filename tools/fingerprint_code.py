@@ -180,7 +180,7 @@ def _programs(work: Work) -> Iterator[Program]:
 
 def _operator_programs(work: Work) -> Iterator[Program]:
     from opendml.description.descriptors import Operator
-    from opendml.programs.program import generate
+    from opendml.targets.cpu.compilation import generate
 
     desc = Operator.from_json(work.descriptor)
     definition = desc.define()
@@ -196,7 +196,7 @@ def _operator_programs(work: Work) -> Iterator[Program]:
 def _graph_programs(work: Work) -> Iterator[Program]:
     from opendml.graph.compilation import divide_and_fuse
     from opendml.graph.joining import join
-    from opendml.programs.program import generate
+    from opendml.targets.cpu.compilation import generate
 
     joined = join(_graph(work))
     for fusion in (True, False) if work.kind == "chain" else (True,):

@@ -44,7 +44,9 @@ from opendml.expression.ir import (
     load,
 )
 from opendml.operators.definition import widen
-from opendml.programs.program import Binding, Program, compile_definition
+from opendml.programs.binding import Binding
+from opendml.programs.compilation import compile_definition
+from opendml.programs.program import Program
 from opendml.targets.cpu.target import host_target
 
 Array = npt.NDArray[Any]

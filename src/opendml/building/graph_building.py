@@ -45,8 +45,8 @@ from opendml.description.notebook import table
 from opendml.description.quoting import quoted
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc, packed_strides
+from opendml.programs.binding import as_array
 from opendml.programs.device import Device, Flags, default_device
-from opendml.programs.program import as_array
 
 if TYPE_CHECKING:
     from opendml.building.graph_program import GraphProgram

@@ -12,7 +12,9 @@ from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.errors import BindingError, NotPicklableError
 from opendml.description.quoting import listed
 from opendml.description.tensor import TensorDesc
-from opendml.programs.program import Binding, BoundCall, aligned_empty, as_array, empty, signature_text
+from opendml.programs.binding import Binding, as_array, signature_text
+from opendml.programs.program import BoundCall
+from opendml.targets.host_memory import aligned_empty, empty
 
 if TYPE_CHECKING:
     from opendml.programs.compiled_graph import BindingProperties, CompiledGraph

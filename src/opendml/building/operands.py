@@ -30,7 +30,7 @@ import numpy.typing as npt
 from opendml.description.enums import TensorDataType
 from opendml.description.errors import BindingError, InvalidDescriptorError, UnknownMemberError
 from opendml.description.quoting import quoted
-from opendml.programs.program import as_array
+from opendml.programs.binding import as_array
 
 Array = npt.NDArray[Any]
 DataType = np.dtype[Any]

@@ -21,8 +21,8 @@ from opendml.functions.core import (
 )
 from opendml.functions.signatures import operator_function
 from opendml.operators.joining import Join, Split
+from opendml.programs.binding import several
 from opendml.programs.device import Device
-from opendml.programs.program import several
 
 
 @operator_function

@@ -11,7 +11,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.errors import BindingError
 from opendml.description.fields import TensorArrayField, TensorField
 from opendml.description.tensor import MAXIMUM_UINT, TensorDesc, packed_strides
-from opendml.programs.program import as_array
+from opendml.programs.binding import as_array
 
 NumPyArray = npt.NDArray[Any]
 

@@ -30,7 +30,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
 from opendml.programs.device import DEFAULT_FEATURE_LEVEL
-from opendml.programs.program import generate
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.target import host_target
 

@@ -16,8 +16,11 @@ from opendml.expression.ir import Definition
 from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import load_object
 from opendml.llvm.object_cache import get_or_compile
-from opendml.programs.program import Program, generate, load_program
+from opendml.programs.compilation import load_program
+from opendml.programs.program import Program
 from opendml.targets.cpu.code.program_code import CLOCK, RECORD, ProgramCode
+from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.runtime.executable import CpuExecutable
 from opendml.targets.cpu.target import host_target
 
 CALIBRATION_SECONDS: Final = 0.02
@@ -42,17 +45,16 @@ class InstrumentedProgram:
 
     program: Program
     code: ProgramCode
+    records: npt.NDArray[Any]
 
     def reset(self) -> None:
         """Forget earlier runs; to be done before each one."""
-        assert self.program.records is not None
-        self.program.records[1:] = 0
+        self.records[1:] = 0
 
     def times(self) -> list[KernelTimes]:
         """The times of the kernels, in their order, since the last reset."""
-        assert self.program.records is not None
         second = tick_seconds(host_machine())
-        records = self.program.records[1:].reshape(len(self.code.origins), self.program.thread_count, len(RECORD))
+        records = self.records[1:].reshape(len(self.code.origins), self.program.thread_count, len(RECORD))
         work, time = (records[..., RECORD.index(name)] * second for name in ("work", "time"))
         # All threads leave a kernel together; it has begun with the first one that arrived.
         return [KernelTimes(float(waiting.max()), tuple(own.tolist())) for own, waiting in zip(work, time, strict=True)]
@@ -71,8 +73,9 @@ def instrumented(definition: Definition, original: Program) -> InstrumentedProgr
         thread_count=original.thread_count,
     )
     size = program.thread_count * len(code.origins) * len(RECORD)
-    program.records = _records(size, program.thread_count)
-    return InstrumentedProgram(program, code)
+    assert isinstance(program.executable, CpuExecutable)
+    program.executable.records = records = _records(size, program.thread_count)
+    return InstrumentedProgram(program, code, records)
 
 
 def _records(size: int, thread_count: int) -> npt.NDArray[Any]:

@@ -19,8 +19,8 @@ from opendml.llvm.native import load_object
 from opendml.llvm.object_cache import get_or_compile
 from opendml.operators import ElementWiseIdentity
 from opendml.programs.device import Device
-from opendml.programs.program import empty
 from opendml.targets.cpu.runtime.thread_team import default_team
+from opendml.targets.host_memory import empty
 
 COPIED: Final = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 26))
 """Bytes of the copies, from what fits into the nearest cache to what fits into none."""

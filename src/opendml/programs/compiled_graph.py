@@ -18,6 +18,8 @@ from opendml.graph.joining import join
 from opendml.llvm.compile_workers import Progress
 from opendml.llvm.object_cache import default_cache, get_or_compile_all, object_key
 from opendml.operators.definition import DATA_TYPE_OF
+from opendml.programs.binding import Binding, BoundTensor, copied, several, signature_text
+from opendml.programs.compilation import program_of
 from opendml.programs.graph_plan import (
     GraphPlan,
     KeptTensor,
@@ -27,20 +29,12 @@ from opendml.programs.graph_plan import (
     store_plan,
     stored_plan,
 )
-from opendml.programs.interpreted import NOTHING_NEEDED, InterpretedProgram
-from opendml.programs.program import (
-    Binding,
-    BoundCall,
-    BoundTensor,
-    Program,
-    aligned_empty,
-    copied,
-    generate,
-    program_of,
-    several,
-    signature_text,
-)
+from opendml.programs.interpreted import InterpretedProgram
+from opendml.programs.program import BoundCall, Program
+from opendml.targets.cpu.code.interface import NOTHING_NEEDED
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import host_target
+from opendml.targets.host_memory import aligned_empty
 
 if TYPE_CHECKING:
     from opendml.targets.cpu.target import CpuTarget

@@ -12,7 +12,9 @@ from opendml.description.errors import ConfigurationError, UnknownMemberError
 from opendml.description.quoting import quoted
 from opendml.description.rules import validate_or_raise
 from opendml.llvm.host import MAXIMUM_THREADS
-from opendml.programs.program import Binding, Program, compile_definition
+from opendml.programs.binding import Binding
+from opendml.programs.compilation import compile_definition
+from opendml.programs.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,6 +221,7 @@ def compile_operator(
         thread_count=thread_count,
     )
     program.desc, program.execution_flags = desc, execution_flags
+    program.origin = compile_operator, (desc, program.thread_count, execution_flags, tuning)
     return program
 
 

@@ -6,44 +6,33 @@ it: its statements are the operators' definitions, as they were written, evaluat
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
-from opendml.description.errors import NotPicklableError
 from opendml.expression.interpreter import interpret, logical_view, memory_of
 from opendml.expression.ir import Definition
-from opendml.programs.program import Binding, BoundCall, BoundTensor, Program, shallow_copy
-from opendml.targets.cpu.code.interface import Requirements
+from opendml.programs.binding import Binding
+from opendml.programs.program import Program
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
+    from opendml.targets.interface import ArrayLayouts, Buffer
 
 Array = npt.NDArray[Any]
 
-NOTHING_NEEDED = Requirements(0, 0, 0, False)
 
+class InterpretedExecutable:
+    """A definition in place of code; always one thread."""
 
-class InterpretedProgram(Program):
-    """A program that interprets a definition; used like any other one, and slow."""
+    thread_count = 1
+    least_temporary_size = 0
 
-    def __init__(
-        self, definition: Definition, *, inputs: Sequence[Binding], outputs: Sequence[Binding], in_place: bool
-    ) -> None:
-        super().__init__(
-            NOTHING_NEEDED,
-            cast(Any, None),
-            0,
-            inputs=inputs,
-            outputs=outputs,
-            in_place=in_place,
-            thread_count=1,
-            from_cache=False,
-        )
+    def __init__(self, definition: Definition) -> None:
         self._definition = definition
 
     @property
@@ -53,28 +42,50 @@ class InterpretedProgram(Program):
         tensors = [*definition.inputs, *definition.outputs, *definition.temporaries]
         return sum(tensor.extent * tensor.type.bits // 8 for tensor in tensors if tensor is not None)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.desc is None:
-            raise NotPicklableError("this program is only a part of a graph: pickle or copy the graph's")
-        return interpret_operator, (self.desc, self.execution_flags)
+    def with_thread_count(self, thread_count: int) -> InterpretedExecutable:
+        """The same; the interpreter is one thread whatever is asked for."""
+        return self
 
-    def with_thread_count(self, thread_count: int) -> Program:
-        """The same program; the interpreter is one thread whatever is asked for."""
-        return shallow_copy(self)
+    def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> InterpretedDispatch:
+        """An interpretation on fixed arrays."""
+        read, written = ([None if b is None else b.array for b in buffers] for buffers in (inputs, outputs))
+        return InterpretedDispatch(self._definition, read, written)
 
-    def run_unchecked(self, arrays: Sequence[Array | None]) -> list[Array | None]:
-        """As for compiled programs."""
-        outputs = self.new_outputs()
-        self.bind(arrays, outputs)()
-        return outputs
+    def run(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> None:
+        """Interpret once."""
+        _run(self._definition, inputs, outputs)
 
-    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[BoundTensor] = ()) -> BoundCall:
-        """As for compiled programs."""
-        bound_inputs, bound_outputs = self._bound(inputs, outputs, last_inputs)
-        read = [*bound_inputs, *last_inputs]
-        run = functools.partial(_run, self._definition, read, bound_outputs)
-        refreshed = [b for b in read if b is not None and b.refresh is not None]
-        return BoundCall(run, (self, *read, *bound_outputs), refreshed, None, self._keep_for_later)
+    def array_function(self, layouts: ArrayLayouts, *, into: bool) -> None:
+        """None: nothing here is quick."""
+
+
+@dataclass(slots=True)
+class InterpretedDispatch:
+    """A definition and its arrays."""
+
+    definition: Definition
+    inputs: Sequence[Array | None]
+    outputs: Sequence[Array | None]
+
+    def __call__(self) -> None:
+        """Interpret once."""
+        _run(self.definition, self.inputs, self.outputs)
+
+    def quicker(self) -> InterpretedDispatch:
+        """The same: nothing here is quick."""
+        return self
+
+    def release(self) -> None:
+        """It holds nothing."""
+
+
+class InterpretedProgram(Program):
+    """A program that interprets a definition; used like any other one, and slow."""
+
+    def __init__(
+        self, definition: Definition, *, inputs: Sequence[Binding], outputs: Sequence[Binding], in_place: bool
+    ) -> None:
+        super().__init__(InterpretedExecutable(definition), inputs=inputs, outputs=outputs, in_place=in_place)
 
 
 def interpret_operator(desc: Operator, execution_flags: ExecutionFlags = ExecutionFlags.NONE) -> InterpretedProgram:
@@ -86,27 +97,28 @@ def interpret_operator(desc: Operator, execution_flags: ExecutionFlags = Executi
         in_place=desc.in_place,
     )
     program.desc, program.execution_flags = desc, execution_flags
+    program.origin = interpret_operator, (desc, execution_flags)
     return program
 
 
-def _run(definition: Definition, inputs: Sequence[BoundTensor | None], outputs: Sequence[BoundTensor | None]) -> None:
-    """Interpret a definition on copies of bound arrays, and put the elements of its outputs where they belong."""
+def _run(definition: Definition, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> None:
+    """Interpret a definition on copies of arrays, and put the elements of its outputs where they belong."""
     memory = {}
-    for tensor, bound in zip(definition.inputs, inputs, strict=True):
-        if tensor is not None and bound is not None:
+    for tensor, array in zip(definition.inputs, inputs, strict=True):
+        if tensor is not None and array is not None:
             memory[tensor] = own = memory_of(tensor, definition)
-            given = _flat(bound)[: own.size]
+            given = _flat(array)[: own.size]
             own[: given.size] = given
-    pairs = [(t, b) for t, b in zip(definition.outputs, outputs, strict=True) if t is not None and b is not None]
+    pairs = [(t, a) for t, a in zip(definition.outputs, outputs, strict=True) if t is not None and a is not None]
     memory.update((tensor, memory_of(tensor, definition)) for tensor, _ in pairs)
     interpret(definition, memory)
-    for tensor, bound in pairs:
-        logical_view(tensor, _flat(bound))[...] = logical_view(tensor, memory[tensor])
+    for tensor, array in pairs:
+        logical_view(tensor, _flat(array))[...] = logical_view(tensor, memory[tensor])
 
 
-def _flat(bound: BoundTensor) -> Array:
-    """The memory of a bound array, from its first element to the last that the descriptor reaches."""
-    array = bound.array
+def _flat(array: Array) -> Array:
+    """The memory of an array, from its first element to the last one."""
     if array.ndim == 1 and array.flags.c_contiguous:
         return array
-    return np.lib.stride_tricks.as_strided(array, (bound.desc.element_span,), (array.itemsize,))
+    span = 1 + sum((n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)) // array.itemsize
+    return np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))

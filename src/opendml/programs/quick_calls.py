@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from opendml.description.tensor import TensorDesc
 from opendml.programs.program import Program
+from opendml.targets.host_memory import ALIGNMENT
+from opendml.targets.interface import ArrayLayouts
 
 Array = npt.NDArray[Any]
 
@@ -28,7 +30,7 @@ class QuickCall:
         self.run = run
         self.dtype = desc.data_type.dtype
         self.sizes = desc.sizes
-        self.room = desc.element_span * self.dtype.itemsize + _ALIGNMENT
+        self.room = desc.element_span * self.dtype.itemsize + ALIGNMENT
         self.all_given = not constants and all(binding.desc is not None for binding in program.inputs)
         self._constants = constants
         self.present = (position, len(program.outputs))
@@ -40,36 +42,26 @@ class QuickCall:
         return [x for x in given if x is not None]
 
 
-_ALIGNMENT = 64
-
-
 def quick_call(
-    program: Any, inputs: Sequence[Array | None], output: Array | None, constants: Mapping[int, Array]
+    program: Program, inputs: Sequence[Array | None], output: Array | None, constants: Mapping[int, Array]
 ) -> QuickCall | None:
     """A quick call of a program for arrays such as these, which fit it; None where there can be none.
 
     ``constants``: which of the inputs stand for numbers, and stay as they are.
     """
-    from opendml.targets.cpu.runtime.array_calls import MAXIMUM_INPUTS, Words, array_call, data_offset
-
-    if type(program) is not Program or data_offset() is None:
-        return None
-    dispatch = program.plain_dispatch()
     arrays = [array for array in inputs if array is not None]
     descs = [binding.desc for binding in program.inputs if binding.desc is not None]
     results = [binding.desc for binding in program.outputs if binding.desc is not None]
-    if dispatch is None or len(results) != 1 or len(arrays) != len(descs) or len(arrays) > MAXIMUM_INPUTS:
-        return None
-    if output is None and results[0].strides is not None:
+    if len(results) != 1 or len(arrays) != len(descs) or (output is None and results[0].strides is not None):
         return None
     tensors = [*descs, results[0]]
-    words = Words(
-        *dispatch,
+    layouts = ArrayLayouts(
         [tensor.data_type.dtype.alignment - 1 for tensor in tensors],
         [tensor.element_span * tensor.data_type.dtype.itemsize for tensor in tensors],
         [int(program.in_place and _same_places(tensor, results[0])) for tensor in tensors],
     )
-    return QuickCall(program, array_call(words, into=output is not None), constants)
+    run = program.executable.array_function(layouts, into=output is not None)
+    return None if run is None else QuickCall(program, run, constants)
 
 
 def _same_places(a: TensorDesc, b: TensorDesc) -> bool:

@@ -20,3 +20,6 @@ class Requirements(NamedTuple):
     least_temporary_size: int
     scratch_size: int
     parallel: bool
+
+
+NOTHING_NEEDED: Final = Requirements(0, 0, 0, False)

@@ -1,0 +1,22 @@
+"""From a definition to code for a processor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opendml.expression.ir import Definition
+
+if TYPE_CHECKING:
+    from opendml.targets.cpu.code.program_code import ProgramCode
+    from opendml.targets.cpu.target import CpuTarget
+
+
+def generate(definition: Definition, target: CpuTarget, *, in_place: bool, profiled: bool = False) -> ProgramCode:
+    """The LLVM module of a definition for a processor; if it is ``profiled``, its kernels record their times."""
+    from opendml.llvm.float16 import CONVERSIONS
+    from opendml.targets.cpu.code.program_code import program_code
+    from opendml.targets.cpu.runtime.team_code import barrier_ir, control_ir
+
+    machine = target.machine
+    support = barrier_ir(machine) + control_ir() + ("" if machine.converts_float16 else CONVERSIONS)
+    return program_code(definition, target, support, in_place=in_place, profiled=profiled)

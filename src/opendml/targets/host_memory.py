@@ -1,0 +1,67 @@
+"""New memory: arrays that are aligned, and where arrays are."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.description.errors import OutOfMemoryError
+from opendml.description.tensor import TensorDesc
+
+Array = npt.NDArray[Any]
+
+ALIGNMENT: Final = 64
+"""Bytes to which memory made here is aligned: a cache line, and the widest vector."""
+
+
+class Place(NamedTuple):
+    """What a new array is made of; sizes in elements, strides and the size of the buffer in bytes."""
+
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    buffer_size: int
+
+
+def place_of(desc: TensorDesc) -> Place:
+    """What an array of a tensor is made of."""
+    dtype = desc.data_type.dtype
+    strides = None if desc.strides is None else tuple(stride * dtype.itemsize for stride in desc.strides)
+    return Place(dtype, desc.sizes, strides, desc.element_span * dtype.itemsize)
+
+
+def new_array(place: Place) -> Array:
+    """An array, aligned; its content is random."""
+    buffer, start = _aligned_memory(place.buffer_size)
+    return np.ndarray(place.sizes, place.dtype, buffer, start, place.strides)
+
+
+def empty(desc: TensorDesc) -> Array:
+    """A new array with the type, sizes and strides of a descriptor, aligned to a cache line; its content is random."""
+    return new_array(place_of(desc))
+
+
+def aligned_empty(size: int) -> npt.NDArray[np.uint8]:
+    """``size`` bytes of memory, aligned to ``ALIGNMENT``."""
+    buffer, start = _aligned_memory(size)
+    return buffer[start : start + size]
+
+
+def _aligned_memory(size: int) -> tuple[npt.NDArray[np.uint8], int]:
+    """Memory with room for ``size`` bytes from the aligned offset that is given with it."""
+    try:
+        buffer = np.empty(size + ALIGNMENT, np.uint8)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise OutOfMemoryError(f"there is no memory for a tensor of {size} bytes") from error
+    return buffer, -address_of(buffer) % ALIGNMENT
+
+
+def address_of(array: Array) -> int:
+    """Where the first element of an array is."""
+    if array.flags.carray and array.size:  # The quickest way there is.
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    address: int = array.__array_interface__["data"][0]
+    return address

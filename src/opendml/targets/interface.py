@@ -1,0 +1,71 @@
+"""What a target offers to programs: code that is loaded, and dispatches of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Buffer(Protocol):
+    """The memory of a tensor: an array that fits it, and where that is."""
+
+    array: Array
+    address: int
+
+
+class Dispatch(Protocol):
+    """Code with all its tensors, to be called any number of times, by one thread at a time."""
+
+    def __call__(self) -> object:
+        """Run once."""
+
+    def quicker(self) -> Callable[[], object]:
+        """The same for those who call often: making it may take as long as some calls."""
+
+    def release(self) -> None:
+        """Give back what it holds beside its tensors. It is not called again."""
+
+
+class ArrayLayouts(NamedTuple):
+    """How the arrays of a call lie in memory, the output's last. ``masks``: bits of an address that must be 0;
+    ``sizes``: bytes from the first element to behind the last one; ``in_place``: whether an input may be the output."""
+
+    masks: Sequence[int]
+    sizes: Sequence[int]
+    in_place: Sequence[int]
+
+
+class Executable(Protocol):
+    """The code of a program, loaded, and by how many threads it runs. May be used from several threads at once.
+
+    ``least_temporary_size``: bytes of the temporary tensors that are alive at one time, at most.
+    """
+
+    thread_count: int
+    least_temporary_size: int
+
+    @property
+    def temporary_size(self) -> int:
+        """Bytes of memory that a run needs beside its tensors."""
+
+    def with_thread_count(self, thread_count: int) -> Executable:
+        """The same code run by another number of threads; the results are the same."""
+
+    def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> Dispatch:
+        """The code with tensors, None for absent ones. They must live as long as the dispatch."""
+
+    def run(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> None:
+        """Run once on arrays that are as the tensors' descriptors say."""
+
+    def array_function(self, layouts: ArrayLayouts, *, into: bool) -> Callable[..., int] | None:
+        """A function of arrays that are known to be of the right types, sizes and strides, the inputs and one output,
+        good as long as this is; None if there is none.
+
+        ``function(*inputs, buffer)``, with room in new bytes for the output and ``ALIGNMENT`` more, gives its offset
+        there; if it is ``into``, ``function(*inputs, output)`` writes to that array and gives 0. -1 says that nothing
+        ran, since an array is not where the layouts allow.
+        """
