@@ -784,6 +784,100 @@ def _convolution(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
+def _parameter(draw: st.DrawFn, data_type: TensorDataType, count: int, rank: int, dimension: int) -> TensorDesc:
+    """A scale or zero point, one or ``count`` of them along a dimension."""
+    sizes = [1] * rank
+    if draw(st.booleans()) and -rank <= dimension < rank:
+        sizes[dimension] = count
+    return _input(draw, data_type, sizes)
+
+
+def _matrix_multiply_integer(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    rank = _rank(draw, cls, "a_tensor")
+    batch = [_length(draw, (1, 2)) for _ in range(rank - 2)]
+    rows, inner, columns = (_length(draw, (1, 2, 3, 4, 7, 13, 16, 17, 25, 33)) for _ in range(3))
+    columns = _length(draw, LENGTHS) if draw(st.booleans()) else columns
+    types = {name: _type(draw, cls, f"{name}_tensor") for name in ("a", "b", "output")}
+    is_float = types["output"].is_float
+    if is_float:
+        types["b"] = types["a"]
+    scale_type = types["output"] if is_float else TensorDataType.FLOAT32
+    of = {"a": (rows, -2), "b": (columns, -1), "output": (rows, -2)}
+    fields: dict[str, Any] = {
+        "a_tensor": _input(draw, types["a"], [*batch, rows, inner]),
+        "b_tensor": _input(draw, types["b"], [*batch, inner, columns]),
+        "output_tensor": _output(draw, types["output"], [*batch, rows, columns]),
+    }
+    for name, (count, dimension) in of.items():
+        if f"{name}_scale_tensor" in cls.fields:
+            fields[f"{name}_scale_tensor"] = _parameter(draw, scale_type, count, rank, dimension)
+        if f"{name}_zero_point_tensor" in cls.fields and draw(st.booleans()):
+            fields[f"{name}_zero_point_tensor"] = _parameter(draw, types[name], count, rank, dimension)
+    if "bias_tensor" in cls.fields:
+        fields["bias_tensor"] = _maybe(draw, lambda: _input(draw, scale_type, [*batch, rows, columns]))
+    return cls(**fields)
+
+
+def _convolution_integer(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    types = {name: _type(draw, cls, f"{name}_tensor") for name in ("input", "filter", "output")}
+    rank = _rank(draw, cls)
+    groups, per_group_in, per_group_out = (_length(draw, usual) for usual in ((1, 2, 3), (1, 2, 5, 13), (1, 2, 5, 13)))
+    batch, filters = _length(draw, (1, 2)), groups * per_group_out
+    names = ("strides", "dilations", "start_padding", "end_padding")
+    fields: dict[str, Any] = {name: [] for name in names}
+    sizes, kernel, output = [], [], []
+    for _ in range(rank - 2):
+        size = _length(draw, (1, 2, 3, 5, 8, 17, 33))
+        stride, dilation = _length(draw, (1, 1, 2, 3, 9)), _length(draw, (1, 1, 2, 7))
+        start, end = (_length(draw, (0, 1, 2, 3, 9)) for _ in range(2))
+        longest = (size + start + end - 1) // dilation + 1
+        taps = draw(st.integers(1, longest if isinstance(draw, _HugeDraw) else min(longest, 4)))
+        output.append((size + start + end - 1 - (taps - 1) * dilation) // stride + 1)
+        for name, value in zip(names, (stride, dilation, start, end), strict=True):
+            fields[name].append(value)
+        sizes.append(size)
+        kernel.append(taps)
+    for name, count in (("input", 1), ("filter", filters), ("output", 1)):
+        if f"{name}_scale_tensor" in cls.fields:
+            fields[f"{name}_scale_tensor"] = _parameter(draw, TensorDataType.FLOAT32, count, rank, 1)
+        if f"{name}_zero_point_tensor" in cls.fields and draw(st.booleans()):
+            fields[f"{name}_zero_point_tensor"] = _parameter(draw, types[name], count, rank, 1)
+    if "bias_tensor" in cls.fields:
+        bias = [1, filters, *[1] * (rank - 2)]
+        fields["bias_tensor"] = _maybe(draw, lambda: _input(draw, TensorDataType.INT32, bias))
+    return cls(
+        input_tensor=_input(draw, types["input"], [batch, groups * per_group_in, *sizes]),
+        filter_tensor=_input(draw, types["filter"], [filters, per_group_in, *kernel]),
+        output_tensor=_output(draw, types["output"], [batch, filters, *output]),
+        group_count=groups,
+        **fields,
+    )
+
+
+def _quantized_pooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    sizes = [draw(st.integers(1, 2)), draw(st.integers(1, 3)), *_sizes(draw, _rank(draw, cls) - 2, 300)]
+    fields: dict[str, Any]
+    fields, pooled = _windows(draw, cls, sizes[2:])
+    for name in ("input", "output"):
+        data_type = _type(draw, cls, f"{name}_tensor")
+        make, own = (_input, sizes) if name == "input" else (_output, [*sizes[:2], *pooled])
+        fields[f"{name}_tensor"] = make(draw, data_type, own)
+        fields[f"{name}_scale_tensor"] = _parameter(draw, TensorDataType.FLOAT32, sizes[1], len(sizes), 1)
+        if draw(st.booleans()):
+            fields[f"{name}_zero_point_tensor"] = _parameter(draw, data_type, sizes[1], len(sizes), 1)
+    return cls(**fields, include_padding=draw(st.booleans()))
+
+
+def _dynamic_quantize(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    sizes, data_type = _sizes(draw, _rank(draw, cls)), _type(draw, cls, "output_tensor")
+    return cls(
+        input_tensor=_input(draw, _type(draw, cls), sizes),
+        output_tensor=_output(draw, data_type, sizes),
+        output_scale_tensor=_output(draw, TensorDataType.FLOAT32, [1] * len(sizes)),
+        output_zero_point_tensor=_output(draw, data_type, [1] * len(sizes)),
+    )
+
+
 def _rnn(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type = _type(draw, cls)
     length, batch, inputs = (_length(draw, usual) for usual in (range(1, 6), range(1, 6), range(1, 10)))
@@ -850,6 +944,12 @@ _BY_NAME: dict[str, Build] = {
     "GEMM": _gemm,
     "CONVOLUTION": _convolution,
     "RNN": _rnn,
+    "MATRIX_MULTIPLY_INTEGER MATRIX_MULTIPLY_INTEGER_TO_FLOAT QUANTIZED_LINEAR_MATRIX_MULTIPLY": (
+        _matrix_multiply_integer
+    ),
+    "CONVOLUTION_INTEGER QUANTIZED_LINEAR_CONVOLUTION": _convolution_integer,
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": _quantized_pooling,
+    "DYNAMIC_QUANTIZE_LINEAR": _dynamic_quantize,
 }
 
 BUILDERS: dict[OperatorType, Build] = {

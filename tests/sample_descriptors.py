@@ -188,6 +188,71 @@ def _sliding_blocks() -> list[Operator]:
     ]
 
 
+def s8(*sizes: int) -> TensorDesc:
+    """An INT8 tensor."""
+    return TensorDesc("int8", sizes)
+
+
+def _quantized() -> list[Operator]:
+    """Products and windows of quantized tensors, with one value for each row, column and channel."""
+    a, b = s8(1, 2, 3, 4), s8(1, 2, 4, 5)
+    rows, columns = (1, 1, 3, 1), (1, 1, 1, 5)
+    zeros = {"a_zero_point_tensor": s8(*rows), "b_zero_point_tensor": s8(*columns)}
+    scales = {"a_scale_tensor": f32(*rows), "b_scale_tensor": f32(*columns)}
+    product = f32(1, 2, 3, 5)
+    window = {name: [1, 1] for name in ("strides", "dilations", "start_padding", "end_padding")}
+    image = {"input_tensor": s8(1, 4, 7, 7), "filter_tensor": s8(6, 2, 3, 3)}
+    offsets = {"input_zero_point_tensor": s8(1, 1, 1, 1), "filter_zero_point_tensor": s8(1, 6, 1, 1)}
+    one, every = (1, 1, 1, 1), (1, 3, 1, 1)
+    return [
+        op.MatrixMultiplyInteger(a_tensor=a, b_tensor=b, output_tensor=TensorDesc("int32", [1, 2, 3, 5]), **zeros),
+        op.MatrixMultiplyIntegerToFloat(
+            a_tensor=a, b_tensor=b, bias_tensor=product, output_tensor=product, **zeros, **scales
+        ),
+        op.QuantizedLinearMatrixMultiply(
+            a_tensor=a,
+            b_tensor=b,
+            output_scale_tensor=f32(*rows),
+            output_zero_point_tensor=s8(*rows),
+            output_tensor=s8(1, 2, 3, 5),
+            **zeros,
+            **scales,
+        ),
+        op.ConvolutionInteger(
+            **image, **offsets, **window, output_tensor=TensorDesc("int32", [1, 6, 7, 7]), group_count=2
+        ),
+        op.QuantizedLinearConvolution(
+            **image,
+            **offsets,
+            **window,
+            input_scale_tensor=f32(*one),
+            filter_scale_tensor=f32(1, 6, 1, 1),
+            bias_tensor=TensorDesc("int32", [1, 6, 1, 1]),
+            output_scale_tensor=f32(*one),
+            output_zero_point_tensor=s8(*one),
+            output_tensor=s8(1, 6, 7, 7),
+            group_count=2,
+        ),
+        op.QuantizedLinearAveragePooling(
+            input_tensor=s8(2, 3, 7, 8),
+            input_scale_tensor=f32(*every),
+            input_zero_point_tensor=s8(*every),
+            output_scale_tensor=f32(*every),
+            output_zero_point_tensor=s8(*every),
+            output_tensor=s8(2, 3, 4, 4),
+            **_window(),
+            dilations=[1, 1],
+            include_padding=False,
+        ),
+        op.DynamicQuantizeLinear(
+            input_tensor=f32(2, 3),
+            output_tensor=s8(2, 3),
+            output_scale_tensor=f32(1, 1),
+            output_zero_point_tensor=s8(1, 1),
+        ),
+    ]
+
+
 def _gradients() -> list[Operator]:
     """Gradients, and what else there is for training."""
     images = dict.fromkeys(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"), f32(2, 3, 4, 5))
@@ -257,6 +322,7 @@ def samples() -> tuple[Operator, ...]:
         op.RandomGenerator(
             input_state_tensor=u32(1, 1, 1, 6), output_tensor=u32(1, 2, 3, 5), output_state_tensor=u32(1, 1, 1, 6)
         ),
+        *_quantized(),
         op.ActivationParameterizedRelu(**two_images, slope_tensor=f32(1, 2, 3, 4)),
         op.ActivationReluGrad(
             input_tensor=f32(1, 2, 3, 4),

@@ -50,6 +50,7 @@ from opendml.functions.normalization_training import BatchNormalizationGradOutpu
 from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs
 from opendml.functions.random_numbers import RandomGeneratorOutputs
+from opendml.functions.quantization import DynamicQuantizeLinearOutputs
 from opendml.functions.recurrent import RnnOutputs
 from opendml.programs.device import Device
 

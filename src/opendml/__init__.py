@@ -212,6 +212,14 @@ if TYPE_CHECKING:
     from opendml.functions.typed import argmax as argmax
     from opendml.functions.typed import argmin as argmin
     from opendml.functions.typed import reduce as reduce
+    from opendml.functions.typed import convolution_integer as convolution_integer
+    from opendml.functions.typed import quantized_linear_convolution as quantized_linear_convolution
+    from opendml.functions.typed import matrix_multiply_integer as matrix_multiply_integer
+    from opendml.functions.typed import matrix_multiply_integer_to_float as matrix_multiply_integer_to_float
+    from opendml.functions.typed import quantized_linear_matrix_multiply as quantized_linear_matrix_multiply
+    from opendml.functions.typed import quantized_linear_average_pooling as quantized_linear_average_pooling
+    from opendml.functions.quantization import DynamicQuantizeLinearOutputs as DynamicQuantizeLinearOutputs
+    from opendml.functions.typed import dynamic_quantize_linear as dynamic_quantize_linear
     from opendml.functions.typed import resample as resample
     from opendml.functions.typed import resample_grad as resample_grad
     from opendml.functions.typed import upsample_2d as upsample_2d
@@ -263,6 +271,7 @@ _EXPORTS = {
         activation_softplus activation_softsign activation_swish activation_tanh activation_thresholded_relu
     """,
     "functions.convolution": "convolution",
+    "functions.convolution_integer": "convolution_integer quantized_linear_convolution",
     "functions.cumulative": "cumulative_product cumulative_summation",
     "functions.diagonal": "diagonal_matrix",
     "functions.element_wise": "add cast clip identity",
@@ -284,6 +293,9 @@ _EXPORTS = {
     "functions.generation": "fill_value_constant fill_value_sequence",
     "functions.joining": "join split",
     "functions.matrix": "gemm",
+    "functions.matrix_integer": """
+        matrix_multiply_integer matrix_multiply_integer_to_float quantized_linear_matrix_multiply
+    """,
     "functions.normalization": """
         batch_normalization local_response_normalization lp_normalization mean_variance_normalization value_scale_2d
     """,
@@ -296,6 +308,8 @@ _EXPORTS = {
     "functions.pooling": "MaxPoolingOutputs average_pooling lp_pooling max_pooling max_unpooling",
     "functions.pooling_gradients": "average_pooling_grad max_pooling_grad",
     "functions.random_numbers": "RandomGeneratorOutputs random_generator",
+    "functions.pooling_quantized": "quantized_linear_average_pooling",
+    "functions.quantization": "DynamicQuantizeLinearOutputs dynamic_quantize_linear",
     "functions.rearrangement": "depth_to_space space_to_depth",
     "functions.recurrent": "RnnOutputs rnn",
     "functions.reduction": "argmax argmin reduce",

@@ -179,6 +179,7 @@ SUMS: Final[Mapping[str, Callable[[Any], int]]] = {
     "LP_NORMALIZATION": _along_axis,
     "LP_POOLING": _window,
     "LP_POOLING1": _window,
+    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": lambda _: 2,
     "MAX_POOLING_GRAD": _window,
     "MEAN_VARIANCE_NORMALIZATION": _behind_batch,
     "MEAN_VARIANCE_NORMALIZATION1": _axes,

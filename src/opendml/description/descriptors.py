@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 from opendml import _loading
@@ -109,10 +110,12 @@ class LevelSupport(NamedTuple):
     ranks: tuple[int, int]
     data_types: tuple[TensorDataType, ...]
     exceptions: tuple[tuple[str, tuple[TensorDataType, ...]], ...]
+    other_ranks: tuple[tuple[str, tuple[int, int]], ...] = ()
 
     def of(self, field: str) -> TensorSupport:
         """The support of the tensor in a field."""
-        return TensorSupport(*self.ranks, dict(self.exceptions).get(field, self.data_types))
+        ranks = dict(self.other_ranks).get(field, self.ranks)
+        return TensorSupport(*ranks, dict(self.exceptions).get(field, self.data_types))
 
 
 Support = tuple[LevelSupport, ...]
@@ -122,10 +125,15 @@ def at(
     level: str,
     ranks: tuple[int, int],
     data_types: tuple[TensorDataType, ...],
+    other_ranks: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+    /,
     **exceptions: tuple[TensorDataType, ...],
 ) -> LevelSupport:
-    """A row of a support table. ``exceptions`` are the data types of the fields that have other ones."""
-    return LevelSupport(FeatureLevel.parse(level), ranks, data_types, tuple(exceptions.items()))
+    """A row of a support table. ``other_ranks`` and ``exceptions`` are the ranks and the data types of the fields that
+    have other ones."""
+    return LevelSupport(
+        FeatureLevel.parse(level), ranks, data_types, tuple(exceptions.items()), tuple(other_ranks.items())
+    )
 
 
 def levels(*rows: LevelSupport) -> Support:

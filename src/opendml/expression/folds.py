@@ -19,6 +19,7 @@ from opendml.expression.ir import (
     binary,
     constant,
     index,
+    is_product,
     select,
 )
 
@@ -94,7 +95,8 @@ def sum_of_products(
     """The sum of ``left * right`` over ``axes`` by fused multiply-adds in order, beginning with ``initial`` or 0."""
     combine = simple_combine(lambda a, b: a + b, left.type)
     start = constant(0, left.type) if initial is None else initial
-    return Part(Fold(tuple(axes), (start,), (binary("mul", left, right),), combine, where, lanes, contract=True), 0)
+    product = binary("mul", left, right)
+    return Part(Fold(tuple(axes), (start,), (product,), combine, where, lanes, contract=is_product(product)), 0)
 
 
 def lowest(type: ElementType) -> Expression:

@@ -22,7 +22,11 @@ _SPLITTER: Final = 2.0**27 + 1
 
 
 def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
-    """``x * y + z`` of float32 or float64 arrays (which broadcast), every element rounded once to nearest even."""
+    """``x * y + z`` of arrays of one type (which broadcast): float32 and float64 rounded once to nearest even, integers
+    modulo their width."""
+    if x.dtype.kind in "iu":
+        with np.errstate(over="ignore"):
+            return np.asarray(x * y + z)
     x, y, z = np.broadcast_arrays(x, y, z)
     if x.dtype == np.float32:
         product = x.astype(np.float64) * y.astype(np.float64)

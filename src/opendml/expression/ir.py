@@ -522,7 +522,8 @@ class Fold(Expression):
     the same for every target and every number of threads, and vectorises.
 
     ``contract`` says that the fold is a sum of products (elements are ``Binary("mul", x, y)``, one value) whose
-    multiplication and addition are one fused operation with a single rounding.
+    multiplication and addition are one fused operation with a single rounding. Sums of integers are exact modulo their
+    width, so a target may take their products in any order and with any instruction.
     """
 
     __slots__ = ("axes", "combine", "contract", "elements", "initial", "lanes", "where")
@@ -720,6 +721,11 @@ def binary(operation: str, left: Expression, right: Expression | Number) -> Expr
             return folded
     simpler = _simplify(operation, left, right)
     return Binary(operation, left, right) if simpler is None else simpler
+
+
+def is_product(e: Expression) -> bool:
+    """Whether ``e`` is a product still: those of integers with 0 and 1 are something simpler."""
+    return isinstance(e, Binary) and e.operation == "mul"
 
 
 def fused_multiply_add(x: Expression, y: Expression | Number, z: Expression | Number) -> Expression:

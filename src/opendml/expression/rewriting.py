@@ -21,6 +21,7 @@ from opendml.expression.ir import (
     binary,
     cast,
     constant,
+    is_product,
     select,
     unary,
 )
@@ -116,14 +117,15 @@ class Rewriter:
         where = None if e.where is None else known[e.where]
         if where is not None and where == constant(True, BOOL):
             where = None
+        elements = tuple([known[part] for part in e.elements])
         return Fold(
             e.axes,
             tuple([known[part] for part in e.initial]),
-            tuple([known[part] for part in e.elements]),
+            elements,
             e.combine,
             where,
             e.lanes,
-            e.contract and isinstance(e.elements[0], Binary),
+            e.contract and is_product(elements[0]),
         )
 
 

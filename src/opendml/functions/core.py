@@ -233,9 +233,10 @@ class Invocation(NamedTuple):
     device: Device | Graph | None
 
     def require_operands(self) -> None:
-        """Raises BindingError if an operand that is not optional is None."""
-        for position, operand in enumerate(self.operands[: len(self.operands) - self.optional]):
-            if operand is None:
+        """Raises BindingError if an operand that is not optional, or that the builder cannot do without, is None."""
+        first_optional = len(self.operands) - self.optional
+        for position, operand in enumerate(self.operands):
+            if operand is None and (position < first_optional or not _may_be_none(self.build, position)):
                 raise BindingError(f"{operand_name(self.build, position)}: an array is needed")
 
 
@@ -440,6 +441,12 @@ def _copy(array: NumPyArray) -> NumPyArray:
 @functools.lru_cache(MAXIMUM_PROGRAMS)
 def _parameters_of(build: Builder) -> list[inspect.Parameter]:
     return list(inspect.signature(build).parameters.values())
+
+
+def _may_be_none(build: Builder, position: int) -> bool:
+    """Whether the builder says so of an operand."""
+    parameters = _parameters_of(build)
+    return str(parameters[min(position, len(parameters) - 1)].annotation).endswith("None")
 
 
 def operand_name(build: Builder, position: int) -> str:

@@ -12,6 +12,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, operand_rules
+from opendml.functions.quantized_operands import type_or
 from opendml.functions.signatures import operator_function
 from opendml.operators.element_wise_quantization import (
     ElementWiseDequantizeLinear,
@@ -51,7 +52,7 @@ def _quantize_linear(
         input_tensor=input,
         scale_tensor=scale,
         zero_point_tensor=zero_point,
-        output_tensor=TensorDesc(_type_or(output_data_type, zero_point, TensorDataType.UINT8), input.sizes),
+        output_tensor=TensorDesc(type_or(output_data_type, zero_point, TensorDataType.UINT8), input.sizes),
     )
 
 
@@ -145,12 +146,5 @@ def _quantized_linear_add(
         b_zero_point_tensor=b_zero_point,
         output_scale_tensor=output_scale,
         output_zero_point_tensor=output_zero_point,
-        output_tensor=TensorDesc(_type_or(output_data_type, output_zero_point, a.data_type), a.sizes),
+        output_tensor=TensorDesc(type_or(output_data_type, output_zero_point, a.data_type), a.sizes),
     )
-
-
-def _type_or(data_type: Any, zero_point: TensorDesc | None, usual: TensorDataType) -> Any:
-    """The data type asked for, else that of the zero point, else the usual one."""
-    if data_type is not None:
-        return data_type
-    return usual if zero_point is None else zero_point.data_type

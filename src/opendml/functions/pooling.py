@@ -190,12 +190,16 @@ def window_fields(input: TensorDesc, window: Window) -> dict[str, Any]:
 
 
 def _pooled(input: TensorDesc, window: Window) -> TensorDesc:
-    output_sizes = window[-1]
-    if output_sizes is None:
-        fields = window_fields(input, window)
-        names = ("window_size", "strides", "start_padding", "end_padding", "dilations")
-        output_sizes = (*input.sizes[:2], *sizes_by(window_count, input.sizes[2:], *(fields[name] for name in names)))
-    return TensorDesc(input.data_type, output_sizes)
+    return TensorDesc(input.data_type, pooled_sizes(input, window))
+
+
+def pooled_sizes(input: TensorDesc, window: Window) -> Any:
+    """The sizes of the output: those asked for, or one element for each window."""
+    if window[-1] is not None:
+        return window[-1]
+    fields = window_fields(input, window)
+    names = ("window_size", "strides", "start_padding", "end_padding", "dilations")
+    return (*input.sizes[:2], *sizes_by(window_count, input.sizes[2:], *(fields[name] for name in names)))
 
 
 def window_count(size: int, window: int, stride: int, start: int, end: int, dilation: int) -> int:

@@ -30,6 +30,7 @@ from opendml.functions.normalization_training import BatchNormalizationGradOutpu
 from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs
 from opendml.functions.random_numbers import RandomGeneratorOutputs
+from opendml.functions.quantization import DynamicQuantizeLinearOutputs
 from opendml.functions.recurrent import RnnOutputs
 from opendml.programs.device import Device
 
@@ -992,6 +993,86 @@ def convolution(
     out: Any = ...,
 ) -> Array: ...
 @overload
+def convolution_integer(
+    input: GraphTensor,
+    input_zero_point: Operand | None,
+    filter: Operand,
+    filter_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def convolution_integer(
+    input: ArrayOperand,
+    input_zero_point: GraphTensor,
+    filter: Operand,
+    filter_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def convolution_integer(
+    input: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: GraphTensor,
+    filter_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def convolution_integer(
+    input: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: ArrayOperand,
+    filter_zero_point: GraphTensor,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def convolution_integer(
+    input: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: ArrayOperand,
+    filter_zero_point: ArrayOperand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
 def cos(
     input: GraphTensor, *, scale_bias: Factors = ..., device: Device | Graph | None = ..., out: Any = ...
 ) -> GraphTensor: ...
@@ -1149,6 +1230,22 @@ def divide(a: GraphTensor, b: Operand, *, device: Device | Graph | None = ..., o
 def divide(a: ArrayOperand, b: GraphTensor, *, device: Device | Graph | None = ..., out: Any = ...) -> GraphTensor: ...
 @overload
 def divide(a: ArrayOperand, b: ArrayOperand, *, device: Device | None = ..., out: Any = ...) -> Array: ...
+@overload
+def dynamic_quantize_linear(
+    input: GraphTensor,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> DynamicQuantizeLinearOutputs[GraphTensor]: ...
+@overload
+def dynamic_quantize_linear(
+    input: ArrayOperand,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> DynamicQuantizeLinearOutputs[Array]: ...
 @overload
 def equals(
     a: GraphTensor,
@@ -1727,6 +1824,160 @@ def lp_pooling(
     out: Any = ...,
 ) -> Array: ...
 @overload
+def matrix_multiply_integer(
+    a: GraphTensor,
+    a_zero_point: Operand | None,
+    b: Operand,
+    b_zero_point: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer(
+    a: ArrayOperand,
+    a_zero_point: GraphTensor,
+    b: Operand,
+    b_zero_point: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer(
+    a: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: GraphTensor,
+    b_zero_point: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer(
+    a: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_zero_point: GraphTensor,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer(
+    a: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_zero_point: ArrayOperand | None = ...,
+    *,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
+def matrix_multiply_integer_to_float(
+    a: GraphTensor,
+    a_scale: Operand,
+    a_zero_point: Operand | None,
+    b: Operand,
+    b_scale: Operand,
+    b_zero_point: Operand | None = ...,
+    bias: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer_to_float(
+    a: ArrayOperand,
+    a_scale: GraphTensor,
+    a_zero_point: Operand | None,
+    b: Operand,
+    b_scale: Operand,
+    b_zero_point: Operand | None = ...,
+    bias: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer_to_float(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: GraphTensor,
+    b: Operand,
+    b_scale: Operand,
+    b_zero_point: Operand | None = ...,
+    bias: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer_to_float(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: GraphTensor,
+    b_scale: Operand,
+    b_zero_point: Operand | None = ...,
+    bias: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer_to_float(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: GraphTensor,
+    b_zero_point: Operand | None = ...,
+    bias: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer_to_float(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: ArrayOperand,
+    b_zero_point: GraphTensor,
+    bias: Operand | None = ...,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer_to_float(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: ArrayOperand,
+    b_zero_point: ArrayOperand | None,
+    bias: GraphTensor,
+    *,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def matrix_multiply_integer_to_float(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: ArrayOperand,
+    b_zero_point: ArrayOperand | None = ...,
+    bias: ArrayOperand | None = ...,
+    *,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
 def max(a: GraphTensor, b: Operand, *, device: Device | Graph | None = ..., out: Any = ...) -> GraphTensor: ...
 @overload
 def max(a: ArrayOperand, b: GraphTensor, *, device: Device | Graph | None = ..., out: Any = ...) -> GraphTensor: ...
@@ -2169,6 +2420,475 @@ def quantized_linear_add(
 ) -> GraphTensor: ...
 @overload
 def quantized_linear_add(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: ArrayOperand,
+    b_zero_point: ArrayOperand | None,
+    output_scale: ArrayOperand,
+    output_zero_point: ArrayOperand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
+def quantized_linear_average_pooling(
+    input: GraphTensor,
+    input_scale: Operand,
+    input_zero_point: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    include_padding: bool = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_average_pooling(
+    input: ArrayOperand,
+    input_scale: GraphTensor,
+    input_zero_point: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    include_padding: bool = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_average_pooling(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: GraphTensor,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    include_padding: bool = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_average_pooling(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    output_scale: GraphTensor,
+    output_zero_point: Operand | None = ...,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    include_padding: bool = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_average_pooling(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    output_scale: ArrayOperand,
+    output_zero_point: GraphTensor,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    include_padding: bool = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_average_pooling(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    output_scale: ArrayOperand,
+    output_zero_point: ArrayOperand | None = ...,
+    *,
+    window_size: Sequence[int],
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    include_padding: bool = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
+def quantized_linear_convolution(
+    input: GraphTensor,
+    input_scale: Operand,
+    input_zero_point: Operand | None,
+    filter: Operand,
+    filter_scale: Operand,
+    filter_zero_point: Operand | None,
+    bias: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: GraphTensor,
+    input_zero_point: Operand | None,
+    filter: Operand,
+    filter_scale: Operand,
+    filter_zero_point: Operand | None,
+    bias: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: GraphTensor,
+    filter: Operand,
+    filter_scale: Operand,
+    filter_zero_point: Operand | None,
+    bias: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: GraphTensor,
+    filter_scale: Operand,
+    filter_zero_point: Operand | None,
+    bias: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: ArrayOperand,
+    filter_scale: GraphTensor,
+    filter_zero_point: Operand | None,
+    bias: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: ArrayOperand,
+    filter_scale: ArrayOperand,
+    filter_zero_point: GraphTensor,
+    bias: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: ArrayOperand,
+    filter_scale: ArrayOperand,
+    filter_zero_point: ArrayOperand | None,
+    bias: GraphTensor,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: ArrayOperand,
+    filter_scale: ArrayOperand,
+    filter_zero_point: ArrayOperand | None,
+    bias: ArrayOperand | None,
+    output_scale: GraphTensor,
+    output_zero_point: Operand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: ArrayOperand,
+    filter_scale: ArrayOperand,
+    filter_zero_point: ArrayOperand | None,
+    bias: ArrayOperand | None,
+    output_scale: ArrayOperand,
+    output_zero_point: GraphTensor,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_convolution(
+    input: ArrayOperand,
+    input_scale: ArrayOperand,
+    input_zero_point: ArrayOperand | None,
+    filter: ArrayOperand,
+    filter_scale: ArrayOperand,
+    filter_zero_point: ArrayOperand | None,
+    bias: ArrayOperand | None,
+    output_scale: ArrayOperand,
+    output_zero_point: ArrayOperand | None = ...,
+    *,
+    strides: Sequence[int] | None = ...,
+    start_padding: Sequence[int] | None = ...,
+    end_padding: Sequence[int] | None = ...,
+    dilations: Sequence[int] | None = ...,
+    group_count: int = ...,
+    output_sizes: Sequence[int] | None = ...,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
+def quantized_linear_matrix_multiply(
+    a: GraphTensor,
+    a_scale: Operand,
+    a_zero_point: Operand | None,
+    b: Operand,
+    b_scale: Operand,
+    b_zero_point: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_matrix_multiply(
+    a: ArrayOperand,
+    a_scale: GraphTensor,
+    a_zero_point: Operand | None,
+    b: Operand,
+    b_scale: Operand,
+    b_zero_point: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_matrix_multiply(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: GraphTensor,
+    b: Operand,
+    b_scale: Operand,
+    b_zero_point: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_matrix_multiply(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: GraphTensor,
+    b_scale: Operand,
+    b_zero_point: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_matrix_multiply(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: GraphTensor,
+    b_zero_point: Operand | None,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_matrix_multiply(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: ArrayOperand,
+    b_zero_point: GraphTensor,
+    output_scale: Operand,
+    output_zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_matrix_multiply(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: ArrayOperand,
+    b_zero_point: ArrayOperand | None,
+    output_scale: GraphTensor,
+    output_zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_matrix_multiply(
+    a: ArrayOperand,
+    a_scale: ArrayOperand,
+    a_zero_point: ArrayOperand | None,
+    b: ArrayOperand,
+    b_scale: ArrayOperand,
+    b_zero_point: ArrayOperand | None,
+    output_scale: ArrayOperand,
+    output_zero_point: GraphTensor,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantized_linear_matrix_multiply(
     a: ArrayOperand,
     a_scale: ArrayOperand,
     a_zero_point: ArrayOperand | None,

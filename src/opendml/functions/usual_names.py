@@ -53,6 +53,7 @@ HERE: Final = {
     "cast": "astype to cast_like",
     "clip": "clamp minimum_maximum",
     "convolution": "conv conv1d conv2d conv3d conv_transpose conv_transpose2d",
+    "convolution_integer": "conv_integer",
     "cumulative_product": "cumprod cumulative_prod",
     "cumulative_summation": "cumsum cumulative_sum",
     "dequantize_linear": "dequantize_per_tensor",
@@ -60,6 +61,7 @@ HERE: Final = {
     "diagonal_matrix": "diag eye eye_like trilu triangular tril triu",
     "difference_square": "squared_difference",
     "divide": "div true_divide",
+    "dynamic_quantize_linear": "dynamic_quantize",
     "equals": "equal eq",
     "fill_value_constant": "full full_like zeros ones fill constant_of_shape",
     "fill_value_sequence": "arange linspace range",
@@ -80,6 +82,8 @@ HERE: Final = {
     "local_response_normalization": "lrn local_response_norm",
     "lp_normalization": "normalize",
     "lp_pooling": "lp_pool lp_pool2d l2_pool_2d l2_pool2d",
+    "matrix_multiply_integer": "matmul_integer",
+    "matrix_multiply_integer_to_float": "matmul_integer_to_float",
     "max": "maximum",
     "max_pooling": "max_pool max_pool2d max_pool_2d global_max_pool",
     "max_pooling_grad": "max_pool2d_backward max_pool2d_with_indices_backward",
@@ -95,6 +99,9 @@ HERE: Final = {
     "padding": "pad",
     "pow": "power square",
     "quantize_linear": "quantize_per_tensor",
+    "quantized_linear_average_pooling": "qlinear_average_pool",
+    "quantized_linear_convolution": "qlinear_conv",
+    "quantized_linear_matrix_multiply": "qlinear_matmul",
     "recip": "reciprocal rsqrt",
     'reduce(x, "AVERAGE")': "reduce_mean average nanmean",
     'reduce(x, "L1")': "reduce_l1",
@@ -121,7 +128,6 @@ HERE: Final = {
 """The names elsewhere of each function here. Where one function does several things, it is shown as called."""
 
 NOT_YET: Final = {
-    "MATRIX_MULTIPLY_INTEGER": "matmul_integer",
     "MULTIHEAD_ATTENTION1": "attention multi_head_attention scaled_dot_product_attention",
     "NONZERO_COORDINATES": "nonzero argwhere non_zero",
     "TOP_K1": "topk top_k sort",

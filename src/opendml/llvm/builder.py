@@ -425,8 +425,10 @@ class Builder:
         return self.intrinsic(f"llvm.{name}.{suffix(a)}", a, a)
 
     def fused_multiply_add(self, a: Value, b: Value, c: Value) -> Value:
-        """``a * b + c`` with one rounding."""
+        """``a * b + c`` with one rounding; of integers modulo their width."""
         a, b, c = self.aligned(a, b, c)
+        if a.type.is_integer:
+            return self.binary("add", self.binary("mul", a, b), c)
         return self.intrinsic(f"llvm.fma.{suffix(a)}", a, a, b, c)
 
     def bitcast(self, a: Value, type: ElementType) -> Value:

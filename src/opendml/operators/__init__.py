@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from opendml.operators.convolution import (
         Convolution as Convolution,
     )
+    from opendml.operators.convolution_integer import (
+        ConvolutionInteger as ConvolutionInteger,
+        QuantizedLinearConvolution as QuantizedLinearConvolution,
+    )
     from opendml.operators.cumulative import (
         CumulativeProduct as CumulativeProduct,
         CumulativeSummation as CumulativeSummation,
@@ -149,6 +153,11 @@ if TYPE_CHECKING:
     from opendml.operators.matrix import (
         Gemm as Gemm,
     )
+    from opendml.operators.matrix_integer import (
+        MatrixMultiplyInteger as MatrixMultiplyInteger,
+        MatrixMultiplyIntegerToFloat as MatrixMultiplyIntegerToFloat,
+        QuantizedLinearMatrixMultiply as QuantizedLinearMatrixMultiply,
+    )
     from opendml.operators.normalization import (
         BatchNormalization as BatchNormalization,
         LocalResponseNormalization as LocalResponseNormalization,
@@ -188,6 +197,12 @@ if TYPE_CHECKING:
     )
     from opendml.operators.random_numbers import (
         RandomGenerator as RandomGenerator,
+    )
+    from opendml.operators.pooling_quantized import (
+        QuantizedLinearAveragePooling as QuantizedLinearAveragePooling,
+    )
+    from opendml.operators.quantization import (
+        DynamicQuantizeLinear as DynamicQuantizeLinear,
     )
     from opendml.operators.rearrangement import (
         DepthToSpace as DepthToSpace,
@@ -244,6 +259,7 @@ _FAMILIES = {
         ACTIVATION_THRESHOLDED_RELU
     """,
     "convolution": "CONVOLUTION",
+    "convolution_integer": "CONVOLUTION_INTEGER QUANTIZED_LINEAR_CONVOLUTION",
     "cumulative": "CUMULATIVE_PRODUCT CUMULATIVE_SUMMATION",
     "diagonal": "DIAGONAL_MATRIX DIAGONAL_MATRIX1",
     "element_wise": """
@@ -279,6 +295,9 @@ _FAMILIES = {
     "generation": "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE",
     "joining": "JOIN SPLIT",
     "matrix": "GEMM",
+    "matrix_integer": """
+        MATRIX_MULTIPLY_INTEGER MATRIX_MULTIPLY_INTEGER_TO_FLOAT QUANTIZED_LINEAR_MATRIX_MULTIPLY
+    """,
     "normalization": """
         BATCH_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION LP_NORMALIZATION MEAN_VARIANCE_NORMALIZATION
         MEAN_VARIANCE_NORMALIZATION1 MEAN_VARIANCE_NORMALIZATION2 VALUE_SCALE_2D
@@ -294,6 +313,8 @@ _FAMILIES = {
     """,
     "pooling_gradients": "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD",
     "random_numbers": "RANDOM_GENERATOR",
+    "pooling_quantized": "QUANTIZED_LINEAR_AVERAGE_POOLING",
+    "quantization": "DYNAMIC_QUANTIZE_LINEAR",
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",

@@ -112,13 +112,13 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
         filters, filter_channels = (rules.size("filter_tensor", i) for i in range(2))
         output_channels, source = filters, "FilterTensor.Sizes[0]"
         if self.direction == ConvolutionDirection.FORWARD:
-            _check_divisible(rules, "filter_tensor.sizes[0]", filters, groups)
+            check_divisible(rules, "filter_tensor.sizes[0]", filters, groups)
             if input_channels is not None and filter_channels is not None and groups is not None:
                 must = f"must be InputTensor.Sizes[1] / GroupCount = {input_channels} / {groups}"
                 matches = filter_channels * groups == input_channels
                 rules.require(matches, "filter_tensor.sizes[1]", must, filter_channels, breaks=False)
         else:
-            _check_divisible(rules, "input_tensor.sizes[1]", input_channels, groups)
+            check_divisible(rules, "input_tensor.sizes[1]", input_channels, groups)
             rules.size_is("filter_tensor", 0, input_channels, "InputTensor.Sizes[1]")
             output_channels = None if filter_channels is None or groups is None else filter_channels * groups
             source = "FilterTensor.Sizes[1] * GroupCount"
@@ -134,7 +134,7 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
         places = ("input_tensor", "filter_tensor", "dilations", "start_padding", "end_padding")
         for i, (size, filter_size, dilation, start, end) in rules.along(*places, first=2):
             span, padded = 1 + (filter_size - 1) * dilation, size + start + end
-            must = f"must fit into the padded input: {_span_name(i)} + 1 <= {_padded_name(i)} = {padded}"
+            must = f"must fit into the padded input: {span_name(i)} + 1 <= {padded_name(i)} = {padded}"
             rules.require(span <= padded, f"filter_tensor.sizes[{i + 2}]", must, span)
 
     def _check_output_padding(self, rules: Rules) -> None:
@@ -151,13 +151,13 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
         span = 1 + (filter_size - 1) * dilation
         if is_forward:
             least = most = (size + start + end - span) // stride + 1 + extra
-            formula = f"({_padded_name(i)} - {_span_name(i)} - 1) / Strides[{i}] + 1 + OutputPadding[{i}]"
+            formula = f"({padded_name(i)} - {span_name(i)} - 1) / Strides[{i}] + 1 + OutputPadding[{i}]"
         else:
             least = stride * (size - 1) + span - start - end + extra
             # An OutputPadding of 0 leaves it to the output's size how far the result extends.
             most = least if extra else least + max(stride, dilation) - 1
             formula = (
-                f"Strides[{i}] * (InputTensor.Sizes[{d}] - 1) + {_span_name(i)} + 1 - StartPadding[{i}]"
+                f"Strides[{i}] * (InputTensor.Sizes[{d}] - 1) + {span_name(i)} + 1 - StartPadding[{i}]"
                 f" - EndPadding[{i}] + OutputPadding[{i}]"
             )
         output_size = rules.size("output_tensor", d)
@@ -166,15 +166,18 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
             rules.require(least <= output_size <= most, f"output_tensor.sizes[{d}]", must, output_size, breaks=False)
 
 
-def _span_name(i: int) -> str:
+def span_name(i: int) -> str:
+    """How far the filter reaches along a spatial dimension, in the names of fields."""
     return f"(FilterTensor.Sizes[{i + 2}] - 1) * Dilations[{i}]"
 
 
-def _padded_name(i: int) -> str:
+def padded_name(i: int) -> str:
+    """The size of the padded input along a spatial dimension, in the names of fields."""
     return f"InputTensor.Sizes[{i + 2}] + StartPadding[{i}] + EndPadding[{i}]"
 
 
-def _check_divisible(rules: Rules, place: str, count: int | None, groups: int | None) -> None:
+def check_divisible(rules: Rules, place: str, count: int | None, groups: int | None) -> None:
+    """Every group has as many of the channels."""
     if count is not None and groups is not None:
         must = f"must be a multiple of GroupCount = {groups}"
         rules.require(count % groups == 0, place, must, count, breaks=False)
@@ -218,6 +221,12 @@ WINDOWS_WITHOUT_COLUMNS: Final = 192
 
 OUTPUTS_WORTH_COLUMNS: Final = 64
 """Output channels of a group from which on a copy of every window pays off."""
+
+
+def is_in_proportion(sizes: Sequence[int], source: Tensor, output: Tensor) -> bool:
+    """Whether a copy of ``source`` with these sizes is in proportion to it and the output."""
+    room = PADDED_GROWTH * (math.prod(source.sizes) + math.prod(output.sizes)) + UNPADDED_ELEMENTS
+    return math.prod(sizes) <= room
 
 
 @dataclass(slots=True, eq=False)
@@ -280,8 +289,7 @@ class _Builder:
 
     def has_room_for(self, sizes: Sequence[int]) -> bool:
         """Whether a copy of the input with these sizes is in proportion to input and output."""
-        room = PADDED_GROWTH * (math.prod(self.source.sizes) + math.prod(self.output.sizes)) + UNPADDED_ELEMENTS
-        return math.prod(sizes) <= room
+        return is_in_proportion(sizes, self.source, self.output)
 
     def filter_tap(self, tap: Expression, dimension: int) -> Expression:
         """The place of a tap in the filter, which the mode CONVOLUTION turns round."""
