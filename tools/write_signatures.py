@@ -49,8 +49,8 @@ from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
 from opendml.functions.normalization_training import BatchNormalizationGradOutputs, BatchNormalizationTrainingOutputs
 from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs
-from opendml.functions.random_numbers import RandomGeneratorOutputs
 from opendml.functions.quantization import DynamicQuantizeLinearOutputs
+from opendml.functions.random_numbers import RandomGeneratorOutputs
 from opendml.functions.recurrent import RnnOutputs
 from opendml.programs.device import Device
 
