@@ -62,6 +62,7 @@ def _same_settings_afterwards() -> Iterator[None]:
     torch.set_grad_enabled(gradients)
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("_same_settings_afterwards")
 @pytest.mark.parametrize("peer", ["numpy_peer", "torch_peer", "onnxruntime_peer"])
 def test_peers_agree(peer: str) -> None:

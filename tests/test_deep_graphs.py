@@ -223,6 +223,7 @@ def test_graph_from_a_deep_stack(name: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["additions_320"])
 def test_tools_take_deep_graphs_from_a_deep_stack(name: str, tmp_path: Path) -> None:
     """What shows, copies and keeps graphs, and what profiles them."""

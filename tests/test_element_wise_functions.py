@@ -71,6 +71,7 @@ def factors(scale_bias: tuple[float, float] | None, x: Array) -> Array:
     return wide if scale_bias is None else wide * np.float32(scale_bias[0]) + np.float32(scale_bias[1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 @bounded
 @given(data=st.data(), data_type=st.sampled_from(FLOATS), shape=sizes(), seed=seeds)

@@ -124,6 +124,7 @@ def versions(operator: str) -> list[str]:
     return sorted(same or [operator], key=lambda name: (dml.catalogue[name].since, name))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_take_the_newest_version_that_a_level_has(name: str) -> None:
     arguments, options = call_of(name)

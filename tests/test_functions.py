@@ -23,6 +23,7 @@ from opendml.operators import class_name, implemented
 # ---- the functions as a whole
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_examples(name: str) -> None:
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(verbose=False)

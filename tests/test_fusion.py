@@ -50,6 +50,7 @@ def layer(x: Any) -> Any:
     return dml.gemm(x, weights, trans_b="TRANSPOSE")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("network", "kernels"),
     [

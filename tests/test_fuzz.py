@@ -58,6 +58,7 @@ def test_every_operator_is_drawn() -> None:
 DRAWN = [operator_type for operator_type in implemented() if is_drawn(operator_type)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)
 @fuzz
 @given(data=st.data(), seed=seeds)
@@ -213,6 +214,7 @@ def _large() -> Iterator[Operator]:
     yield op.MaxPooling1(input_tensor=cube, output_tensor=cubes, output_indices_tensor=indices, **window)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("desc", list(_large()), ids=lambda desc: desc.type.name)
 def test_large_descriptors_has_little_code(desc: Operator) -> None:
     _has_little_code(desc)

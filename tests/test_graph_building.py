@@ -85,6 +85,7 @@ def padded(array: Array) -> Array:
     return np.concatenate([data, np.zeros(-data.size % 4, np.uint8)])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_build_graphs(name: str) -> None:
     """The examples of the documentation, in a graph."""
@@ -139,6 +140,7 @@ BINARY = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("function", "dtype"), [(f, t) for f, types in BINARY for t in types.split()])
 def test_operators(function: Callable[[Any, Any], Any], dtype: str) -> None:
     a, b, row = numbers(2, 1, 3, dtype=dtype), numbers(2, 4, 1, dtype=dtype, seed=1), numbers(3, dtype=dtype, seed=2)

@@ -74,6 +74,7 @@ def test_attributes_of_numpy() -> None:
     assert x.astype("int32").dtype == np.int32
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", sorted(_FUNCTIONS))
 def test_functions_of_numpy_that_exist_mean_the_same(name: str) -> None:
     function: np.ufunc = getattr(np, name)

@@ -242,6 +242,7 @@ def test_two_outputs() -> None:
     check(definition, values_of(rows.source))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("data_type", ("FLOAT32", "FLOAT16"))
 @pytest.mark.parametrize("operator", (operators.ActivationSoftmax1, operators.ActivationLogSoftmax1))
 @given(length=st.one_of(st.sampled_from(LENGTHS), st.integers(16, 300)), seed=st.integers(0, 1 << 31), data=st.data())

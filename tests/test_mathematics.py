@@ -344,6 +344,7 @@ HARD_ANGLES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_angles_of_all_sizes(dtype: Any) -> None:
     """Against mpmath, so that not even the argument reduction is shared."""

@@ -51,6 +51,7 @@ def built(name: str) -> tuple[dml.Graph, Any]:
     return graph, importlib.import_module(name).build(graph, **SMALL[name])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SMALL)
 def test_layers_agree_with_pytorch(name: str) -> None:
     torch = pytest.importorskip("torch")

@@ -57,6 +57,7 @@ CASES: list[tuple[Callable[[Any], Any], Array, Any]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("call", "array", "expected"), CASES)
 def test_arrays_and_graphs_take_the_same(call: Callable[[Any], Any], array: Array, expected: Any) -> None:
     graph = dml.Graph()

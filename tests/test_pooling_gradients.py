@@ -83,6 +83,7 @@ def test_max_pooling_grad(data: st.DataObject, sliding: Sliding, data_type: str,
     assert_within_rounding(run_single(desc, x, gradient), expected, magnitudes, 30)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stride", [1, 2, 3, 8, 40])
 @pytest.mark.parametrize(("window", "dilation", "start"), [(3, 1, 1), (7, 1, 6), (2, 3, 2)])
 def test_rows_of_all_strides(stride: int, window: int, dilation: int, start: int) -> None:

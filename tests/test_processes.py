@@ -317,6 +317,7 @@ def test_frames_are_found() -> None:
         assert max(frames(assembly(text, host_machine()))) >= 5000
 
 
+@pytest.mark.sampled
 @X86
 @pytest.mark.parametrize("level", ["native", "baseline"])
 def test_kernels_use_little_stack(level: str) -> None:

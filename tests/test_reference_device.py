@@ -40,6 +40,7 @@ def test_it_is_a_device_like_the_other_one() -> None:
         REFERENCE.compile(samples()[0].replace(output_tensor=dml.TensorDesc("float32", [9])))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("desc", samples(), ids=lambda desc: type(desc).__name__)
 def test_every_operator_is_interpreted(desc: Operator) -> None:
     """Bound arrays, in buffers that end before a page that may not be touched, are what the definition says."""

@@ -117,6 +117,7 @@ def test_fold(data: st.DataObject, drawn: Blocks, data_type: str, seed: int) -> 
     assert_identical(run_single(desc, x), drawn.folded(x, np.float32).astype(x.dtype))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stride", [1, 2, 3, 8, 40])
 @pytest.mark.parametrize(("window", "dilation", "start"), [(3, 1, 1), (7, 1, 6), (2, 3, 2), (5, 4, 9), (6, 6, 0)])
 def test_rows_of_all_strides(stride: int, window: int, dilation: int, start: int) -> None:

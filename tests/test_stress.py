@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 from execution import ALL_THREADS, ALL_TYPES, assert_identical
+from properties import SHARE
 
 import opendml as dml
 from opendml import operators as op
@@ -18,7 +19,7 @@ from opendml.description.tensor import TensorDesc
 Array = np.ndarray[Any, Any]
 
 PYTHON_THREADS: Final = 6
-ROUNDS: Final = 40
+ROUNDS: Final = max(round(40 * SHARE), 10)
 
 
 class Job(NamedTuple):
