@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from hypothesis import settings
 
-SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.1"))
-LEAST = 3
+SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.05"))
+LEAST = 2
 
 Case = TypeVar("Case")
 

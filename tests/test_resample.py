@@ -143,6 +143,7 @@ def test_gradients_are_the_transposed_matrices(
     np.testing.assert_allclose(run_single(desc, gradient), expected, **close)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("size", "count"), [(3, 200), (200, 3), (37, 111), (1, 17)])
 @pytest.mark.parametrize("scale", [None, -1.0, 30.0])
