@@ -9,10 +9,9 @@ from typing import Final
 
 from opendml.description.data_types import nearest_data_type
 from opendml.description.descriptors import Operator
-from opendml.description.enums import OperatorType
+from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.description.errors import InvalidDescriptorError
 from opendml.description.rules import Violation, support_at
-from opendml.description.tensor import TensorDesc
 
 EXPRESSIONS: Final = {
     OperatorType.ELEMENT_WISE_ADD: "left + right",
@@ -89,20 +88,22 @@ def _reworded(
 
 def _cure(desc: Operator, violation: Violation, operand: str, error: InvalidDescriptorError) -> str:
     """A conversion where a type is wrong; nothing where there is no telling."""
+    right = right_data_type(desc, violation, error.feature_level or desc.since)
+    return "" if right is None else f'{operand}.astype("{right.name.lower()}")'
+
+
+def right_data_type(desc: Operator, violation: Violation, level: FeatureLevel) -> TensorDataType | None:
+    """The data type that an input should have of which a violation says that its own is wrong; None where there is no
+    telling, or something else is wrong."""
     tensors = dict(desc.inputs())
     tensor, other = tensors.get(violation.field), re.match(r"must have the DataType of (\w+)", violation.rule)
-    like = tensors.get(other[1]) if other else None
-    if like is not None:
-        return _converted(operand, like)
-    support = support_at(desc.support_table(), _field_of(desc, violation.field), error.feature_level or desc.since)
-    if tensor is None or support is None or tensor.data_type in support.data_types or not tensor.data_type.bits:
-        return ""
-    return f'{operand}.astype("{nearest_data_type(tensor.data_type, support.data_types).name.lower()}")'
-
-
-def _converted(operand: str, like: TensorDesc) -> str:
-    return f'{operand}.astype("{like.data_type.name.lower()}")'
-
-
-def _field_of(desc: Operator, json_name: str) -> str:
-    return next((name for name, field in desc.fields.items() if field.json_name == json_name), "")
+    if other is not None:
+        like = tensors.get(other[1])
+        return None if like is None else like.data_type
+    field = next((name for name, field in desc.fields.items() if field.json_name == _root(violation.field)), "")
+    support = support_at(desc.support_table(), field, level)
+    if tensor is None or support is None or not tensor.data_type.bits:
+        return None
+    if tensor.data_type in support.data_types or violation.got != tensor.data_type.name:
+        return None
+    return nearest_data_type(tensor.data_type, support.data_types)

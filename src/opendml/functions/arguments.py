@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from opendml.building.graph_tensor import GraphTensor
-from opendml.description.data_types import nearest_data_type
+from opendml.building.operator_messages import right_data_type
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, TensorDataType
 from opendml.description.errors import InvalidDescriptorError
@@ -178,16 +178,11 @@ class _Call:
         field = self.fields.get(violation.field.partition("[")[0])
         if tensor is None or field is None or not tensor.data_type.bits:
             return ""
+        right = right_data_type(self.desc, violation, self.level)
+        if right is not None:
+            return self._converted(argument, right)
         support = support_at(self.desc.support_table(), field.name, self.level)
-        other = re.match(r"must have the DataType of (\w+)", violation.rule)
-        if other is not None:
-            like = self._tensor(other[1])
-            return "" if like is None else self._converted(argument, like.data_type)
-        if support is None:
-            return ""
-        if tensor.data_type not in support.data_types and "FLOAT" in violation.got + violation.rule:
-            return self._converted(argument, nearest_data_type(tensor.data_type, support.data_types))
-        if tensor.rank < support.minimum_rank and violation.got.startswith("rank"):
+        if support is not None and tensor.rank < support.minimum_rank and violation.got.startswith("rank"):
             shape = [1] * (support.minimum_rank - tensor.rank) + list(tensor.sizes)
             return f"{argument}.reshape({shape})"
         return ""
