@@ -27,7 +27,7 @@ import opendml as dml
 from opendml import operators
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
-from opendml.expression.folds import KEPT_ROW_BYTES, fold, lanes_for, sum_of
+from opendml.expression.folds import fold, lanes_for, sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
 from opendml.expression.ir import (
     ELEMENT_TYPES,
@@ -52,6 +52,7 @@ from opendml.targets.cpu.code.memory import Memory
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.runtime import executable as executable_module
 from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.tuning import TUNING
 
 LENGTHS = (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 1000, 4095)
 TYPES = ("f16", "f32", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
@@ -159,7 +160,7 @@ def test_long_rows_are_computed_again(type: str, length: int) -> None:
     rows = Rows(ELEMENT_TYPES[type], 2, length)
     definition = rows.definition(worked(rows.element) * rows.total(worked))
     width = ELEMENT_TYPES[type].bits // 8
-    assert kept(definition) == ([length] if length * width <= KEPT_ROW_BYTES else [])
+    assert kept(definition) == ([length] if length * width <= TUNING.graph.kept_row_bytes else [])
     check(definition, values_of(rows.source))
 
 

@@ -30,11 +30,6 @@ LANES = 64
 """Partial results of a vectorised reduction: four AVX-512 or eight AVX2 registers of float32 in flight."""
 
 
-KEPT_ROW_BYTES = 65536
-"""Size of a row of values up to which a fold keeps what it computes for others that need it: the row wants to stay in
-the second-level cache."""
-
-
 def lanes_for(axis: Axis) -> int:
     """Lanes of a reduction whose last axis is ``axis``: a power of two, not above its size nor ``LANES``."""
     return min(LANES, 1 << (max(axis.size, 1).bit_length() - 1))

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from opendml.expression.affine import Dependencies, address_of, affine, follows_axes
-from opendml.expression.folds import KEPT_ROW_BYTES
 from opendml.expression.ir import (
     I64,
     Axis,
@@ -455,16 +454,16 @@ def _is_worth_pulling(producer: Compute, consumers: Sequence[Compute], tensor: T
     elements = math.prod(tensor.sizes)
     uses = sum(_evaluations(consumer, tensor) for consumer in consumers)
     work = _work(value, costs)
-    if folds and len(consumers) == 1 and all(_keeps_rows_of(consumers[0], fold) for fold in folds):
+    if folds and len(consumers) == 1 and all(_keeps_rows_of(consumers[0], fold, costs) for fold in folds):
         work = min(work, costs.kept_operations)
     return uses <= elements or (uses - elements) * work <= elements * costs.memory_work
 
 
-def _keeps_rows_of(consumer: Compute, fold: Fold) -> bool:
+def _keeps_rows_of(consumer: Compute, fold: Fold, costs: GraphCosts) -> bool:
     """Whether what ``fold`` computes along a row is kept for the rest of ``consumer``, whose innermost loop is along
     the same row: then it is computed once."""
     size = fold.axes[-1].size * max(element.type.bits for element in fold.elements) // 8
-    if fold.lanes == 1 or len(fold.axes) != 1 or fold.where is not None or size > KEPT_ROW_BYTES:
+    if fold.lanes == 1 or len(fold.axes) != 1 or fold.where is not None or size > costs.kept_row_bytes:
         return False
     (around,) = _loops_around((_innermost_last(consumer),), Dependencies().of(fold))
     return math.prod(a.size for a in consumer.axes) == math.prod(a.size for a in around) * fold.axes[0].size

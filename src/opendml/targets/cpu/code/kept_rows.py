@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from opendml.expression.affine import Affine, Dependencies, Element
-from opendml.expression.folds import KEPT_ROW_BYTES
 from opendml.expression.ir import (
     BOOL,
     Axis,
@@ -62,7 +61,7 @@ def kept_rows(folds: Sequence[Fold], values: Sequence[Expression], vector: Axis,
     users.append(_User((), values, vector, vector, tuning))
     result: list[KeptRow] = []
     known: set[Expression] = set()
-    free = KEPT_ROW_BYTES
+    free = tuning.graph.kept_row_bytes
     for number, user in enumerate(users[:-1]):
         for value, form in user.unconditional(known):
             readers = {e: u.axis for u in users[number + 1 :] if (e := u.members.get(form)) is not None}
