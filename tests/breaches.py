@@ -37,6 +37,8 @@ CHOICES = {
     (OperatorType.REDUCE, "Function"),
     (OperatorType.CONVOLUTION, "Direction"),
     (OperatorType.RNN, "Direction"),
+    (OperatorType.MULTIHEAD_ATTENTION, "MaskType"),
+    (OperatorType.MULTIHEAD_ATTENTION1, "MaskType"),
     (OperatorType.GEMM, "TransA"),
     (OperatorType.GEMM, "TransB"),
 }

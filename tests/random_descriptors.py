@@ -900,7 +900,75 @@ def _rnn(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
+def _attention(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """Any stacking, mask and past."""
+    data_type = _type(draw, cls, "output_tensor")
+    batch, queries, new, past = (_length(draw, usual) for usual in (range(1, 4), range(1, 6), range(1, 8), range(4)))
+    heads, size, value_size = (_length(draw, usual) for usual in (range(1, 4), (1, 3, 4, 16, 17), (1, 2, 5, 16)))
+    shared, has_past = 1, past > 0
+    form = draw(st.sampled_from(("apart", "query_key", "key_value", "query_key_value", "cached")))
+    if form in ("apart", "key_value") and "query_head_count" in cls.fields:
+        shared = draw(st.sampled_from((1, 2)))
+    value_size = size if form in ("key_value", "query_key_value") else value_size
+    new = queries if form.startswith("query") else 0 if form == "cached" else new
+    past = max(past, 1) if form == "cached" else past
+    has_past = past > 0
+    total, all_heads = past + new, heads * shared
+    sizes: dict[str, list[int]] = {
+        "query_tensor": [batch, queries, all_heads * size],
+        "key_tensor": [batch, new, heads * size],
+        "value_tensor": [batch, new, heads * value_size],
+        "stacked_query_key_tensor": [batch, queries, heads, 2, size],
+        "stacked_key_value_tensor": [batch, new, heads, 2, size],
+        "stacked_query_key_value_tensor": [batch, queries, heads, 3, size],
+        "bias_tensor": [all_heads * size + heads * (size + value_size)],
+        "relative_position_bias_tensor": [batch, all_heads, queries, total],
+        "past_key_tensor": [batch, heads, past, size],
+        "past_value_tensor": [batch, heads, past, value_size],
+    }
+    held = {
+        "apart": ["query_tensor", "key_tensor", "value_tensor"],
+        "query_key": ["stacked_query_key_tensor", "value_tensor"],
+        "key_value": ["query_tensor", "stacked_key_value_tensor"],
+        "query_key_value": ["stacked_query_key_value_tensor"],
+        "cached": ["query_tensor"],
+    }[form]
+    held += ["past_key_tensor", "past_value_tensor"] * has_past
+    held += [name for name in ("bias_tensor", "relative_position_bias_tensor") if draw(st.booleans())]
+    fields: dict[str, Any] = {name: _input(draw, data_type, sizes[name]) for name in held}
+    if "past_sequence_lengths_tensor" in cls.fields and has_past and new and draw(st.booleans()):
+        fields["past_sequence_lengths_tensor"] = _input(draw, TensorDataType.INT32, [batch])
+        total = draw(st.integers(past, total)) if "relative_position_bias_tensor" not in held else total
+    masks = {
+        "NONE": None,
+        "KEY_SEQUENCE_LENGTH": [1, batch],
+        "KEY_SEQUENCE_END_START": [2, batch],
+        "KEY_QUERY_SEQUENCE_LENGTH_START_END": [3 * batch + 2],
+        "BOOLEAN": [batch, all_heads, queries, total],
+    }
+    present = draw(st.sampled_from((0, 3))) if total != past + new else draw(st.integers(0, 3))
+    total = past + new if not present else total
+    masks["BOOLEAN"] = [batch, all_heads, queries, total]
+    kind = draw(st.sampled_from(tuple(masks)))
+    mask = masks[kind]
+    counts = {"head_count": heads, "query_head_count": all_heads, "key_value_head_count": heads}
+    return cls(
+        **fields,
+        mask_tensor=None if mask is None else _input(draw, TensorDataType.INT32, mask),
+        mask_type=kind,
+        output_tensor=_output(draw, data_type, [batch, queries, all_heads * value_size]),
+        output_present_key_tensor=_output(draw, data_type, [batch, heads, total, size]) if present & 1 else None,
+        output_present_value_tensor=_output(draw, data_type, [batch, heads, total, value_size])
+        if present & 2
+        else None,
+        scale=draw(st.sampled_from((1.0, 0.25, 0.0, -3.0))),
+        mask_filter_value=draw(st.sampled_from((-10000.0, 0.0, float("-inf"), 1.0))),
+        **{name: count for name, count in counts.items() if name in cls.fields},
+    )
+
+
 _BY_NAME: dict[str, Build] = {
+    "MULTIHEAD_ATTENTION MULTIHEAD_ATTENTION1": _attention,
     "ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1 ACTIVATION_LOG_SOFTMAX ACTIVATION_LOG_SOFTMAX1": _softmax,
     "ACTIVATION_HARDMAX ACTIVATION_HARDMAX1": _softmax,
     "ACTIVATION_PARAMETERIZED_RELU ACTIVATION_RELU_GRAD": _alike,

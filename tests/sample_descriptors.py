@@ -253,6 +253,39 @@ def _quantized() -> list[Operator]:
     ]
 
 
+def _attentions() -> list[Operator]:
+    """With new keys and values apart, and stacked."""
+    common = {
+        "bias_tensor": f32(3 * 12),
+        "relative_position_bias_tensor": f32(2, 3, 5, 9),
+        "past_key_tensor": f32(2, 3, 3, 4),
+        "past_value_tensor": f32(2, 3, 3, 4),
+        "output_tensor": f32(2, 5, 12),
+        "output_present_key_tensor": f32(2, 3, 9, 4),
+        "output_present_value_tensor": f32(2, 3, 9, 4),
+        "scale": 0.5,
+        "mask_filter_value": -10000,
+    }
+    apart = {"query_tensor": f32(2, 5, 12), "key_tensor": f32(2, 6, 12), "value_tensor": f32(2, 6, 12)}
+    mask = TensorDesc("int32", [2, 3, 5, 9])
+    grouped = {
+        **common,
+        "bias_tensor": f32(12 + 4 + 4),
+        "past_key_tensor": f32(2, 1, 3, 4),
+        "past_value_tensor": f32(2, 1, 3, 4),
+        "past_sequence_lengths_tensor": TensorDesc("int32", [2]),
+        "output_present_key_tensor": f32(2, 1, 9, 4),
+        "output_present_value_tensor": f32(2, 1, 9, 4),
+        "mask_tensor": TensorDesc("int32", [1, 2]),
+    }
+    stacked = {"query_tensor": f32(2, 5, 12), "stacked_key_value_tensor": f32(2, 6, 1, 2, 4)}
+    heads = {"query_head_count": 3, "key_value_head_count": 1}
+    return [
+        op.MultiheadAttention(**apart, **common, mask_tensor=mask, head_count=3, mask_type="BOOLEAN"),
+        op.MultiheadAttention1(**stacked, **grouped, **heads, mask_type="KEY_SEQUENCE_LENGTH"),
+    ]
+
+
 def _gradients() -> list[Operator]:
     """Gradients, and what else there is for training."""
     images = dict.fromkeys(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"), f32(2, 3, 4, 5))
@@ -323,6 +356,7 @@ def samples() -> tuple[Operator, ...]:
             input_state_tensor=u32(1, 1, 1, 6), output_tensor=u32(1, 2, 3, 5), output_state_tensor=u32(1, 1, 1, 6)
         ),
         *_quantized(),
+        *_attentions(),
         op.ActivationParameterizedRelu(**two_images, slope_tensor=f32(1, 2, 3, 4)),
         op.ActivationReluGrad(
             input_tensor=f32(1, 2, 3, 4),

@@ -30,6 +30,7 @@ TYPE_DEVIATIONS = {
     # Their pages leave the types out.
     "FOLD": {"InputTensor": {"FLOAT32", "FLOAT16"}, "OutputTensor": {"FLOAT32", "FLOAT16"}},
     "UNFOLD": {"InputTensor": {"FLOAT32", "FLOAT16"}, "OutputTensor": {"FLOAT32", "FLOAT16"}},
+    "MULTIHEAD_ATTENTION1": {"PastSequenceLengthsTensor": {"INT32"}},
 }
 
 

@@ -70,6 +70,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "max_pooling_grad": ([image(), image("float32", 1, 1, 3, 3)], WINDOW),
     "max_unpooling": ([image(), image("uint32")], {"output_sizes": [1, 1, 8, 8]}),
     "mean_variance_normalization": ([image(), image(), image()], {"axes": [1, 2, 3]}),
+    "multihead_attention": ([image("float32", 1, 4, 4)] * 3, {"head_count": 2}),
     "one_hot": ([image("uint32", 1, 1, 4, 1), image("float32", 1, 1, 1, 2)], {"output_length": 3, "axis": 3}),
     "padding": (
         [image()],
@@ -215,6 +216,19 @@ NEEDS: list[tuple[str, Callable[[dml.Device], Any], str, str]] = [
         "interpolation_mode: must be DML_INTERPOLATION_MODE_LINEAR at feature level 5_0, which has "
         "DML_OPERATOR_RESAMPLE1 only, got DML_INTERPOLATION_MODE_NEAREST_NEIGHBOR (allowed from feature level 5_1 on)",
         "5_1",
+    ),
+    (
+        "6_2",
+        lambda device: dml.multihead_attention(
+            image("float32", 1, 4, 4),
+            *[image("float32", 1, 4, 2)] * 2,
+            head_count=2,
+            key_value_head_count=1,
+            device=device,
+        ),
+        "key_value_head_count: must be head_count at feature level 6_2, which has DML_OPERATOR_MULTIHEAD_ATTENTION "
+        "only, got 1 (allowed from feature level 6_3 on)",
+        "6_3",
     ),
     (
         "6_3",

@@ -38,6 +38,7 @@ from opendml.description.enums import (
     InterpolationMode,
     IsInfinityMode,
     MatrixTransform,
+    MultiheadAttentionMaskType,
     PaddingMode,
     RandomGeneratorType,
     RecurrentNetworkDirection,
@@ -46,6 +47,7 @@ from opendml.description.enums import (
     TensorDataType,
 )
 from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
+from opendml.functions.attention import MultiheadAttentionOutputs
 from opendml.functions.normalization_training import BatchNormalizationGradOutputs, BatchNormalizationTrainingOutputs
 from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs

@@ -105,6 +105,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import activation_swish as activation_swish
     from opendml.functions.typed import activation_tanh as activation_tanh
     from opendml.functions.typed import activation_thresholded_relu as activation_thresholded_relu
+    from opendml.functions.attention import MultiheadAttentionOutputs as MultiheadAttentionOutputs
+    from opendml.functions.typed import multihead_attention as multihead_attention
     from opendml.functions.typed import convolution as convolution
     from opendml.functions.typed import cumulative_product as cumulative_product
     from opendml.functions.typed import cumulative_summation as cumulative_summation
@@ -270,6 +272,7 @@ _EXPORTS = {
         activation_scaled_elu activation_scaled_tanh activation_shrink activation_sigmoid activation_softmax
         activation_softplus activation_softsign activation_swish activation_tanh activation_thresholded_relu
     """,
+    "functions.attention": "MultiheadAttentionOutputs multihead_attention",
     "functions.convolution": "convolution",
     "functions.convolution_integer": "convolution_integer quantized_linear_convolution",
     "functions.cumulative": "cumulative_product cumulative_summation",

@@ -148,6 +148,16 @@ def _outputs_of_element(desc: Any) -> int:
     return math.prod(2 * math.ceil(max(1.0, min(abs(scale), 2.0**32))) for scale in desc.scales)
 
 
+def _keys_and_head(desc: Any) -> int:
+    found = (desc.query_tensor, desc.stacked_query_key_tensor, desc.stacked_query_key_value_tensor)
+    size = next(tensor.sizes[-1] for tensor in found if tensor is not None)
+    rows = (desc.past_key_tensor, desc.key_tensor, desc.value_tensor)
+    stacks = (desc.stacked_key_value_tensor, desc.stacked_query_key_value_tensor)
+    keys = [tensor.sizes[-2] for tensor in rows if tensor is not None]
+    keys += [tensor.sizes[-4] for tensor in stacks if tensor is not None]
+    return int(size + sum(keys))
+
+
 def _hidden(desc: Any) -> int:
     return int(desc.input_tensor.sizes[1] * (desc.input_tensor.sizes[3] + desc.recurrence_tensor.sizes[3]))
 
@@ -184,6 +194,7 @@ SUMS: Final[Mapping[str, Callable[[Any], int]]] = {
     "MEAN_VARIANCE_NORMALIZATION": _behind_batch,
     "MEAN_VARIANCE_NORMALIZATION1": _axes,
     "MEAN_VARIANCE_NORMALIZATION2": _axes,
+    **dict.fromkeys(("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1"), _keys_and_head),
     "REDUCE": _shared,
     **dict.fromkeys(("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), _neighbours_and_reach),
     **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), _outputs_of_element),

@@ -29,6 +29,7 @@ PARAMETERS: Final = {
     "offsets": ("input_window_offsets",),
     "output_indices_tensor": ("output_indices",),
     "output_tensors": ("output_axis_sizes",),
+    "query_head_count": ("head_count",),
     "sizes": ("input_window_sizes",),
     "strides": ("input_window_strides",),
     "use_mean": ("normalize_mean",),

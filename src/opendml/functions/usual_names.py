@@ -93,6 +93,7 @@ HERE: Final = {
     "min": "minimum",
     "modulus_floor": "mod remainder floor_mod",
     "modulus_truncate": "fmod",
+    "multihead_attention": "attention multi_head_attention scaled_dot_product_attention group_query_attention",
     "multiply": "mul",
     "negate": "neg negative",
     "one_hot": "onehot",
@@ -128,7 +129,6 @@ HERE: Final = {
 """The names elsewhere of each function here. Where one function does several things, it is shown as called."""
 
 NOT_YET: Final = {
-    "MULTIHEAD_ATTENTION1": "attention multi_head_attention scaled_dot_product_attention",
     "NONZERO_COORDINATES": "nonzero argwhere non_zero",
     "TOP_K1": "topk top_k sort",
     "LSTM": "lstm_cell",

@@ -178,6 +178,16 @@ def _by_centres(fields: Fields) -> Lost:
             yield name, f"be {centre} in all dimensions"
 
 
+def _without_groups(fields: Fields) -> Lost:
+    """MULTIHEAD_ATTENTION has one number of heads, and a past of one length."""
+    if fields.pop("past_sequence_lengths_tensor") is not None:
+        yield "past_sequence_lengths_tensor", "not be given"
+    heads, others = fields.pop("query_head_count"), fields.pop("key_value_head_count")
+    if heads != others:
+        yield "key_value_head_count", "be head_count"
+    fields["head_count"] = heads
+
+
 def _all_ones(value: Any) -> bool:
     return isinstance(value, tuple) and set(value) == {1}
 
@@ -221,6 +231,7 @@ _OLDER: Final[dict[OperatorType, tuple[OperatorType, Change]]] = {
     OperatorType.MAX_POOLING2: (OperatorType.MAX_POOLING1, _NOT_DILATED),
     OperatorType.MEAN_VARIANCE_NORMALIZATION1: (OperatorType.MEAN_VARIANCE_NORMALIZATION, _by_images),
     OperatorType.MEAN_VARIANCE_NORMALIZATION2: (OperatorType.MEAN_VARIANCE_NORMALIZATION1, _always_by_mean),
+    OperatorType.MULTIHEAD_ATTENTION1: (OperatorType.MULTIHEAD_ATTENTION, _without_groups),
     OperatorType.PADDING1: (OperatorType.PADDING, _with_floats("padding_value_data_type", "padding_value")),
     OperatorType.RESAMPLE1: (OperatorType.RESAMPLE, _by_centres),
     OperatorType.RESAMPLE2: (OperatorType.RESAMPLE1, _linear),

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
         ActivationTanh as ActivationTanh,
         ActivationThresholdedRelu as ActivationThresholdedRelu,
     )
+    from opendml.operators.attention import (
+        MultiheadAttention as MultiheadAttention,
+        MultiheadAttention1 as MultiheadAttention1,
+    )
     from opendml.operators.convolution import (
         Convolution as Convolution,
     )
@@ -258,6 +262,7 @@ _FAMILIES = {
         ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1 ACTIVATION_SOFTPLUS ACTIVATION_SOFTSIGN ACTIVATION_SWISH ACTIVATION_TANH
         ACTIVATION_THRESHOLDED_RELU
     """,
+    "attention": "MULTIHEAD_ATTENTION MULTIHEAD_ATTENTION1",
     "convolution": "CONVOLUTION",
     "convolution_integer": "CONVOLUTION_INTEGER QUANTIZED_LINEAR_CONVOLUTION",
     "cumulative": "CUMULATIVE_PRODUCT CUMULATIVE_SUMMATION",

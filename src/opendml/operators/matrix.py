@@ -127,6 +127,19 @@ class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
             )
 
 
+def is_dot(
+    rows: int,
+    columns: int,
+    inner: int,
+    trans_a: MatrixTransform = MatrixTransform.NONE,
+    trans_b: MatrixTransform = MatrixTransform.NONE,
+) -> bool:
+    """Whether the sums of a product run along the inner size in lanes."""
+    few_rows = rows < FEW and trans_b == MatrixTransform.TRANSPOSE
+    few_columns = columns < FEW and trans_a == MatrixTransform.NONE
+    return (few_rows or few_columns) and inner >= SHORTEST_LANES
+
+
 def _rows_and_columns(rank: int, transform: MatrixTransform) -> tuple[int, int]:
     """The dimensions of a matrix tensor that are its rows and columns in the product."""
     return (rank - 1, rank - 2) if transform == MatrixTransform.TRANSPOSE else (rank - 2, rank - 1)
@@ -148,9 +161,7 @@ class _Product:
         self.order_a, self.order_b = _order(self.a, desc.trans_a), _order(self.b, desc.trans_b)
         *self.batch, self.rows, self.columns = self.output.sizes
         self.inner = self.a.sizes[self.order_a[-1]]
-        few_rows = self.rows < FEW and desc.trans_b == MatrixTransform.TRANSPOSE
-        few_columns = self.columns < FEW and desc.trans_a == MatrixTransform.NONE
-        self.is_dot = (few_rows or few_columns) and self.inner >= SHORTEST_LANES
+        self.is_dot = is_dot(self.rows, self.columns, self.inner, desc.trans_a, desc.trans_b)
         self.statements: list[Statement] = []
         self.temporaries: list[Tensor] = []
 

@@ -1,0 +1,362 @@
+"""What attention computes: GEMM, SOFTMAX and GEMM, some queries at a time, so that memory grows with the keys alone.
+
+    score[b, n, s, t] = Scale * sum over h of Q[b, n, s, h] * K[b, n, t, h]  (+ relative position bias) (+ filter)
+    weight[b, n, s, t] = softmax of score over t
+    output[b, s, n, v] = sum over t of weight[b, n, s, t] * V[b, n, t, v]
+
+The order of all sums is that of these three operators in float32: products in order of h and t, as fused multiply-adds
+from 0 on (in lanes where GEMM has them), the exponentials as SOFTMAX adds them. So attention has the bits of its
+decomposition, and they do not depend on how many queries are computed together. These are as many as have ``SCORES``
+scores (or ``FEWEST_ROWS`` of them): ``Repeat`` goes through the batches, heads and queries, and what it keeps between
+its statements is used again. Keys are laid out once with the sequence last, so that scores are vectors along the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from opendml.description.enums import MatrixTransform, MultiheadAttentionMaskType
+from opendml.description.fields import TensorField, camel_case
+from opendml.expression.folds import lanes_for, sum_of_products
+from opendml.expression.ir import (
+    F32,
+    I64,
+    Axis,
+    Compute,
+    Definition,
+    Expression,
+    Repeat,
+    Statement,
+    Store,
+    Tensor,
+    binary,
+    cast,
+    clamp_index,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+    select,
+    temporary,
+)
+from opendml.expression.reductions import ENOUGH_OUTPUTS, packed_reduction
+from opendml.operators.activation_functions import softmax
+from opendml.operators.definition import optional_tensor, widen
+from opendml.operators.matrix import is_dot
+
+if TYPE_CHECKING:
+    from opendml.operators.attention import _Attention
+
+SCORES: Final = 1 << 19
+"""Scores that are computed together: 2 MiB of float32, which stay in the caches."""
+
+FEWEST_ROWS: Final = 32
+"""Queries (of all heads) that are computed together at least: enough for many threads, however long the sequence."""
+
+Place = Sequence[Expression]
+Element = Callable[[Expression, Expression, Expression, Expression], Expression]
+"""An element of queries, keys or values by batch, head, position and place in the head."""
+
+
+class _Block(NamedTuple):
+    """How many batches, heads of keys and queries are computed together."""
+
+    batches: int
+    heads: int
+    queries: int
+
+
+def attention(desc: _Attention) -> Definition:
+    """The definition of attention."""
+    return _Builder(desc).definition()
+
+
+class _Builder:
+    """The tensors and statements of one attention.
+
+    Heads of queries are numbered by the head of keys that they share, g, and their number among those that do, r.
+    """
+
+    def __init__(self, desc: _Attention) -> None:
+        self.desc = desc
+        self.tensors = {
+            name: optional_tensor(camel_case(name), getattr(desc, name), _role(field))
+            for name, field in desc.fields.items()
+            if isinstance(field, TensorField)
+        }
+        self.output = self._given("output_tensor")
+        heads, self.heads = desc.head_counts
+        self.shared = heads // self.heads
+        *_, self.batch, self.queries, width = self.output.sizes
+        self.value_size = width // heads
+        self.past = self._size("past_key_tensor", -2)
+        stacked = ("stacked_query_key_tensor", "stacked_query_key_value_tensor")
+        is_stacked = any(self.tensors[name] is not None for name in stacked)
+        own = self._size("key_tensor", -2) or self._size("stacked_key_value_tensor", -4)
+        self.new = self.queries if is_stacked else own
+        self.size = self._size("query_tensor", -1) // heads or self._size(stacked[0], -1) or self._size(stacked[1], -1)
+        self.lengths = self.tensors.get("past_sequence_lengths_tensor")
+        self.total = self.past + self.new
+        if self.lengths is not None:
+            rooms = [self._size(f"output_present_{what}_tensor", -2) for what in ("key", "value")]
+            self.total = max(rooms) or self.total
+        # As GEMM decides.
+        self.is_dot = is_dot(self.queries, self.total, self.size, trans_b=MatrixTransform.TRANSPOSE)
+        self.statements: list[Statement] = []
+        self.temporaries: list[Tensor] = []
+
+    def _given(self, name: str) -> Tensor:
+        tensor = self.tensors[name]
+        assert tensor is not None
+        return tensor
+
+    def _size(self, name: str, dimension: int) -> int:
+        """A size of a tensor, 0 without it."""
+        tensor = self.tensors.get(name)
+        return 0 if tensor is None else tensor.sizes[dimension]
+
+    # ---- queries, keys and values
+
+    def definition(self) -> Definition:
+        """Copies of queries, keys and values where the products need them, what is kept for the next call, and the
+        products, block by block."""
+        query = self._queries()
+        keys = self._all_of("key", 1, self.size, not self.is_dot)
+        values = self._all_of("value", 2, self.value_size, False)
+        block = self._block()
+        whole = self.queries // block.queries
+        self._add_block(query, keys, values, block, 0, whole)
+        rest = self.queries - whole * block.queries
+        if rest:
+            self._add_block(query, keys, values, block._replace(queries=rest), whole * block.queries, 1)
+        inputs = [tensor for name, tensor in self.tensors.items() if not name.startswith("output")]
+        outputs = [tensor for name, tensor in self.tensors.items() if name.startswith("output")]
+        return Definition(tuple(inputs), tuple(outputs), tuple(self.statements), tuple(self.temporaries))
+
+    def _queries(self) -> Element:
+        """Queries by batch, head, position and place; copied where an element takes more than a load."""
+        element = self._with_bias("query", 0, self.size)
+        assert element is not None
+        if self.tensors["bias_tensor"] is None and self.output.type is F32:
+            return element
+        return self._copied("queries", element, self.heads * self.shared, self.queries, self.size)
+
+    def _with_bias(self, what: str, number: int, size: int) -> Element | None:
+        """The new queries, keys or values as they enter the products; None without any."""
+        element = self._source(what)
+        bias = self.tensors["bias_tensor"]
+        if element is None or bias is None:
+            return element
+        heads = self.heads * self.shared
+        start = [0, heads * self.size, (heads + self.heads) * self.size][number]
+        plain = element
+
+        def biased(batch: Expression, head: Expression, position: Expression, place: Expression) -> Expression:
+            return plain(batch, head, position, place) + widen(_load(bias, (head * size + place + start,)))
+
+        return biased
+
+    def _source(self, what: str) -> Element | None:
+        """The new queries, keys or values where they are: alone, or in a slice of a stack."""
+        alone = self.tensors[f"{what}_tensor"]
+        if alone is not None:
+            size = self.value_size if what == "value" else self.size
+            return lambda batch, head, position, place: widen(_load(alone, (batch, position, head * size + place)))
+        for name, tensor in self.tensors.items():
+            if name.startswith("stacked") and what in name and tensor is not None:
+                stack, number = tensor, name.removeprefix("stacked_").split("_").index(what)
+                return lambda batch, head, position, place: widen(
+                    _load(stack, (batch, position, head, constant(number, I64), place))
+                )
+        return None
+
+    def _all_of(self, what: str, number: int, size: int, is_transposed: bool) -> Element:
+        """All keys or values: the past ones, then the new ones. Adds what is kept of them, and a copy where the
+        products need one, with the sequence last if ``is_transposed``."""
+        parts = self._parts(what, number, size)
+        present = self.tensors[f"output_present_{what}_tensor"]
+        if present is not None:
+            for start, count, element in parts:
+                self._store(present, element, self.heads, start, count, size)
+        (_, _, element), *others = parts
+        is_plain = self.tensors["bias_tensor"] is None or self._source(what) is None
+        if not is_transposed and not others and self.lengths is None and is_plain and self.output.type is F32:
+            return element
+        sizes = [self.batch, self.heads, self.total, size]
+        if is_transposed:
+            sizes[2:] = sizes[:1:-1]
+        copy = temporary(f"{what}s", F32, sizes)
+        self.temporaries.append(copy)
+        for start, count, part in parts:
+            self._store(copy, part, self.heads, start, count, size, is_transposed)
+
+        def copied(batch: Expression, head: Expression, position: Expression, place: Expression) -> Expression:
+            return load(copy, (batch, head, place, position) if is_transposed else (batch, head, position, place))
+
+        return copied
+
+    def _parts(self, what: str, number: int, size: int) -> list[tuple[int, int, Element]]:
+        """Where all keys or values begin that are in one tensor, how many there are, and these."""
+        past, new = self.tensors[f"past_{what}_tensor"], self._with_bias(what, number, size)
+        if past is None:
+            assert new is not None
+            return [(0, self.total, new)]
+        cache = past
+
+        def old(batch: Expression, head: Expression, position: Expression, place: Expression) -> Expression:
+            return widen(_load(cache, (batch, head, position, place)))
+
+        if new is None:
+            return [(0, self.total, old)]
+        if self.lengths is None:
+            return [(0, self.past, old), (self.past, self.new, new)]
+        return [(0, self.total, self._joined(old, new))]
+
+    def _joined(self, old: Element, new: Element) -> Element:
+        """The past of a batch, as long as it says, then what is new, then nothing."""
+
+        def joined(batch: Expression, head: Expression, position: Expression, place: Expression) -> Expression:
+            length = self._length(batch)
+            later = position - length
+            added = new(batch, head, clamp_index(later, self.new), place)
+            kept = old(batch, head, clamp_index(position, self.past), place)
+            return select(later < 0, kept, select(later < self.new, added, 0))
+
+        return joined
+
+    def _length(self, batch: Expression) -> Expression:
+        """The length of the past of a batch, within what there is."""
+        assert self.lengths is not None
+        return clamp_index(cast(_load(self.lengths, (batch,)), I64), self.past + 1)
+
+    def _copied(self, name: str, element: Element, heads: int, count: int, size: int) -> Element:
+        copy = temporary(name, F32, [self.batch, heads, count, size])
+        self.temporaries.append(copy)
+        self._store(copy, element, heads, 0, count, size)
+        return lambda batch, head, position, place: load(copy, (batch, head, position, place))
+
+    def _store(
+        self,
+        target: Tensor,
+        element: Element,
+        heads: int,
+        start: int,
+        count: int,
+        size: int,
+        is_transposed: bool = False,
+    ) -> None:
+        """The statement that stores ``count`` positions from ``start`` on."""
+        axes = grid([self.batch, heads, count, size], "bnth")
+        batch, head, position, place = indices(axes)
+        at = (batch, head, position + start, place)
+        at = (batch, head, place, position + start) if is_transposed else at
+        ones = (constant(0, I64),) * (len(target.sizes) - 4)
+        value = cast(element(batch, head, position, place), target.type)
+        self.statements.append(Compute(axes, (Store(target, (*ones, *at), value),)))
+
+    # ---- products
+
+    def _block(self) -> _Block:
+        """Batches, heads and queries whose scores are computed together."""
+        rows = max(SCORES // self.total, FEWEST_ROWS)
+        most = max(rows // self.shared, 1)
+        if self.queries > most:
+            return _Block(1, 1, -(-self.queries // -(-self.queries // most)))
+        heads = _divisor(self.heads, most // self.queries)
+        batches = _divisor(self.batch, most // (self.queries * heads)) if heads == self.heads else 1
+        return _Block(batches, heads, self.queries)
+
+    def _add_block(self, query: Element, keys: Element, values: Element, block: _Block, first: int, count: int) -> None:
+        """The statements for all batches and heads, and ``count`` blocks of queries from ``first`` on."""
+        around = (
+            Axis("x", self.batch // block.batches),
+            Axis("y", self.heads // block.heads),
+            Axis("z", count),
+        )
+        sizes = [block.batches, block.heads, self.shared, block.queries]
+
+        def place(axes: Sequence[Axis]) -> list[Expression]:
+            """Batch, head of keys, head among those that share it, and query."""
+            batch, head, shared, row = indices(axes)
+            batch, head = index(around[0]) * block.batches + batch, index(around[1]) * block.heads + head
+            return [batch, head, shared, index(around[2]) * block.queries + row + first]
+
+        work = packed_reduction("scores", F32, [*sizes, self.total], (4,))
+        if self.batch * self.heads * self.shared * self.queries >= ENOUGH_OUTPUTS:
+            work.pieces = None  # as for all queries at once
+        axes = grid([*sizes, self.total], "bgrst")
+        score = self._score(query, keys, place(axes[:4]), index(axes[4]))
+        products: list[Statement] = [Compute(axes, (Store(work.source, work.place(indices(axes)), score),))]
+        weights = temporary("weights", F32, [*sizes, self.total])
+        softmax(work, weights)
+        products += work.statements
+        self.temporaries += [*work.temporaries, weights]
+
+        axes = grid([*sizes, self.value_size], "bgrsv")
+        (along,) = grid([self.total], "t")
+        batch, head, shared, row = place(axes[:4])
+        factors = load(weights, (*indices(axes[:4]), index(along))), values(batch, head, index(along), index(axes[4]))
+        lanes = lanes_for(along) if is_dot(self.queries, self.value_size, self.total) else 1
+        value = sum_of_products((along,), *factors, lanes=lanes)
+        column = (head * self.shared + shared) * self.value_size + index(axes[4])
+        ones = (constant(0, I64),) * (len(self.output.sizes) - 3)
+        store = Store(self.output, (*ones, batch, row, column), cast(value, self.output.type))
+        products.append(Compute(axes, (store,)))
+        for axis in reversed(around):
+            if axis.size > 1:
+                products = [Repeat(axis, tuple(products))]
+        self.statements += products
+
+    def _score(self, query: Element, keys: Element, place: Sequence[Expression], key: Expression) -> Expression:
+        batch, head, shared, row = place
+        (inner,) = grid([self.size], "h")
+        number = head * self.shared + shared
+        factors = query(batch, number, row, index(inner)), keys(batch, head, key, index(inner))
+        score = sum_of_products((inner,), *factors, lanes=lanes_for(inner) if self.is_dot else 1)
+        if self.desc.scale != 1:
+            score = score * self.desc.scale
+        bias = self.tensors["relative_position_bias_tensor"]
+        if bias is not None:
+            score = score + widen(_load(bias, (batch, number, row, key)))
+        masked = self._masked(batch, number, row, key)
+        if masked is not None:
+            score = select(masked, score + self.desc.mask_filter_value, score)
+        if self.lengths is not None:
+            score = select(key <= self._length(batch) + row, score, float("-inf"))
+        return score
+
+    def _masked(self, batch: Expression, head: Expression, row: Expression, key: Expression) -> Expression | None:
+        """Whether the mask filters a score."""
+        mask = self.tensors["mask_tensor"]
+        if mask is None:
+            return None
+        found, zero = mask, constant(0, I64)
+
+        def number(*place: Expression) -> Expression:
+            return cast(_load(found, place), I64)
+
+        type = self.desc.mask_type
+        if type == MultiheadAttentionMaskType.BOOLEAN:
+            return _load(mask, (batch, head, row, key)).equals(0)
+        if type == MultiheadAttentionMaskType.KEY_SEQUENCE_LENGTH:
+            return key >= number(zero, batch)
+        if type == MultiheadAttentionMaskType.KEY_SEQUENCE_END_START:
+            return (key >= number(zero, batch)) | (key < number(zero + 1, batch))
+        start = batch + (2 * self.batch + 1)
+        return key >= binary("min", number(batch), number(start + 1) - number(start))
+
+
+def _load(tensor: Tensor, place: Place) -> Expression:
+    """An element by its last coordinates; those before them are 0."""
+    return load(tensor, (*[constant(0, I64)] * (len(tensor.sizes) - len(place)), *place))
+
+
+def _role(field: TensorField) -> Literal["input", "output"]:
+    return "input" if field.direction == "input" else "output"
+
+
+def _divisor(size: int, most: int) -> int:
+    """The largest divisor of ``size`` that is not above ``most``; 1 at least."""
+    return next(n for n in range(max(min(size, most), 1), 0, -1) if size % n == 0)
