@@ -637,6 +637,19 @@ def _random_generator(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
+def _nonzero(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    sizes = _sizes(draw, _rank(draw, cls))
+    rank = _rank(draw, cls, "output_coordinates_tensor")
+    effective = len(sizes) - next((i for i, size in enumerate(sizes) if size > 1), len(sizes) - 1)
+    kept = draw(st.integers(effective, len(sizes)))
+    coordinates = [1] * (rank - 2) + [math.prod(sizes), kept]
+    return cls(
+        input_tensor=_input(draw, _type(draw, cls), sizes),
+        output_count_tensor=_output(draw, TensorDataType.UINT32, [1] * _rank(draw, cls, "output_count_tensor")),
+        output_coordinates_tensor=_output(draw, TensorDataType.UINT32, coordinates),
+    )
+
+
 def _cumulative(draw: st.DrawFn, cls: type[Any]) -> Operator:
     pair = _pair(draw, cls)
     exclusive = next(name for name in cls.fields if name.startswith("has_exclusive"))
@@ -1005,6 +1018,7 @@ _BY_NAME: dict[str, Build] = {
     "ARGMIN ARGMAX": _extreme_position,
     "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE": _fill,
     "CUMULATIVE_SUMMATION CUMULATIVE_PRODUCT": _cumulative,
+    "NONZERO_COORDINATES": _nonzero,
     "RANDOM_GENERATOR": _random_generator,
     "UPSAMPLE_2D": _upsample,
     "RESAMPLE RESAMPLE1 RESAMPLE2 RESAMPLE3 RESAMPLE_GRAD RESAMPLE_GRAD1": _resample,

@@ -352,6 +352,11 @@ def samples() -> tuple[Operator, ...]:
         *_gradients(),
         *_resamplings(),
         *_sliding_blocks(),
+        op.NonzeroCoordinates(
+            input_tensor=f32(1, 2, 3, 4),
+            output_count_tensor=u32(1, 1, 1, 1),
+            output_coordinates_tensor=u32(1, 1, 24, 3),
+        ),
         op.RandomGenerator(
             input_state_tensor=u32(1, 1, 1, 6), output_tensor=u32(1, 2, 3, 5), output_state_tensor=u32(1, 1, 1, 6)
         ),

@@ -107,6 +107,10 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
 """Operands and parameters that are valid at every level; other functions take images alone."""
 
 
+LATER = {"nonzero_coordinates": FeatureLevel.LEVEL_4_0}
+"""Functions whose results have sizes that their operators have only from a level on."""
+
+
 def call_of(name: str) -> tuple[list[Any], dict[str, Any]]:
     if name in CALLS:
         return CALLS[name]
@@ -133,6 +137,11 @@ def test_functions_take_the_newest_version_that_a_level_has(name: str) -> None:
     known = versions(newest)
     assert known[-1] == newest
     for level in FeatureLevel:
+        if name in LATER and dml.catalogue[known[0]].since <= level < LATER[name]:
+            with pytest.raises(dml.InvalidDescriptorError) as caught:
+                FUNCTIONS[name](*arguments, device=Recorder(str(level)), **options)
+            assert {violation.allowed_at for violation in caught.value.violations} == {LATER[name]}
+            continue
         there = [version for version in known if dml.catalogue[version].since <= level]
         if there:
             taken = described(FUNCTIONS[name], *arguments, level=str(level), **options).type.name

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from calls import FUNCTIONS, described
-from test_function_levels import call_of
+from test_function_levels import LATER, call_of
 
 import opendml as dml
 from opendml.description.data_types import nearest_data_type
@@ -106,7 +106,7 @@ def test_every_field_is_a_parameter_or_inferred(name: str) -> None:
         try:
             desc = described(FUNCTIONS[name], *arguments, level=level, **options)
         except dml.InvalidDescriptorError as error:
-            assert "does not exist" in str(error)
+            assert "does not exist" in str(error) or name in LATER
             continue
         call = _Call(desc, dml.FeatureLevel.LEVEL_6_4, inspect.unwrap(FUNCTIONS[name]), tuple(arguments), options)
         for field in desc.fields.values():

@@ -48,6 +48,7 @@ from opendml.description.enums import (
 )
 from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
 from opendml.functions.attention import MultiheadAttentionOutputs
+from opendml.functions.nonzero import NonzeroCoordinatesOutputs
 from opendml.functions.normalization_training import BatchNormalizationGradOutputs, BatchNormalizationTrainingOutputs
 from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs

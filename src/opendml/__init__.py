@@ -194,6 +194,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import batch_normalization_training as batch_normalization_training
     from opendml.functions.typed import batch_normalization_training_grad as batch_normalization_training_grad
     from opendml.functions.typed import local_response_normalization_grad as local_response_normalization_grad
+    from opendml.functions.nonzero import NonzeroCoordinatesOutputs as NonzeroCoordinatesOutputs
+    from opendml.functions.typed import nonzero_coordinates as nonzero_coordinates
     from opendml.functions.optimizers import AdamOptimizerOutputs as AdamOptimizerOutputs
     from opendml.functions.typed import adam_optimizer as adam_optimizer
     from opendml.functions.typed import padding as padding
@@ -306,6 +308,7 @@ _EXPORTS = {
         BatchNormalizationGradOutputs BatchNormalizationTrainingOutputs batch_normalization_grad
         batch_normalization_training batch_normalization_training_grad local_response_normalization_grad
     """,
+    "functions.nonzero": "NonzeroCoordinatesOutputs nonzero_coordinates",
     "functions.optimizers": "AdamOptimizerOutputs adam_optimizer",
     "functions.padding": "padding tile",
     "functions.pooling": "MaxPoolingOutputs average_pooling lp_pooling max_pooling max_unpooling",

@@ -193,6 +193,7 @@ def _run(statement: Statement, storage: dict[Tensor, Array], bound: dict[object,
         inner = frame.narrowed(where)
         sizes = [axis.size for axis in statement.axes]
         coordinates = inner.values(statement.store.coordinates)
+        _check_apart(statement, coordinates, where)
         _write(storage, statement.store, sizes, coordinates, inner.value(statement.store.value), where)
     elif isinstance(statement, Repeat):
         for i in range(statement.axis.size):
@@ -221,6 +222,21 @@ def _write(
         chosen = np.fromiter(last.values(), np.int64, len(last))
         flat_address, flat_value = flat_address[chosen], flat_value[chosen]
     storage[tensor][flat_address] = flat_value
+
+
+def _check_apart(scatter: Scatter, coordinates: Sequence[Array], where: Array) -> None:
+    """Points that differ in an axis that keeps them apart store to different elements."""
+    kept = [axis for axis in scatter.apart if axis.size > 1]
+    if not kept:
+        return
+    sizes = tuple(axis.size for axis in scatter.axes)
+    places = [np.broadcast_to(c.reshape(c.shape[: len(sizes)]), sizes) for c in coordinates]
+    groups = np.indices(sizes)[[scatter.axes.index(axis) for axis in kept]]
+    active = np.broadcast_to(where.reshape(where.shape[: len(sizes)]), sizes)
+    elements = np.stack([place[active] for place in places], 1)
+    both = np.concatenate([elements, np.stack([group[active] for group in groups], 1)], 1)
+    if len(np.unique(elements, axis=0)) != len(np.unique(both, axis=0)):
+        raise StrayAccessError(f"{scatter.store.tensor.name}: points that are apart store to the same element")
 
 
 def _address(tensor: Tensor, coordinates: Sequence[Array], mask: Array | None) -> Array:

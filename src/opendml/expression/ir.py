@@ -613,12 +613,14 @@ class Scan:
 class Scatter:
     """``store`` where ``where`` holds, for every point of ``axes`` in row-major order: the last of equals wins.
 
-    The coordinates may depend on loaded values; ``where`` must imply that they are inside the tensor.
+    The coordinates may depend on loaded values; ``where`` must imply that they are inside the tensor. Points that
+    differ in an axis of ``apart`` never store to the same element, whatever is loaded.
     """
 
     axes: tuple[Axis, ...]
     where: Expression
     store: Store
+    apart: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -149,7 +149,8 @@ def _format_statement(statement: Statement) -> list[str]:
             *(f"  {line}" for line in _format_stores(statement.stores)),
         ]
     if isinstance(statement, Scatter):
-        head = f"for {_axes(statement.axes)} in order, where {format_expression(statement.where)}:"
+        apart = "".join(f", apart along {axis.name}" for axis in statement.apart)
+        head = f"for {_axes(statement.axes)} in order{apart}, where {format_expression(statement.where)}:"
         return [head, *(f"  {line}" for line in _format_stores([statement.store]))]
     if isinstance(statement, Repeat):
         inner = [f"  {line}" for s in statement.statements for line in _format_statement(s)]

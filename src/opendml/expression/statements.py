@@ -67,7 +67,7 @@ def rewritten(
     if isinstance(statement, Compute):
         return Compute(statement.axes, tuple(map(store_of, statement.stores)))
     if isinstance(statement, Scatter):
-        return Scatter(statement.axes, rewrite(statement.where), store_of(statement.store))
+        return Scatter(statement.axes, rewrite(statement.where), store_of(statement.store), statement.apart)
     if isinstance(statement, Repeat):
         return Repeat(statement.axis, tuple(rewritten(inner, rewrite, tensors) for inner in statement.statements))
     return Scan(

@@ -28,6 +28,7 @@ from opendml.description.enums import (
 )
 from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
 from opendml.functions.attention import MultiheadAttentionOutputs
+from opendml.functions.nonzero import NonzeroCoordinatesOutputs
 from opendml.functions.normalization_training import BatchNormalizationGradOutputs, BatchNormalizationTrainingOutputs
 from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs
@@ -2545,6 +2546,14 @@ def multiply(a: ArrayOperand, b: ArrayOperand, *, device: Device | None = ..., o
 def negate(input: GraphTensor, *, device: Device | Graph | None = ..., out: Any = ...) -> GraphTensor: ...
 @overload
 def negate(input: ArrayOperand, *, device: Device | None = ..., out: Any = ...) -> Array: ...
+@overload
+def nonzero_coordinates(
+    input: GraphTensor, *, device: Device | Graph | None = ..., out: Any = ...
+) -> NonzeroCoordinatesOutputs[GraphTensor]: ...
+@overload
+def nonzero_coordinates(
+    input: ArrayOperand, *, device: Device | None = ..., out: Any = ...
+) -> NonzeroCoordinatesOutputs[Array]: ...
 @overload
 def one_hot(
     indices: GraphTensor,

@@ -114,6 +114,7 @@ HERE: Final = {
     'reduce(x, "MULTIPLY")': "prod product reduce_prod reduce_product",
     'reduce(x, "SUM")': "sum reduce_sum",
     'reduce(x, "SUM_SQUARE")': "reduce_sum_square",
+    "nonzero_coordinates": "nonzero argwhere non_zero",
     "random_generator": "rand random random_uniform philox",
     "resample": "resize interpolate upsample resample2d",
     "reverse_subsequences": "flip reverse reverse_sequence",
@@ -130,6 +131,7 @@ HERE: Final = {
 
 NOT_YET: Final = {
     "NONZERO_COORDINATES": "nonzero argwhere non_zero",
+    "MULTIHEAD_ATTENTION1": "attention multi_head_attention scaled_dot_product_attention",
     "TOP_K1": "topk top_k sort",
     "LSTM": "lstm_cell",
     "GRU": "gru_cell",

@@ -177,6 +177,9 @@ if TYPE_CHECKING:
         BatchNormalizationTrainingGrad as BatchNormalizationTrainingGrad,
         LocalResponseNormalizationGrad as LocalResponseNormalizationGrad,
     )
+    from opendml.operators.nonzero import (
+        NonzeroCoordinates as NonzeroCoordinates,
+    )
     from opendml.operators.optimizers import (
         AdamOptimizer as AdamOptimizer,
     )
@@ -311,6 +314,7 @@ _FAMILIES = {
         BATCH_NORMALIZATION_GRAD BATCH_NORMALIZATION_TRAINING BATCH_NORMALIZATION_TRAINING_GRAD
         LOCAL_RESPONSE_NORMALIZATION_GRAD
     """,
+    "nonzero": "NONZERO_COORDINATES",
     "optimizers": "ADAM_OPTIMIZER",
     "padding": "PADDING PADDING1 TILE",
     "pooling": """

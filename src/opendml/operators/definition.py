@@ -32,6 +32,8 @@ from opendml.expression.ir import (
     index,
     indices,
     load,
+    packed_strides,
+    select,
     temporary,
 )
 
@@ -86,12 +88,28 @@ def every_element(target: Tensor, value_at: Callable[[tuple[Expression, ...]], E
 def digits(number: Expression, sizes: Sequence[int]) -> tuple[Expression, ...]:
     """The coordinates of element ``number``, counted row-major. One divisor after the other, so that an address made
     of them is the number again."""
-    coordinates: list[Expression] = [constant(0, I64)] * len(sizes)
+    coordinates: list[Expression] = [constant(0, number.type)] * len(sizes)
     large = [d for d, size in enumerate(sizes) if size > 1]
     for d in reversed(large):
         coordinates[d] = number if d == large[0] else number % sizes[d]
         number = number // sizes[d]
     return tuple(coordinates)
+
+
+def row_major_number(coordinates: Sequence[Expression], sizes: Sequence[int]) -> Expression:
+    """The number of the element at coordinates, counted row-major."""
+    number: Expression = constant(0, I64)
+    for coordinate, stride in zip(coordinates, packed_strides(sizes), strict=True):
+        number = number + coordinate * stride
+    return number
+
+
+def chosen(values: Sequence[Expression], number: Expression) -> Expression:
+    """One of some values, by its number."""
+    *others, result = values
+    for i, value in reversed(list(enumerate(others))):
+        result = select(number.equals(i), value, result)
+    return result
 
 
 def converted(value: float, type: ElementType) -> Const:

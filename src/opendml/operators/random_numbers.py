@@ -27,10 +27,9 @@ from opendml.expression.ir import (
     index,
     load,
     packed_strides,
-    select,
     temporary,
 )
-from opendml.operators.definition import digits, every_element, optional_tensor, tensor
+from opendml.operators.definition import chosen, digits, every_element, optional_tensor, row_major_number, tensor
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Member, Value
@@ -88,11 +87,11 @@ class RandomGenerator(Operator, type=OperatorType.RANDOM_GENERATOR, since="3_0")
             words = temporary("words", U32, [count])
             temporaries = (words,)
             statements += _words(state, words, count)
-            statements.append(every_element(target, lambda o: load(words, [_sum_of_products(o, strides)])))
+            statements.append(every_element(target, lambda o: load(words, [row_major_number(o, target.sizes)])))
         if after is not None:
             used = constant(-(-count // COUNTER_WORDS), U32)
             following = [*_counter(state, used), *_key(state)]
-            statements.append(every_element(after, lambda o: _chosen(following, o[-1])))
+            statements.append(every_element(after, lambda o: chosen(following, o[-1])))
         return Definition((state,), (target, after), tuple(statements), temporaries)
 
 
@@ -109,7 +108,7 @@ def _blocks(state: Tensor, target: Tensor, blocks: Axis, first: int, words: int)
     block = index(blocks) + first
     values = philox(_counter(state, cast(block, U32)), _key(state))[:words]
     place = block * COUNTER_WORDS + index(word)
-    return Compute((blocks, word), (Store(target, digits(place, target.sizes), _chosen(values, index(word))),))
+    return Compute((blocks, word), (Store(target, digits(place, target.sizes), chosen(values, index(word))),))
 
 
 def philox(counter: Sequence[Expression], key: Sequence[Expression]) -> list[Expression]:
@@ -146,18 +145,3 @@ def _key(state: Tensor) -> list[Expression]:
 
 def _state_words(state: Tensor) -> list[Expression]:
     return [load(state, [*itertools.repeat(0, len(state.sizes) - 1), i]) for i in range(STATE_WORDS)]
-
-
-def _chosen(values: Sequence[Expression], number: Expression) -> Expression:
-    """One of some values, by its number."""
-    *others, result = values
-    for i, value in reversed(list(enumerate(others))):
-        result = select(number.equals(i), value, result)
-    return result
-
-
-def _sum_of_products(o: Sequence[Expression], strides: Sequence[int]) -> Expression:
-    number: Expression = o[0] * strides[0]
-    for i, stride in zip(o[1:], strides[1:], strict=True):
-        number = number + i * stride
-    return number

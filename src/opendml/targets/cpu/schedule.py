@@ -265,9 +265,10 @@ def schedule_scatter(scatter: Scatter, target: CpuTarget) -> ScatterKernel:
 
 
 def _scatter_blocks(scatter: Scatter, tuning: Tuning) -> tuple[tuple[Axis, int], ...]:
-    """Axes that a coordinate of the output follows alone, the slowest first, as many as make enough work items."""
+    """Axes that a coordinate of the output follows alone, or that keep points apart, the slowest first, as many as make
+    enough work items."""
     forms = [affine(coordinate) for coordinate in scatter.store.coordinates]
-    apart = {form.axes[0] for form in forms if form.is_pure and len(form.axes) == 1}
+    apart = {form.axes[0] for form in forms if form.is_pure and len(form.axes) == 1} | set(scatter.apart)
     blocks: list[tuple[Axis, int]] = []
     wanted = tuning.items
     for number, axis in enumerate(scatter.axes):
