@@ -130,8 +130,6 @@ HERE: Final = {
 """The names elsewhere of each function here. Where one function does several things, it is shown as called."""
 
 NOT_YET: Final = {
-    "NONZERO_COORDINATES": "nonzero argwhere non_zero",
-    "MULTIHEAD_ATTENTION1": "attention multi_head_attention scaled_dot_product_attention",
     "TOP_K1": "topk top_k sort",
     "LSTM": "lstm_cell",
     "GRU": "gru_cell",
