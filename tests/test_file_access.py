@@ -260,11 +260,11 @@ def test_graphs_in_one_folder_keep_their_constants(tmp_path: Path) -> None:
 
 def test_who_reads_while_a_graph_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The constants that are read are those of the graph that was read, whatever happens in between."""
-    from opendml.formats.serialized_graph import graph_file
+    from opendml.formats.serialized_graph import reading
 
     path = tmp_path / "graph.bin"
     dml.save(add_of(1), path)
-    real, waiting = graph_file.read_file, [2, 3]
+    real, waiting = reading.read_file, [2, 3]
 
     def read(file: Path, limit: int) -> bytes:
         content = real(file, limit)
@@ -272,7 +272,7 @@ def test_who_reads_while_a_graph_is_replaced(tmp_path: Path, monkeypatch: pytest
             dml.save(add_of(waiting.pop(0)), path)
         return content
 
-    monkeypatch.setattr(graph_file, "read_file", read)
+    monkeypatch.setattr(reading, "read_file", read)
     assert dml.load(path) == add_of(3)
 
 

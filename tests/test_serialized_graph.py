@@ -34,9 +34,10 @@ from opendml.description.graph_desc import (
     topological_order,
     validate_graph,
 )
-from opendml.formats.serialized_graph import graph_file as serialized_graph
 from opendml.formats.serialized_graph.flat_buffers import Reader, Writer
-from opendml.formats.serialized_graph.graph_file import SCHEMA, read_graph, write_graph
+from opendml.formats.serialized_graph.reading import read_graph
+from opendml.formats.serialized_graph.schema import SCHEMA
+from opendml.formats.serialized_graph.writing import _write_operator, write_graph
 
 T = dml.TensorDesc("FLOAT32", [1, 1, 2, 3])
 
@@ -393,7 +394,7 @@ def file_of(nodes: list[tuple[Operator, list[str], list[str]]], inputs: list[str
         writer.table(
             "DmlGraphNode",
             desc_type=("B", 1),
-            desc=serialized_graph._write_operator(writer, operator),
+            desc=_write_operator(writer, operator),
             name=writer.text("node"),
             inputNames=writer.texts(reads),
             outputNames=writer.texts(gives),

@@ -27,7 +27,7 @@ from opendml.formats.files import Folders
 from opendml.formats.json_text import Node
 from opendml.formats.recognition import first_bytes, format_of
 from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE
-from opendml.formats.serialized_graph.graph_file import read_operators
+from opendml.formats.serialized_graph.reading import read_operators
 
 __all__ = ["model_of_graph", "read_model"]
 

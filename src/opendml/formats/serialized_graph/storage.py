@@ -19,7 +19,7 @@ from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import read_file, write_bytes
 from opendml.description.quoting import quoted
 
-__all__ = ["plain_source", "replace_files", "stamp", "stored_sources"]
+__all__ = ["file_name", "plain_source", "replace_files", "stamp", "stored_sources"]
 
 OTHER_GRAPHS_LIMIT: Final = 64 << 20
 """The largest file beside a graph that is looked at to see whether it is a graph too, and shares constants."""
@@ -123,3 +123,11 @@ def _holds(path: Path, data: bytes) -> bool:
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
+
+
+def file_name(source: str, path: str) -> str:
+    """The name of the file of a constant; characters that are separators or special to some system become ``_``, as
+    in the files that ONNX Runtime writes, so that it is always a name in the same folder."""
+    if not source.isprintable():
+        raise ModelFormatError(path, "the name of a constant has characters that no file may have")
+    return "".join("_" if one in '\\/:*?"<>|' else one for one in source) + ".bin"
