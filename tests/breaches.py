@@ -39,6 +39,8 @@ CHOICES = {
     (OperatorType.RNN, "Direction"),
     (OperatorType.MULTIHEAD_ATTENTION, "MaskType"),
     (OperatorType.MULTIHEAD_ATTENTION1, "MaskType"),
+    (OperatorType.GRU, "Direction"),
+    (OperatorType.LSTM, "Direction"),
     (OperatorType.GEMM, "TransA"),
     (OperatorType.GEMM, "TransB"),
 }

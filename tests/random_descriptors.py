@@ -6,6 +6,7 @@ packed, permuted, padded, repeated and overlapping, parameters are what the rule
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,10 @@ from hypothesis import strategies as st
 from opendml import operators as op
 from opendml.description.descriptors import Operator, operator_class
 from opendml.description.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
-from opendml.description.fields import EnumField, FloatField, ScalarUnionField, TensorField
+from opendml.description.fields import BooleanField, EnumField, FloatField, ScalarUnionField, TensorField
 from opendml.description.rules import support_at
 from opendml.description.tensor import TensorDesc
-from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_SOFTMAX
+from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_HARDMAX, FUSABLE_WITH_SOFTMAX
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 127, 128, 129, 200, 257)
 """Sizes at and beside multiples of vectors."""
@@ -891,25 +892,43 @@ def _dynamic_quantize(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _rnn(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _recurrent(draw: st.DrawFn, cls: type[Any]) -> Operator:
     data_type = _type(draw, cls)
     length, batch, inputs = (_length(draw, usual) for usual in (range(1, 6), range(1, 6), range(1, 10)))
-    hidden = _length(draw, (1, 2, 3, 5, 16, 17, 33))
+    hidden = _length(draw, (1, 2, 3, 5, 16, 17, 33, 70))
     direction = draw(st.sampled_from(("FORWARD", "BACKWARD", "BIDIRECTIONAL")))
     both = 2 if direction == "BIDIRECTIONAL" else 1
-    which = draw(st.sampled_from((1, 2, 3)))
-    lengths = TensorDataType.UINT32
+    state, rows = [1, both, batch, hidden], cls.gates * hidden
+    optional = {
+        "bias_tensor": [1, 1, both, 2 * rows],
+        "hidden_init_tensor": state,
+        "cell_mem_init_tensor": state,
+        "sequence_lengths_tensor": [1, 1, 1, batch],
+        "peephole_tensor": [1, 1, both, 3 * hidden],
+        "output_sequence_tensor": [length, both, batch, hidden],
+        "output_single_tensor": state,
+        "output_cell_single_tensor": state,
+    }
+    made = [name for name in cls.fields if name.startswith("output")]
+    left_out = draw(st.sets(st.sampled_from(made), max_size=len(made) - 1))
+    fields: dict[str, Any] = {}
+    for name, sizes in optional.items():
+        if name in made and name not in left_out:
+            fields[name] = _output(draw, data_type, sizes)
+        elif name in cls.fields and name not in made:
+            kind = TensorDataType.UINT32 if name == "sequence_lengths_tensor" else data_type
+            fields[name] = _maybe(draw, functools.partial(_input, draw, kind, sizes))
+    for name, field in cls.fields.items():
+        if isinstance(field, BooleanField):
+            fields[name] = draw(st.booleans())
     return cls(
         input_tensor=_input(draw, data_type, [1, length, batch, inputs]),
-        weight_tensor=_input(draw, data_type, [1, both, hidden, inputs]),
-        recurrence_tensor=_input(draw, data_type, [1, both, hidden, hidden]),
-        bias_tensor=_maybe(draw, lambda: _input(draw, data_type, [1, 1, both, 2 * hidden])),
-        hidden_init_tensor=_maybe(draw, lambda: _input(draw, data_type, [1, both, batch, hidden])),
-        sequence_lengths_tensor=_maybe(draw, lambda: _input(draw, lengths, [1, 1, 1, batch])),
-        output_sequence_tensor=_output(draw, data_type, [length, both, batch, hidden]) if which & 1 else None,
-        output_single_tensor=_output(draw, data_type, [1, both, batch, hidden]) if which & 2 else None,
-        activation_descs=[_fused(draw, FUSABLE, 4) for _ in range(both)],
+        weight_tensor=_input(draw, data_type, [1, both, rows, inputs]),
+        recurrence_tensor=_input(draw, data_type, [1, both, rows, hidden]),
+        activation_descs=[_fused(draw, FUSABLE_WITH_HARDMAX, 4) for _ in range(both * cls.activations_each)],
         direction=direction,
+        **fields,
+        **_floats(draw, cls),
     )
 
 
@@ -1025,7 +1044,7 @@ _BY_NAME: dict[str, Build] = {
     "REDUCE": _reduce,
     "GEMM": _gemm,
     "CONVOLUTION": _convolution,
-    "RNN": _rnn,
+    "RNN GRU LSTM": _recurrent,
     "MATRIX_MULTIPLY_INTEGER MATRIX_MULTIPLY_INTEGER_TO_FLOAT QUANTIZED_LINEAR_MATRIX_MULTIPLY": (
         _matrix_multiply_integer
     ),

@@ -86,6 +86,8 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "resample": ([image()], {"output_sizes": [1, 1, 8, 2], "interpolation_mode": "LINEAR"}),
     "resample_grad": ([image()], {"output_sizes": [1, 1, 8, 2], "interpolation_mode": "LINEAR"}),
     "reverse_subsequences": ([image(), image("uint32", 1, 1, 4, 1)], {"axis": 3}),
+    "gru": ([image("float32", 1, 2, 1, 3), image("float32", 1, 1, 15, 3), image("float32", 1, 1, 15, 5)], {}),
+    "lstm": ([image("float32", 1, 2, 1, 3), image("float32", 1, 1, 20, 3), image("float32", 1, 1, 20, 5)], {}),
     "rnn": ([image("float32", 1, 2, 1, 3), image("float32", 1, 1, 5, 3), image("float32", 1, 1, 5, 5)], {}),
     "round": ([image()], {}),
     "scatter_elements": ([image(), image("uint32"), image()], {"axis": 3}),

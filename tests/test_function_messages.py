@@ -116,7 +116,7 @@ def test_every_field_is_a_parameter_or_inferred(name: str) -> None:
                 assert is_inferred or known in inspect.signature(FUNCTIONS[name]).parameters, field.name
 
 
-INFERRED = {("argmax", "function"), ("argmin", "function")}
+INFERRED = {("argmax", "function"), ("argmin", "function"), ("lstm", "use_clip_threshold")}
 
 
 def test_nearest_data_types() -> None:

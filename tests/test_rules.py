@@ -664,6 +664,30 @@ def test_rnn() -> None:
     )
 
 
+def test_gru_and_lstm() -> None:
+    three = [op.ActivationSigmoid(), op.ActivationHardmax(), op.ActivationTanh()]
+    assert texts(sample(op.Gru, activation_descs=three), "1_0") == [
+        "ActivationDescCount: must be 4, two activations a direction, got 3"
+    ]
+    assert texts(sample(op.Gru, recurrence_tensor=f32(1, 2, 5, 5), bias_tensor=f32(1, 1, 2, 15))) == [
+        "RecurrenceTensor.Sizes[2]: must be 3 * RecurrenceTensor.Sizes[3] = 15, got 5",
+        "BiasTensor.Sizes[3]: must be 6 * RecurrenceTensor.Sizes[3] = 30, got 15",
+    ]
+    assert texts(sample(op.Lstm, activation_descs=three, peephole_tensor=f32(1, 1, 1, 20))) == [
+        "PeepholeTensor.Sizes[3]: must be 3 * RecurrenceTensor.Sizes[3] = 15, got 20"
+    ]
+    nothing = dict.fromkeys(("output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"))
+    assert texts(sample(op.Lstm, **nothing, direction="BIDIRECTIONAL"))[:2] == [
+        "OutputSequenceTensor, OutputSingleTensor or OutputCellSingleTensor must be given",
+        "ActivationDescCount: must be 6, three activations a direction, got 3",
+    ]
+    assert texts(sample(op.Lstm, **nothing | {"output_cell_single_tensor": f32(1, 1, 8, 5)})) == []
+    owned = f32(1, 1, 8, 5, flags="OWNED_BY_DML")
+    assert texts(sample(op.Lstm, cell_mem_init_tensor=owned)) == [
+        "CellMemInitTensor.Flags: must not have DML_TENSOR_FLAG_OWNED_BY_DML, which this operator does not support"
+    ]
+
+
 # ---- activations
 
 

@@ -54,7 +54,7 @@ from opendml.functions.optimizers import AdamOptimizerOutputs
 from opendml.functions.pooling import MaxPoolingOutputs
 from opendml.functions.quantization import DynamicQuantizeLinearOutputs
 from opendml.functions.random_numbers import RandomGeneratorOutputs
-from opendml.functions.recurrent import RnnOutputs
+from opendml.functions.recurrent import GruOutputs, LstmOutputs, RnnOutputs
 from opendml.programs.device import Device
 
 class SupportsDLPack(Protocol):

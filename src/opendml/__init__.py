@@ -211,7 +211,11 @@ if TYPE_CHECKING:
     from opendml.functions.typed import random_generator as random_generator
     from opendml.functions.typed import depth_to_space as depth_to_space
     from opendml.functions.typed import space_to_depth as space_to_depth
+    from opendml.functions.recurrent import GruOutputs as GruOutputs
+    from opendml.functions.recurrent import LstmOutputs as LstmOutputs
     from opendml.functions.recurrent import RnnOutputs as RnnOutputs
+    from opendml.functions.typed import gru as gru
+    from opendml.functions.typed import lstm as lstm
     from opendml.functions.typed import rnn as rnn
     from opendml.functions.typed import argmax as argmax
     from opendml.functions.typed import argmin as argmin
@@ -317,7 +321,7 @@ _EXPORTS = {
     "functions.pooling_quantized": "quantized_linear_average_pooling",
     "functions.quantization": "DynamicQuantizeLinearOutputs dynamic_quantize_linear",
     "functions.rearrangement": "depth_to_space space_to_depth",
-    "functions.recurrent": "RnnOutputs rnn",
+    "functions.recurrent": "GruOutputs LstmOutputs RnnOutputs gru lstm rnn",
     "functions.reduction": "argmax argmin reduce",
     "functions.resample": "resample resample_grad",
     "functions.resampling": "upsample_2d",

@@ -198,7 +198,7 @@ SUMS: Final[Mapping[str, Callable[[Any], int]]] = {
     "REDUCE": _shared,
     **dict.fromkeys(("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), _neighbours_and_reach),
     **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), _outputs_of_element),
-    "RNN": _hidden,
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), _hidden),
 }
 """The operators that add up terms, and the number of terms that a descriptor has."""
 

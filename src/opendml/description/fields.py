@@ -474,14 +474,21 @@ class StructField(Field):
 
 
 class OperatorField(Field):
-    """A fused activation: an operator without tensors. ``accepts``: those allowed, and from which level on."""
+    """A fused activation: an operator without tensors. ``accepts``: those allowed, and from which level on.
+
+    ``is_of_output``: whether it is applied to the operator's output, so that the activation's rules for tensors hold
+    there.
+    """
 
     kind = "DML_OPERATOR_DESC"
     python_type = "Operator"
 
-    def __init__(self, accepts: Mapping[OperatorType, FeatureLevel], **options: Any) -> None:
+    def __init__(
+        self, accepts: Mapping[OperatorType, FeatureLevel], *, is_of_output: bool = True, **options: Any
+    ) -> None:
         super().__init__(**options)
         self.accepts = accepts
+        self.is_of_output = is_of_output
 
     def problems(self, value: Any) -> Iterator[Problem]:
         """Not an operator, or nothing where one is needed."""
@@ -508,8 +515,10 @@ class OperatorField(Field):
 class OperatorArrayField(ArrayField):
     """An array of activations."""
 
-    def __init__(self, accepts: Mapping[OperatorType, FeatureLevel], count: str, **options: Any) -> None:
-        super().__init__(OperatorField(accepts), count, **options)
+    def __init__(
+        self, accepts: Mapping[OperatorType, FeatureLevel], count: str, *, is_of_output: bool = True, **options: Any
+    ) -> None:
+        super().__init__(OperatorField(accepts, is_of_output=is_of_output), count, **options)
 
 
 def _number(value: Any) -> int | float | None:
@@ -640,6 +649,6 @@ def operator_desc(accepts: Mapping[OperatorType, FeatureLevel], *, default: Any 
     return OperatorField(accepts, default=default, optional=_is_optional(default, None))
 
 
-def operator_array(accepts: Mapping[OperatorType, FeatureLevel], *, count: str) -> Any:
-    """An array of activations."""
-    return OperatorArrayField(accepts, count)
+def operator_array(accepts: Mapping[OperatorType, FeatureLevel], *, count: str, is_of_output: bool = True) -> Any:
+    """An array of activations; ``is_of_output``: whether they are applied to the operator's output as it is."""
+    return OperatorArrayField(accepts, count, is_of_output=is_of_output)

@@ -596,7 +596,7 @@ def _first_level(table: Support, field: str, allows: Callable[[TensorSupport], b
 def _check_activations(rules: Rules) -> None:
     for place, field, activation in attached_operators(rules.desc):
         if _check_activation_type(rules, place, field, activation):
-            _check_activation(rules, place, activation)
+            _check_activation(rules, place, field, activation)
 
 
 def _check_activation_type(rules: Rules, place: str, field: OperatorField, activation: Operator) -> bool:
@@ -611,13 +611,13 @@ def _check_activation_type(rules: Rules, place: str, field: OperatorField, activ
     )
 
 
-def _check_activation(rules: Rules, place: str, activation: Operator) -> None:
-    """An activation has no tensors of its own; the rest of its rules hold for the operator's output."""
+def _check_activation(rules: Rules, place: str, field: OperatorField, activation: Operator) -> None:
+    """An activation has no tensors of its own; the rest of its rules hold for what it is applied to."""
     for name in ("input_tensor", "output_tensor"):
         value = getattr(activation, name)
         rules.require(value is None, f"{place}.{name}", "must not be given in a fused activation", value)
     outputs = [name for name, field in rules.desc.fields.items() if getattr(field, "direction", "") == "output"]
-    hosts = rules.tensors(*outputs)
+    hosts = rules.tensors(*outputs) if field.is_of_output else ()
     host_place, host = hosts[0] if hosts else ("", TensorDesc("float32", [1]))
     host = TensorDesc(host.data_type, host.sizes)
     inner = Rules(activation.replace(input_tensor=host, output_tensor=host), rules.table_level)

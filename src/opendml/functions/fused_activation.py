@@ -1,7 +1,7 @@
 """Activations to fuse into an operator: ``dml.add(a, b, fused_activation=dml.fused_activation.relu())``.
 
 Each function returns the activation's descriptor without tensors, with DirectMLX's defaults. ``clip`` can be fused into
-convolutions and GEMM, ``softmax`` into GEMM only.
+convolutions and GEMM, ``softmax`` into GEMM only, ``hardmax`` into recurrent networks only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from opendml.operators.activation import (
     ActivationCelu,
     ActivationElu,
     ActivationGelu,
+    ActivationHardmax,
     ActivationHardSigmoid,
     ActivationIdentity,
     ActivationLeakyRelu,
@@ -63,6 +64,13 @@ def gelu() -> ActivationGelu:
 def hard_sigmoid(*, alpha: float = 0.2, beta: float = 0.5) -> ActivationHardSigmoid:
     """``max(0, min(alpha * x + beta, 1))`` (ACTIVATION_HARD_SIGMOID)."""
     return ActivationHardSigmoid(alpha=alpha, beta=beta)
+
+
+@operator_function
+@functools.cache
+def hardmax() -> ActivationHardmax:
+    """1 at the first maximum of a step's units, 0 elsewhere (ACTIVATION_HARDMAX)."""
+    return ActivationHardmax()
 
 
 @operator_function

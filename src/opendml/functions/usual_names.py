@@ -72,6 +72,7 @@ HERE: Final = {
     "gemm": "matmul mm bmm addmm dot inner linear_layer",
     "greater_than": "greater gt",
     "greater_than_or_equal": "greater_equal greater_or_equal ge",
+    "gru": "gru_cell",
     "identity": "copy clone",
     "if_": "where select",
     "is_infinity": "isinf is_inf",
@@ -84,6 +85,7 @@ HERE: Final = {
     "lp_pooling": "lp_pool lp_pool2d l2_pool_2d l2_pool2d",
     "matrix_multiply_integer": "matmul_integer",
     "matrix_multiply_integer_to_float": "matmul_integer_to_float",
+    "lstm": "lstm_cell",
     "max": "maximum",
     "max_pooling": "max_pool max_pool2d max_pool_2d global_max_pool",
     "max_pooling_grad": "max_pool2d_backward max_pool2d_with_indices_backward",
@@ -118,7 +120,7 @@ HERE: Final = {
     "random_generator": "rand random random_uniform philox",
     "resample": "resize interpolate upsample resample2d",
     "reverse_subsequences": "flip reverse reverse_sequence",
-    "rnn": "rnn_cell",
+    "rnn": "rnn_cell elman",
     "scatter_elements": "scatter put_along_axis",
     "scatter_nd": "index_put",
     "space_to_depth": "pixel_unshuffle",
@@ -131,8 +133,6 @@ HERE: Final = {
 
 NOT_YET: Final = {
     "TOP_K1": "topk top_k sort",
-    "LSTM": "lstm_cell",
-    "GRU": "gru_cell",
 }
 """The names elsewhere of operators of DirectML that do not exist here yet."""
 

@@ -218,6 +218,8 @@ if TYPE_CHECKING:
         SpaceToDepth1 as SpaceToDepth1,
     )
     from opendml.operators.recurrent import (
+        Gru as Gru,
+        Lstm as Lstm,
         Rnn as Rnn,
     )
     from opendml.operators.reduction import (
@@ -325,7 +327,7 @@ _FAMILIES = {
     "pooling_quantized": "QUANTIZED_LINEAR_AVERAGE_POOLING",
     "quantization": "DYNAMIC_QUANTIZE_LINEAR",
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
-    "recurrent": "RNN",
+    "recurrent": "GRU LSTM RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",
     "resample": "RESAMPLE RESAMPLE1 RESAMPLE2 RESAMPLE3 RESAMPLE_GRAD RESAMPLE_GRAD1",
     "resampling": "UPSAMPLE_2D",

@@ -46,6 +46,7 @@ FUSABLE: Final = _from_levels(
     }
 )
 FUSABLE_WITH_CLIP: Final = FUSABLE | _from_levels({"6_0": "ELEMENT_WISE_CLIP"})
+FUSABLE_WITH_HARDMAX: Final = FUSABLE | _from_levels({"1_0": "ACTIVATION_HARDMAX"})
 FUSABLE_WITH_SOFTMAX: Final = FUSABLE_WITH_CLIP | _from_levels({"6_1": "ACTIVATION_SOFTMAX ACTIVATION_SOFTMAX1"})
 
 

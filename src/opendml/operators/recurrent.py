@@ -1,79 +1,40 @@
-"""RNN: recurrent networks over sequences."""
+"""RNN, GRU and LSTM: recurrent networks over sequences."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from opendml.description.data_types import FLOATS, UINT32_ONLY
 from opendml.description.descriptors import (
     Operator,
     at,
+    boolean,
     count_of,
     enumeration,
+    float_value,
     levels,
     operator_array,
     tensor_input,
     tensor_output,
 )
 from opendml.description.enums import OperatorType, RecurrentNetworkDirection, TensorFlags
-from opendml.expression.folds import sum_of_products
-from opendml.expression.ir import (
-    I64,
-    Axis,
-    Compute,
-    Definition,
-    Expression,
-    Repeat,
-    Statement,
-    Store,
-    Tensor,
-    binary,
-    cast,
-    clamp_index,
-    constant,
-    grid,
-    index,
-    indices,
-    load,
-    select,
-    temporary,
-)
-from opendml.operators.activation import FUSABLE
-from opendml.operators.activation_functions import activate
-from opendml.operators.definition import computation_type, optional_tensor, packed_copy, tensor, widen
+from opendml.expression.ir import Definition
+from opendml.operators.activation import FUSABLE_WITH_HARDMAX
+from opendml.operators.recurrent_networks import GatedNetwork, MemoryNetwork, Network
 
 if TYPE_CHECKING:
-    from opendml.description.field_types import ActivationList, Count, Member, Value
+    from opendml.description.field_types import ActivationList, Count, Member, Number, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
 
-PROJECTED_GROWTH: Final = 16
-"""How many times the input's elements its projections to the hidden size may have to be computed all at once."""
-
-_SIZES: Final = {
-    "input_tensor": "1 S N I",
-    "weight_tensor": "1 D H I",
-    "recurrence_tensor": "1 D H H",
-    "bias_tensor": "1 1 D 2H",
-    "hidden_init_tensor": "1 D N H",
-    "sequence_lengths_tensor": "1 1 1 N",
-    "output_sequence_tensor": "S D N H",
-    "output_single_tensor": "1 D N H",
-}
-"""The sizes of the tensors: sequence length S, directions D, batch N, input size I, hidden size H."""
-
-UNPROJECTED_ELEMENTS: Final = 1 << 16
-"""Elements that the projections may have in any case."""
+_NUMBERS: Final = {1: "one activation", 2: "two activations", 3: "three activations"}
 
 
-class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
-    """One-layer simple (Elman) recurrent network over a sequence, forward, backward or both.
+class Recurrent(Operator):
+    """What the recurrent operators share: one layer over a sequence, forward, backward or both.
 
-    Input {1, sequence length S, batch N, input size I}, weights {1, D, hidden size H, I}, recurrence {1, D, H, H},
-    bias {1, 1, D, 2 H}, initial hidden state {1, D, N, H}, sequence lengths {1, 1, 1, N}; outputs {S, D, N, H} and
-    {1, D, N, H}. D is the number of directions, one activation for each.
+    The sizes of the tensors are made of the sequence length S, directions D, batch N, input size I and hidden size H.
     """
 
     input_tensor: Value[TensorDesc] = tensor_input()
@@ -85,10 +46,16 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
     output_sequence_tensor: Value[TensorDesc | None] = tensor_output(default=None)
     output_single_tensor: Value[TensorDesc | None] = tensor_output(default=None)
     activation_desc_count: Count = count_of("activation_descs", default=None)
-    activation_descs: ActivationList = operator_array(FUSABLE, count="activation_desc_count")
+    activation_descs: ActivationList = operator_array(
+        FUSABLE_WITH_HARDMAX, count="activation_desc_count", is_of_output=False
+    )
     direction: Member[RecurrentNetworkDirection] = enumeration(RecurrentNetworkDirection)
 
     support = levels(at("1_0", (4, 4), FLOATS, sequence_lengths_tensor=UINT32_ONLY))
+
+    gates: ClassVar[int] = Network.gates
+    activations_each: ClassVar[int] = 1
+    """Activations of a direction."""
 
     @property
     def direction_count(self) -> int:
@@ -99,14 +66,6 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
         """Whether a slot of the directions' dimension runs from the end of the sequence."""
         return direction == 1 or self.direction == RecurrentNetworkDirection.BACKWARD
 
-    def define(self) -> Definition:
-        """The input's part of all steps at once, then step after step.
-
-        ``H = f((W_b + R_b) + sum of x * W + sum of h * R)``, each addition one more step of the same running sum; the
-        hidden state stays in float32.
-        """
-        return _Network(self).definition()
-
     def check(self, rules: Rules) -> None:
         """All sizes follow from the input, the hidden size and the direction."""
         tensors = [name for name, field in self.fields.items() if hasattr(field, "direction")]
@@ -115,13 +74,32 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
             must = "must not have DML_TENSOR_FLAG_OWNED_BY_DML, which this operator does not support"
             owned = TensorFlags.OWNED_BY_DML in owner.flags
             rules.require(not owned, f"{place}.flags", must, breaks=False)
-        no_output = self.output_sequence_tensor is None and self.output_single_tensor is None
-        rules.require(not no_output, "", "OutputSequenceTensor or OutputSingleTensor must be given", breaks=False)
+        *others, last = [rules.location(name) for name in tensors if name.startswith("output")]
+        no_output = all(getattr(self, name) is None for name in tensors if name.startswith("output"))
+        rules.require(not no_output, "", f"{', '.join(others)} or {last} must be given", breaks=False)
         count = rules.integer("activation_desc_count")
         if rules.ready("direction") and count is not None:
-            must = f"must be {self.direction_count}, one activation a direction"
-            rules.require(count == self.direction_count, "activation_desc_count", must, count)
+            expected = self.direction_count * self.activations_each
+            must = f"must be {expected}, {_NUMBERS[self.activations_each]} a direction"
+            rules.require(count == expected, "activation_desc_count", must, count)
         self._check_sizes(rules)
+
+    def tensor_sizes(self) -> dict[str, str]:
+        """The sizes of every tensor: numbers, letters, and multiples of the hidden size."""
+        states, rows = "1 D N H", f"{self.gates}H".removeprefix("1")
+        return {
+            "input_tensor": "1 S N I",
+            "weight_tensor": f"1 D {rows} I",
+            "recurrence_tensor": f"1 D {rows} H",
+            "bias_tensor": f"1 1 D {2 * self.gates}H",
+            "hidden_init_tensor": states,
+            "cell_mem_init_tensor": states,
+            "sequence_lengths_tensor": "1 1 1 N",
+            "peephole_tensor": "1 1 D 3H",
+            "output_sequence_tensor": "S D N H",
+            "output_single_tensor": states,
+            "output_cell_single_tensor": states,
+        }
 
     def _check_sizes(self, rules: Rules) -> None:
         """Each size is one of a few, whose source is named beside it. Tensors of any other rank than 4 are broken."""
@@ -135,138 +113,71 @@ class Rnn(Operator, type=OperatorType.RNN, since="1_0"):
             "N": (batch, "InputTensor.Sizes[2]"),
             "I": (input_size, "InputTensor.Sizes[3]"),
             "H": (hidden, "RecurrenceTensor.Sizes[3]"),
-            "2H": (None if hidden is None else 2 * hidden, "2 * RecurrenceTensor.Sizes[3]"),
         }
-        for name, letters in _SIZES.items():
-            if getattr(self, name) is not None and rules.rank(name) == len(letters.split()):
+        for factor in (2, 3, 4, 6, 8):
+            source = f"{factor} * RecurrenceTensor.Sizes[3]"
+            sizes[f"{factor}H"] = (None if hidden is None else factor * hidden, source)
+        for name, letters in self.tensor_sizes().items():
+            if getattr(self, name, None) is not None and rules.rank(name) == len(letters.split()):
                 for i, letter in enumerate(letters.split()):
                     rules.size_is(name, i, *sizes[letter])
 
 
-class _Network:
-    """The tensors of one network, and the statements that fill them.
+class Rnn(Recurrent, type=OperatorType.RNN, since="1_0"):
+    """One-layer simple (Elman) recurrent network over a sequence, forward, backward or both.
 
-    ``projections`` {S, D, N, H} is the input's part at the input's own time, where there is room for all of it.
-    ``states`` {S + 1, D, N, H} begins with the initial state and then has one entry a step, whichever way the steps
-    run; without an output of all states two entries take turns. A state stays as it is beyond its sequence's end.
+    Input {1, sequence length S, batch N, input size I}, weights {1, D, hidden size H, I}, recurrence {1, D, H, H},
+    bias {1, 1, D, 2 H}, initial hidden state {1, D, N, H}, sequence lengths {1, 1, 1, N}; outputs {S, D, N, H} and
+    {1, D, N, H}. D is the number of directions, one activation for each.
     """
 
-    def __init__(self, desc: Rnn) -> None:
-        self.desc = desc
-        self.input = tensor("InputTensor", desc.input_tensor, "input")
-        self.weights = tensor("WeightTensor", desc.weight_tensor, "input")
-        self.recurrence = tensor("RecurrenceTensor", desc.recurrence_tensor, "input")
-        self.bias = optional_tensor("BiasTensor", desc.bias_tensor, "input")
-        self.initial = optional_tensor("HiddenInitTensor", desc.hidden_init_tensor, "input")
-        self.lengths = optional_tensor("SequenceLengthsTensor", desc.sequence_lengths_tensor, "input")
-        self.sequence = optional_tensor("OutputSequenceTensor", desc.output_sequence_tensor, "output")
-        self.single = optional_tensor("OutputSingleTensor", desc.output_single_tensor, "output")
-        _, self.length, self.batch, _ = self.input.sizes
-        _, self.directions, self.hidden, _ = self.recurrence.sizes
-        type = computation_type(self.input.type)
-        sizes = [self.directions, self.batch, self.hidden]
-        room = PROJECTED_GROWTH * math.prod(self.input.sizes) + UNPROJECTED_ELEMENTS
-        is_projected = self.length * math.prod(sizes) <= room
-        self.projections = temporary("projections", type, [self.length, *sizes]) if is_projected else None
-        self.states = temporary("states", type, [2 if self.sequence is None else self.length + 1, *sizes])
+    def define(self) -> Definition:
+        """``H = f(x * W + (W_b + R_b) + H * R)``, step after step."""
+        return Network(self).definition()
 
-    def _state(self, step: Expression) -> Expression:
-        """Where the state after so many steps is."""
-        return step % 2 if self.sequence is None else step
 
-    def definition(self) -> Definition:
-        """Copies of the matrices with the hidden size last, the projections, the steps, and the outputs."""
-        weights, copy_weights = packed_copy(self.weights, (0, 1, 3, 2))
-        recurrence, copy_recurrence = packed_copy(self.recurrence, (0, 1, 3, 2))
-        temporaries, statements = [weights, recurrence, self.states], [copy_weights, copy_recurrence, self._begin()]
-        if self.projections is not None:
-            axes = grid(self.projections.sizes, "tdbh")
-            value = self._projection(weights, *indices(axes))
-            temporaries.append(self.projections)
-            statements.append(Compute(axes, (Store(self.projections, indices(axes), value),)))
-        steps = Axis("s", self.length)
-        repeated = Repeat(steps, (self._step(index(steps), weights, recurrence),))
-        outputs = [store for store in (self._store_sequence(), self._store_single()) if store is not None]
-        return Definition(
-            (self.input, self.weights, self.recurrence, self.bias, self.initial, self.lengths),
-            (self.sequence, self.single),
-            (*statements, repeated, *outputs),
-            tuple(temporaries),
-        )
+class Gru(Recurrent, type=OperatorType.GRU, since="1_0"):
+    """One-layer gated recurrent unit over a sequence, forward, backward or both.
 
-    def _projection(
-        self, weights: Tensor, time: Expression, direction: Expression, item: Expression, unit: Expression
-    ) -> Expression:
-        """The biases and the product of input and weights."""
-        (inner,) = grid([weights.sizes[2]], "i")
-        start: Expression = constant(0, weights.type)
-        if self.bias is not None:
-            own, recurrent = (load(self.bias, (0, 0, direction, unit + n * self.hidden)) for n in (0, 1))
-            start = widen(own) + widen(recurrent)
-        left = widen(load(self.input, (0, time, item, index(inner))))
-        return sum_of_products((inner,), left, load(weights, (0, direction, index(inner), unit)), initial=start)
+    Input {1, sequence length S, batch N, input size I}; gates z (update), r (reset) and h (candidate) one behind the
+    other in weights {1, D, 3 H, I}, recurrence {1, D, 3 H, H} and bias {1, 1, D, 6 H}, first those of the weights;
+    initial hidden state {1, D, N, H}, sequence lengths {1, 1, 1, N}; outputs {S, D, N, H} and {1, D, N, H}. D is the
+    number of directions, two activations for each: f of the gates, g of the candidate.
+    """
 
-    def _begin(self) -> Compute:
-        """The state before the first step: 0 where none is given."""
-        axes = grid(self.states.sizes[1:], "dbh")
-        value: Expression = constant(0, self.states.type)
-        if self.initial is not None:
-            value = widen(load(self.initial, (0, *indices(axes))))
-        return Compute(axes, (Store(self.states, (constant(0, I64), *indices(axes)), value),))
+    linear_before_reset: Value[bool] = boolean()
 
-    def _step(self, step: Expression, weights: Tensor, recurrence: Tensor) -> Statement:
-        """One state after the one before it, in all directions."""
-        axes = grid([self.batch, self.hidden], "bh")
-        item, unit = indices(axes)
-        stores = []
-        for number, activation in enumerate(self.desc.activation_descs):
-            direction = constant(number, I64)
-            (inner,) = grid([self.hidden], "j")
-            place = (self._time(step, number, item), direction, item, unit)
-            start = self._projection(weights, *place) if self.projections is None else load(self.projections, place)
-            before = load(self.states, (self._state(step), direction, item, index(inner)))
-            right = load(recurrence, (0, direction, index(inner), unit))
-            value = activate(activation, sum_of_products((inner,), before, right, initial=start))
-            if self.lengths is not None:
-                value = select(step < self._length_of(item), value, load(self.states, (self._state(step), *place[1:])))
-            stores.append(Store(self.states, (self._state(step + 1), *place[1:]), value))
-        return Compute(axes, tuple(stores))
+    gates = GatedNetwork.gates
+    activations_each = 2
 
-    def _time(self, step: Expression, direction: int, item: Expression) -> Expression:
-        """The time of the input that a step reads."""
-        if not self.desc.is_backward(direction):
-            return step
-        time = self._length_of(item) - 1 - step
-        # Beyond the end of a shorter sequence any time will do.
-        return time if self.lengths is None else clamp_index(time, self.length)
+    def define(self) -> Definition:
+        """``z = f(...), r = f(...), h = g(...), H = (1 - z) . h + z . H``, step after step.
 
-    def _length_of(self, item: Expression) -> Expression:
-        """The number of steps of an item of the batch, never more than there are."""
-        if self.lengths is None:
-            return constant(self.length, I64)
-        return binary("min", cast(load(self.lengths, (0, 0, 0, item)), I64), self.length)
+        The candidate's product is ``(r . H) * R_h`` or, with LinearBeforeReset, ``r . (H * R_h + R_bh)``.
+        """
+        return GatedNetwork(self).definition()
 
-    def _store_sequence(self) -> Statement | None:
-        """Every state at its input's time, 0 behind the end of a shorter sequence."""
-        if self.sequence is None:
-            return None
-        axes = grid([self.length, self.batch, self.hidden], "tbh")
-        time, item, unit = indices(axes)
-        stores = []
-        for direction in range(self.directions):
-            length = self._length_of(item)
-            number = length - time if self.desc.is_backward(direction) else time + 1
-            state = load(self.states, (number, direction, item, unit))
-            place = (time, constant(direction, I64), item, unit)
-            stores.append(Store(self.sequence, place, cast(select(time < length, state, 0), self.sequence.type)))
-        return Compute(axes, tuple(stores))
 
-    def _store_single(self) -> Statement | None:
-        """The last state, the initial one where there is no step."""
-        if self.single is None:
-            return None
-        axes = grid(self.single.sizes[1:], "dbh")
-        direction, item, unit = indices(axes)
-        value = load(self.states, (self._state(constant(self.length, I64)), direction, item, unit))
-        place = (constant(0, I64), direction, item, unit)
-        return Compute(axes, (Store(self.single, place, cast(value, self.single.type)),))
+class Lstm(Recurrent, type=OperatorType.LSTM, since="1_0"):
+    """One-layer long short-term memory over a sequence, forward, backward or both.
+
+    Input {1, sequence length S, batch N, input size I}; gates i (input), o (output), f (forget) and c (candidate) one
+    behind the other in weights {1, D, 4 H, I}, recurrence {1, D, 4 H, H} and bias {1, 1, D, 8 H}, first those of the
+    weights, the first three in peepholes {1, 1, D, 3 H}; initial hidden and cell states {1, D, N, H}, sequence lengths
+    {1, 1, 1, N}; outputs {S, D, N, H}, {1, D, N, H} and, of the cell, {1, D, N, H}. D is the number of directions,
+    three activations for each: f of the gates, g of the candidate, h of the cell.
+    """
+
+    cell_mem_init_tensor: Value[TensorDesc | None] = tensor_input(default=None, after="hidden_init_tensor")
+    peephole_tensor: Value[TensorDesc | None] = tensor_input(default=None, after="sequence_lengths_tensor")
+    output_cell_single_tensor: Value[TensorDesc | None] = tensor_output(default=None, after="output_single_tensor")
+    clip_threshold: Number = float_value()
+    use_clip_threshold: Value[bool] = boolean()
+    couple_input_forget: Value[bool] = boolean()
+
+    gates = MemoryNetwork.gates
+    activations_each = 3
+
+    def define(self) -> Definition:
+        """``i = f(...), f = f(...), c = g(...), C = f . C + i . c, o = f(...), H = o . h(C)``, step after step."""
+        return MemoryNetwork(self).definition()

@@ -596,20 +596,21 @@ def _bytes(elements: int, store: ElementStore) -> int:
 
 
 def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
-    """Tile an outer axis along which one factor of a sum of products stays the same."""
-    tuning = target.tuning
-    contractions = [fold for fold in _folds(kernel) if fold.contract]
-    if kernel.tile is not None or len(contractions) != 1 or kernel.vector is None or len(_folds(kernel)) != 1:
+    """Tile an outer axis along which one factor of each sum of products stays the same."""
+    tuning, folds = target.tuning, set(_folds(kernel))
+    if kernel.tile is not None or kernel.vector is None or not folds or not all(fold.contract for fold in folds):
         return _with_shared_runs(kernel, tuning)
-    product = contractions[0].elements[0]
-    assert isinstance(product, Binary)
     dependencies = Dependencies()
-    factors = [dependencies.of(product.left), dependencies.of(product.right)]
-    moving = [f for f in factors if kernel.vector in f]
-    resting = [f for f in factors if kernel.vector not in f]
-    if len(moving) != 1 or len(resting) != 1:
-        return kernel
-    candidates = [axis for axis in kernel.shared if axis in resting[0] and axis not in moving[0]]
+    candidates = list(kernel.shared)
+    for fold in folds:
+        product = fold.elements[0]
+        assert isinstance(product, Binary)
+        factors = [dependencies.of(product.left), dependencies.of(product.right)]
+        moving = [f for f in factors if kernel.vector in f]
+        resting = [f for f in factors if kernel.vector not in f]
+        if len(moving) != 1 or len(resting) != 1:
+            return kernel
+        candidates = [axis for axis in candidates if axis in resting[0] and axis not in moving[0]]
     if not candidates:
         return kernel
     axis = max(candidates, key=lambda candidate: candidate.size)
