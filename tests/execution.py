@@ -75,7 +75,7 @@ def _run_interpreted(desc: Operator, arrays: Sequence[Array | None]) -> list[Any
     outputs = run_interpreted(definition, inputs)
     described = [tensor for _, tensor in desc.outputs()]
     return [
-        None if array is None or tensor is None else array.reshape(tensor.sizes)
+        None if array is None or tensor is None else array.reshape(tensor.in_memory.sizes)
         for tensor, array in zip(described, outputs, strict=True)
     ]
 
@@ -368,7 +368,10 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def random_array(tensor: TensorDesc, seed: int, special: bool = True) -> Array:
-    """Random values with the sizes and repetitions (strides of 0) of an input; ``special``: extreme ones among them."""
+    """Random values with the sizes and repetitions (strides of 0) of an input; ``special``: extreme ones among them.
+    Of the 4-bit types random bytes."""
+    if tensor.data_type.bits == 4:
+        return np.random.default_rng(seed).integers(0, 256, tensor.in_memory.sizes, np.uint8)
     generator = np.random.default_rng(seed)
     buffer = random_values(tensor.data_type, tensor.element_span, generator, special)
     strides = tuple(stride * buffer.itemsize for stride in tensor.effective_strides)

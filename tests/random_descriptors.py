@@ -882,6 +882,24 @@ def _quantized_pooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**fields, include_padding=draw(st.booleans()))
 
 
+def _quantize(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    quantized, real = ("output", "input") if cls is op.Quantize else ("input", "output")
+    counts = _sizes(draw, _rank(draw, cls), 60)
+    sizes = [count * _length(draw, (1, 1, 2, 5, 16)) for count in counts]
+    if math.prod(sizes) > 2**32 - 1:
+        sizes = counts
+    types = {name: _type(draw, cls, f"{name}_tensor") for name in (quantized, real)}
+    tensors = [_input(draw, types[real], counts)]
+    if draw(st.booleans()):
+        tensors.append(_input(draw, types[quantized], counts))
+    return cls(
+        input_tensor=_input(draw, types["input"], sizes),
+        quantization_type=len(tensors),
+        quantization_tensors=tensors,
+        output_tensor=_output(draw, types["output"], sizes),
+    )
+
+
 def _dynamic_quantize(draw: st.DrawFn, cls: type[Any]) -> Operator:
     sizes, data_type = _sizes(draw, _rank(draw, cls)), _type(draw, cls, "output_tensor")
     return cls(
@@ -1051,6 +1069,7 @@ _BY_NAME: dict[str, Build] = {
     "CONVOLUTION_INTEGER QUANTIZED_LINEAR_CONVOLUTION": _convolution_integer,
     "QUANTIZED_LINEAR_AVERAGE_POOLING": _quantized_pooling,
     "DYNAMIC_QUANTIZE_LINEAR": _dynamic_quantize,
+    "QUANTIZE DEQUANTIZE": _quantize,
 }
 
 BUILDERS: dict[OperatorType, Build] = {

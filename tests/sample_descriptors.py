@@ -244,6 +244,18 @@ def _quantized() -> list[Operator]:
             dilations=[1, 1],
             include_padding=False,
         ),
+        op.Quantize(
+            input_tensor=f32(2, 6),
+            quantization_type="SCALE_ZERO_POINT",
+            quantization_tensors=[f32(2, 3), s8(2, 3)],
+            output_tensor=s8(2, 6),
+        ),
+        op.Dequantize(
+            input_tensor=s8(2, 6),
+            quantization_type="SCALE_ZERO_POINT",
+            quantization_tensors=[f32(2, 3), s8(2, 3)],
+            output_tensor=f32(2, 6),
+        ),
         op.DynamicQuantizeLinear(
             input_tensor=f32(2, 3),
             output_tensor=s8(2, 3),

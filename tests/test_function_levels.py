@@ -44,6 +44,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "cumulative_product": ([image()], {"axis": 3}),
     "cumulative_summation": ([image()], {"axis": 3}),
     "depth_to_space": ([image("float32", 1, 4, 2, 2)], {"block_size": 2}),
+    "dequantize": ([ZERO, image()], {}),
     "dequantize_linear": ([ZERO, image(), ZERO], {}),
     "diagonal_matrix": ([None], {"output_sizes": [1, 1, 2, 2], "output_data_type": "float32", "value": 1}),
     "fill_value_constant": ([[1, 1, 2, 2]], {"output_data_type": "float32", "value": 1}),

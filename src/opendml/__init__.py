@@ -227,6 +227,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import quantized_linear_matrix_multiply as quantized_linear_matrix_multiply
     from opendml.functions.typed import quantized_linear_average_pooling as quantized_linear_average_pooling
     from opendml.functions.quantization import DynamicQuantizeLinearOutputs as DynamicQuantizeLinearOutputs
+    from opendml.functions.typed import dequantize as dequantize
+    from opendml.functions.typed import quantize as quantize
     from opendml.functions.typed import dynamic_quantize_linear as dynamic_quantize_linear
     from opendml.functions.typed import resample as resample
     from opendml.functions.typed import resample_grad as resample_grad
@@ -319,7 +321,7 @@ _EXPORTS = {
     "functions.pooling_gradients": "average_pooling_grad max_pooling_grad",
     "functions.random_numbers": "RandomGeneratorOutputs random_generator",
     "functions.pooling_quantized": "quantized_linear_average_pooling",
-    "functions.quantization": "DynamicQuantizeLinearOutputs dynamic_quantize_linear",
+    "functions.quantization": "DynamicQuantizeLinearOutputs dequantize dynamic_quantize_linear quantize",
     "functions.rearrangement": "depth_to_space space_to_depth",
     "functions.recurrent": "GruOutputs LstmOutputs RnnOutputs gru lstm rnn",
     "functions.reduction": "argmax argmin reduce",

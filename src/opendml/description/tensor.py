@@ -128,6 +128,20 @@ class TensorDesc:
         return (used + 3) // 4 * 4
 
     @property
+    def in_memory(self) -> TensorDesc:
+        """The tensor as arrays are bound to it: itself, or of the 4-bit types, which NumPy does not have, the bytes
+        that hold two elements each, the first one in the lower half."""
+        if self.data_type.bits != 4:
+            return self
+        return TensorDesc(
+            TensorDataType.UINT8,
+            [(self.element_span + 1) // 2],
+            flags=self.flags,
+            total_size_in_bytes=self.total_size_in_bytes,
+            guaranteed_base_offset_alignment=self.guaranteed_base_offset_alignment,
+        )
+
+    @property
     def is_owned_by_dml(self) -> bool:
         """Whether the tensor is bound once, when its operator is initialised."""
         return TensorFlags.OWNED_BY_DML in self.flags

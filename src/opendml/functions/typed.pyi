@@ -1146,6 +1146,50 @@ def depth_to_space(
     out: Any = ...,
 ) -> Array: ...
 @overload
+def dequantize(
+    input: GraphTensor,
+    scale: Operand,
+    zero_point: Operand | None = ...,
+    *,
+    input_data_type: TensorDataType | str | Any = ...,
+    input_sizes: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def dequantize(
+    input: ArrayOperand,
+    scale: GraphTensor,
+    zero_point: Operand | None = ...,
+    *,
+    input_data_type: TensorDataType | str | Any = ...,
+    input_sizes: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def dequantize(
+    input: ArrayOperand,
+    scale: ArrayOperand,
+    zero_point: GraphTensor,
+    *,
+    input_data_type: TensorDataType | str | Any = ...,
+    input_sizes: Sequence[int] | None = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def dequantize(
+    input: ArrayOperand,
+    scale: ArrayOperand,
+    zero_point: ArrayOperand | None = ...,
+    *,
+    input_data_type: TensorDataType | str | Any = ...,
+    input_sizes: Sequence[int] | None = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
 def dequantize_linear(
     input: GraphTensor,
     scale: Operand,
@@ -2938,6 +2982,46 @@ def pow(
     exponent: ArrayOperand | float,
     *,
     scale_bias: Factors = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
+def quantize(
+    input: GraphTensor,
+    scale: Operand,
+    zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantize(
+    input: ArrayOperand,
+    scale: GraphTensor,
+    zero_point: Operand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantize(
+    input: ArrayOperand,
+    scale: ArrayOperand,
+    zero_point: GraphTensor,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def quantize(
+    input: ArrayOperand,
+    scale: ArrayOperand,
+    zero_point: ArrayOperand | None = ...,
+    *,
+    output_data_type: TensorDataType | str | Any = ...,
     device: Device | None = ...,
     out: Any = ...,
 ) -> Array: ...

@@ -209,7 +209,9 @@ if TYPE_CHECKING:
         QuantizedLinearAveragePooling as QuantizedLinearAveragePooling,
     )
     from opendml.operators.quantization import (
+        Dequantize as Dequantize,
         DynamicQuantizeLinear as DynamicQuantizeLinear,
+        Quantize as Quantize,
     )
     from opendml.operators.rearrangement import (
         DepthToSpace as DepthToSpace,
@@ -325,7 +327,7 @@ _FAMILIES = {
     "pooling_gradients": "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD",
     "random_numbers": "RANDOM_GENERATOR",
     "pooling_quantized": "QUANTIZED_LINEAR_AVERAGE_POOLING",
-    "quantization": "DYNAMIC_QUANTIZE_LINEAR",
+    "quantization": "DEQUANTIZE DYNAMIC_QUANTIZE_LINEAR QUANTIZE",
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "GRU LSTM RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",

@@ -60,7 +60,8 @@ DATA_TYPE_OF: Final[dict[str, TensorDataType]] = {type.name: data_type for data_
 
 
 def tensor(name: str, desc: TensorDesc, role: Literal["input", "output"]) -> Tensor:
-    """The tensor of the grammar that a descriptor describes."""
+    """The tensor of the grammar that a descriptor describes; of the 4-bit types that of the bytes."""
+    desc = desc.in_memory
     return Tensor(name, ELEMENT_TYPE_OF[desc.data_type], desc.sizes, desc.effective_strides, role)
 
 

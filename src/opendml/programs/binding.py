@@ -29,10 +29,15 @@ OVERLAP_WORK: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A tensor that a program takes: its field in DirectML's spelling (``InputTensors[1]``) and its descriptor."""
+    """A tensor that a program takes: its field in DirectML's spelling (``InputTensors[1]``) and its descriptor, of the
+    4-bit types that of the bytes."""
 
     name: str
     desc: TensorDesc | None
+
+    def __post_init__(self) -> None:
+        if self.desc is not None and self.desc.data_type.bits == 4:
+            object.__setattr__(self, "desc", self.desc.in_memory)
 
 
 def signature_text(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> str:
