@@ -86,12 +86,11 @@ def evaluate(
     and for unfitting ``out``.
     """
     key = _key(build, operands, parameters, numbers, device, out)
-    quick = _find_quick(key)
+    result = _quick_result(key, operands, out)
+    quick = None if result is None else _QUICK.get(key)  # It may be forgotten meanwhile.
     if quick is not None:
-        result = _run_quick(quick, operands, out)
-        if result is not None:
-            position, count = quick.present
-            return [result if i == position else None for i in range(count)]
+        position, count = quick.present
+        return [result if i == position else None for i in range(count)]
     return _evaluate(Invocation(build, operands, parameters, numbers, optional, device), out, key)
 
 
@@ -107,11 +106,9 @@ def evaluate_single(
 ) -> Array:
     """As ``evaluate``, for operators with one output."""
     key = _key(build, operands, parameters, numbers, device, out)
-    quick = _find_quick(key)
-    if quick is not None:
-        result = _run_quick(quick, operands, out)
-        if result is not None:
-            return result
+    result = _quick_result(key, operands, out)
+    if result is not None:
+        return result
     return _evaluate(Invocation(build, operands, parameters, numbers, optional, device), out, key)[0]
 
 
@@ -137,8 +134,8 @@ def _key(
     if len(operands) == 2:  # Most calls: a list of two takes longer than both of them.
         x, y = operands
         if type(x) is _ndarray and type(y) is _ndarray:
-            layouts = (x.dtype, x.shape, x.strides, y.dtype, y.shape, y.strides)
-            return (build, parameters, numbers and exact(numbers), device, seen, layouts)
+            told = numbers and exact(numbers)
+            return (build, parameters, told, device, seen, x.dtype, x.shape, x.strides, y.dtype, y.shape, y.strides)
     return (
         build,
         parameters,
@@ -155,15 +152,14 @@ def _key_of_other(operand: Any) -> Hashable:
     return exact(operand) if type(operand) in (float, int, bool) else object()
 
 
-def _find_quick(key: tuple[Any, ...]) -> QuickCall | None:
+def _quick_result(key: tuple[Any, ...], operands: Sequence[Any], out: Any) -> NumPyArray | None:
+    """The output of a call with that key, None where there was none or it needs more care: nothing was written then."""
     try:
-        return _QUICK.get(key)
+        quick = _QUICK.get(key)
     except (TypeError, ValueError):  # A parameter is nothing that could be a key.
         return None
-
-
-def _run_quick(quick: QuickCall, operands: Sequence[Any], out: Any) -> NumPyArray | None:
-    """The output, None where the call needs more care: nothing was written then."""
+    if quick is None:
+        return None
     arrays = operands if quick.all_given else quick.arrays(operands)
     if out is not None:
         return out if out.flags.writeable and quick.run(*arrays, out) == 0 else None
