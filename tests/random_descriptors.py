@@ -403,6 +403,38 @@ def _sliding_blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=_input(draw, data_type, source), output_tensor=_output(draw, data_type, target), **fields)
 
 
+def _regions(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    """Regions of images; whether the descriptor is one of the gradient or not."""
+    data_type, count = _type(draw, cls, "roi_tensor"), draw(st.integers(1, 4))
+    channels, height, width = draw(st.integers(1, 9)), draw(st.integers(1, 3)), _length(draw, (1, 2, 3, 7, 8, 17))
+    image = [draw(st.integers(1, 2)), channels, *_sizes(draw, 2, 200)]
+    pooled = [count, channels, height, width]
+    if cls is op.RoiPooling:
+        return cls(
+            input_tensor=_input(draw, data_type, image),
+            roi_tensor=_input(draw, data_type, [1, 1, count, 5]),
+            output_tensor=_output(draw, data_type, pooled),
+            spatial_scale=draw(st.sampled_from((1, 0.5, 1e30))),
+            pooled_size=(width, height),
+        )
+    ones = [1] * draw(st.integers(0, 2))
+    least = draw(st.integers(0, 3))
+    fields: dict[str, Any] = {
+        "reduction_function": draw(st.sampled_from(("AVERAGE", "MAX"))),
+        "minimum_samples_per_output": least,
+        "maximum_samples_per_output": draw(st.sampled_from((least, least + 1, 2**32 - 1))),
+    }
+    index_type = _type(draw, cls, "batch_indices_tensor")
+    return cls(
+        input_tensor=_input(draw, data_type, image),
+        roi_tensor=_input(draw, data_type, [*ones, count, 4]),
+        batch_indices_tensor=_input(draw, index_type, [*ones, count]),
+        output_tensor=_output(draw, data_type, pooled),
+        **_parameters(draw, cls, {"roi_tensor": TensorDesc(data_type, [1])}) | fields,
+        **{"align_regions_to_corners": draw(st.booleans())} if "align_regions_to_corners" in cls.fields else {},
+    )
+
+
 def _windows(draw: st.DrawFn, cls: type[Any], sizes: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
     """Windows over spatial dimensions, and the sizes of their output."""
     names = ("strides", "window_size", "start_padding", "end_padding", "dilations")
@@ -1036,6 +1068,7 @@ _BY_NAME: dict[str, Build] = {
     "MAX_UNPOOLING": _max_unpooling,
     "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD": _pooling_gradient,
     "UNFOLD FOLD": _sliding_blocks,
+    "ROI_ALIGN ROI_ALIGN1 ROI_POOLING": _regions,
     "BATCH_NORMALIZATION_GRAD BATCH_NORMALIZATION_TRAINING_GRAD BATCH_NORMALIZATION_TRAINING": _statistics_gradient,
     "LOCAL_RESPONSE_NORMALIZATION_GRAD": _local_response_normalization_grad,
     "ADAM_OPTIMIZER": _adam_optimizer,

@@ -298,6 +298,20 @@ def _attentions() -> list[Operator]:
     ]
 
 
+def _regions() -> list[Operator]:
+    pooled = {"input_tensor": f32(2, 3, 7, 8), "output_tensor": f32(5, 3, 2, 4)}
+    regions = {"roi_tensor": f32(1, 5, 4), "batch_indices_tensor": u32(1, 5)}
+    sampled: dict[str, Any] = {"reduction_function": "AVERAGE", "interpolation_mode": "LINEAR"}
+    sampled |= {"spatial_scale_x": 1, "spatial_scale_y": 0.5}
+    sampled |= {"minimum_samples_per_output": 1, "maximum_samples_per_output": 2}
+    placed = {"input_pixel_offset": 0.5, "output_pixel_offset": -0.5, "align_regions_to_corners": False}
+    return [
+        op.RoiAlign(**pooled, **regions, **sampled, out_of_bounds_input_value=0),
+        op.RoiAlign1(**pooled, **regions, **sampled, **placed, out_of_bounds_input_value=0),
+        op.RoiPooling(**pooled, roi_tensor=f32(1, 1, 5, 5), spatial_scale=1, pooled_size=(4, 2)),
+    ]
+
+
 def _gradients() -> list[Operator]:
     """Gradients, and what else there is for training."""
     images = dict.fromkeys(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"), f32(2, 3, 4, 5))
@@ -374,6 +388,7 @@ def samples() -> tuple[Operator, ...]:
         ),
         *_quantized(),
         *_attentions(),
+        *_regions(),
         op.ActivationParameterizedRelu(**two_images, slope_tensor=f32(1, 2, 3, 4)),
         op.ActivationReluGrad(
             input_tensor=f32(1, 2, 3, 4),

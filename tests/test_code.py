@@ -15,6 +15,7 @@ from execution import assert_identical
 from opendml.description.enums import TensorDataType
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
+from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, interpret, run_interpreted
 from opendml.expression.ir import (
     ARITHMETIC,
@@ -330,3 +331,20 @@ def test_a_scalar_is_spread_only_where_needed() -> None:
 def test_unary_is_what_python_writes() -> None:
     x = Const(5, I64)
     assert unary("neg", x) == -x
+
+
+def test_steps_beyond_a_count_are_not_taken() -> None:
+    """Of a fold of 2**80 steps those are taken that its counts allow, interpreted and compiled."""
+    counts, total = Tensor("counts", I64, (3,), (1,), "input"), Tensor("total", I64, (3,), (1,), "output")
+    point, taps = Axis("i", 3), (Axis("y", 2**40), Axis("x", 2**40))
+    count = load(counts, (index(point),))
+    where = (index(taps[0]) < count) & (index(taps[1]) < count - 1)
+    value = sum_of(taps, index(taps[0]) + 1, where)
+    definition = Definition((counts,), (total,), (Compute((point,), (Store(total, (index(point),), value),)),))
+    given_counts = np.array([3, -1, 2])
+    (interpreted,) = run_interpreted(definition, [given_counts])
+    assert interpreted is not None and interpreted.tolist() == [12, 0, 3]
+    program = _compile(definition, host_target())
+    found = np.zeros(3, np.int64)
+    program.bind([given_counts], [found])()
+    assert found.tolist() == [12, 0, 3]

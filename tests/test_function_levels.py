@@ -103,6 +103,11 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "threshold": ([image()], {"min": 0}),
     "tile": ([image(), [1, 1, 1, 2]], {}),
     "fold": ([image("float32", 1, 4, 9)], {"output_sizes": [1, 1, 4, 4], "window_sizes": [2, 2]}),
+    "roi_align": (
+        [image(), image("float32", 2, 4), image("uint32", 2)],
+        {"output_height": 2, "output_width": 2},
+    ),
+    "roi_pooling": ([image(), image("float32", 1, 1, 2, 5)], {"pooled_size": (2, 2)}),
     "unfold": ([image()], {"window_sizes": [2, 2]}),
     "upsample_2d": ([image()], {"scale_size": (2, 2), "interpolation_mode": "LINEAR"}),
     "value_scale_2d": ([image()], {"scale": 1.0, "bias": [0.0]}),

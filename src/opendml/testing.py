@@ -158,6 +158,12 @@ def _keys_and_head(desc: Any) -> int:
     return int(size + sum(keys))
 
 
+def _samples(desc: Any) -> int:
+    most = (2 * size for size in desc.input_tensor.sizes[2:])
+    least = max(desc.minimum_samples_per_output, 1)
+    return math.prod(4 * max(min(desc.maximum_samples_per_output, size), least) for size in most)
+
+
 def _hidden(desc: Any) -> int:
     return int(desc.input_tensor.sizes[1] * (desc.input_tensor.sizes[3] + desc.recurrence_tensor.sizes[3]))
 
@@ -199,6 +205,7 @@ SUMS: Final[Mapping[str, Callable[[Any], int]]] = {
     **dict.fromkeys(("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), _neighbours_and_reach),
     **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), _outputs_of_element),
     **dict.fromkeys(("RNN", "GRU", "LSTM"), _hidden),
+    **dict.fromkeys(("ROI_ALIGN", "ROI_ALIGN1"), _samples),
 }
 """The operators that add up terms, and the number of terms that a descriptor has."""
 

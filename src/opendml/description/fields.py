@@ -103,8 +103,8 @@ def is_integers(value: object) -> bool:
 
 
 def camel_case(name: str) -> str:
-    """``input_window_sizes`` -> ``InputWindowSizes``."""
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    """``input_window_sizes`` -> ``InputWindowSizes``; ``roi_tensor`` -> ``ROITensor``."""
+    return "".join("ROI" if part == "roi" else part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 class TensorField(Field):

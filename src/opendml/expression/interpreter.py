@@ -41,7 +41,7 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
-from opendml.expression.rewriting import inner_first, walk
+from opendml.expression.rewriting import inner_first, step_limits, walk
 
 Array = npt.NDArray[Any]
 
@@ -377,10 +377,19 @@ def _fold(frame: _Frame, fold: Fold) -> list[Array]:
     if fold.lanes > 1:
         return _fold_lanes(frame, fold)
     state = frame.values(fold.initial)
-    for point in itertools.product(*(range(axis.size) for axis in fold.axes)):
+    limits = step_limits(fold)
+    counts = [_largest(frame, limits[axis], axis.size) if axis in limits else axis.size for axis in fold.axes]
+    for point in itertools.product(*map(range, counts)):
         inner = frame.with_bound(fold.axes, [np.asarray(i, np.int64) for i in point])
         state = _fold_step(inner, fold, state)
     return state
+
+
+def _largest(frame: _Frame, count: Expression, most: int) -> int:
+    """The largest of the counts at the active points of a frame, at most ``most``."""
+    counts = frame.value(count)
+    active = counts if frame.mask is None else np.where(frame.mask, counts, 0)
+    return min(int(active.max(initial=0)), most)
 
 
 def _fold_step(inner: _Frame, fold: Fold, state: list[Array], active: Array | None = None) -> list[Array]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from opendml.expression.ir import (
     BOOL,
+    Axis,
     Binary,
     Bitcast,
     Cast,
@@ -14,6 +15,7 @@ from opendml.expression.ir import (
     Expression,
     Fold,
     FusedMultiplyAdd,
+    Index,
     Load,
     Part,
     Select,
@@ -196,3 +198,15 @@ def conjuncts(condition: Expression) -> list[Expression]:
         else:
             found.append(e)
     return found
+
+
+def step_limits(fold: Fold) -> dict[Axis, Expression]:
+    """Counts beyond which no step of a fold is taken: conditions ``index(axis) < count`` whose count is the same at all
+    of its steps."""
+    limits: dict[Axis, Expression] = {}
+    for e in () if fold.where is None else conjuncts(fold.where):
+        if isinstance(e, Binary) and e.operation == "lt" and isinstance(e.left, Index) and e.left.axis in fold.axes:
+            is_fixed = not any(isinstance(part, Index) and part.axis in fold.axes for part in walk(e.right))
+            if is_fixed:
+                limits.setdefault(e.left.axis, e.right)
+    return limits

@@ -3913,6 +3913,120 @@ def rnn(
     out: Any = ...,
 ) -> RnnOutputs[Array]: ...
 @overload
+def roi_align(
+    input: GraphTensor,
+    roi: Operand,
+    batch_indices: Operand,
+    *,
+    output_height: int,
+    output_width: int,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    out_of_bounds_input_value: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def roi_align(
+    input: ArrayOperand,
+    roi: GraphTensor,
+    batch_indices: Operand,
+    *,
+    output_height: int,
+    output_width: int,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    out_of_bounds_input_value: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def roi_align(
+    input: ArrayOperand,
+    roi: ArrayOperand,
+    batch_indices: GraphTensor,
+    *,
+    output_height: int,
+    output_width: int,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    out_of_bounds_input_value: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def roi_align(
+    input: ArrayOperand,
+    roi: ArrayOperand,
+    batch_indices: ArrayOperand,
+    *,
+    output_height: int,
+    output_width: int,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    out_of_bounds_input_value: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
+def roi_pooling(
+    input: GraphTensor,
+    roi: Operand,
+    *,
+    pooled_size: Size2D | tuple[int, int],
+    spatial_scale: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def roi_pooling(
+    input: ArrayOperand,
+    roi: GraphTensor,
+    *,
+    pooled_size: Size2D | tuple[int, int],
+    spatial_scale: float = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> GraphTensor: ...
+@overload
+def roi_pooling(
+    input: ArrayOperand,
+    roi: ArrayOperand,
+    *,
+    pooled_size: Size2D | tuple[int, int],
+    spatial_scale: float = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> Array: ...
+@overload
 def round(
     input: GraphTensor, *, rounding_mode: RoundingMode | str = ..., device: Device | Graph | None = ..., out: Any = ...
 ) -> GraphTensor: ...

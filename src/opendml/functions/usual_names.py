@@ -121,6 +121,8 @@ HERE: Final = {
     "resample": "resize interpolate upsample resample2d",
     "reverse_subsequences": "flip reverse reverse_sequence",
     "rnn": "rnn_cell elman",
+    "roi_align": "crop_and_resize",
+    "roi_pooling": "roi_pool max_roi_pool",
     "scatter_elements": "scatter put_along_axis",
     "scatter_nd": "index_put",
     "space_to_depth": "pixel_unshuffle",

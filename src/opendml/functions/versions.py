@@ -188,6 +188,14 @@ def _without_groups(fields: Fields) -> Lost:
     fields["head_count"] = heads
 
 
+def _by_centres_of_samples(fields: Fields) -> Lost:
+    """ROI_ALIGN spreads its samples evenly, at the centres of pixels."""
+    usual = {"input_pixel_offset": 0.5, "output_pixel_offset": -0.5, "align_regions_to_corners": False}
+    for name, value in usual.items():
+        if fields.pop(name) != value:
+            yield name, f"be {str(value).lower()}"
+
+
 def _all_ones(value: Any) -> bool:
     return isinstance(value, tuple) and set(value) == {1}
 
@@ -240,6 +248,7 @@ _OLDER: Final[dict[OperatorType, tuple[OperatorType, Change]]] = {
         _without("antialiased", "be false", lambda antialiased: antialiased is False),
     ),
     OperatorType.RESAMPLE_GRAD1: (OperatorType.RESAMPLE_GRAD, _linear),
+    OperatorType.ROI_ALIGN1: (OperatorType.ROI_ALIGN, _by_centres_of_samples),
     OperatorType.SLICE1: (OperatorType.SLICE, _slice_forwards),
     OperatorType.SPACE_TO_DEPTH1: (OperatorType.SPACE_TO_DEPTH, _DEPTH_FIRST),
 }

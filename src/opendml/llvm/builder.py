@@ -401,6 +401,12 @@ class Builder:
         self.declarations.add("declare i1 @llvm.expect.i1(i1, i1)")
         return replace(condition, text=self.assign(f"call i1 @llvm.expect.i1(i1 {condition.text}, i1 false)"))
 
+    def largest_lane(self, a: Value) -> Value:
+        """The largest lane of signed integers."""
+        reduce = f"llvm.vector.reduce.smax.{suffix(a)}"
+        self.declarations.add(f"declare {LLVM_TYPES[a.type.name]} @{reduce}({a.llvm_type})")
+        return Value(self.assign(f"call {LLVM_TYPES[a.type.name]} @{reduce}({a.typed})"), a.type)
+
     def unary(self, operation: str, a: Value) -> Value:
         """One of the grammar's unary operations."""
         if operation == "not":

@@ -229,6 +229,11 @@ if TYPE_CHECKING:
         Argmin as Argmin,
         Reduce as Reduce,
     )
+    from opendml.operators.regions import (
+        RoiAlign as RoiAlign,
+        RoiAlign1 as RoiAlign1,
+        RoiPooling as RoiPooling,
+    )
     from opendml.operators.resample import (
         Resample as Resample,
         Resample1 as Resample1,
@@ -331,6 +336,7 @@ _FAMILIES = {
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "GRU LSTM RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",
+    "regions": "ROI_ALIGN ROI_ALIGN1 ROI_POOLING",
     "resample": "RESAMPLE RESAMPLE1 RESAMPLE2 RESAMPLE3 RESAMPLE_GRAD RESAMPLE_GRAD1",
     "resampling": "UPSAMPLE_2D",
     "reversal": "REVERSE_SUBSEQUENCES",

@@ -33,7 +33,7 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
-from opendml.expression.rewriting import conjuncts, inner_first, walk
+from opendml.expression.rewriting import conjuncts, inner_first, step_limits, walk
 from opendml.llvm.builder import Builder, Value, index_value
 from opendml.targets.cpu.code.kept_rows import KeptRow, parts_outside_selects
 from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
@@ -562,7 +562,25 @@ class Evaluator:
                 return [v for state in inner for v in state]
 
         flat = [v for state in states for v in state]
-        return _split(self.builder.loop("0", str(axis.size), 1, flat, body), shape)
+        return _split(self.builder.loop("0", self._step_count(fold, axis, points), 1, flat, body), shape)
+
+    def _step_count(self, fold: Fold, axis: Axis, points: list[Point]) -> str:
+        """As many steps along an axis as may be taken at any of the points."""
+        count = step_limits(fold).get(axis)
+        if count is None:
+            return str(axis.size)
+        largest = index_value(0)
+        for point in points:
+            counts = self.value(count, point)
+            if counts.lanes > 1:
+                # Lanes that take no part have any value.
+                if point.mask is not None:
+                    counts = self.builder.select(point.mask, counts, index_value(0))
+                if point.active is not None:
+                    counts = self.builder.select(first_lanes(point.active, counts.lanes), counts, index_value(0))
+                counts = self.builder.largest_lane(counts)
+            largest = self.builder.binary("max", largest, counts)
+        return self.builder.binary("min", largest, index_value(axis.size)).text
 
     def _fold_step(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
         if fold.where is None:
