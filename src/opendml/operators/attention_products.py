@@ -38,10 +38,11 @@ from opendml.expression.ir import (
     index,
     indices,
     load,
+    packed_strides,
     select,
     temporary,
 )
-from opendml.expression.reductions import ENOUGH_OUTPUTS, packed_reduction
+from opendml.expression.reductions import ENOUGH_OUTPUTS, reduction
 from opendml.operators.activation_functions import softmax
 from opendml.operators.definition import optional_tensor, widen
 from opendml.operators.matrix import is_dot
@@ -49,8 +50,17 @@ from opendml.operators.matrix import is_dot
 if TYPE_CHECKING:
     from opendml.operators.attention import _Attention
 
-SCORES: Final = 1 << 19
-"""Scores that are computed together: 2 MiB of float32, which stay in the caches."""
+SCORES: Final = 1 << 18
+"""Scores that are computed together: 1 MiB of float32, which stay in the caches."""
+
+PANEL: Final = 64
+"""Keys of a panel, in which they are contiguous for each place in the head: whole registers on every processor."""
+
+FEW_QUERIES: Final = 16
+"""Queries from which on values are copied that are not side by side: every query reads all of them."""
+
+LINE: Final = 16
+"""Elements of a cache line."""
 
 FEWEST_ROWS: Final = 32
 """Queries (of all heads) that are computed together at least: enough for many threads, however long the sequence."""
@@ -60,12 +70,26 @@ Element = Callable[[Expression, Expression, Expression, Expression], Expression]
 """An element of queries, keys or values by batch, head, position and place in the head."""
 
 
+_Parts = list[tuple[int, int, Element]]
+"""Where keys or values begin that are in one tensor, how many there are, and these."""
+
+
 class _Block(NamedTuple):
     """How many batches, heads of keys and queries are computed together."""
 
     batches: int
     heads: int
     queries: int
+
+
+class _Keys(NamedTuple):
+    """Keys from ``start`` on, ``blocks`` times ``width`` of them: by batch, head, block, column in it, and place in the
+    head."""
+
+    start: int
+    blocks: int
+    width: int
+    element: Callable[[Expression, Expression, Expression, Expression, Expression], Expression]
 
 
 def attention(desc: _Attention) -> Definition:
@@ -123,8 +147,8 @@ class _Builder:
         """Copies of queries, keys and values where the products need them, what is kept for the next call, and the
         products, block by block."""
         query = self._queries()
-        keys = self._all_of("key", 1, self.size, not self.is_dot)
-        values = self._all_of("value", 2, self.value_size, False)
+        keys = self._keys()
+        values = self._values()
         block = self._block()
         whole = self.queries // block.queries
         self._add_block(query, keys, values, block, 0, whole)
@@ -141,7 +165,10 @@ class _Builder:
         assert element is not None
         if self.tensors["bias_tensor"] is None and self.output.type is F32:
             return element
-        return self._copied("queries", element, self.heads * self.shared, self.queries, self.size)
+        heads = self.heads * self.shared
+        copy = self._temporary("queries", [self.batch, heads, self.queries, self.size])
+        self._store(copy, element, heads, 0, self.queries, self.size)
+        return lambda batch, head, position, place: load(copy, (batch, head, position, place))
 
     def _with_bias(self, what: str, number: int, size: int) -> Element | None:
         """The new queries, keys or values as they enter the products; None without any."""
@@ -172,32 +199,60 @@ class _Builder:
                 )
         return None
 
-    def _all_of(self, what: str, number: int, size: int, is_transposed: bool) -> Element:
-        """All keys or values: the past ones, then the new ones. Adds what is kept of them, and a copy where the
-        products need one, with the sequence last if ``is_transposed``."""
-        parts = self._parts(what, number, size)
+    def _keys(self) -> list[_Keys]:
+        """All keys in the forms that the scores read. Adds copies of them, with the sequence last, unless sums run
+        along the heads: panels of ``PANEL`` keys, where all of them come from one place."""
+        parts = self._parts("key", 1, self.size)
+        self._keep("key", parts, self.size)
+        if self.is_dot:
+            element = self._packed("key", parts, self.size)
+            return [_Keys(0, 1, self.total, lambda b, n, _, t, h: element(b, n, t, h))]
+        (_, _, only), *others = parts
+        whole = 0 if others else self.total // PANEL
+        found = []
+        if whole:
+            panels = self._temporary("panels", [self.batch, self.heads, whole, self.size, PANEL])
+            axes = grid(panels.sizes, "bnxht")
+            b, n, x, h, t = indices(axes)
+            self.statements.append(Compute(axes, (Store(panels, (b, n, x, h, t), only(b, n, x * PANEL + t, h)),)))
+            found.append(_Keys(0, whole, PANEL, lambda b, n, x, t, h: load(panels, (b, n, x, h, t))))
+        start = whole * PANEL
+        if self.total > start:
+            rest = self._spaced("keys", [self.batch, self.heads, self.size, self.total - start])
+            for first, count, part in parts if others else [(start, self.total - start, only)]:
+                axes = grid([self.batch, self.heads, self.size, count], "bnht")
+                b, n, h, t = indices(axes)
+                value = part(b, n, t if others else t + first, h)
+                self.statements.append(Compute(axes, (Store(rest, (b, n, h, t + (first - start)), value),)))
+            found.append(_Keys(start, 1, self.total - start, lambda b, n, _, t, h: load(rest, (b, n, h, t))))
+        return found
+
+    def _values(self) -> Element:
+        """All values. Adds a copy of them where they are read again and again from far apart places."""
+        parts = self._parts("value", 2, self.value_size)
+        self._keep("value", parts, self.value_size)
+        return self._packed("value", parts, self.value_size)
+
+    def _keep(self, what: str, parts: _Parts, size: int) -> None:
+        """Adds what is kept for the next call, if it is asked for."""
         present = self.tensors[f"output_present_{what}_tensor"]
         if present is not None:
             for start, count, element in parts:
                 self._store(present, element, self.heads, start, count, size)
-        (_, _, element), *others = parts
+
+    def _packed(self, what: str, parts: _Parts, size: int) -> Element:
+        """All keys or values as one tensor: where they are, if that is one place and few queries read it, or a copy."""
+        (_, _, only), *others = parts
         is_plain = self.tensors["bias_tensor"] is None or self._source(what) is None
-        if not is_transposed and not others and self.lengths is None and is_plain and self.output.type is F32:
-            return element
-        sizes = [self.batch, self.heads, self.total, size]
-        if is_transposed:
-            sizes[2:] = sizes[:1:-1]
-        copy = temporary(f"{what}s", F32, sizes)
-        self.temporaries.append(copy)
+        is_read_once = self.queries < FEW_QUERIES
+        if not others and self.lengths is None and is_plain and (is_read_once or self.is_dot):
+            return only
+        copy = self._temporary(f"{what}s", [self.batch, self.heads, self.total, size])
         for start, count, part in parts:
-            self._store(copy, part, self.heads, start, count, size, is_transposed)
+            self._store(copy, part, self.heads, start, count, size)
+        return lambda batch, head, position, place: load(copy, (batch, head, position, place))
 
-        def copied(batch: Expression, head: Expression, position: Expression, place: Expression) -> Expression:
-            return load(copy, (batch, head, place, position) if is_transposed else (batch, head, position, place))
-
-        return copied
-
-    def _parts(self, what: str, number: int, size: int) -> list[tuple[int, int, Element]]:
+    def _parts(self, what: str, number: int, size: int) -> _Parts:
         """Where all keys or values begin that are in one tensor, how many there are, and these."""
         past, new = self.tensors[f"past_{what}_tensor"], self._with_bias(what, number, size)
         if past is None:
@@ -231,30 +286,26 @@ class _Builder:
         assert self.lengths is not None
         return clamp_index(cast(_load(self.lengths, (batch,)), I64), self.past + 1)
 
-    def _copied(self, name: str, element: Element, heads: int, count: int, size: int) -> Element:
-        copy = temporary(name, F32, [self.batch, heads, count, size])
-        self.temporaries.append(copy)
-        self._store(copy, element, heads, 0, count, size)
-        return lambda batch, head, position, place: load(copy, (batch, head, position, place))
+    def _temporary(self, name: str, sizes: Sequence[int]) -> Tensor:
+        self.temporaries.append(temporary(name, F32, sizes))
+        return self.temporaries[-1]
 
-    def _store(
-        self,
-        target: Tensor,
-        element: Element,
-        heads: int,
-        start: int,
-        count: int,
-        size: int,
-        is_transposed: bool = False,
-    ) -> None:
+    def _spaced(self, name: str, sizes: Sequence[int]) -> Tensor:
+        """A temporary whose rows begin at cache lines, not all of them at the same places of a cache."""
+        *outer, row = sizes
+        lines = -(-row // LINE)
+        room = (lines + (lines % 2 == 0)) * LINE if lines > 1 else row
+        tensor = Tensor(name, F32, tuple(sizes), packed_strides([*outer, room]), "temporary")
+        self.temporaries.append(tensor)
+        return tensor
+
+    def _store(self, target: Tensor, element: Element, heads: int, start: int, count: int, size: int) -> None:
         """The statement that stores ``count`` positions from ``start`` on."""
         axes = grid([self.batch, heads, count, size], "bnth")
         batch, head, position, place = indices(axes)
-        at = (batch, head, position + start, place)
-        at = (batch, head, place, position + start) if is_transposed else at
         ones = (constant(0, I64),) * (len(target.sizes) - 4)
         value = cast(element(batch, head, position, place), target.type)
-        self.statements.append(Compute(axes, (Store(target, (*ones, *at), value),)))
+        self.statements.append(Compute(axes, (Store(target, (*ones, batch, head, position + start, place), value),)))
 
     # ---- products
 
@@ -268,7 +319,9 @@ class _Builder:
         batches = _divisor(self.batch, most // (self.queries * heads)) if heads == self.heads else 1
         return _Block(batches, heads, self.queries)
 
-    def _add_block(self, query: Element, keys: Element, values: Element, block: _Block, first: int, count: int) -> None:
+    def _add_block(
+        self, query: Element, keys: Sequence[_Keys], values: Element, block: _Block, first: int, count: int
+    ) -> None:
         """The statements for all batches and heads, and ``count`` blocks of queries from ``first`` on."""
         around = (
             Axis("x", self.batch // block.batches),
@@ -283,16 +336,19 @@ class _Builder:
             batch, head = index(around[0]) * block.batches + batch, index(around[1]) * block.heads + head
             return [batch, head, shared, index(around[2]) * block.queries + row + first]
 
-        work = packed_reduction("scores", F32, [*sizes, self.total], (4,))
+        work = reduction(self._spaced("scores", [*sizes, self.total]), (4,))
+        self.temporaries[-1] = work.source  # the same memory, with the dimensions in which it is walked
         if self.batch * self.heads * self.shared * self.queries >= ENOUGH_OUTPUTS:
             work.pieces = None  # as for all queries at once
-        axes = grid([*sizes, self.total], "bgrst")
-        score = self._score(query, keys, place(axes[:4]), index(axes[4]))
-        products: list[Statement] = [Compute(axes, (Store(work.source, work.place(indices(axes)), score),))]
-        weights = temporary("weights", F32, [*sizes, self.total])
+        products: list[Statement] = []
+        for some in keys:
+            axes = grid([*sizes, some.blocks, some.width], "bgrsxt")
+            score, key = self._score(query, some, place(axes[:4]), index(axes[4]), index(axes[5]))
+            products.append(Compute(axes, (Store(work.source, work.place((*indices(axes[:4]), key)), score),)))
+        weights = self._spaced("weights", [*sizes, self.total])
         softmax(work, weights)
         products += work.statements
-        self.temporaries += [*work.temporaries, weights]
+        self.temporaries += work.temporaries
 
         axes = grid([*sizes, self.value_size], "bgrsv")
         (along,) = grid([self.total], "t")
@@ -309,11 +365,14 @@ class _Builder:
                 products = [Repeat(axis, tuple(products))]
         self.statements += products
 
-    def _score(self, query: Element, keys: Element, place: Sequence[Expression], key: Expression) -> Expression:
+    def _score(
+        self, query: Element, keys: _Keys, place: Sequence[Expression], block: Expression, column: Expression
+    ) -> tuple[Expression, Expression]:
+        """The score of a query and a key, and the number of that key."""
         batch, head, shared, row = place
         (inner,) = grid([self.size], "h")
-        number = head * self.shared + shared
-        factors = query(batch, number, row, index(inner)), keys(batch, head, key, index(inner))
+        number, key = head * self.shared + shared, block * keys.width + column + keys.start
+        factors = query(batch, number, row, index(inner)), keys.element(batch, head, block, column, index(inner))
         score = sum_of_products((inner,), *factors, lanes=lanes_for(inner) if self.is_dot else 1)
         if self.desc.scale != 1:
             score = score * self.desc.scale
@@ -325,7 +384,7 @@ class _Builder:
             score = select(masked, score + self.desc.mask_filter_value, score)
         if self.lengths is not None:
             score = select(key <= self._length(batch) + row, score, float("-inf"))
-        return score
+        return score, key
 
     def _masked(self, batch: Expression, head: Expression, row: Expression, key: Expression) -> Expression | None:
         """Whether the mask filters a score."""
