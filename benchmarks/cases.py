@@ -96,6 +96,7 @@ def all_cases() -> list[Case]:
         _contractions,
         _pooling_gradients,
         _resamplings,
+        _recurrent,
     )
     return [case for section in sections for case in section()]
 
@@ -249,6 +250,13 @@ def _resamplings() -> Iterator[Case]:
             yield Case("resample", f"gradient of {name} {place} f32", gradient, Aim(1.0))
 
 
+def _recurrent() -> Iterator[Case]:
+    for kind in (operators.Lstm, operators.Gru, operators.Rnn):
+        for steps, batch, hidden in ((32, 1, 128), (32, 8, 128), (64, 8, 256), (64, 1, 512)):
+            name = f"{kind.__name__.upper()} {hidden} units f32, {steps} steps, batch {batch}"
+            yield Case("recurrent", name, recurrent(kind, steps, batch, hidden), Aim(1.0), values=(-0.1, 0.1))
+
+
 def _moving(is_contiguous: bool) -> Aim:
     """Never below the best peer, and near the bandwidth where whole lines of the cache are read and written."""
     return Aim(1.0, 0.8 if is_contiguous else None)
@@ -294,6 +302,31 @@ def resample(
     if backward:
         return operators.ResampleGrad(input_gradient_tensor=resampled, output_gradient_tensor=original, **fields)
     return operators.Resample1(input_tensor=original, output_tensor=resampled, **fields)
+
+
+def recurrent(kind: type[Any], steps: int, batch: int, hidden: int) -> Operator:
+    """A network of as many inputs as units, forward, with biases; all states are its output."""
+    rows, sigmoid, tanh = kind.gates * hidden, operators.ActivationSigmoid(), operators.ActivationTanh()
+    fields: dict[Any, dict[str, Any]] = {
+        operators.Rnn: {"activation_descs": [tanh]},
+        operators.Gru: {"activation_descs": [sigmoid, tanh], "linear_before_reset": True},
+        operators.Lstm: {
+            "activation_descs": [sigmoid, tanh, tanh],
+            "clip_threshold": 0,
+            "use_clip_threshold": False,
+            "couple_input_forget": False,
+        },
+    }
+    operator: Operator = kind(
+        input_tensor=_packed("FLOAT32", (1, steps, batch, hidden)),
+        weight_tensor=_packed("FLOAT32", (1, 1, rows, hidden)),
+        recurrence_tensor=_packed("FLOAT32", (1, 1, rows, hidden)),
+        bias_tensor=_packed("FLOAT32", (1, 1, 1, 2 * rows)),
+        output_sequence_tensor=_packed("FLOAT32", (steps, 1, batch, hidden)),
+        direction="FORWARD",
+        **fields[kind],
+    )
+    return operator
 
 
 def max_pooling(
@@ -503,11 +536,16 @@ def bytes_moved(operator: Work) -> int:
 
 
 def floating_point_operations(operator: Work) -> int:
-    """Multiplications and additions of GEMM and CONVOLUTION; 0 for the operators that are bound by memory."""
+    """Multiplications and additions of GEMM, CONVOLUTION and the matrices of recurrent networks; 0 for the operators
+    that are bound by memory."""
     if isinstance(operator, operators.Gemm):
         return 2 * operator.output_tensor.element_count * operator.a_tensor.sizes[-1]
     if isinstance(operator, operators.Convolution):
         return 2 * operator.output_tensor.element_count * math.prod(operator.filter_tensor.sizes[1:])
+    if isinstance(operator, operators.Rnn | operators.Gru | operators.Lstm):
+        _, steps, batch, _ = operator.input_tensor.sizes
+        matrices = operator.weight_tensor.element_count + operator.recurrence_tensor.element_count
+        return 2 * steps * batch * matrices
     return 0
 
 

@@ -175,6 +175,9 @@ _ROUNDED: tuple[type[Operator], ...] = (
     operators.MaxPoolingGrad,
     operators.Resample1,
     operators.ResampleGrad,
+    operators.Rnn,
+    operators.Gru,
+    operators.Lstm,
 )
 
 

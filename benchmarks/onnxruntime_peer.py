@@ -298,6 +298,14 @@ def _convolution(desc: Any, graph: Graph) -> None:
     graph.node("Conv", ["x0", "x1"], ["y0"], strides=list(desc.strides), pads=pads)
 
 
+def _recurrent(desc: Any, graph: Graph) -> None:
+    graph.inputs[:] = [array[0] for array in graph.inputs]
+    graph.inputs[3] = graph.inputs[3][0]
+    attributes = {"linear_before_reset": 1} if isinstance(desc, operators.Gru) else {}
+    hidden = desc.recurrence_tensor.sizes[-1]
+    graph.node(desc.type.name, graph.names(), ["y0"], hidden_size=hidden, **attributes)
+
+
 _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.MaxPooling: _max_pooling,
     operators.MaxPooling1: _max_pooling,
@@ -337,4 +345,7 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.Reduce: _reduce,
     operators.Gemm: _gemm,
     operators.Convolution: _convolution,
+    operators.Rnn: _recurrent,
+    operators.Gru: _recurrent,
+    operators.Lstm: _recurrent,
 }

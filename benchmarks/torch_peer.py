@@ -235,6 +235,29 @@ def _convolution(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     return [Fresh(lambda: torch.nn.functional.conv2d(x, weights, None, desc.strides, desc.start_padding))]
 
 
+def _recurrent(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
+    """Weights with the gates in PyTorch's order, copied beforehand."""
+    x, weights, recurrence, bias = (tensor[0] for tensor in inputs)
+    function, order = _NETWORKS[type(desc)]
+    own, recurrent = bias[0, 0].chunk(2)
+
+    def reordered(gates: Tensor) -> Tensor:
+        parts = gates.chunk(len(order))
+        return torch.cat([parts[i] for i in order])
+
+    parameters = [reordered(gates) for gates in (weights[0], recurrence[0], own, recurrent)]
+    state = torch.zeros(1, x.shape[1], recurrence.shape[-1])
+    states = (state, state) if isinstance(desc, operators.Lstm) else state
+    return [Fresh(lambda: function(x, states, parameters, True, 1, 0.0, False, False, False)[0].unsqueeze(1))]
+
+
+_NETWORKS: dict[type[Work], tuple[Any, list[int]]] = {
+    operators.Rnn: (torch.rnn_tanh, [0]),
+    operators.Gru: (torch.gru, [1, 0, 2]),
+    operators.Lstm: (torch.lstm, [0, 2, 3, 1]),
+}
+"""The function, and where in DirectML's order its gates are."""
+
 _TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Ways]] = {
     operators.MaxPooling: _max_pooling,
     operators.MaxPooling1: _max_pooling,
@@ -250,4 +273,7 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Ways]] = {
     operators.Reduce: _reduce,
     operators.Gemm: _gemm,
     operators.Convolution: _convolution,
+    operators.Rnn: _recurrent,
+    operators.Gru: _recurrent,
+    operators.Lstm: _recurrent,
 }

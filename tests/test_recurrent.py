@@ -19,8 +19,11 @@ from opendml.description.enums import RecurrentNetworkDirection
 from opendml.description.tensor import TensorDesc
 from opendml.expression.printer import format_definition
 from opendml.expression.statements import stores_of
+from opendml.llvm.host import machine_of
 from opendml.operators import recurrent_networks
 from opendml.operators.recurrent import Recurrent
+from opendml.targets.cpu.code.program_code import program_code
+from opendml.targets.cpu.target import CpuTarget
 
 bounded = examples(20)
 
@@ -43,7 +46,7 @@ FUNCTIONS: dict[Any, Callable[[Array], Array]] = {
 ACTIVATIONS = (TANH, RELU, SIGMOID, ELU)
 
 each_operator = pytest.mark.parametrize("operator", [operators.Rnn, operators.Gru, operators.Lstm])
-Step = Callable[[Array, Array, Array], tuple[Array, Array]]
+TARGET = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512"))
 
 
 class Loop:
@@ -337,6 +340,29 @@ def test_memory_does_not_grow_with_projections() -> None:
     temporaries = desc.define().temporaries
     elements = sum(int(np.prod(tensor.sizes)) for tensor in temporaries)
     assert elements < 2 * int(np.prod(desc.recurrence_tensor.sizes))
+
+
+LINEAR = {"linear_before_reset": True}
+KINDS = [(operators.Rnn, {}, 1), (operators.Gru, LINEAR, 1), (operators.Gru, {}, 2), (operators.Lstm, {}, 1)]
+"""Operators and how often a step needs the states of all units, so that threads must wait for each other."""
+
+
+@pytest.mark.parametrize(("operator", "fields", "waits"), KINDS)
+@pytest.mark.parametrize("direction", ["FORWARD", "BIDIRECTIONAL"])
+def test_threads_wait_once_a_step(operator: type[Any], fields: dict[str, Any], waits: int, direction: str) -> None:
+    """Not for the other direction; and three times outside of the steps: behind copies, projections and steps."""
+    desc = network(operator, (9, 8, 3, 64), direction, optional=ALL, **fields)
+    code = program_code(desc.define(), TARGET, "")
+    assert sum(text.count("call void @barrier_wait(ptr %barrier") for text in code.modules) == 3 + waits
+
+
+@each_operator
+def test_items_of_a_batch_share_weights(operator: type[Any]) -> None:
+    """In all sums of a step: those of eight items are computed for each vector of weights that is loaded."""
+    desc = network(operator, (3, 8, 4, 64), optional=ALL)
+    kernels = program_code(desc.define(), TARGET, "").kernels
+    steps = [kernel for kernel in kernels if "recurrence" in {tensor.name for tensor in kernel.reads}]
+    assert steps and all(getattr(kernel, "tile_size", 1) == 8 for kernel in steps)
 
 
 # ---- what else there is

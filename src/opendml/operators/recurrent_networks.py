@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
     from opendml.operators.recurrent import Gru, Lstm, Recurrent
 
-PANEL: Final = 64
-"""Units whose weights of the recurrence lie side by side at most: four AVX-512 registers."""
+PANEL: Final = 32
+"""Units whose weights of the recurrence lie side by side, where that leaves no rest: two AVX-512 registers."""
 
-LEAST_PANEL: Final = 32
-"""Units at least, where the hidden size has such a divisor; elsewhere all units lie side by side."""
+FEW_UNITS: Final = 256
+"""Hidden size up to which twice as many lie side by side for a batch of 1: a sum then waits less for its own last step.
+Beyond that more blocks are better, which threads share out."""
 
 PROJECTED_GROWTH: Final = 16
 """How many times the input's elements its projections for a gate may have to be computed all at once."""
@@ -93,7 +94,7 @@ class Network:
         self.type = computation_type(self.input.type)
         rows = self.gates * self.hidden
         self.weights = self.temporary("weights", [self.directions, self.width, rows])
-        self.panel = _panel(self.hidden)
+        self.panel = _panel(self.hidden, self.batch)
         sizes = [self.directions, self.hidden // self.panel, self.gates, self.hidden, self.panel]
         self.recurrence = self.temporary("recurrence", sizes)
         sizes = [self.length, self.directions, self.batch, rows]
@@ -194,9 +195,10 @@ class Network:
                 yield _stored(axes, output, places, values)
 
 
-def _panel(hidden: int) -> int:
-    """Units in a block: as many as can be without a rest."""
-    return next((width for width in range(PANEL, LEAST_PANEL - 1, -1) if hidden % width == 0), hidden)
+def _panel(hidden: int, batch: int) -> int:
+    """Units in a block: all of them where no other number leaves no rest."""
+    widths = (2 * PANEL, PANEL) if batch == 1 and hidden <= FEW_UNITS else (PANEL,)
+    return next((width for width in widths if hidden % width == 0), hidden)
 
 
 def _stored(
