@@ -40,6 +40,7 @@ from opendml.expression.ir import (
     Tensor,
     Unary,
     Variable,
+    dot,
 )
 from opendml.expression.rewriting import inner_first, step_limits, walk
 
@@ -320,6 +321,8 @@ _BINARY: Final[dict[str, Callable[[Array, Array], Array]]] = {
     "mul": np.multiply,
     "div": _truncated_division,
     "rem": _truncated_remainder,
+    "dot2": lambda a, b: dot(2, a, b),
+    "dot4": lambda a, b: dot(4, a, b),
     "min": np.minimum,
     "max": np.maximum,
     "and": np.bitwise_and,
@@ -414,6 +417,8 @@ def _contracted(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
     """One fused multiply-add."""
     product = fold.elements[0]
     assert isinstance(product, Binary)
+    if product.operation != "mul":
+        return _combined(inner, fold, state)
     return [fused_multiply_add(inner.value(product.left), inner.value(product.right), state[0])]
 
 

@@ -68,7 +68,7 @@ ELEMENT_TYPES: Final = {t.name: t for t in (F16, F32, F64, I8, I16, I32, I64, U8
 
 _FLOAT_FORMATS: Final = {16: "<e", 32: "<f", 64: "<d"}
 
-ARITHMETIC: Final = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr")
+ARITHMETIC: Final = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr", "dot2", "dot4")
 COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 REPR_LENGTH: Final = 2000
 """Characters of an expression that Python's ``repr`` shows, about: with all that it shares it may be endless."""
@@ -372,6 +372,8 @@ class Binary(Expression):
 
     Division of integers truncates; by 0 it gives the quotient 0 and the remainder ``left``; the lowest integer by -1
     wraps. Shifts count in unsigned numbers; by the width or more they leave 0, or the sign where that is shifted in.
+    ``dot2`` and ``dot4`` take I32 as words of 2 signed numbers of 16 bits, and of 4 of 8 bits, unsigned on the left and
+    signed on the right, and give the sum of their products; targets lay sums of products out for them.
     """
 
     __slots__ = ("left", "operation", "right")
@@ -727,7 +729,7 @@ def binary(operation: str, left: Expression, right: Expression | Number) -> Expr
 
 def is_product(e: Expression) -> bool:
     """Whether ``e`` is a product still: those of integers with 0 and 1 are something simpler."""
-    return isinstance(e, Binary) and e.operation == "mul"
+    return isinstance(e, Binary) and e.operation in ("mul", "dot2", "dot4")
 
 
 def fused_multiply_add(x: Expression, y: Expression | Number, z: Expression | Number) -> Expression:
@@ -785,6 +787,17 @@ def temporary(name: str, type: ElementType, sizes: Sequence[int]) -> Tensor:
     return Tensor(name, type, tuple(sizes), packed_strides(sizes), "temporary")
 
 
+def dot(count: int, a: Any, b: Any) -> Any:
+    """``dot2`` or ``dot4`` of integers, or of arrays of them, not wrapped."""
+    bits = 32 // count
+    mask, half = (1 << bits) - 1, 1 << (bits - 1)
+    total = a & 0
+    for i in range(count):
+        x, y = (a >> i * bits) & mask, ((((b >> i * bits) & mask) ^ half) - half)
+        total = total + (x if count == 4 else (x ^ half) - half) * y
+    return total
+
+
 def _fold_integers(operation: str, left: Const, right: Const) -> Const | None:
     a, b, type = left.value, right.value, left.type
     if operation in ("div", "rem", "shl", "shr"):
@@ -801,6 +814,8 @@ def _fold_integers(operation: str, left: Const, right: Const) -> Const | None:
         "add": a + b,
         "sub": a - b,
         "mul": a * b,
+        "dot2": dot(2, a, b),
+        "dot4": dot(4, a, b),
         "min": min(a, b),
         "max": max(a, b),
         "and": a & b,

@@ -35,6 +35,8 @@ _SIGNS: Final = {
     "add": "+",
     "sub": "-",
     "mul": "*",
+    "dot2": "dot2",
+    "dot4": "dot4",
     "div": "/",
     "rem": "%",
     "and": "&",

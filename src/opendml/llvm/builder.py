@@ -8,11 +8,11 @@ so what is the same for all lanes is computed once.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from opendml.expression.ir import BOOL, F16, F32, F64, I32, I64, U8, U16, U32, U64, Const, ElementType, constant
+from opendml.expression.ir import BOOL, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, Const, ElementType, constant
 
 LLVM_TYPES: Final = {
     "f16": "half",
@@ -112,6 +112,7 @@ class Builder:
         self.allocations: list[str] = []
         self.scratch_bytes = 0  # of the thread's own memory, at %scratch
         self.is_controlled = False  # whether the function asks now and then, with %control, whether it is to go on
+        self.dot_lanes: Mapping[str, int] = {}  # of words, in the widest instructions for "dot2" and "dot4"
         self.rolled = False  # whether loops are to stay as they are written
         self._count = 0
         self.block = "entry"
@@ -351,6 +352,8 @@ class Builder:
         """One of the grammar's binary operations."""
         if operation in ("div", "rem", "shl", "shr") and a.type.is_integer and not _is_harmless(operation, b):
             return self._guarded(operation, *self.aligned(a, b))
+        if operation in ("dot2", "dot4"):
+            return self.dot(operation, a, b, Value("0", I32))
         a, b = self.aligned(a, b)
         if operation in ("min", "max"):
             first = self.binary("lt" if operation == "min" else "gt", a, b)
@@ -436,6 +439,47 @@ class Builder:
         if a.type.is_integer:
             return self.binary("add", self.binary("mul", a, b), c)
         return self.intrinsic(f"llvm.fma.{suffix(a)}", a, a, b, c)
+
+    def dot(self, operation: str, a: Value, b: Value, c: Value) -> Value:
+        """``dot2`` or ``dot4`` of words, plus ``c``: one instruction of processors that have it, for whole vectors."""
+        a, b, c = self.aligned(a, b, c)
+        width = min(self.dot_lanes.get(operation, 0), a.lanes)
+        if width < 4 or a.lanes % width:
+            return self.binary("add", self._dot_of_parts(operation, a, b), c)
+        parts = []
+        for start in range(0, a.lanes, width):
+            lanes = range(start, start + width)
+            x, y, z = (v if width == v.lanes else self.shuffle(v, None, lanes) for v in (a, b, c))
+            parts.append(self._dot_of_vector(operation, x, y, z))
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.shuffle(x, y, range(2 * x.lanes)) for x, y in pairs]
+        return parts[0]
+
+    def _dot_of_vector(self, operation: str, a: Value, b: Value, c: Value) -> Value:
+        bits = a.lanes * 32
+        if operation == "dot4":
+            return self.intrinsic(f"llvm.x86.avx512.vpdpbusd.{bits}", c, c, a, b)
+        # LLVM joins this with the addition where the processor can.
+        name = {512: "avx512.pmaddw.d.512", 256: "avx2.pmadd.wd", 128: "sse2.pmadd.wd"}[bits]
+        lanes = a.lanes * 2
+        halves = [Value(self.assign(f"bitcast {v.typed} to {vector_type(I16, lanes)}"), I16, lanes) for v in (a, b)]
+        return self.binary("add", self.intrinsic(f"llvm.x86.{name}", a, *halves), c)
+
+    def _dot_of_parts(self, operation: str, a: Value, b: Value) -> Value:
+        """The products one by one."""
+        count = int(operation[-1])
+        bits = 32 // count
+        total: Value | None = None
+        for i in range(count):
+            up, down = (self.spread(Value(str(n), I32), a.lanes) for n in (32 - bits * (i + 1), 32 - bits))
+            x, y = (self.binary("shl", v, up) for v in (a, b))
+            unsigned = replace(x, type=U32) if count == 4 else x
+            left = replace(self._instruction("shr", unsigned, down), type=I32)
+            product = self.binary("mul", left, self._instruction("shr", y, down))
+            total = product if total is None else self.binary("add", total, product)
+        assert total is not None
+        return total
 
     def bitcast(self, a: Value, type: ElementType) -> Value:
         """The same bits as another type."""

@@ -17,7 +17,7 @@ NUM_THREADS_VARIABLE = "OPENDML_NUM_THREADS"
 MAXIMUM_THREADS = 1024
 
 
-Feature = Literal["avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "bmi2", "f16c", "fma", "neon"]
+Feature = Literal["avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "avx512vnni", "bmi2", "f16c", "fma", "neon"]
 """LLVM's names of the instruction sets that code is chosen by."""
 
 
@@ -52,6 +52,13 @@ class Machine:
     def converts_float16(self) -> bool:
         """Whether there are instructions between float16 and float32: x86's F16C, all of AArch64."""
         return self.has("f16c") or self.has("neon")
+
+    @property
+    def dot_lanes(self) -> dict[str, int]:
+        """Words of 32 bits in the widest vectors for whose sums of products of 16 and 8 bits there are instructions."""
+        lanes = {"dot2": 16 if self.has("avx512bw") else 8 if self.has("avx2") else 0}
+        lanes["dot4"] = 16 if self.has("avx512vnni", "avx512vl") else 0
+        return {operation: min(n, self.vector_bytes // 4) for operation, n in lanes.items()}
 
     @property
     def masks_vectors(self) -> bool:
@@ -115,6 +122,8 @@ LEVELS: dict[str, Level] = {
     "avx2": Level("x86-64-v3", ("avx2", "bmi2", "f16c", "fma"), 32, 16),
     "baseline": Level("x86-64", (), 16, 16),
 }
+OPTIONAL: tuple[Feature, ...] = ("avx512vnni",)
+"""Instruction sets of some processors of a level, used where this one has them."""
 AARCH64 = Level("generic", ("neon",), 16, 32)
 OTHER = Level("generic", (), 16, 16)
 
@@ -151,7 +160,8 @@ def _host_machine(level: str) -> Machine:
     levels = (name for name, known in LEVELS.items() if available.issuperset(known.features))
     like = next(levels) if is_x86 else "baseline"
     machine = machine_of(triple, like)
-    features = tuple(name for name in LEVELS["avx512"].features if name in available) if is_x86 else machine.features
+    known = sorted((*LEVELS["avx512"].features, *OPTIONAL))
+    features = tuple(name for name in known if name in available) if is_x86 else machine.features
     return replace(
         machine,
         cpu_name=llvm.get_host_cpu_name(),

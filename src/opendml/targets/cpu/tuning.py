@@ -50,6 +50,13 @@ class Tuning:
     """Largest step between neighbouring lanes, in elements, that is loaded as whole vectors and picked apart by
     shuffles: of further ones most of what is loaded is of no use."""
 
+    packed_uses: int = 16
+    """Products of bytes for each element of a factor from which on both factors are packed in words: packing costs a
+    few instructions for each element, and a product of words saves one or two."""
+
+    packed_steps: int = 3
+    """Steps of the axis that is packed, at least: shorter ones leave most of each word empty."""
+
     tiled_points: int = 12
     """Points of a tile that share the loads of a sum of products, where there are 32 registers or more."""
 

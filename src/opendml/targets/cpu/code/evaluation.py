@@ -644,6 +644,8 @@ class Evaluator:
             product = fold.elements[0]
             assert isinstance(product, Binary)
             left, right = self.value(product.left, point), self.value(product.right, point)
+            if product.operation != "mul":
+                return [self.builder.dot(product.operation, left, right, state[0])]
             return [self.builder.fused_multiply_add(left, right, state[0])]
         elements = [self.value(e, point) for e in fold.elements]
         joint = point.bound((*fold.combine.left, *fold.combine.right), (*state, *elements))

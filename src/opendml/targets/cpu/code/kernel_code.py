@@ -81,6 +81,7 @@ def kernel_code(
     are only the registers that LLVM spills.
     """
     builder = Builder()
+    builder.dot_lanes = target.machine.dot_lanes
     origins = _origins(kernel)
     pointers = {tensor: Pointer(f"%p{number}", origins[tensor]) for number, tensor in enumerate(tensors)}
     if isinstance(kernel, ContractionKernel) and kernel.panel is not None:

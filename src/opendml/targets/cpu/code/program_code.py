@@ -32,6 +32,7 @@ from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.code.likeness import Likeness, likeness
 from opendml.targets.cpu.code.read_constants import constant_tables, read_constants
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
+from opendml.targets.cpu.integer_products import with_packed_products
 from opendml.targets.cpu.schedule import (
     ComputeKernel,
     ScanKernel,
@@ -86,6 +87,7 @@ def program_code(
     ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
     records of time, for which all threads wait for each other behind every kernel.
     """
+    definition = with_packed_products(definition, target)
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
     writer = _ProgramWriter(slots, plan, dict(definition.views), target, in_place, profiled)

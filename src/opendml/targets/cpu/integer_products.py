@@ -1,0 +1,226 @@
+"""Sums of products of 8-bit integers laid out for the instructions that multiply and add several of them at once.
+
+A sum of ``(x - zx) * (y - zy)`` over an axis of the fold becomes one over words of 32 bits: ``dot4`` of four bytes
+each, or, where there is no such instruction, ``dot2`` of two numbers of 16 bits. The zero points are taken out of the
+sum, ``sum(x * y) - zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along the axis and padded
+with zeros. Integers are exact modulo 2^32, so the sums have the same bits in any order. Expressions in, expressions
+out: the interpreter can check what really runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from opendml.expression.affine import Affine, Dependencies, affine
+from opendml.expression.folds import simple_combine
+from opendml.expression.ir import (
+    I8,
+    I32,
+    U8,
+    U32,
+    Axis,
+    Binary,
+    Cast,
+    Compute,
+    Const,
+    Definition,
+    Expression,
+    Fold,
+    Load,
+    Part,
+    Statement,
+    Store,
+    Tensor,
+    binary,
+    cast,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+    select,
+    temporary,
+)
+from opendml.expression.rewriting import substitute, walk
+from opendml.targets.cpu.target import CpuTarget
+
+
+def with_packed_products(definition: Definition, target: CpuTarget) -> Definition:
+    """The definition with all sums laid out that are worth it on this target."""
+    operation = next((name for name in ("dot4", "dot2") if target.machine.dot_lanes.get(name)), "")
+    if not operation:
+        return definition
+    statements: list[Statement] = []
+    temporaries = list(definition.temporaries)
+    for statement in definition.statements:
+        packing = _packing(statement, operation, target) if isinstance(statement, Compute) else None
+        if packing is None:
+            statements.append(statement)
+            continue
+        statements += packing.rewritten()
+        temporaries += packing.temporaries
+    if len(statements) == len(definition.statements):
+        return definition
+    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Factor:
+    """``load - zero_point`` of bytes, the zero point (None: 0) the same at all steps of the fold."""
+
+    load: Load
+    zero_point: Expression | None
+
+
+def _factor(e: Expression, fold: Fold) -> _Factor | None:
+    zero_point: Expression | None = None
+    if isinstance(e, Binary) and e.operation == "sub":
+        zero_point, e = e.right, e.left
+        folded = Dependencies().of(zero_point)
+        if any(axis in folded for axis in fold.axes) or any(isinstance(x, Part) for x in walk(zero_point)):
+            return None
+    if not isinstance(e, Cast) or e.type is not I32 or not isinstance(e.operand, Load):
+        return None
+    return _Factor(e.operand, zero_point) if e.operand.type in (I8, U8) else None
+
+
+def _packing(compute: Compute, operation: str, target: CpuTarget) -> _Packing | None:
+    """How the only fold of a statement is laid out, if it can be and is worth it."""
+    folds = {e for store in compute.stores for e in walk(store.value) if isinstance(e, Fold)}
+    if len(folds) != 1:
+        return None
+    (fold,) = folds
+    product, start = fold.elements[0], fold.initial[0]
+    is_sum = fold.contract and fold.lanes == 1 and fold.where is None and fold.type is I32
+    if not is_sum or not isinstance(product, Binary) or not isinstance(start, Const) or start.bits:
+        return None
+    factors = [_factor(e, fold) for e in (product.left, product.right)]
+    left, right = factors
+    if product.operation != "mul" or left is None or right is None:
+        return None
+    products = math.prod(axis.size for axis in (*compute.axes, *fold.axes))
+    largest = max(math.prod(factor.load.tensor.sizes) for factor in (left, right))
+    if products < largest * target.tuning.packed_uses:
+        return None
+    for axis in fold.axes:
+        if axis.size >= target.tuning.packed_steps:
+            words = [_words(f.load, axis, int(operation[-1])) for f in (left, right)]
+            if all(words):
+                return _Packing(compute, fold, (left, right), axis, operation)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Where the words of a tensor are: the ``dimension`` that is packed has ``groups`` runs of the axis, each of which
+    becomes ``count`` words; ``rest`` is the coordinate there without the axis."""
+
+    dimension: int
+    groups: int
+    count: int
+    rest: Affine
+
+
+def _words(source: Load, axis: Axis, per_word: int) -> _Words | None:
+    """How a load's tensor is packed along an axis, if it lies along one dimension in whole runs."""
+    forms = [affine(c) for c in source.coordinates]
+    if not all(form.is_pure for form in forms):
+        return None
+    along = [d for d, form in enumerate(forms) if form.coefficient(axis)]
+    if len(along) != 1 or forms[along[0]].coefficient(axis) != 1:
+        return None
+    (d,) = along
+    rest = forms[d].plus(Affine(((axis, 1),), 0), -1)
+    numbers = [c for _, c in rest.terms] + [rest.constant, source.tensor.sizes[d]]
+    if any(n % axis.size for n in numbers):
+        return None
+    return _Words(d, source.tensor.sizes[d] // axis.size, -(-axis.size // per_word), rest)
+
+
+class _Packing:
+    """One statement, and what it takes to compute it in words."""
+
+    def __init__(
+        self, compute: Compute, fold: Fold, factors: tuple[_Factor, _Factor], axis: Axis, operation: str
+    ) -> None:
+        self.compute, self.fold, self.axis, self.operation = compute, fold, axis, operation
+        self.per_word = int(operation[-1])
+        self.word = Axis("w", -(-axis.size // self.per_word))
+        self.axes = tuple(self.word if a is axis else a for a in fold.axes)
+        self.statements: list[Statement] = []
+        self.temporaries: list[Tensor] = []
+        self.left, self.right = factors
+
+    def rewritten(self) -> Iterator[Statement]:
+        """The copies, the sums of the factors alone, and the statement itself."""
+        rewrite = substitute({Part(self.fold, 0): self._total()})
+        stores = tuple(Store(s.tensor, s.coordinates, rewrite(s.value)) for s in self.compute.stores)
+        yield from self.statements
+        yield Compute(self.compute.axes, stores)
+
+    def _total(self) -> Expression:
+        """Of the bytes of ``dot4`` one factor's are unsigned and the other one's signed: of two alike the first is
+        moved by 128."""
+        left, right = self.left, self.right
+        is_alike = self.operation == "dot4" and left.load.type is right.load.type
+        moved = 0 if not is_alike else 128 if left.load.type is I8 else -128
+        is_unsigned = (left.load.type is U8) != (moved != 0)
+        a, b = self._packed(left, 128 if moved else 0), self._packed(right, 0)
+        total = self._sum(a, b) if is_unsigned else self._sum(b, a)
+        ones = constant(0x01010101 if self.operation == "dot4" else 0x00010001, I32)
+        a_zero, b_zero = left.zero_point, right.zero_point
+        if moved:
+            a_zero = constant(moved, I32) if a_zero is None else a_zero + moved
+        if b_zero is not None:
+            total = total - b_zero * self._alone("left_sums", *((a, ones) if is_unsigned else (ones, a)))
+        if a_zero is not None:
+            total = total - a_zero * self._alone("right_sums", *((ones, b) if is_unsigned else (b, ones)))
+        if a_zero is not None and b_zero is not None:
+            total = total + a_zero * b_zero * math.prod(axis.size for axis in self.fold.axes)
+        return total
+
+    def _sum(self, a: Expression, b: Expression) -> Expression:
+        product = binary(self.operation, a, b)
+        combine = simple_combine(lambda x, y: x + y, I32)
+        return Part(Fold(self.axes, (constant(0, I32),), (product,), combine, contract=True), 0)
+
+    def _alone(self, name: str, a: Expression, b: Expression) -> Expression:
+        """The sum of one factor, which only some of the axes move, in a tensor of its own."""
+        dependencies = Dependencies()
+        moving = dependencies.of(a) | dependencies.of(b)
+        axes = tuple(axis for axis in self.compute.axes if axis in moving)
+        sums = temporary(name, I32, [axis.size for axis in axes] or [1])
+        place = indices(axes) or (constant(0, index(self.word).type),)
+        self.temporaries.append(sums)
+        self.statements.append(Compute(axes, (Store(sums, place, self._sum(a, b)),)))
+        return load(sums, place)
+
+    def _packed(self, factor: _Factor, flipped: int) -> Expression:
+        """The word that the sums load, of a copy of a factor's tensor in words; bits ``flipped`` in each element."""
+        source, size = factor.load.tensor, self.axis.size
+        words = _words(factor.load, self.axis, self.per_word)
+        assert words is not None
+        d, count = words.dimension, words.count
+        repeats = [stride == 0 and i != d for i, stride in enumerate(source.strides)]
+        sizes = [1 if repeated else n for n, repeated in zip(source.sizes, repeats, strict=True)]
+        copy = temporary(f"{source.name}_words", I32, [*sizes[:d], words.groups * count, *sizes[d + 1 :]])
+        axes = grid([*sizes[:d], words.groups, count, *sizes[d + 1 :]], [f"p{i}" for i in range(len(sizes) + 1)])
+        group, word = indices(axes[d : d + 2])
+        outer, inner = indices(axes[:d]), indices(axes[d + 2 :])
+        value: Expression = constant(0, U32)
+        bits = 32 // self.per_word
+        for i in range(self.per_word):
+            step = word * self.per_word + i
+            element = cast(load(source, (*outer, group * size + step, *inner)), I32)
+            part = (cast(element, U32) ^ flipped) & ((1 << bits) - 1)
+            value = value | (select(step < size, part, 0) if size % self.per_word else part) << (bits * i)
+        stored = Store(copy, (*outer, group * count + word, *inner), cast(value, I32))
+        self.temporaries.append(copy)
+        self.statements.append(Compute(axes, (stored,)))
+        rest = Affine(tuple((t, c // size * count) for t, c in words.rest.terms), words.rest.constant // size * count)
+        zero = constant(0, word.type)
+        place = [zero if repeated else c for c, repeated in zip(factor.load.coordinates, repeats, strict=True)]
+        place[d] = rest.as_expression() + index(self.word)
+        return load(copy, place)

@@ -1,0 +1,136 @@
+"""Sums of 8-bit products laid out in words: what runs is what is defined, for every kind of processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import Array, assert_identical
+
+from opendml import operators
+from opendml.description.descriptors import Operator
+from opendml.description.errors import ConfigurationError
+from opendml.description.tensor import TensorDesc
+from opendml.expression.interpreter import run_interpreted
+from opendml.expression.ir import I32, Binary, constant, dot
+from opendml.expression.rewriting import walk
+from opendml.llvm.host import host_machine, machine_of
+from opendml.targets.cpu.integer_products import with_packed_products
+from opendml.targets.cpu.target import CpuTarget, host_target
+
+
+def target_of(level: str) -> CpuTarget:
+    """A processor; ``vnni`` has what no level has, and need not be this one."""
+    machine = machine_of("x86_64-unknown-linux-gnu", "avx512" if level == "vnni" else level)
+    if level == "vnni":
+        machine = type(machine)(
+            machine.triple, "cascadelake", "", (*machine.features, "avx512vnni"), 64, machine.vector_registers
+        )
+    return CpuTarget(machine, host_target().tuning)
+
+
+TYPES = [("UINT8", "INT8"), ("INT8", "UINT8"), ("INT8", "INT8"), ("UINT8", "UINT8")]
+
+
+def random(desc: TensorDesc | None, seed: int) -> Array | None:
+    if desc is None:
+        return None
+    limits = np.iinfo(desc.data_type.dtype)
+    return np.random.default_rng(seed).integers(limits.min, limits.max, desc.sizes, limits.dtype, endpoint=True)
+
+
+def product(types: tuple[str, str], zero_points: tuple[bool, bool], inner: int, batch: int = 1) -> Operator:
+    """Enough rows and columns that packing pays off; B of all batches is the same."""
+    (a, b), (rows, columns) = types, (17, 33)
+    strides = [0, columns, 1] if batch > 1 else None
+    return operators.MatrixMultiplyInteger(
+        a_tensor=TensorDesc(a, [batch, rows, inner]),
+        a_zero_point_tensor=TensorDesc(a, [1, rows, 1]) if zero_points[0] else None,
+        b_tensor=TensorDesc(b, [batch, inner, columns], strides),
+        b_zero_point_tensor=TensorDesc(b, [1, 1, columns]) if zero_points[1] else None,
+        output_tensor=TensorDesc("INT32", [batch, rows, columns]),
+    )
+
+
+def convolution(types: tuple[str, str], zero_points: tuple[bool, bool], channels: int, groups: int = 1) -> Operator:
+    ones: dict[str, Any] = {name: [1, 1] for name in ("strides", "dilations", "start_padding", "end_padding")}
+    return operators.ConvolutionInteger(
+        input_tensor=TensorDesc(types[0], [2, channels * groups, 6, 7]),
+        input_zero_point_tensor=TensorDesc(types[0], [1]) if zero_points[0] else None,
+        filter_tensor=TensorDesc(types[1], [18 * groups, channels, 3, 3]),
+        filter_zero_point_tensor=TensorDesc(types[1], [18 * groups]) if zero_points[1] else None,
+        output_tensor=TensorDesc("INT32", [2, 18 * groups, 6, 7]),
+        group_count=groups,
+        **ones,
+    )
+
+
+CASES = [
+    *(product(types, zero_points, 9) for types in TYPES for zero_points in ((False, False), (True, True))),
+    product(TYPES[0], (True, False), 8, batch=2),
+    product(TYPES[3], (False, True), 5, batch=2),
+    *(convolution(types, (True, i % 2 == 0), 4 + i) for i, types in enumerate(TYPES)),
+    convolution(TYPES[0], (True, True), 3, groups=2),
+]
+
+
+def operations(desc: Operator, level: str) -> set[str]:
+    """The products of words in what is compiled for a processor."""
+    packed = with_packed_products(desc.define(), target_of(level))
+    values = [s.value for statement in packed.statements for s in getattr(statement, "stores", ())]
+    found = {e.operation for value in values for e in walk(value) if isinstance(e, Binary)}
+    return found & {"dot2", "dot4"}
+
+
+@pytest.mark.parametrize("level", ["vnni", "avx2", "baseline"])
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_packed_sums_are_the_sums(number: int, level: str) -> None:
+    """Interpreted, so for processors too that this one is not."""
+    desc = CASES[number]
+    assert operations(desc, level) == {"vnni": {"dot4"}, "avx2": {"dot2"}, "baseline": set()}[level]
+    definition = desc.define()
+    arrays = [random(tensor, seed) for seed, (_, tensor) in enumerate(desc.inputs())]
+    inputs = [
+        None if a is None or t is None else a.reshape(t.sizes) for a, t in zip(arrays, definition.inputs, strict=True)
+    ]
+    (expected,) = run_interpreted(definition, inputs)
+    (found,) = run_interpreted(with_packed_products(definition, target_of(level)), inputs)
+    assert_identical(found, expected)
+
+
+def _can_run(level: str) -> bool:
+    try:
+        host_machine(level)
+    except ConfigurationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("level", [level for level in ("native", "avx512", "avx2", "baseline") if _can_run(level)])
+@pytest.mark.parametrize("number", [1, 4, 7, 8, 11, 12])
+def test_compiled_for_every_level(number: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from execution import run_operator
+
+    monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
+    desc = CASES[number]
+    run_operator(desc, [random(tensor, seed) for seed, (_, tensor) in enumerate(desc.inputs())])
+
+
+def test_what_is_not_worth_it_stays() -> None:
+    few = operators.MatrixMultiplyInteger(
+        a_tensor=TensorDesc("INT8", [2, 64]),
+        b_tensor=TensorDesc("INT8", [64, 64]),
+        output_tensor=TensorDesc("INT32", [2, 64]),
+    )
+    depthwise = convolution(("UINT8", "INT8"), (True, False), 1, groups=8)
+    assert operations(few, "vnni") == operations(depthwise, "vnni") == set()
+
+
+def test_words() -> None:
+    """255 * -128 four times, and the product of the lowest numbers of 16 bits twice, which wraps."""
+    assert dot(4, 0xFFFFFFFF, 0x80808080) == 4 * 255 * -128
+    assert dot(4, 0x01020304, 0x01FF0100) == 1 * 1 + 2 * -1 + 3 * 1
+    assert dot(2, 0x80008000, 0x80008000) == 2**31
+    folded = Binary("dot2", constant(0x00020003, I32), constant(0x0005FFFF, I32))
+    assert dot(2, 0x00020003, 0x0005FFFF) == 7 and folded.type is I32
