@@ -68,7 +68,8 @@ ELEMENT_TYPES: Final = {t.name: t for t in (F16, F32, F64, I8, I16, I32, I64, U8
 
 _FLOAT_FORMATS: Final = {16: "<e", 32: "<f", 64: "<d"}
 
-ARITHMETIC: Final = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr", "dot2", "dot4")
+ARITHMETIC: Final = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr")
+WORD_PRODUCTS: Final = ("dot2", "dot4")
 COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 REPR_LENGTH: Final = 2000
 """Characters of an expression that Python's ``repr`` shows, about: with all that it shares it may be endless."""
@@ -368,12 +369,13 @@ class Unary(Expression):
 
 
 class Binary(Expression):
-    """One of ``ARITHMETIC`` or ``COMPARISONS`` applied to two operands of one type.
+    """One of ``ARITHMETIC``, ``COMPARISONS`` or ``WORD_PRODUCTS`` applied to two operands of one type.
 
     Division of integers truncates; by 0 it gives the quotient 0 and the remainder ``left``; the lowest integer by -1
     wraps. Shifts count in unsigned numbers; by the width or more they leave 0, or the sign where that is shifted in.
-    ``dot2`` and ``dot4`` take I32 as words of 2 signed numbers of 16 bits, and of 4 of 8 bits, unsigned on the left and
-    signed on the right, and give the sum of their products; targets lay sums of products out for them.
+    ``dot2`` and ``dot4`` (``WORD_PRODUCTS``) take I32 as words of 2 signed numbers of 16 bits, and of 4 of 8 bits,
+    unsigned on the left and signed on the right, and give the sum of their products; targets lay sums of products out
+    for them.
     """
 
     __slots__ = ("left", "operation", "right")
@@ -729,7 +731,7 @@ def binary(operation: str, left: Expression, right: Expression | Number) -> Expr
 
 def is_product(e: Expression) -> bool:
     """Whether ``e`` is a product still: those of integers with 0 and 1 are something simpler."""
-    return isinstance(e, Binary) and e.operation in ("mul", "dot2", "dot4")
+    return isinstance(e, Binary) and e.operation in ("mul", *WORD_PRODUCTS)
 
 
 def fused_multiply_add(x: Expression, y: Expression | Number, z: Expression | Number) -> Expression:
@@ -810,12 +812,12 @@ def _fold_integers(operation: str, left: Const, right: Const) -> Const | None:
         order = {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}
         return constant(order[operation], BOOL)
     a, b = int(a), int(b)
+    if operation in WORD_PRODUCTS:
+        return constant(dot(int(operation[-1]), a, b), type)
     arithmetic = {
         "add": a + b,
         "sub": a - b,
         "mul": a * b,
-        "dot2": dot(2, a, b),
-        "dot4": dot(4, a, b),
         "min": min(a, b),
         "max": max(a, b),
         "and": a & b,

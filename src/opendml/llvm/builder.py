@@ -12,7 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from opendml.expression.ir import BOOL, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, Const, ElementType, constant
+from opendml.expression.ir import (
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    WORD_PRODUCTS,
+    Const,
+    ElementType,
+    constant,
+)
 
 LLVM_TYPES: Final = {
     "f16": "half",
@@ -352,7 +368,7 @@ class Builder:
         """One of the grammar's binary operations."""
         if operation in ("div", "rem", "shl", "shr") and a.type.is_integer and not _is_harmless(operation, b):
             return self._guarded(operation, *self.aligned(a, b))
-        if operation in ("dot2", "dot4"):
+        if operation in WORD_PRODUCTS:
             return self.dot(operation, a, b, Value("0", I32))
         a, b = self.aligned(a, b)
         if operation in ("min", "max"):
