@@ -404,7 +404,7 @@ def _sliding_blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
 
 
 def _regions(draw: st.DrawFn, cls: type[Any]) -> Operator:
-    """Regions of images; whether the descriptor is one of the gradient or not."""
+    """Regions of images, and their gradients."""
     data_type, count = _type(draw, cls, "roi_tensor"), draw(st.integers(1, 4))
     channels, height, width = draw(st.integers(1, 9)), draw(st.integers(1, 3)), _length(draw, (1, 2, 3, 7, 8, 17))
     image = [draw(st.integers(1, 2)), channels, *_sizes(draw, 2, 200)]
@@ -424,14 +424,26 @@ def _regions(draw: st.DrawFn, cls: type[Any]) -> Operator:
         "minimum_samples_per_output": least,
         "maximum_samples_per_output": draw(st.sampled_from((least, least + 1, 2**32 - 1))),
     }
+    fields = _parameters(draw, cls, {"roi_tensor": TensorDesc(data_type, [1])}) | fields
+    if "align_regions_to_corners" in cls.fields:
+        fields["align_regions_to_corners"] = draw(st.booleans())
     index_type = _type(draw, cls, "batch_indices_tensor")
+    regions = {
+        "roi_tensor": _input(draw, data_type, [*ones, count, 4]),
+        "batch_indices_tensor": _input(draw, index_type, [*ones, count]),
+    }
+    if cls is not op.RoiAlignGrad:
+        tensors = {"input_tensor": _input(draw, data_type, image), "output_tensor": _output(draw, data_type, pooled)}
+        return cls(**tensors, **regions, **fields)
+    which = draw(st.integers(1, 3))
+    is_needed = which > 1 or fields["reduction_function"] == "MAX"
     return cls(
-        input_tensor=_input(draw, data_type, image),
-        roi_tensor=_input(draw, data_type, [*ones, count, 4]),
-        batch_indices_tensor=_input(draw, index_type, [*ones, count]),
-        output_tensor=_output(draw, data_type, pooled),
-        **_parameters(draw, cls, {"roi_tensor": TensorDesc(data_type, [1])}) | fields,
-        **{"align_regions_to_corners": draw(st.booleans())} if "align_regions_to_corners" in cls.fields else {},
+        input_tensor=_input(draw, data_type, image) if is_needed or draw(st.booleans()) else None,
+        input_gradient_tensor=_input(draw, data_type, pooled),
+        output_gradient_tensor=_output(draw, data_type, image) if which & 1 else None,
+        output_roi_gradient_tensor=_output(draw, data_type, [*ones, count, 4]) if which & 2 else None,
+        **regions,
+        **fields,
     )
 
 
@@ -1068,7 +1080,7 @@ _BY_NAME: dict[str, Build] = {
     "MAX_UNPOOLING": _max_unpooling,
     "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD": _pooling_gradient,
     "UNFOLD FOLD": _sliding_blocks,
-    "ROI_ALIGN ROI_ALIGN1 ROI_POOLING": _regions,
+    "ROI_ALIGN ROI_ALIGN1 ROI_ALIGN_GRAD ROI_POOLING": _regions,
     "BATCH_NORMALIZATION_GRAD BATCH_NORMALIZATION_TRAINING_GRAD BATCH_NORMALIZATION_TRAINING": _statistics_gradient,
     "LOCAL_RESPONSE_NORMALIZATION_GRAD": _local_response_normalization_grad,
     "ADAM_OPTIMIZER": _adam_optimizer,

@@ -308,6 +308,15 @@ def _regions() -> list[Operator]:
     return [
         op.RoiAlign(**pooled, **regions, **sampled, out_of_bounds_input_value=0),
         op.RoiAlign1(**pooled, **regions, **sampled, **placed, out_of_bounds_input_value=0),
+        op.RoiAlignGrad(
+            input_tensor=f32(2, 3, 7, 8),
+            input_gradient_tensor=f32(5, 3, 2, 4),
+            output_gradient_tensor=f32(2, 3, 7, 8),
+            output_roi_gradient_tensor=f32(1, 5, 4),
+            **regions,
+            **sampled,
+            **placed,
+        ),
         op.RoiPooling(**pooled, roi_tensor=f32(1, 1, 5, 5), spatial_scale=1, pooled_size=(4, 2)),
     ]
 

@@ -107,6 +107,10 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
         [image(), image("float32", 2, 4), image("uint32", 2)],
         {"output_height": 2, "output_width": 2},
     ),
+    "roi_align_grad": (
+        [image(), image("float32", 2, 1, 2, 2), image("float32", 2, 4), image("uint32", 2)],
+        {"compute_output_roi_gradient": True},
+    ),
     "roi_pooling": ([image(), image("float32", 1, 1, 2, 5)], {"pooled_size": (2, 2)}),
     "unfold": ([image()], {"window_sizes": [2, 2]}),
     "upsample_2d": ([image()], {"scale_size": (2, 2), "interpolation_mode": "LINEAR"}),

@@ -86,6 +86,11 @@ DATA_TYPE = "TensorDataType | str | Any"
 SCALE_BIAS = "ScaleBias | tuple[float, float]"
 PARAMETERS: dict[str, list[str]] = {
     "align_regions_to_corners": [FLAG],
+    "batch_size": [COUNT],
+    "compute_output_gradient": [FLAG],
+    "compute_output_roi_gradient": [FLAG],
+    "image_height": [COUNT],
+    "image_width": [COUNT],
     "input_pixel_offset": [NUMBER],
     "maximum_samples_per_output": [COUNT],
     "minimum_samples_per_output": [COUNT],

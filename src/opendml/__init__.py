@@ -230,6 +230,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import dequantize as dequantize
     from opendml.functions.typed import quantize as quantize
     from opendml.functions.typed import dynamic_quantize_linear as dynamic_quantize_linear
+    from opendml.functions.region_gradients import RoiAlignGradOutputs as RoiAlignGradOutputs
+    from opendml.functions.typed import roi_align_grad as roi_align_grad
     from opendml.functions.typed import roi_align as roi_align
     from opendml.functions.typed import roi_pooling as roi_pooling
     from opendml.functions.typed import resample as resample
@@ -327,6 +329,7 @@ _EXPORTS = {
     "functions.rearrangement": "depth_to_space space_to_depth",
     "functions.recurrent": "GruOutputs LstmOutputs RnnOutputs gru lstm rnn",
     "functions.reduction": "argmax argmin reduce",
+    "functions.region_gradients": "RoiAlignGradOutputs roi_align_grad",
     "functions.regions": "roi_align roi_pooling",
     "functions.resample": "resample resample_grad",
     "functions.resampling": "upsample_2d",

@@ -164,6 +164,13 @@ def _samples(desc: Any) -> int:
     return math.prod(4 * max(min(desc.maximum_samples_per_output, size), least) for size in most)
 
 
+def _shares(desc: Any) -> int:
+    image = desc.input_tensor or desc.output_gradient_tensor
+    most = (min(desc.maximum_samples_per_output, 2 * size) for size in image.sizes[2:])
+    samples = math.prod(max(count, desc.minimum_samples_per_output, 1) for count in most)
+    return int(4 * samples * math.prod(desc.input_gradient_tensor.sizes))
+
+
 def _hidden(desc: Any) -> int:
     return int(desc.input_tensor.sizes[1] * (desc.input_tensor.sizes[3] + desc.recurrence_tensor.sizes[3]))
 
@@ -206,6 +213,7 @@ SUMS: Final[Mapping[str, Callable[[Any], int]]] = {
     **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), _outputs_of_element),
     **dict.fromkeys(("RNN", "GRU", "LSTM"), _hidden),
     **dict.fromkeys(("ROI_ALIGN", "ROI_ALIGN1"), _samples),
+    "ROI_ALIGN_GRAD": _shares,
 }
 """The operators that add up terms, and the number of terms that a descriptor has."""
 

@@ -35,6 +35,7 @@ from opendml.functions.pooling import MaxPoolingOutputs
 from opendml.functions.quantization import DynamicQuantizeLinearOutputs
 from opendml.functions.random_numbers import RandomGeneratorOutputs
 from opendml.functions.recurrent import GruOutputs, LstmOutputs, RnnOutputs
+from opendml.functions.region_gradients import RoiAlignGradOutputs
 from opendml.programs.device import Device
 
 class SupportsDLPack(Protocol):
@@ -3996,6 +3997,126 @@ def roi_align(
     device: Device | None = ...,
     out: Any = ...,
 ) -> Array: ...
+@overload
+def roi_align_grad(
+    input: GraphTensor,
+    input_gradient: Operand,
+    roi: Operand,
+    batch_indices: Operand,
+    *,
+    batch_size: int | None = ...,
+    image_height: int | None = ...,
+    image_width: int | None = ...,
+    compute_output_gradient: bool = ...,
+    compute_output_roi_gradient: bool = ...,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> RoiAlignGradOutputs[GraphTensor]: ...
+@overload
+def roi_align_grad(
+    input: ArrayOperand | None,
+    input_gradient: GraphTensor,
+    roi: Operand,
+    batch_indices: Operand,
+    *,
+    batch_size: int | None = ...,
+    image_height: int | None = ...,
+    image_width: int | None = ...,
+    compute_output_gradient: bool = ...,
+    compute_output_roi_gradient: bool = ...,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> RoiAlignGradOutputs[GraphTensor]: ...
+@overload
+def roi_align_grad(
+    input: ArrayOperand | None,
+    input_gradient: ArrayOperand,
+    roi: GraphTensor,
+    batch_indices: Operand,
+    *,
+    batch_size: int | None = ...,
+    image_height: int | None = ...,
+    image_width: int | None = ...,
+    compute_output_gradient: bool = ...,
+    compute_output_roi_gradient: bool = ...,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> RoiAlignGradOutputs[GraphTensor]: ...
+@overload
+def roi_align_grad(
+    input: ArrayOperand | None,
+    input_gradient: ArrayOperand,
+    roi: ArrayOperand,
+    batch_indices: GraphTensor,
+    *,
+    batch_size: int | None = ...,
+    image_height: int | None = ...,
+    image_width: int | None = ...,
+    compute_output_gradient: bool = ...,
+    compute_output_roi_gradient: bool = ...,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> RoiAlignGradOutputs[GraphTensor]: ...
+@overload
+def roi_align_grad(
+    input: ArrayOperand | None,
+    input_gradient: ArrayOperand,
+    roi: ArrayOperand,
+    batch_indices: ArrayOperand,
+    *,
+    batch_size: int | None = ...,
+    image_height: int | None = ...,
+    image_width: int | None = ...,
+    compute_output_gradient: bool = ...,
+    compute_output_roi_gradient: bool = ...,
+    reduction_function: ReduceFunction | str = ...,
+    interpolation_mode: InterpolationMode | str = ...,
+    spatial_scale_x: float = ...,
+    spatial_scale_y: float = ...,
+    input_pixel_offset: float = ...,
+    output_pixel_offset: float = ...,
+    minimum_samples_per_output: int = ...,
+    maximum_samples_per_output: int = ...,
+    align_regions_to_corners: bool = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> RoiAlignGradOutputs[Array]: ...
 @overload
 def roi_pooling(
     input: GraphTensor,

@@ -122,6 +122,7 @@ HERE: Final = {
     "reverse_subsequences": "flip reverse reverse_sequence",
     "rnn": "rnn_cell elman",
     "roi_align": "crop_and_resize",
+    "roi_align_grad": "crop_and_resize_grad_image crop_and_resize_grad_boxes",
     "roi_pooling": "roi_pool max_roi_pool",
     "scatter_elements": "scatter put_along_axis",
     "scatter_nd": "index_put",

@@ -229,6 +229,9 @@ if TYPE_CHECKING:
         Argmin as Argmin,
         Reduce as Reduce,
     )
+    from opendml.operators.region_gradients import (
+        RoiAlignGrad as RoiAlignGrad,
+    )
     from opendml.operators.regions import (
         RoiAlign as RoiAlign,
         RoiAlign1 as RoiAlign1,
@@ -336,6 +339,7 @@ _FAMILIES = {
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "GRU LSTM RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",
+    "region_gradients": "ROI_ALIGN_GRAD",
     "regions": "ROI_ALIGN ROI_ALIGN1 ROI_POOLING",
     "resample": "RESAMPLE RESAMPLE1 RESAMPLE2 RESAMPLE3 RESAMPLE_GRAD RESAMPLE_GRAD1",
     "resampling": "UPSAMPLE_2D",

@@ -154,6 +154,7 @@ class Side(NamedTuple):
     samples: Tensor | Const
     most: int
     is_linear: bool
+    is_aligned: bool
 
     def count_of(self, region: Expression) -> Expression:
         """The samples of each output along this dimension."""
@@ -167,6 +168,12 @@ class Side(NamedTuple):
         """The number of a sample among those of its region, in float32."""
         number = output * self.count_of(region) + tap
         return cast(cast(number, I32) if self.outputs * self.most <= NARROW else number, F32)
+
+    def way(self, region: Expression, output: Expression, tap: Expression) -> Expression:
+        """How much of the way from the start to the end of a region a sample has behind it."""
+        samples = self.count_of(region) * self.outputs
+        way = (self.number(region, output, tap) - self.output_offset) / cast(samples - self.is_aligned, F32)
+        return select(samples.equals(1), 0.5, way) if self.is_aligned else way
 
     def point(self, region: Expression, output: Expression, tap: Expression) -> Point:
         """A sample of a region."""
@@ -294,7 +301,7 @@ class Regions:
 
         counts = count if isinstance(count, Const) else kept("samples", cast(count, U32))
         start, steps = kept("start", low), kept("step", step)
-        return Side(size, *desc.offsets, outputs, start, steps, counts, most, desc.is_linear)
+        return Side(size, *desc.offsets, outputs, start, steps, counts, most, desc.is_linear, desc.is_aligned)
 
 
 class _RoiAlign(RegionDesc):
@@ -355,13 +362,13 @@ class _RoiAlign(RegionDesc):
             return widen(load(source, (*plane, v, u)))
 
         def row(v: Expression) -> Expression:
-            return _mixed(element(v, x.element), lambda: element(v, regions.x.next(x.element)), x.weight)
+            return mixed(element(v, x.element), lambda: element(v, regions.x.next(x.element)), x.weight)
 
-        value = _mixed(row(y.element), lambda: row(regions.y.next(y.element)), y.weight)
+        value = mixed(row(y.element), lambda: row(regions.y.next(y.element)), y.weight)
         return select(both((y.is_inside, x.is_inside)), value, self.out_of_bounds_input_value)
 
 
-def _mixed(a: Expression, b: Callable[[], Expression], weight: Expression | None) -> Expression:
+def mixed(a: Expression, b: Callable[[], Expression], weight: Expression | None) -> Expression:
     """``(1 - weight) * a + weight * b()``; a itself where the weight is 0, whatever b is."""
     return a if weight is None else select(weight.equals(0), a, (1 - weight) * a + weight * b())
 
