@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from opendml.operators.recurrent import Gru, Lstm, Recurrent
 
 PANEL: Final = 32
-"""Units whose weights of the recurrence lie side by side, where that leaves no rest: two AVX-512 registers."""
+"""Units whose weights of the recurrence lie side by side: two AVX-512 registers."""
 
 FEW_UNITS: Final = 256
 """Hidden size up to which twice as many lie side by side for a batch of 1: a sum then waits less for its own last step.
@@ -74,10 +74,11 @@ Kept = Callable[[Expression, Expression], Expression]
 class Network:
     """The tensors of a network, and the statements that fill them; itself that of RNN.
 
-    ``weights`` {D, I, gates * H} and ``recurrence`` {D, blocks, gates, H, units of a block} are copies whose last
-    dimension is that of the units. ``projections`` {S, D, N, gates * H} is the input's part with the biases, at the
-    input's own time, where there is room for all of it; elsewhere the input is narrow beside the units, and steps
-    compute it.
+    All copies and states have a whole number of blocks of units, P in all; those behind the H of the network do what
+    the last one does, and nobody reads them. ``weights`` {D, I, gates, P} and ``recurrence`` {D, blocks, gates, H,
+    units of a block} are copies whose last dimension is that of the units, ``biases`` {D, 2 gates, P} and ``peepholes``
+    {D, 3, P} copies in float32. ``projections`` {S, D, N, gates, P} is the input's part with the biases, at the input's
+    own time, where there is room for all of it; elsewhere the input is narrow beside the units, and steps compute it.
     """
 
     gates = 1
@@ -87,17 +88,20 @@ class Network:
         self.inputs = {name: optional_tensor(name, tensor, "input") for name, tensor in desc.inputs()}
         self.outputs = {name: optional_tensor(name, tensor, "output") for name, tensor in desc.outputs()}
         self.temporaries: list[Tensor] = []
-        self.bias, self.lengths = self.inputs["BiasTensor"], self.inputs["SequenceLengthsTensor"]
+        self.lengths = self.inputs["SequenceLengthsTensor"]
         self.input = self.given("InputTensor")
         _, self.length, self.batch, self.width = self.input.sizes
         _, self.directions, _, self.hidden = self.given("RecurrenceTensor").sizes
         self.type = computation_type(self.input.type)
-        rows = self.gates * self.hidden
-        self.weights = self.temporary("weights", [self.directions, self.width, rows])
         self.panel = _panel(self.hidden, self.batch)
-        sizes = [self.directions, self.hidden // self.panel, self.gates, self.hidden, self.panel]
-        self.recurrence = self.temporary("recurrence", sizes)
-        sizes = [self.length, self.directions, self.batch, rows]
+        self.blocks = -(-self.hidden // self.panel)
+        self.padded = self.blocks * self.panel
+        self.copies: list[Statement] = []
+        self.weights = self._copied_weights()
+        self.recurrence = self._copied_recurrence()
+        self.biases = self._copied_vectors("BiasTensor")
+        self.peepholes = self._copied_vectors("PeepholeTensor")
+        sizes = [self.length, self.directions, self.batch, self.gates, self.padded]
         room = PROJECTED_GROWTH * self.gates * math.prod(self.input.sizes) + UNPROJECTED_ELEMENTS
         self.projections = self.temporary("projections", sizes) if math.prod(sizes) <= room else None
 
@@ -115,9 +119,13 @@ class Network:
 
     def units(self) -> tuple[tuple[Axis, ...], Expression, Unit]:
         """Axes over the batch and the units, the item and the unit."""
-        axes = grid([self.batch, self.hidden // self.panel, self.panel], "bku")
+        axes = grid([self.batch, self.blocks, self.panel], "bku")
         item, block, lane = indices(axes)
         return axes, item, Unit(block * self.panel + lane, block, lane)
+
+    def source(self, unit: Expression) -> Expression:
+        """The unit of the network that one in a copy is."""
+        return unit if self.padded == self.hidden else binary("min", unit, self.hidden - 1)
 
     def definition(self) -> Definition:
         """Copies of the matrices, the projections, the steps of all directions side by side, and the outputs."""
@@ -128,7 +136,7 @@ class Network:
         # Statements of one direction need not wait for those of the other one.
         side_by_side = itertools.zip_longest(*(walk.statements for walk in walks))
         repeated = Repeat(steps, tuple(s for together in side_by_side for s in together if s is not None))
-        statements = [*self._copies(), *self._projected(), *(walk.begin() for walk in walks), repeated]
+        statements = [*self.copies, *self._projected(), *(walk.begin() for walk in walks), repeated]
         inputs, outputs = tuple(self.inputs.values()), tuple(self.outputs.values())
         return Definition(inputs, outputs, (*statements, *self._results(walks)), tuple(self.temporaries))
 
@@ -136,21 +144,23 @@ class Network:
         """One of the directions."""
         return Walk(self, number)
 
-    def both_biases(self, direction: Expression, row: Expression) -> Expression | None:
+    def both_biases(self, direction: Expression, gate: Expression, unit: Expression) -> Expression | None:
         """What is added to the input's part: the bias of the weights and that of the recurrence."""
-        own, recurrent = (self.bias_of(direction, row + n * self.gates * self.hidden) for n in (0, 1))
+        own, recurrent = (self.bias_of(direction, gate + n * self.gates, unit) for n in (0, 1))
         return None if own is None or recurrent is None else own + recurrent
 
-    def bias_of(self, direction: Expression, row: Expression) -> Expression | None:
+    def bias_of(self, direction: Expression, gate: Expression, unit: Expression) -> Expression | None:
         """An element of the bias, if there is one."""
-        return None if self.bias is None else widen(load(self.bias, (0, 0, direction, row)))
+        return None if self.biases is None else load(self.biases, (direction, gate, unit))
 
-    def projection(self, time: Expression, direction: Expression, item: Expression, row: Expression) -> Expression:
+    def projection(
+        self, time: Expression, direction: Expression, item: Expression, gate: Expression, unit: Expression
+    ) -> Expression:
         """The product of input and weights, and the biases."""
         (inner,) = grid([self.width], "i")
         left = widen(load(self.input, (0, time, item, index(inner))))
-        product = sum_of_products((inner,), left, load(self.weights, (direction, index(inner), row)))
-        bias = self.both_biases(direction, row)
+        product = sum_of_products((inner,), left, load(self.weights, (direction, index(inner), gate, unit)))
+        bias = self.both_biases(direction, gate, unit)
         return product if bias is None else product + bias
 
     def length_of(self, item: Expression) -> Expression:
@@ -159,20 +169,40 @@ class Network:
             return constant(self.length, I64)
         return binary("min", cast(load(self.lengths, (0, 0, 0, item)), I64), self.length)
 
-    def _copies(self) -> Iterator[Statement]:
-        axes = grid(self.weights.sizes, "dir")
-        direction, inner, row = indices(axes)
+    def _copied_weights(self) -> Tensor:
+        copy = self.temporary("weights", [self.directions, self.width, self.gates, self.padded])
+        axes = grid(copy.sizes, "digu")
+        direction, inner, gate, unit = indices(axes)
+        row = gate * self.hidden + self.source(unit)
         value = widen(load(self.given("WeightTensor"), (0, direction, row, inner)))
-        yield Compute(axes, (Store(self.weights, indices(axes), value),))
-        axes = grid(self.recurrence.sizes, "dkgju")
+        self.copies.append(Compute(axes, (Store(copy, indices(axes), value),)))
+        return copy
+
+    def _copied_recurrence(self) -> Tensor:
+        sizes = [self.directions, self.blocks, self.gates, self.hidden, self.panel]
+        copy = self.temporary("recurrence", sizes)
+        axes = grid(copy.sizes, "dkgju")
         direction, block, gate, before, lane = indices(axes)
-        row = gate * self.hidden + block * self.panel + lane
+        row = gate * self.hidden + self.source(block * self.panel + lane)
         value = widen(load(self.given("RecurrenceTensor"), (0, direction, row, before)))
-        yield Compute(axes, (Store(self.recurrence, indices(axes), value),))
+        self.copies.append(Compute(axes, (Store(copy, indices(axes), value),)))
+        return copy
+
+    def _copied_vectors(self, name: str) -> Tensor | None:
+        """A copy of vectors of units, one behind the other for each direction."""
+        vectors = self.inputs.get(name)
+        if vectors is None:
+            return None
+        copy = self.temporary(name, [self.directions, vectors.sizes[3] // self.hidden, self.padded])
+        axes = grid(copy.sizes, "dgu")
+        direction, number, unit = indices(axes)
+        value = widen(load(vectors, (0, 0, direction, number * self.hidden + self.source(unit))))
+        self.copies.append(Compute(axes, (Store(copy, indices(axes), value),)))
+        return copy
 
     def _projected(self) -> Iterator[Statement]:
         if self.projections is not None:
-            axes = grid(self.projections.sizes, "tdbr")
+            axes = grid(self.projections.sizes, "tdbgu")
             yield Compute(axes, (Store(self.projections, indices(axes), self.projection(*indices(axes))),))
 
     def _results(self, walks: Sequence[Walk]) -> Iterator[Statement]:
@@ -196,9 +226,10 @@ class Network:
 
 
 def _panel(hidden: int, batch: int) -> int:
-    """Units in a block: all of them where no other number leaves no rest."""
-    widths = (2 * PANEL, PANEL) if batch == 1 and hidden <= FEW_UNITS else (PANEL,)
-    return next((width for width in widths if hidden % width == 0), hidden)
+    """Units in a block; the next power of two where there are fewer."""
+    if hidden < PANEL:
+        return 1 << (hidden - 1).bit_length()
+    return 2 * PANEL if batch == 1 and hidden <= FEW_UNITS and hidden % (2 * PANEL) == 0 else PANEL
 
 
 def _stored(
@@ -221,7 +252,7 @@ class State:
         network = walk.network
         self.network, self.number, self.output = network, constant(walk.number, I64), output
         self.initial = network.inputs[initial]
-        sizes = [network.batch, network.hidden]
+        sizes = [network.batch, network.padded]
         self._has_all = name == "hidden" and network.outputs["OutputSequenceTensor"] is not None
         full_name = f"{walk.name}_{name}"
         self.values = network.temporary(full_name, [network.length + 1 if self._has_all else 2, *sizes])
@@ -241,7 +272,7 @@ class State:
         """The state before the first step: 0 where none is given."""
         value: Expression = constant(0, self.network.type)
         if self.initial is not None:
-            value = widen(load(self.initial, (0, self.number, item, unit)))
+            value = widen(load(self.initial, (0, self.number, item, self.network.source(unit))))
         tensors = [self.values] if self.last is None else [self.values, self.last]
         return tuple(Store(tensor, (constant(0, I64), item, unit), value) for tensor in tensors)
 
@@ -277,7 +308,7 @@ class Walk:
 
     def begin(self) -> Statement:
         """All states before the first step."""
-        axes = grid([self.network.batch, self.network.hidden], "bu")
+        axes = grid([self.network.batch, self.network.padded], "bu")
         return Compute(axes, tuple(store for s in self.states.values() for store in s.begin(*indices(axes))))
 
     def finish(self, step: Expression, values: dict[str, Value]) -> None:
@@ -311,8 +342,8 @@ class Walk:
         """The input's part of a gate, with the biases."""
         network = self.network
         # The time that a step reads is found like the step that reads a time.
-        time, row = self.number_of(step, item), unit.number + gate * network.hidden
-        place = (time, constant(self.number, I64), item, row)
+        time = self.number_of(step, item)
+        place = (time, constant(self.number, I64), item, constant(gate, I64), unit.number)
         return network.projection(*place) if network.projections is None else load(network.projections, place)
 
     def recurrent(self, gate: int, left: Kept, item: Expression, unit: Unit) -> Expression:
@@ -338,7 +369,7 @@ class Walk:
     def kept(self, name: str, value: Value) -> Kept:
         """A value computed by a statement of its own, for those that need it of all units."""
         axes, item, unit = self.network.units()
-        tensor = self.network.temporary(f"{self.name}_{name}", [self.network.batch, self.network.hidden])
+        tensor = self.network.temporary(f"{self.name}_{name}", [self.network.batch, self.network.padded])
         self.statements.append(Compute(axes, (Store(tensor, (item, unit.number), value(item, unit)),)))
         return lambda item, number: load(tensor, (item, number))
 
@@ -356,12 +387,12 @@ class GatedNetwork(Network):
         """One of the directions."""
         return _GatedWalk(self, number, self.is_linear)
 
-    def both_biases(self, direction: Expression, row: Expression) -> Expression | None:
+    def both_biases(self, direction: Expression, gate: Expression, unit: Expression) -> Expression | None:
         """With LinearBeforeReset the candidate's recurrent bias belongs to the product that is reset."""
-        total, own = super().both_biases(direction, row), self.bias_of(direction, row)
+        total, own = super().both_biases(direction, gate, unit), self.bias_of(direction, gate, unit)
         if total is None or own is None or not self.is_linear:
             return total
-        return select(row < 2 * self.hidden, total, own)
+        return select(gate < 2, total, own)
 
 
 class _GatedWalk(Walk):
@@ -395,7 +426,7 @@ class _GatedWalk(Walk):
 
         def total(item: Expression, unit: Unit) -> Expression:
             product = self.recurrent(2, before, item, unit)
-            bias = network.bias_of(direction, unit.number + 5 * network.hidden)
+            bias = network.bias_of(direction, constant(5, I64), unit.number)
             product = product if bias is None else product + bias
             return self.projected(2, step, item, unit) + reset(item, unit) * product
 
@@ -422,7 +453,6 @@ class _MemoryWalk(Walk):
         self.desc = desc
         self.cell = State(self, "cell", "CellMemInitTensor", "OutputCellSingleTensor")
         self.states["cell"] = self.cell
-        self.peepholes = network.inputs["PeepholeTensor"]
 
     def step(self, step: Expression) -> None:
         """``C = f . C + i . c``, then ``H = o . h(C)``."""
@@ -462,13 +492,11 @@ class _MemoryWalk(Walk):
 
     def _peeping(self, gate: int, value: Value, seen: Value | None) -> Value:
         """The gate with what it sees of the cell, added last. Peepholes are in the order of gates i, o, f."""
-        peepholes = self.peepholes
+        peepholes = self.network.peepholes
         if seen is None or peepholes is None:
             return value
-        offset = gate * self.network.hidden
 
         def total(item: Expression, unit: Unit) -> Expression:
-            peephole = widen(load(peepholes, (0, 0, self.number, unit.number + offset)))
-            return value(item, unit) + peephole * seen(item, unit)
+            return value(item, unit) + load(peepholes, (self.number, gate, unit.number)) * seen(item, unit)
 
         return total
