@@ -70,7 +70,9 @@ if TYPE_CHECKING:
     from opendml.description.graph_desc import OperatorNode as OperatorNode
     from opendml.description.graph_desc import OutputEdge as OutputEdge
     from opendml.description.graph_desc import validate_graph as validate_graph
-    from opendml.formats.serialized_graph.graph_file import load as load
+    from opendml.formats.loading import load as load
+    from opendml.formats.onnx.model import OnnxModel as OnnxModel
+    from opendml.formats.onnx.program import OnnxProgram as OnnxProgram
     from opendml.formats.serialized_graph.graph_file import save as save
     from opendml.operators.catalogue import catalogue as catalogue
     from opendml.description.rules import Violation as Violation
@@ -344,7 +346,10 @@ _EXPORTS = {
         ConstantNode GraphDesc InputEdge IntermediateEdge OperatorNode OutputEdge validate_graph
     """,
     "building.graph_program": "BoundGraph GraphProgram",
-    "formats.serialized_graph.graph_file": "load save",
+    "formats.serialized_graph.graph_file": "save",
+    "formats.loading": "load",
+    "formats.onnx.model": "OnnxModel",
+    "formats.onnx.program": "OnnxProgram",
     "operators.catalogue": "catalogue",
     "inspection.profiling": "KernelProfile Profile profile",
     "programs.program": "BoundCall Program",

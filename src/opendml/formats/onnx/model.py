@@ -1,0 +1,278 @@
+"""``OnnxModel``: an ONNX file, its inputs and outputs; compiled for sizes, or run on arrays right away."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.building.graph_building import Graph
+from opendml.description.enums import ExecutionFlags
+from opendml.description.errors import BindingError, FormatProblem, ModelFormatError
+from opendml.description.quoting import listed, quoted
+from opendml.formats.onnx.program import OnnxProgram, as_input
+from opendml.formats.onnx.translation import FAILED, Scope, Translation
+from opendml.formats.onnx.types import TensorInfo, array_type, has_tensors, info_of
+from opendml.formats.onnx.values import Value, known
+from opendml.programs.device import Device, Flags
+
+__all__ = ["KEPT_PROGRAMS", "OnnxModel"]
+
+Array = npt.NDArray[Any]
+Sizes = Mapping[str, int | Sequence[int]]
+
+KEPT_PROGRAMS: Final = 4
+"""Programs that ``OnnxModel.run`` keeps, for the sizes and values that it met last."""
+
+LARGEST_VALUES: Final = 4096
+"""Elements of an input up to which ``OnnxModel.run`` compiles for its values where nodes ask for them."""
+
+
+class OnnxModel:
+    """An ONNX model: ``opendml.load`` reads one.
+
+    ``inputs`` and ``outputs`` are what the file says of them; initialisers are no inputs, also where an old file lists
+    them there.
+
+        model = dml.load("model.onnx")
+        program = model.compile(sizes={"batch": 1})
+        results = program.run({"image": picture})
+
+    ``model.run({"image": picture})`` takes what is left open from the arrays and keeps a few programs.
+    """
+
+    def __init__(self, model: Any, folder: Path | None = None, name: str = "") -> None:
+        graph = model.graph
+        self.name = name or graph.name
+        initializers = {tensor.name for tensor in graph.initializer}
+        self.inputs = tuple(info_of(one) for one in graph.input if one.name not in initializers)
+        self.outputs = tuple(info_of(one) for one in graph.output)
+        self._model = model
+        self._folder = folder
+        self._programs: OrderedDict[Hashable, OnnxProgram] = OrderedDict()
+
+    def __repr__(self) -> str:
+        nodes = len(self._model.graph.node)
+        inputs, outputs = (", ".join(map(repr, infos)) for infos in (self.inputs, self.outputs))
+        return f"<OnnxModel {quoted(self.name)} of {nodes} nodes: {inputs} -> {outputs}>"
+
+    def compile(
+        self,
+        device: Device | None = None,
+        *,
+        sizes: Sizes | None = None,
+        values: Mapping[str, Any] | None = None,
+        progress: Callable[[float], None] | None = None,
+        execution_flags: Flags = ExecutionFlags.NONE,
+    ) -> OnnxProgram:
+        """A program for sizes that are known.
+
+        ``sizes``: of dimensions by their name, ``{"batch": 1}``, or of an input by its name,
+        ``{"image": [1, 3, 224, 224]}``. ``values``: of inputs whose values decide sizes or branches, ``{"sr": 16000}``;
+        the program computes with these and needs them no more.
+
+        Raises ModelFormatError, whose ``problems`` are all sizes that are missing, or else all nodes that DirectML's
+        operators do not express, with their names and reasons.
+        """
+        given = self._values(values or {})
+        bound = self._sizes(sizes or {}, given)
+        translation, program = self._compiled(device, bound, given, progress, execution_flags)
+        if program is None:
+            raise _refusal(translation)
+        return program
+
+    def run(self, arrays: Mapping[str, Any], *, device: Device | None = None) -> dict[str, Array]:
+        """The outputs by name for inputs by name, by a program for their sizes, compiled when they are first met.
+
+        Where nodes ask for the values of small inputs, the program is for these values, too. Raises as ``compile``
+        does, and BindingError for arrays that do not fit.
+        """
+        return self._program(arrays, device).run(arrays)
+
+    def __call__(self, **arrays: Any) -> dict[str, Array]:
+        """``run`` with the inputs as parameters."""
+        return self.run(arrays)
+
+    # ---- programs
+
+    def _program(self, arrays: Mapping[str, Any], device: Device | None) -> OnnxProgram:
+        """The program for arrays: one that is kept, or a new one."""
+        taken = self._arrays(arrays)
+        sizes = tuple((name, array.shape) for name, array in taken.items())
+        for key, program in reversed(self._programs.items()):
+            if key == (device, sizes, *_values_key(program.values, taken)):
+                self._programs.move_to_end(key)
+                return program
+        program = self._made(device, dict(sizes), taken)
+        self._programs[device, sizes, *_values_key(program.values, taken)] = program
+        if len(self._programs) > KEPT_PROGRAMS:
+            self._programs.popitem(last=False)
+        return program
+
+    def _made(
+        self, device: Device | None, sizes: Mapping[str, tuple[int, ...]], taken: dict[str, Array]
+    ) -> OnnxProgram:
+        """A program for arrays. Nodes say which values they need, which may let others say so."""
+        values: dict[str, Array] = {}
+        bound = self._sizes(sizes, {})
+        while True:
+            translation, program = self._compiled(device, bound, values, None, ExecutionFlags.NONE)
+            if program is not None:
+                return program
+            asked = {name for name in translation.needed if taken[name].size <= LARGEST_VALUES} - set(values)
+            if not asked:
+                raise _refusal(translation)
+            values |= {name: np.array(taken[name]) for name in asked}
+
+    def _compiled(
+        self,
+        device: Device | None,
+        sizes: Mapping[str, tuple[int, ...]],
+        values: Mapping[str, Array],
+        progress: Callable[[float], None] | None,
+        flags: Flags,
+    ) -> tuple[Translation, OnnxProgram | None]:
+        """What became of the model's nodes, and the program, if all of them have an expression."""
+        graph = Graph(device, name=self.name)
+        translation = Translation(graph, self._model, self._folder)
+        scope: Scope = {}
+        bound = []
+        for info in self.inputs:
+            scope[info.name], is_bound = self._input(translation, info, sizes[info.name], values)
+            bound += [info.name] if is_bound else []
+        translation.graph_of(self._model.graph, scope)
+        outputs = {info.name: self._output(translation, info, scope) for info in self.outputs}
+        if translation.problems:
+            return translation, None
+        infos = [
+            TensorInfo(one.name, one.data_type, sizes[one.name], one.element_type)
+            for one in self.inputs
+            if one.name not in values
+        ]
+        found = {name: value for name, value in outputs.items() if isinstance(value, Value)}
+        return translation, OnnxProgram.of(graph, infos, bound, found, values, progress, flags)
+
+    def _input(
+        self, translation: Translation, info: TensorInfo, sizes: tuple[int, ...], values: Mapping[str, Array]
+    ) -> tuple[Any, bool]:
+        """What an input stands for, and whether it is one of the graph."""
+        name = info.name
+        if name in values:
+            return known(values[name], frozenset({name})), False
+        try:
+            data_type = array_type(info.element_type)
+        except (KeyError, ValueError):
+            data_type = np.dtype(object)
+        if not has_tensors(data_type):
+            translation.problems.append(
+                FormatProblem(f"input {name!r}", f"DirectML has no tensors of {info.data_type}")
+            )
+            return FAILED, False
+        if 0 in sizes:
+            return known(np.zeros(sizes, data_type)), False
+        bytes_type = np.dtype(np.uint8) if data_type == np.bool_ else data_type
+        tensor = translation.graph.input(bytes_type, sizes or (1,), name if name != "out" else "out ")
+        return Value(data_type, sizes, None, tensor, frozenset({name})), True
+
+    def _output(self, translation: Translation, info: TensorInfo, scope: Scope) -> Any:
+        value = scope.get(info.name)
+        if value is None:
+            translation.problems.append(FormatProblem(f"output {info.name!r}", "nothing in the model gives it"))
+        if not isinstance(value, Value):
+            if not translation.problems:
+                translation.problems.append(FormatProblem(f"output {info.name!r}", "no tensor"))
+            return None
+        expected = info.element_type and array_type(info.element_type)
+        if expected and value.data_type != expected:
+            reason = f"the model says {info.data_type}, its nodes give {value.data_type}"
+            translation.problems.append(FormatProblem(f"output {info.name!r}", reason))
+        return value
+
+    # ---- what is given
+
+    def _arrays(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        names = [info.name for info in self.inputs]
+        missing, unknown = [n for n in names if n not in arrays], [n for n in arrays if n not in names]
+        if missing or unknown:
+            problem = f"no {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
+            raise BindingError(f"expected {listed(names)}, got {problem}")
+        return {
+            info.name: as_input(info, arrays[info.name]) if info.element_type else np.empty(0) for info in self.inputs
+        }
+
+    def _values(self, values: Mapping[str, Any]) -> dict[str, Array]:
+        known_inputs = {info.name: info for info in self.inputs}
+        unknown = [name for name in values if name not in known_inputs]
+        if unknown:
+            raise BindingError(f"values: the model has no input {listed(unknown)}, only {listed(known_inputs)}")
+        found = {}
+        for name, value in values.items():
+            given = value
+            if not isinstance(value, np.ndarray) and known_inputs[name].element_type:
+                given = np.asarray(value, array_type(known_inputs[name].element_type))
+            found[name] = np.array(as_input(known_inputs[name], given))
+        return found
+
+    def _sizes(self, sizes: Sizes, values: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
+        """The sizes of every input. Raises ModelFormatError with all that are not known."""
+        problems: list[FormatProblem] = []
+        found = {}
+        names = {size for info in self.inputs for size in info.sizes or () if isinstance(size, str)}
+        known_names = sorted({*names, *(info.name for info in self.inputs)})
+        problems += [
+            FormatProblem(
+                "sizes", f"the model has no dimension and no input {quoted(name)}, only {listed(known_names)}"
+            )
+            for name in sizes
+            if name not in known_names
+        ]
+        for info in self.inputs:
+            if info.name in values:
+                found[info.name] = values[info.name].shape
+                continue
+            try:
+                found[info.name] = _sizes_of(info, sizes)
+            except ValueError as error:
+                problems.append(FormatProblem(f"input {info.name!r}", str(error)))
+        if problems:
+            raise ModelFormatError(problems[0].path, problems[0].message, problems[1:])
+        return found
+
+
+def _sizes_of(info: TensorInfo, sizes: Sizes) -> tuple[int, ...]:
+    """The sizes of an input; ValueError where they are not known or contradict the file."""
+    given = sizes.get(info.name)
+    if isinstance(given, int) and info.name not in (info.sizes or ()):
+        given = (given,)
+    if given is not None and not isinstance(given, int):
+        found = tuple(int(size) for size in given)
+        declared = info.sizes if info.sizes is not None else (None,) * len(found)
+        if len(found) != len(declared) or any(
+            isinstance(have, int) and have != want for have, want in zip(declared, found, strict=False)
+        ):
+            raise ValueError(f"the model says {info!r}, not {list(found)}")
+        if min(found, default=0) < 0:
+            raise ValueError(f"the sizes {list(found)} have a negative one")
+        return found
+    if info.sizes is None:
+        raise ValueError(f"its sizes are not known: sizes={{{info.name!r}: [...]}}")
+    bound = [sizes.get(size, size) if isinstance(size, str) else size for size in info.sizes]
+    open_ones = [size for size in bound if not isinstance(size, int)]
+    if open_ones:
+        named = next((size for size in open_ones if isinstance(size, str)), None)
+        cure = f"sizes={{{named!r}: 1}}" if named else f"sizes={{{info.name!r}: [...]}}"
+        raise ValueError(f"not all of its sizes are known, {info!r}: {cure}, for example")
+    return tuple(int(size) for size in bound)  # type: ignore[arg-type]
+
+
+def _values_key(values: Mapping[str, Array], taken: Mapping[str, Array]) -> tuple[Hashable, ...]:
+    return tuple((name, taken[name].tobytes()) for name in values)
+
+
+def _refusal(translation: Translation) -> ModelFormatError:
+    problems = list(dict.fromkeys(translation.problems))
+    return ModelFormatError(problems[0].path, problems[0].message, problems[1:])

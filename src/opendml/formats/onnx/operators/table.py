@@ -1,0 +1,65 @@
+"""Every operator that has a function, by domain and name; and why others have none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opendml.formats.onnx.operators.element_wise import ELEMENT_WISE
+from opendml.formats.onnx.operators.gathering import GATHERING
+from opendml.formats.onnx.operators.interface import Function
+from opendml.formats.onnx.operators.matrices import MATRICES
+from opendml.formats.onnx.operators.normalizations import NORMALIZATIONS
+from opendml.formats.onnx.operators.quantization import QUANTIZATION
+from opendml.formats.onnx.operators.reductions import REDUCTIONS
+from opendml.formats.onnx.operators.shapes import SHAPES
+from opendml.formats.onnx.operators.windows import WINDOWS
+
+__all__ = ["OPERATORS", "REASONS"]
+
+_FAMILIES: Final = (
+    ELEMENT_WISE,
+    GATHERING,
+    MATRICES,
+    NORMALIZATIONS,
+    QUANTIZATION,
+    REDUCTIONS,
+    SHAPES,
+    WINDOWS,
+)
+
+OPERATORS: Final[dict[tuple[str, str], Function]] = {
+    ("", name): function for family in _FAMILIES for name, function in family.items()
+}
+"""Functions by domain (of ONNX's own operators it is empty) and name. What is not here and is a function of other
+operators by ONNX's definition is translated as that."""
+
+_DYNAMIC: Final = "the sizes of its result depend on values"
+_RANDOM: Final = "its random numbers are of no generator in particular, and DirectML's are of one"
+_TEXT: Final = "DirectML has no tensors of texts"
+_SEQUENCE: Final = "DirectML has no sequences, and none are known while the graph is made"
+
+REASONS: Final[dict[tuple[str, str], str]] = {
+    **{("", name): _DYNAMIC for name in ("Compress", "NonMaxSuppression", "NonZero", "Unique")},
+    **{
+        ("", name): _RANDOM
+        for name in (
+            *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
+            *("RandomUniform", "RandomUniformLike"),
+        )
+    },
+    **{("", name): _TEXT for name in ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")},
+    **{
+        ("", name): _SEQUENCE
+        for name in (
+            *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
+            *("SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence"),
+            *("Optional", "OptionalGetElement", "OptionalHasElement"),
+        )
+    },
+    ("", "Det"): "DirectML has no determinants",
+    ("", "ImageDecoder"): "DirectML decodes no images",
+    ("", "TfIdfVectorizer"): "DirectML counts no n-grams",
+    ("ai.onnx.ml", "LabelEncoder"): "DirectML has no dictionaries",
+    ("ai.onnx.ml", "TreeEnsemble"): "DirectML has no decision trees",
+}
+"""Why an operator has no expression, where there is more to say than that it has none."""

@@ -1,0 +1,284 @@
+"""Windows that slide over images: convolutions and poolings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import opendml as dml
+from opendml.building.graph_tensor import GraphTensor
+from opendml.formats.onnx.nodes import Node, Results
+from opendml.formats.onnx.operators.interface import Table
+from opendml.formats.onnx.values import NotExpressibleError
+
+__all__ = ["WINDOWS"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window and its way over the spatial dimensions: one number for each of them everywhere."""
+
+    size: list[int]
+    strides: list[int]
+    dilations: list[int]
+    start: list[int]
+    end: list[int]
+
+    def fields(self) -> dict[str, Any]:
+        """As the functions name them, but for the size."""
+        return {
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "start_padding": self.start,
+            "end_padding": self.end,
+        }
+
+    def flat(self) -> _Window:
+        """With another dimension, of size 1, in front: for images of one dimension."""
+        return _Window([1, *self.size], [1, *self.strides], [1, *self.dilations], [0, *self.start], [0, *self.end])
+
+
+def _window(node: Node, image: Sequence[int], size: Sequence[int]) -> _Window:
+    count = len(image)
+    strides = node.integers("strides") or [1] * count
+    dilations = node.integers("dilations") or [1] * count
+    pads = node.integers("pads") or [0] * 2 * count
+    window = _Window(list(size), strides, dilations, pads[:count], pads[count:])
+    mode = node.text("auto_pad", "NOTSET")
+    if mode in ("NOTSET", ""):
+        return window
+    if mode == "VALID":
+        return replace(window, start=[0] * count, end=[0] * count)
+    totals = [
+        max((-(-length // stride) - 1) * stride + (one - 1) * dilation + 1 - length, 0)
+        for length, one, stride, dilation in zip(image, size, strides, dilations, strict=True)
+    ]
+    start, end = _shared(totals, mode)
+    return replace(window, start=start, end=end)
+
+
+def _shared(totals: Sequence[int], mode: str) -> tuple[list[int], list[int]]:
+    """Padding shared out between start and end; of an odd number more is at the end, or (SAME_LOWER) at the start."""
+    smaller = [total // 2 for total in totals]
+    larger = [total - total // 2 for total in totals]
+    return (smaller, larger) if mode == "SAME_UPPER" else (larger, smaller)
+
+
+# ---- convolutions
+
+
+def _bias(node: Node, position: int) -> GraphTensor | None:
+    return node.optional(position)
+
+
+def _convolution(node: Node) -> Results:
+    data, filter = node.tensor(0), node.tensor(1)
+    window = _window(node, data.sizes[2:], filter.sizes[2:])
+    found: Any = dml.convolution(data, filter, _bias(node, 2), group_count=node.integer("group", 1), **window.fields())
+    return node.result(found)
+
+
+def _transposed_convolution(node: Node) -> Results:
+    data, filter = node.tensor(0), node.tensor(1)
+    image, size = data.sizes[2:], filter.sizes[2:]
+    window = replace(_window(node, image, size), start=[0] * len(image), end=[0] * len(image))
+    extra = node.integers("output_padding") or [0] * len(image)
+    full = [
+        stride * (length - 1) + (one - 1) * dilation + 1 + more
+        for length, one, stride, dilation, more in zip(
+            image, size, window.strides, window.dilations, extra, strict=True
+        )
+    ]
+    start, end = _cut(node, image, window.strides, full)
+    if min(*start, *end, 0) < 0:
+        raise NotExpressibleError("its padding would be negative, which has no operator")
+    group = node.integer("group", 1)
+    sizes = [length - first - last for length, first, last in zip(full, start, end, strict=True)]
+    found: Any = dml.convolution(
+        data,
+        filter,
+        _bias(node, 2),
+        direction="BACKWARD",
+        strides=window.strides,
+        dilations=window.dilations,
+        start_padding=start,
+        end_padding=end,
+        output_padding=extra,
+        group_count=group,
+        output_sizes=[data.sizes[0], filter.sizes[1] * group, *sizes],
+    )
+    return node.result(found)
+
+
+def _cut(node: Node, image: Sequence[int], strides: Sequence[int], full: Sequence[int]) -> tuple[list[int], list[int]]:
+    """What a transposed convolution leaves out at the start and at the end."""
+    mode = node.text("auto_pad", "NOTSET")
+    wanted = node.integers("output_shape")
+    if wanted is not None:
+        wanted = wanted[-len(image) :]
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = [length * stride for length, stride in zip(image, strides, strict=True)]
+    if wanted is None:
+        pads = node.integers("pads") if mode in ("NOTSET", "") else None
+        pads = pads or [0] * 2 * len(image)
+        return pads[: len(image)], pads[len(image) :]
+    totals = [have - want for have, want in zip(full, wanted, strict=True)]
+    return _shared(totals, "SAME_UPPER" if mode == "SAME_UPPER" else "SAME_LOWER")
+
+
+def _integer_convolution(node: Node) -> Results:
+    data, filter = node.tensor(0), node.tensor(1)
+    window = _window(node, data.sizes[2:], filter.sizes[2:])
+    found: Any = dml.convolution_integer(
+        data,
+        node.optional(2),
+        filter,
+        node.optional(3),
+        group_count=node.integer("group", 1),
+        **window.fields(),
+    )
+    return node.result(found)
+
+
+def _quantized_convolution(node: Node) -> Results:
+    data, filter = node.tensor(0), node.tensor(3)
+    window = _window(node, data.sizes[2:], filter.sizes[2:])
+    found: Any = dml.quantized_linear_convolution(
+        data,
+        node.tensor(1),
+        node.optional(2),
+        filter,
+        node.tensor(4),
+        node.optional(5),
+        node.optional(8),
+        node.tensor(6),
+        node.optional(7),
+        group_count=node.integer("group", 1),
+        **window.fields(),
+    )
+    return node.result(found)
+
+
+# ---- poolings
+
+
+def _pooled(node: Node) -> tuple[GraphTensor, _Window, list[int]]:
+    """The images with two spatial dimensions at least, the window, and the sizes of the output."""
+    data = node.tensor()
+    window = _window(node, data.sizes[2:], node.integers("kernel_shape") or [])
+    if len(window.size) == 1:
+        data, window = data.expand_dims(2), window.flat()
+    counts = [
+        _count(*each, ceil=bool(node.integer("ceil_mode")))
+        for each in zip(
+            data.sizes[2:], window.size, window.strides, window.dilations, window.start, window.end, strict=True
+        )
+    ]
+    return data, window, [*data.sizes[:2], *counts]
+
+
+def _count(length: int, size: int, stride: int, dilation: int, start: int, end: int, *, ceil: bool) -> int:
+    """Places of a window; rounded up, the last one must begin in the image or the padding before it."""
+    way = length + start + end - (size - 1) * dilation - 1
+    if not ceil:
+        return way // stride + 1
+    count = -(-way // stride) + 1
+    return count - 1 if (count - 1) * stride >= length + start else count
+
+
+def _reaching(window: _Window, image: Sequence[int], counts: Sequence[int]) -> _Window:
+    """The window with as much padding at the end as its last place needs."""
+    end = [
+        max(pad, (count - 1) * stride + (size - 1) * dilation + 1 - length - start)
+        for pad, count, size, stride, dilation, length, start in zip(
+            window.end, counts, window.size, window.strides, window.dilations, image, window.start, strict=True
+        )
+    ]
+    return replace(window, end=end)
+
+
+def _result_sizes(node: Node, sizes: Sequence[int]) -> list[int]:
+    """Without the dimension that was put in for images of one dimension."""
+    return [*sizes[:2], *sizes[3:]] if len(node.sizes()) == 3 else list(sizes)
+
+
+def _max_pool(node: Node) -> Results:
+    data, window, sizes = _pooled(node)
+    if node.wants(1) and node.integer("storage_order"):
+        raise NotExpressibleError("indices by columns (storage_order = 1) have no operator")
+    found = dml.max_pooling(
+        data,
+        window_size=window.size,
+        output_indices=node.wants(1),
+        indices_data_type="uint64",
+        output_sizes=sizes,
+        **_reaching(window, data.sizes[2:], sizes[2:]).fields(),
+    )
+    kept = _result_sizes(node, sizes)
+    values = node.result(found.values, kept)
+    if found.indices is None:
+        return values
+    return [values, node.result(found.indices.reinterpret(data_type="int64"), kept)]
+
+
+def _average_pool(node: Node) -> Results:
+    """Padding may count; what a window needs beyond it never does, so then the padding becomes a part of the image."""
+    data, window, sizes = _pooled(node)
+    counts_padding = bool(node.integer("count_include_pad"))
+    reaching = _reaching(window, data.sizes[2:], sizes[2:])
+    if counts_padding and reaching.end != window.end:
+        data = dml.padding(data, start_padding=[0, 0, *window.start], end_padding=[0, 0, *window.end])
+        nothing = [0] * len(window.size)
+        reaching = _reaching(replace(window, start=nothing, end=nothing), data.sizes[2:], sizes[2:])
+        counts_padding = False
+    found = dml.average_pooling(
+        data, window_size=window.size, include_padding=counts_padding, output_sizes=sizes, **reaching.fields()
+    )
+    return node.result(found, _result_sizes(node, sizes))
+
+
+def _lp_pool(node: Node) -> Results:
+    data, window, sizes = _pooled(node)
+    found = dml.lp_pooling(
+        data,
+        window_size=window.size,
+        p=node.integer("p", 2),
+        output_sizes=sizes,
+        **_reaching(window, data.sizes[2:], sizes[2:]).fields(),
+    )
+    return node.result(found, _result_sizes(node, sizes))
+
+
+def _max_unpool(node: Node) -> Results:
+    """Indices count in the image that the window makes, which ``output_shape`` may enlarge at its ends."""
+    sizes = node.sizes()
+    if len(sizes) != 4:
+        raise NotExpressibleError(f"{len(sizes) - 2} spatial dimensions have no operator")
+    window = _window(node, sizes[2:], node.integers("kernel_shape") or [])
+    spatial = [
+        (length - 1) * stride - first - last + size
+        for length, stride, first, last, size in zip(
+            sizes[2:], window.strides, window.start, window.end, window.size, strict=True
+        )
+    ]
+    counted = [*sizes[:2], *spatial]
+    indices = node.tensor(1).packed().reinterpret(data_type="uint64")
+    found = dml.max_unpooling(node.tensor(), indices, output_sizes=counted)
+    wanted = node.integers_of(2) if node.has(2) else counted
+    more = [want - have for want, have in zip(wanted, counted, strict=True)]
+    if any(more):
+        found = dml.padding(found, start_padding=[0] * 4, end_padding=more)
+    return node.result(found, wanted, node.type_of())
+
+
+WINDOWS: Final[Table] = {
+    "AveragePool": _average_pool,
+    "Conv": _convolution,
+    "ConvInteger": _integer_convolution,
+    "ConvTranspose": _transposed_convolution,
+    "LpPool": _lp_pool,
+    "MaxPool": _max_pool,
+    "MaxUnpool": _max_unpool,
+    "QLinearConv": _quantized_convolution,
+}

@@ -1,0 +1,132 @@
+"""``OnnxProgram``: a compiled ONNX model, with arrays by the names of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.building.graph_building import Graph
+from opendml.building.graph_program import GraphProgram
+from opendml.description.errors import BindingError
+from opendml.description.quoting import listed, quoted
+from opendml.formats.onnx.types import TensorInfo, array_type
+from opendml.formats.onnx.values import Value
+from opendml.programs.binding import as_array
+from opendml.programs.device import Flags
+
+__all__ = ["OnnxProgram", "as_input"]
+
+Array = npt.NDArray[Any]
+
+
+class OnnxProgram:
+    """What ``OnnxModel.compile`` makes.
+
+    ``inputs`` and ``outputs``: their names, types and sizes. ``program``: the ``GraphProgram`` that computes, for
+    ``dml.profile`` and ``dml.explain``, whose inputs and outputs are DirectML's (bools are UINT8, one dimension at
+    least); None where all outputs are known. ``values``: the inputs that it was compiled for the values of.
+
+    May be called from several threads at once.
+    """
+
+    def __init__(
+        self,
+        program: GraphProgram | None,
+        inputs: Sequence[TensorInfo],
+        bound: Sequence[str],
+        outputs: Mapping[str, Value],
+        values: Mapping[str, Array],
+    ) -> None:
+        self.program = program
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(TensorInfo(name, value.data_type.name, value.sizes) for name, value in outputs.items())
+        self.values = dict(values)
+        self._bound = tuple(bound)
+        self._sizes = {name: value.sizes for name, value in outputs.items()}
+        self._known = {name: value.array for name, value in outputs.items() if value.array is not None}
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        inputs: Sequence[TensorInfo],
+        bound: Sequence[str],
+        outputs: Mapping[str, Value],
+        values: Mapping[str, Array],
+        progress: Callable[[float], None] | None,
+        flags: Flags,
+    ) -> OnnxProgram:
+        """Compiles what the outputs need that are not known."""
+        tensors = {
+            name: value.tensor if value.tensor.desc.is_packed else value.tensor.packed()
+            for name, value in outputs.items()
+            if value.tensor is not None
+        }
+        program = graph.compile(tensors, progress=progress, execution_flags=flags) if tensors else None
+        return cls(program, inputs, bound, outputs, values)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(repr, infos)) for infos in (self.inputs, self.outputs))
+        return f"<OnnxProgram {inputs} -> {outputs}>"
+
+    def __call__(self, **arrays: Any) -> dict[str, Array]:
+        """``run`` with the inputs as parameters."""
+        return self.run(arrays)
+
+    def run(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        """The outputs by name for inputs by name: arrays of the types and sizes that ``inputs`` says.
+
+        An input of ``values`` may be left out; given, it must have the value that the program was compiled for. Raises
+        BindingError for arrays that do not fit.
+        """
+        given = self._checked(arrays)
+        results = {}
+        if self.program is not None:
+            results = self.program(*(_seen(given[name]) for name in self._bound))
+        return {info.name: self._result(info, results) for info in self.outputs}
+
+    def _checked(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        names = [info.name for info in self.inputs]
+        unknown = [name for name in arrays if name not in names and name not in self.values]
+        missing = [name for name in names if name not in arrays]
+        if unknown or missing:
+            problem = f"no {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
+            raise BindingError(f"expected {listed(names)}, got {problem}")
+        for name, value in self.values.items():
+            if name in arrays and not np.array_equal(
+                np.asarray(arrays[name]), value, equal_nan=value.dtype.kind == "f"
+            ):
+                raise BindingError(f"{quoted(name)}: the program was compiled for {quoted(value.tolist())}")
+        found = {info.name: as_input(info, arrays[info.name]) for info in self.inputs}
+        for info in self.inputs:
+            if found[info.name].shape != info.sizes:
+                expected = f"expected {info.data_type} {list(info.sizes or ())}"
+                raise BindingError(f"{quoted(info.name)}: {expected}, got {list(found[info.name].shape)}")
+        return found
+
+    def _result(self, info: TensorInfo, results: Mapping[str, Array]) -> Array:
+        if info.name in self._known:
+            return np.array(self._known[info.name])
+        array = results[info.name]
+        return (array.view(np.bool_) if info.data_type == "bool" else array).reshape(self._sizes[info.name])
+
+
+def as_input(info: TensorInfo, value: Any) -> Array:
+    """What was given for an input as an array of its type. Raises BindingError for another type."""
+    array = value if isinstance(value, np.ndarray) else None
+    if isinstance(value, (bool, int, float, list, tuple, np.generic)):
+        array = np.asarray(value)
+    found: Array = as_array(value, info.name) if array is None else array
+    expected = array_type(info.element_type) if info.element_type else found.dtype
+    if found.dtype != expected:
+        raise BindingError(f"{quoted(info.name)}: expected {info.data_type}, got {found.dtype}")
+    return found
+
+
+def _seen(array: Array) -> Array:
+    """An array as DirectML's tensors are: at least one dimension, bools as UINT8."""
+    array = array.reshape(1) if array.ndim == 0 else array
+    return array.view(np.uint8) if array.dtype == np.bool_ else array

@@ -1,0 +1,57 @@
+"""ONNX files and bytes as a ModelProto."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from opendml.description.errors import ModelFormatError
+from opendml.description.file_access import read_file
+from opendml.description.quoting import quoted
+from opendml.formats.onnx.package import onnx_package
+
+__all__ = ["model_of_bytes", "read_file_of_model"]
+
+MAXIMUM_SIZE: Final = (1 << 31) - 1
+"""Bytes of a file: protocol buffers have no more; larger models have their data beside them."""
+
+OLDEST: Final = 7
+"""The version of ONNX's operators from which on they broadcast as NumPy does."""
+
+
+def read_file_of_model(path: Path) -> Any:
+    """The ModelProto of a file. Raises ModelFormatError."""
+    try:
+        data = read_file(path, MAXIMUM_SIZE)
+    except OSError as error:
+        raise ModelFormatError("", f"cannot read {quoted(path.name)}: {error.strerror or error}") from None
+    return model_of_bytes(data)
+
+
+def model_of_bytes(data: bytes) -> Any:
+    """The ModelProto that bytes hold. Raises ModelFormatError for what is damaged, or too old or too new."""
+    onnx = onnx_package()
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception:  # protocol buffers' own class, by implementation
+        raise ModelFormatError("", "it is no ONNX model, or a damaged one") from None
+    if not model.HasField("graph") or not model.opset_import:
+        raise ModelFormatError("", "it is no ONNX model: it has no graph or no set of operators")
+    for imported in model.opset_import:
+        _check_version(onnx, imported)
+    return model
+
+
+def _check_version(onnx: Any, imported: Any) -> None:
+    if imported.domain not in ("", "ai.onnx"):
+        return
+    newest = onnx.defs.onnx_opset_version()
+    if imported.version < OLDEST:
+        cure = "onnx.version_converter converts it"
+        raise ModelFormatError("opset_import", f"version {imported.version} is older than {OLDEST}; {cure}")
+    if imported.version > newest:
+        cure = "a newer one may know it"
+        raise ModelFormatError(
+            "opset_import", f"version {imported.version}; the installed package onnx knows up to {newest}; {cure}"
+        )

@@ -1,0 +1,94 @@
+"""Tensors of a file as arrays: initialisers and attributes, their data in the file or beside it.
+
+Files are data: sizes, offsets and names in them are checked before anything is read.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.description.errors import ModelFormatError
+from opendml.description.file_access import open_regular
+from opendml.description.quoting import quoted
+from opendml.formats.onnx.package import onnx_package
+from opendml.formats.onnx.types import array_type, type_name
+
+__all__ = ["array_of"]
+
+Array = npt.NDArray[Any]
+
+
+def array_of(tensor: Any, folder: Path | None, place: str) -> Array:
+    """The values of a TensorProto; data beside the model's file is mapped, not read.
+
+    Raises ModelFormatError for what is damaged, or lies outside of the model's folder.
+    """
+    sizes = tuple(int(size) for size in tensor.dims)
+    if any(size < 0 for size in sizes):
+        raise ModelFormatError(place, f"the sizes {quoted(list(sizes))} have a negative one")
+    try:
+        data_type = array_type(tensor.data_type)
+    except (KeyError, ValueError):
+        raise ModelFormatError(place, f"there is no {type_name(tensor.data_type)}") from None
+    if tensor.data_location == onnx_package().TensorProto.EXTERNAL:
+        return _external(tensor, data_type, sizes, folder, place)
+    if tensor.HasField("raw_data") and data_type.kind in "biuf":
+        expected, given = math.prod(sizes) * data_type.itemsize, len(tensor.raw_data)
+        if expected != given:
+            raise ModelFormatError(place, f"{data_type} {list(sizes)} needs {expected} bytes, got {given}")
+        return np.frombuffer(tensor.raw_data, data_type.newbyteorder("<")).reshape(sizes)
+    try:
+        array: Array = onnx_package().numpy_helper.to_array(tensor)
+    except Exception as error:  # whatever the package raises of a damaged tensor
+        raise ModelFormatError(place, f"its data cannot be read: {quoted(str(error))}") from None
+    if array.shape != sizes:
+        raise ModelFormatError(place, f"its data has the sizes {list(array.shape)}, not {list(sizes)}")
+    return array
+
+
+def _external(tensor: Any, data_type: np.dtype[Any], sizes: tuple[int, ...], folder: Path | None, place: str) -> Array:
+    """Data in another file: a part of it, mapped into memory."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    path = _inside(folder, entries.get("location", ""), place)
+    offset, length = (_count(entries.get(key, ""), key, place) for key in ("offset", "length"))
+    needed = math.prod(sizes) * data_type.itemsize
+    if data_type.kind not in "biuf":
+        raise ModelFormatError(place, f"{type_name(tensor.data_type)} outside of the model's file is not read")
+    if length is not None and length != needed:
+        raise ModelFormatError(place, f"{data_type} {list(sizes)} needs {needed} bytes, its length is {length}")
+    try:
+        with open_regular(path) as file:
+            have = file.seek(0, 2)
+            if (offset or 0) + needed > have:
+                raise ModelFormatError(place, f"{quoted(path.name)} ends before it: {have} bytes")
+            if not needed:
+                return np.empty(sizes, data_type)
+            return np.memmap(file, data_type.newbyteorder("<"), "r", offset or 0, sizes)
+    except OSError as error:
+        raise ModelFormatError(place, f"cannot read {quoted(path.name)}: {error.strerror or error}") from None
+
+
+def _inside(folder: Path | None, location: str, place: str) -> Path:
+    """A file in the folder of the model, or in one inside that."""
+    parts = PurePosixPath(location.replace("\\", "/"))
+    if folder is None:
+        raise ModelFormatError(place, f"its data is in {quoted(location)}, but a model given as bytes has no folder")
+    if not parts.name or parts.is_absolute() or ".." in parts.parts or "\0" in location or ":" in location:
+        raise ModelFormatError(place, f"{quoted(location)} is no file in the folder of the model")
+    path = folder / parts
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ModelFormatError(place, f"{quoted(location)} leads out of the folder of the model")
+    return path
+
+
+def _count(text: str, key: str, place: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ModelFormatError(place, f"{key} {quoted(text)} is no number of bytes")
+    return int(text)

@@ -1,0 +1,227 @@
+"""The nodes of a model become nodes of a graph, one after another; what has no expression is gathered."""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from opendml.building.graph_building import Graph
+from opendml.description.errors import FormatProblem, InvalidDescriptorError, ModelFormatError
+from opendml.description.quoting import cut, printable
+from opendml.formats.onnx.attributes import attributes_of, with_attributes
+from opendml.formats.onnx.bodies import Functions, body_of
+from opendml.formats.onnx.folding import fold
+from opendml.formats.onnx.nodes import Node
+from opendml.formats.onnx.operators.control import CONTROL
+from opendml.formats.onnx.operators.table import OPERATORS, REASONS
+from opendml.formats.onnx.tensors import array_of
+from opendml.formats.onnx.values import NotExpressibleError, UnknownValuesError, Value, known
+
+__all__ = ["FAILED", "Scope", "Translation"]
+
+
+class _Failed:
+    """Stands for what a node would have given that has no expression; the node itself is reported."""
+
+
+FAILED: Final = _Failed()
+Scope = MutableMapping[str, "Value | _Failed"]
+"""What names stand for, inner graphs before outer ones."""
+
+DEEPEST: Final = 64
+"""Functions and graphs inside of one another, at most."""
+
+_RULES_SHOWN: Final = 2
+_ERRORS: Final = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+"""What operators raise of attributes and sizes that make no sense."""
+
+
+class Translation:
+    """A model on its way to a graph.
+
+    ``problems`` are the nodes without an expression and their reasons, ``needed`` the inputs of the model whose values
+    nodes ask for.
+    """
+
+    def __init__(self, graph: Graph, model: Any, folder: Path | None) -> None:
+        self.graph = graph
+        self.folder = folder
+        self.problems: list[FormatProblem] = []
+        self.needed: set[str] = set()
+        self.functions: Functions = {(one.domain, one.name): one for one in model.functions}
+        self.versions = _versions(model.opset_import)
+        self._depth = 0
+
+    def graph_of(self, graph: Any, scope: Scope) -> None:
+        """Translates a GraphProto: its initialisers, then its nodes. ``scope`` takes what they give."""
+        for tensor in graph.initializer:
+            scope[tensor.name] = self._initializer(tensor)
+        for sparse in graph.sparse_initializer:
+            self._report(f"initializer {sparse.values.name!r}", "sparse tensors are not read")
+            scope[sparse.values.name] = FAILED
+        self.nodes_of(graph.node, scope, self.versions)
+
+    def nodes_of(self, nodes: Iterable[Any], scope: Scope, versions: Mapping[str, int]) -> None:
+        """Translates NodeProtos in order."""
+        for node in nodes:
+            self._translate(node, scope, versions)
+
+    def inner(self, graph: Any, scope: Scope, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs of a graph inside of a node, which sees the names around it."""
+        names = [given.name for given in graph.input]
+        inside: Scope = ChainMap(dict(zip(names, inputs, strict=True)), scope)
+        with _Deeper(self):
+            self.graph_of(graph, inside)
+        return self._taken([output.name for output in graph.output], inside)
+
+    # ---- one node
+
+    def _translate(self, node: Any, scope: Scope, versions: Mapping[str, int]) -> None:
+        given = [scope.get(name, FAILED) if name else None for name in node.input]
+        outputs: Sequence[Value | _Failed | None] = [FAILED] * len(node.output)
+        try:
+            if any(value is FAILED for value in given):
+                self._check_known(node, scope)
+            else:
+                with self.graph.scope(node.name or node.op_type):
+                    outputs = self._outputs(node, given, scope, versions)  # type: ignore[arg-type]
+        except UnknownValuesError as error:
+            self.needed |= error.inputs
+            self._report(_place(node), f"{error} (inputs {', '.join(sorted(error.inputs)) or 'none'})")
+        except NotExpressibleError as error:
+            self._report(_place(node), str(error))
+        except _ERRORS as error:
+            self._report(_place(node), _reason(error))
+        for name, value in zip(node.output, outputs, strict=False):
+            if name:
+                scope[name] = FAILED if value is None else value
+
+    def _outputs(
+        self, node: Any, inputs: list[Value | None], scope: Scope, versions: Mapping[str, int]
+    ) -> Sequence[Value | None]:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        version = versions.get(domain, 0)
+        if (domain, node.op_type) in self.functions:
+            return self._expanded(self.functions[domain, node.op_type], node, inputs)
+        folded = fold(node, inputs, version) if domain in _ONNX_DOMAINS else None
+        if folded is not None:
+            return folded
+        seen = Node(self.graph, node.op_type, version, inputs, attributes_of(node, self.folder), list(node.output))
+        if not domain and node.op_type in CONTROL:
+            return seen.values(CONTROL[node.op_type](self, seen, scope))
+        function = OPERATORS.get((domain, node.op_type))
+        if function is not None:
+            found = function(seen)
+            if found is not None:
+                return seen.values(found)
+        body = body_of(node, inputs, version) if domain in _ONNX_DOMAINS else None
+        if body is None:
+            raise NotExpressibleError(_no_expression(domain, node.op_type))
+        return self._expanded(body, node, inputs)
+
+    def _expanded(self, function: Any, node: Any, inputs: list[Value | None]) -> list[Value | None]:
+        """What a function gives for a node that calls it."""
+        attributes = {attribute.name: attribute for attribute in function.attribute_proto}
+        attributes |= {attribute.name: attribute for attribute in node.attribute}
+        scope: Scope = {name: value for name, value in zip(function.input, inputs, strict=False) if value is not None}
+        absent = {name for name in function.input if name not in scope}
+        versions = {**self.versions, **_versions(function.opset_import)}
+        bodies = (_without(with_attributes(body, attributes), absent) for body in function.node)
+        before = len(self.problems)
+        with _Deeper(self):
+            self.nodes_of(bodies, scope, versions)
+        if len(self.problems) > before:
+            return self._failed_inside(node, before)
+        wanted = function.output[: len(node.output)]
+        return [value if isinstance(value := scope.get(name), Value) else None for name in wanted]
+
+    def _failed_inside(self, node: Any, before: int) -> list[Value | None]:
+        """One problem of the node that called a function, in place of those of the nodes of its body."""
+        inside = self.problems[before:]
+        del self.problems[before:]
+        first = inside[0]
+        raise NotExpressibleError(first.message if first.message.startswith("as ") else f"as {first}")
+
+    def _taken(self, names: Sequence[str], scope: Scope) -> list[Value]:
+        values = [scope.get(name, FAILED) for name in names]
+        found = [value for value in values if isinstance(value, Value)]
+        if len(found) < len(values):
+            raise NotExpressibleError("a node of its graph has no expression")
+        return found
+
+    def _check_known(self, node: Any, scope: Scope) -> None:
+        """A node behind one that has no expression: it is reported if it has none whatever its inputs are."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if (domain, node.op_type) in (*self.functions, *OPERATORS) or (not domain and node.op_type in CONTROL):
+            return
+        if (domain, node.op_type) in REASONS or domain not in _ONNX_DOMAINS:
+            raise NotExpressibleError(_no_expression(domain, node.op_type))
+
+    # ---- initialisers, problems
+
+    def _initializer(self, tensor: Any) -> Value | _Failed:
+        place = f"initializer {tensor.name!r}"
+        try:
+            return known(array_of(tensor, self.folder, place))
+        except ModelFormatError as error:
+            self._report(place, error.message)
+            return FAILED
+
+    def _report(self, place: str, reason: str) -> None:
+        self.problems.append(FormatProblem(printable(place), printable(cut(reason, 400))))
+
+
+_ONNX_DOMAINS: Final = frozenset({"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training"})
+
+
+class _Deeper:
+    """Inside of a function or a graph of a node; files may call in circles."""
+
+    def __init__(self, translation: Translation) -> None:
+        self.translation = translation
+
+    def __enter__(self) -> None:
+        if self.translation._depth >= DEEPEST:
+            raise NotExpressibleError(f"more than {DEEPEST} functions inside of one another")
+        self.translation._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.translation._depth -= 1
+
+
+def _versions(imports: Iterable[Any]) -> dict[str, int]:
+    return {"" if one.domain == "ai.onnx" else one.domain: int(one.version) for one in imports}
+
+
+def _without(node: Any, absent: set[str]) -> Any:
+    """A node of a body without the inputs that the calling node leaves out."""
+    if absent.isdisjoint(node.input):
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    del copy.input[:]
+    copy.input.extend("" if name in absent else name for name in node.input)
+    return copy
+
+
+def _place(node: Any) -> str:
+    operator = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+    named = node.name or next(filter(None, node.output), "")
+    return f"{operator} {named!r}" if named else operator
+
+
+def _no_expression(domain: str, operator: str) -> str:
+    return REASONS.get((domain, operator), "DirectML's operators cannot express it, or opendml does not do it yet")
+
+
+def _reason(error: BaseException) -> str:
+    """What is wrong, without the line of the program that stands before it."""
+    if isinstance(error, InvalidDescriptorError) and error.violations:
+        shown = "; ".join(f"{violation}" for violation in error.violations[:_RULES_SHOWN])
+        name = f"{error.desc.type.dml_name}: " if error.desc is not None else ""
+        return name + shown
+    text = str(error) or type(error).__name__
+    return re.sub(r'^File ".*?", line \d+: ', "", text.split("\n", 1)[0])

@@ -1,0 +1,81 @@
+"""Types of ONNX's tensors, and what a model says of its inputs and outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from opendml.description.quoting import quoted
+from opendml.formats.onnx.package import onnx_package
+
+__all__ = ["TensorInfo", "array_type", "has_tensors", "type_name"]
+
+DataType = np.dtype[Any]
+
+_TENSORS: Final = "?bBhHiIlLqQefd"
+"""The characters of NumPy's types that DirectML's tensors have; bools are UINT8 there."""
+
+
+def has_tensors(data_type: DataType) -> bool:
+    """Whether DirectML has tensors of a type."""
+    return data_type.kind in "biuf" and data_type.char in _TENSORS
+
+
+def array_type(element_type: int) -> DataType:
+    """NumPy's type of ONNX's; those that NumPy lacks are of ``ml_dtypes``. Raises KeyError for no type at all."""
+    found: DataType = np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(element_type))
+    return found
+
+
+def type_name(element_type: int) -> str:
+    """``float32``, ``bool``, ``string``, or what else a model may say."""
+    known = {"FLOAT": "float32", "DOUBLE": "float64"}
+    try:
+        name: str = onnx_package().TensorProto.DataType.Name(element_type)
+    except ValueError:
+        return f"type {element_type}"
+    return known.get(name, name.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """An input or an output of a model: what the file says of it.
+
+    ``data_type``: a name, as of NumPy (``float32``, ``bool``), or what else it is (``string``, ``a sequence``).
+    ``sizes``: of every dimension a number, a name, or None where the model says nothing; None where it does not even
+    say how many there are.
+    """
+
+    name: str
+    data_type: str
+    sizes: tuple[int | str | None, ...] | None
+    element_type: int = 0
+
+    def __repr__(self) -> str:
+        sizes = (
+            "any sizes" if self.sizes is None else f"[{', '.join('?' if s is None else str(s) for s in self.sizes)}]"
+        )
+        return f"<{quoted(self.name)}: {self.data_type} {sizes}>"
+
+
+_MEANINGLESS: Final = ("", "?", "-1", "None", "unk")
+
+
+def info_of(value: Any) -> TensorInfo:
+    """What a ValueInfoProto says."""
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        named = {"sequence_type": "a sequence", "optional_type": "an optional", "map_type": "a map"}
+        return TensorInfo(value.name, named.get(kind, "of no type"), None)
+    tensor = value.type.tensor_type
+    sizes = tuple(map(_size, tensor.shape.dim)) if tensor.HasField("shape") else None
+    return TensorInfo(value.name, type_name(tensor.elem_type), sizes, tensor.elem_type)
+
+
+def _size(dimension: Any) -> int | str | None:
+    """A dimension's size or name; exporters also write -1 and ``?`` for what they do not know."""
+    if dimension.WhichOneof("value") == "dim_value":
+        return int(dimension.dim_value) if dimension.dim_value >= 0 else None
+    return None if dimension.dim_param in _MEANINGLESS else str(dimension.dim_param)

@@ -1,0 +1,340 @@
+"""ONNX models: read, compiled for sizes and run; what is refused is said in one message."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from properties import some
+
+import opendml as dml
+from opendml.formats.onnx.package import onnx_package
+
+onnx = pytest.importorskip("onnx")
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+TYPES = onnx.TensorProto
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from onnx_node_tests import FAILED, outcome_of  # noqa: E402
+
+REFERENCE = dml.Device("reference")
+
+
+def info(name: str, sizes: Sequence[int | str | None] | None, element: int = TYPES.FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, element, sizes)
+
+
+def proto(
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    opset: int = 18,
+    **weights: np.ndarray[Any, Any],
+) -> Any:
+    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def model_of(*arguments: Any, **named: Any) -> dml.OnnxModel:
+    loaded = dml.load(proto(*arguments, **named).SerializeToString())
+    assert isinstance(loaded, dml.OnnxModel)
+    return loaded
+
+
+node = helper.make_node
+
+
+def network() -> Any:
+    """A convolution with a rectifier behind it, the means of the channels, and sizes computed from sizes."""
+    random = np.random.default_rng(1)
+    return proto(
+        [
+            node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], name="first"),
+            node("Relu", ["c"], ["r"]),
+            node("GlobalAveragePool", ["r"], ["p"]),
+            node("Shape", ["x"], ["batch"], end=1),
+            node("Constant", [], ["rest"], value_ints=[-1]),
+            node("Concat", ["batch", "rest"], ["sizes"], axis=0),
+            node("Reshape", ["p", "sizes"], ["y"], name="last"),
+        ],
+        [info("x", ["batch", 3, "height", "?"])],
+        [info("y", ["batch", 4])],
+        w=random.standard_normal((4, 3, 3, 3)).astype("f"),
+        b=np.arange(4, dtype="f"),
+    )
+
+
+def expected_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in network().graph.initializer}
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    sums = np.einsum("nchwij,ocij->nohw", windows, weights["w"]) + weights["b"][:, None, None]
+    return np.maximum(sums, 0).mean((2, 3))
+
+
+def test_a_network_is_compiled_and_run(tmp_path: Path) -> None:
+    path = tmp_path / "network.onnx"
+    onnx.save(network(), path)
+    model = dml.load(path)
+    assert isinstance(model, dml.OnnxModel)
+    assert [repr(one) for one in model.inputs] == ["<'x': float32 [batch, 3, height, ?]>"]
+    assert (
+        repr(model)
+        == "<OnnxModel 'network' of 7 nodes: <'x': float32 [batch, 3, height, ?]> -> <'y': float32 [batch, 4]>>"
+    )
+    program = model.compile(sizes={"x": [2, 3, 5, 6]})
+    assert repr(program) == "<OnnxProgram <'x': float32 [2, 3, 5, 6]> -> <'y': float32 [2, 4]>>"
+    x = np.random.default_rng(0).standard_normal((2, 3, 5, 6)).astype("f")
+    np.testing.assert_allclose(program.run({"x": x})["y"], expected_of(x), rtol=1e-5, atol=1e-5)
+    assert np.array_equal(program(x=x)["y"], model.run({"x": x}, device=REFERENCE)["y"])
+    assert program.program is not None
+    names = " ".join(str(one) for one in program.program.desc.nodes)
+    assert "first" in names
+    with pytest.raises(dml.BindingError, match=r"^'x': expected float32 \[2, 3, 5, 6\], got \[1, 3, 5, 6\]$"):
+        program.run({"x": x[:1]})
+    with pytest.raises(dml.BindingError, match=r"^'x': expected float32, got float64$"):
+        program(x=x.astype("d"))
+    with pytest.raises(dml.BindingError, match=r"^expected x, got no x$"):
+        program()
+
+
+def test_programs_are_kept_for_sizes() -> None:
+    model = dml.load(network().SerializeToString())
+    assert isinstance(model, dml.OnnxModel)
+    for batch in (1, 2, 1, 3, 4, 5, 6):
+        assert model.run({"x": np.zeros((batch, 3, 4, 4), "f")}, device=REFERENCE)["y"].shape == (batch, 4)
+    assert len(model._programs) == 4
+
+
+def test_sizes_that_are_not_known_are_all_named() -> None:
+    nodes = [node("Add", ["a", "b"], ["c"])]
+    model = model_of(nodes, [info("a", ["n", None]), info("b", None)], [info("c", None)])
+    with pytest.raises(dml.ModelFormatError) as caught:
+        model.compile(sizes={"m": 1})
+    assert [str(problem) for problem in caught.value.problems] == [
+        "sizes: the model has no dimension and no input 'm', only a, b, n",
+        "input 'a': not all of its sizes are known, <'a': float32 [n, ?]>: sizes={'n': 1}, for example",
+        "input 'b': its sizes are not known: sizes={'b': [...]}",
+    ]
+    with pytest.raises(dml.ModelFormatError, match=r"the model says <'a': float32 \[n, \?\]>, not \[1\]"):
+        model.compile(sizes={"a": [1], "b": [1]})
+    assert (
+        model.compile(REFERENCE, sizes={"a": [2, 3], "b": [3]})
+        .run({"a": np.ones((2, 3), "f"), "b": np.ones(3, "f")})["c"]
+        .tolist()
+        == [[2.0] * 3] * 2
+    )
+
+
+def test_all_that_has_no_expression_is_named() -> None:
+    nodes = [
+        node("NonZero", ["x"], ["n"], name="places"),
+        node("Gather", ["x", "n"], ["g"]),
+        node("Det", ["x"], ["d"], name="determinant"),
+        node("Special", ["x"], ["s"], domain="of.mine"),
+        node("Unique", ["g"], ["u"], name="behind"),
+        node("Exp", ["x"], ["y"]),
+    ]
+    model = model_of(nodes, [info("x", [2, 2])], [info("u", None), info("y", [2, 2])])
+    with pytest.raises(dml.ModelFormatError) as caught:
+        model.compile()
+    assert [str(problem) for problem in caught.value.problems] == [
+        "NonZero 'places': the sizes of its result depend on values",
+        "Det 'determinant': DirectML has no determinants",
+        "of.mine::Special 's': DirectML's operators cannot express it, or opendml does not do it yet",
+        "Unique 'behind': the sizes of its result depend on values",
+    ]
+
+
+def test_rules_of_operators_are_reasons() -> None:
+    model = model_of([node("Sqrt", ["x"], ["y"], name="root")], [info("x", [2], TYPES.DOUBLE)], [info("y", [2], 11)])
+    with pytest.raises(dml.ModelFormatError, match=r"^Sqrt 'root': .*FLOAT64"):
+        model.compile()
+
+
+def test_values_that_decide_sizes() -> None:
+    nodes = [node("Reshape", ["x", "sizes"], ["y"])]
+    model = model_of(nodes, [info("x", [6]), info("sizes", [2], TYPES.INT64)], [info("y", None)])
+    with pytest.raises(dml.ModelFormatError, match=r"its input 1 decide what it computes \(inputs sizes\)"):
+        model.compile()
+    program = model.compile(REFERENCE, values={"sizes": [2, 3]})
+    x = np.arange(6, dtype="f")
+    assert program.run({"x": x})["y"].tolist() == x.reshape(2, 3).tolist()
+    assert program.run({"x": x, "sizes": np.array([2, 3])})["y"].shape == (2, 3)
+    with pytest.raises(dml.BindingError, match=r"^'sizes': the program was compiled for \[2, 3\]$"):
+        program.run({"x": x, "sizes": np.array([3, 2])})
+    for sizes in ([3, 2], [6, 1], [3, 2]):
+        assert list(model.run({"x": x, "sizes": np.array(sizes)}, device=REFERENCE)["y"].shape) == sizes
+    assert len(model._programs) == 2
+    with pytest.raises(dml.BindingError, match=r"^values: the model has no input z, only x, sizes$"):
+        model.compile(values={"z": 1})
+
+
+def test_branches_of_known_conditions_see_the_names_around_them() -> None:
+    def branch(operator: str) -> Any:
+        return helper.make_graph([node(operator, ["x", "one"], [operator])], operator, [], [info(operator, None)])
+
+    nodes = [node("If", ["c"], ["y"], then_branch=branch("Add"), else_branch=branch("Sub"))]
+    model = model_of(nodes, [info("x", [2]), info("c", [], TYPES.BOOL)], [info("y", None)], one=np.ones(1, "f"))
+    for condition, value in ((True, 4), (False, 2)):
+        results = model.run({"x": np.full(2, 3, "f"), "c": np.array(condition)}, device=REFERENCE)
+        assert results["y"].tolist() == [value, value]
+
+
+def test_what_directml_does_not_have_is_the_hosts() -> None:
+    """Bools, tensors without dimensions or elements, and outputs that are inputs or constants."""
+    nodes = [
+        node("Less", ["a", "b"], ["less"]),
+        node("Identity", ["a"], ["same"]),
+        node("Shape", ["none"], ["shape"]),
+        node("Concat", ["none", "b1"], ["joined"], axis=0),
+        node("Unsqueeze", ["b", "zero"], ["b1"]),
+    ]
+    nodes = [nodes[4], *nodes[:4]]
+    inputs = [info("a", []), info("b", []), info("none", ["n"])]
+    outputs = [info("less", [], TYPES.BOOL), info("same", []), info("shape", [1], TYPES.INT64), info("joined", [1])]
+    outputs.append(info("weight", [2]))
+    model = model_of(nodes, inputs, outputs, zero=np.zeros(1, np.int64), weight=np.ones(2, "f"))
+    given = {"a": np.float32(1), "b": np.array(2, "f"), "none": np.zeros(0, "f")}
+    for device in (REFERENCE, None):
+        results = model.run(given, device=device)
+        found = {name: (array.dtype.name, array.tolist()) for name, array in results.items()}
+        assert found == {
+            "less": ("bool", True),
+            "same": ("float32", 1.0),
+            "shape": ("int64", [0]),
+            "joined": ("float32", [2.0]),
+            "weight": ("float32", [1.0, 1.0]),
+        }
+
+
+def test_functions_of_a_model() -> None:
+    body = helper.make_function(
+        "of.mine", "Twice", ["x"], ["y"], [node("Add", ["x", "x"], ["y"])], [helper.make_opsetid("", 18)]
+    )
+    graph = helper.make_graph([node("Twice", ["x"], ["y"], domain="of.mine")], "g", [info("x", [1])], [info("y", [1])])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("of.mine", 1)]
+    model = dml.load(helper.make_model(graph, opset_imports=imports, functions=[body]).SerializeToString())
+    assert isinstance(model, dml.OnnxModel)
+    assert model.run({"x": np.ones(1, "f")}, device=REFERENCE)["y"].tolist() == [2.0]
+
+
+def test_functions_that_call_themselves_end() -> None:
+    nodes = [node("Again", ["x"], ["y"], domain="of.mine")]
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("of.mine", 1)]
+    body = helper.make_function("of.mine", "Again", ["x"], ["y"], nodes, imports)
+    graph = helper.make_graph(nodes, "g", [info("x", [1])], [info("y", [1])])
+    model = dml.load(helper.make_model(graph, opset_imports=imports, functions=[body]).SerializeToString())
+    assert isinstance(model, dml.OnnxModel)
+    with pytest.raises(dml.ModelFormatError, match="more than 64 functions inside of one another"):
+        model.compile()
+
+
+# ---- files
+
+
+def external(path: Path, **entries: str) -> None:
+    """A model whose weight lies beside it."""
+    model = proto([node("Add", ["x", "w"], ["y"])], [info("x", [4])], [info("y", [4])], w=np.zeros(4, "f"))
+    (weight,) = model.graph.initializer
+    weight.ClearField("raw_data")
+    weight.data_location = TYPES.EXTERNAL
+    for key, value in entries.items():
+        entry = weight.external_data.add()
+        entry.key, entry.value = key, value
+    path.write_bytes(model.SerializeToString())
+
+
+def test_data_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "w.bin").write_bytes(bytes(8) + np.arange(4, dtype="f").tobytes())
+    external(tmp_path / "model.onnx", location="data/w.bin", offset="8", length="16")
+    model = dml.load(tmp_path / "model.onnx")
+    assert isinstance(model, dml.OnnxModel)
+    assert model.run({"x": np.ones(4, "f")}, device=REFERENCE)["y"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"location": "../w.bin"}, "'../w.bin' is no file in the folder of the model"),
+        ({"location": "/etc/hostname"}, "'/etc/hostname' is no file in the folder of the model"),
+        ({"location": "link"}, "'link' leads out of the folder of the model"),
+        ({"location": "w.bin", "offset": "1"}, "'w.bin' ends before it: 16 bytes"),
+        ({"location": "w.bin", "offset": "-1"}, "offset '-1' is no number of bytes"),
+        ({"location": "w.bin", "length": "8"}, r"float32 \[4\] needs 16 bytes, its length is 8"),
+        ({"location": "absent"}, "cannot read 'absent': No such file or directory"),
+    ],
+)
+def test_data_that_is_not_there(entries: dict[str, str], message: str, tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    (folder / "w.bin").write_bytes(bytes(16))
+    (folder / "link").symlink_to(tmp_path / "w.bin")
+    external(folder / "model.onnx", **entries)
+    model = dml.load(folder / "model.onnx")
+    assert isinstance(model, dml.OnnxModel)
+    with pytest.raises(dml.ModelFormatError, match=f"^initializer 'w': {message}$"):
+        model.compile()
+
+
+def test_damaged_models() -> None:
+    whole = network().SerializeToString()
+    for data in (whole[:20], whole[:-7]):
+        with pytest.raises(dml.ModelFormatError):
+            dml.load(data)
+    with pytest.raises(dml.ModelFormatError, match=r"^not an ONNX model: it is a NumPy array; numpy.load"):
+        dml.load(b"\x93NUMPY")
+    old = proto([node("Relu", ["x"], ["y"])], [info("x", [1])], [info("y", [1])], opset=6)
+    with pytest.raises(dml.ModelFormatError, match="version 6 is older than 7"):
+        dml.load(old.SerializeToString())
+
+
+def test_data_of_another_length() -> None:
+    model = proto([node("Add", ["x", "w"], ["y"])], [info("x", [4])], [info("y", [4])], w=np.zeros(4, "f"))
+    model.graph.initializer[0].raw_data = bytes(12)
+    loaded = dml.load(model.SerializeToString())
+    assert isinstance(loaded, dml.OnnxModel)
+    with pytest.raises(dml.ModelFormatError, match=r"^initializer 'w': float32 \[4\] needs 16 bytes, got 12$"):
+        loaded.compile()
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx_package.cache_clear()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    try:
+        with pytest.raises(dml.ConfigurationError, match=r"pip install 'opendml\[onnx\]'"):
+            dml.load(network().SerializeToString())
+    finally:
+        onnx_package.cache_clear()
+
+
+# ---- onnx's own tests of operators
+
+CASES = sorted(
+    module.name for module in pkgutil.iter_modules(importlib.import_module("onnx.backend.test.case.node").__path__)
+)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", CASES)
+def test_tests_of_onnx(name: str) -> None:
+    """Each passes, or is refused before anything runs. ``tools/onnx_node_tests.py`` runs all of them."""
+    from onnx.backend.test.case.node import _NodeTestCases as cases
+
+    before = len(cases)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module(f"onnx.backend.test.case.node.{name}")
+    for case in some(cases[before:]) if len(cases) > before + 20 else cases[before:]:
+        outcome = outcome_of(case, REFERENCE)
+        assert outcome.state != FAILED, (case.name, outcome.reasons)
