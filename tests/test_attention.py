@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from execution import Array, assert_identical, assert_same_values, random_array, run_operator, seeds
+from execution import (
+    Array,
+    assert_identical,
+    assert_same_values,
+    random_array,
+    run_operator,
+    seeds,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
@@ -19,7 +28,12 @@ from opendml import operators as op
 from opendml.description.descriptors import Operator
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.expression.printer import format_definition
+from opendml.expression.statements import own_of
+from opendml.inspection.profiling import profile
 from opendml.operators import attention_products
+from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.target import host_target
 
 bounded = examples(25)
 
@@ -196,6 +210,16 @@ def test_bits_of_the_decomposition(queries: int, keys: int, size: int, value_siz
     assert_identical(actual, expected.transpose(0, 2, 1, 3).reshape(actual.shape))
 
 
+@contextlib.contextmanager
+def small_blocks(rows: int = 3) -> Iterator[None]:
+    """Inside, few queries are computed together, however few there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_products, "SCORES", 1)
+        patch.setattr(attention_products, "SCORES_AT_ONCE", 1)
+        patch.setattr(attention_products, "FEWEST_ROWS", rows)
+        yield
+
+
 @pytest.mark.parametrize("cls", [op.MultiheadAttention, op.MultiheadAttention1])
 @bounded
 @given(data=st.data(), seed=seeds)
@@ -204,9 +228,7 @@ def test_blocks_change_nothing(cls: type[Operator], data: st.DataObject, seed: i
     desc: Any = data.draw(attentions(cls))
     arrays = arrays_for(desc, seed)
     whole = run_operator(desc, arrays)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention_products, "SCORES", 1)
-        patch.setattr(attention_products, "FEWEST_ROWS", data.draw(st.integers(1, 7)))
+    with small_blocks(data.draw(st.integers(1, 7))):
         parts = run_operator(desc, arrays)
     for a, b in zip(whole, parts, strict=True):
         if a is not None:
@@ -225,6 +247,31 @@ def plain(batch: int, queries: int, keys: int, heads: int, size: int) -> op.Mult
         head_count=heads,
         mask_type="NONE",
     )
+
+
+def test_blocks_are_printed_and_profiled() -> None:
+    """In a profiled program all threads meet behind every kernel, however many blocks each of them has."""
+    desc, arrays = plain(1, 11, 5, 2, 4), [random(1, n, 8) for n in (11, 5, 5)]
+    expected = dml.multihead_attention(*arrays, head_count=2).output
+    with small_blocks():
+        text = format_definition(desc.define())
+        assert "each x < 1, y < 2, z < 3, with scores, weights" in text
+        (actual, _, _) = run_operator(desc, [*arrays, *[None] * 8])
+        assert_identical(actual, expected)
+        profiled = profile(dml.Device(thread_count=3).compile(desc), *arrays, *[None] * 8, seconds=0)
+    assert len(profiled.kernels) == 9  # keys laid out, then scores, their sums, weights and outputs of both parts
+    assert {kernel.title for kernel in profiled.kernels} == {"MULTIHEAD_ATTENTION"}
+
+
+def test_a_thread_has_its_blocks_for_itself() -> None:
+    """What a block keeps between its statements is memory of the thread's own; all keys and values are not."""
+    with small_blocks():
+        definition = plain(1, 11, 300, 2, 4).define()
+        code = generate(definition, host_target(), in_place=False)
+    largest = max(sum(math.prod(t.sizes) * 4 for t in own_of([s])) for s in definition.statements)
+    assert largest >= 2 * 3 * 300 * 4
+    assert code.requirements.scratch_size >= largest
+    assert code.requirements.temporary_size < 300 * 4 * 2 * 3 * 4
 
 
 def test_memory_grows_with_the_sequence() -> None:
@@ -383,6 +430,10 @@ def test_in_a_graph() -> None:
 
     graph = dml.Graph()
     program = graph.compile(layer(graph.input("float32", [1, 1, 6, 8])))
+    assert_identical(program(x), layer(x))
+    with small_blocks():
+        graph = dml.Graph()
+        program = graph.compile(layer(graph.input("float32", [1, 1, 6, 8])))
     assert_identical(program(x), layer(x))
 
 

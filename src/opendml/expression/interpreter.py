@@ -24,6 +24,7 @@ from opendml.expression.ir import (
     Compute,
     Const,
     Definition,
+    Each,
     ElementType,
     Expression,
     Fold,
@@ -61,6 +62,9 @@ NUMPY_TYPES: Final[dict[str, np.dtype[Any]]] = {
     "bool": np.dtype(np.bool_),
 }
 
+
+_REMAINS: Final = 0xA5
+"""The byte that fills what nobody has written yet."""
 
 _WIDEST: Final = 8
 """Bytes of the widest element."""
@@ -200,6 +204,14 @@ def _run(statement: Statement, storage: dict[Tensor, Array], bound: dict[object,
         for i in range(statement.axis.size):
             for inner_statement in statement.statements:
                 _run(inner_statement, storage, bound | {statement.axis: np.asarray(i, np.int64)})
+    elif isinstance(statement, Each):
+        # From the last point to the first one, each with remains in its tensors: what depends on neither does here.
+        for point in reversed(list(np.ndindex(*[axis.size for axis in statement.axes]))):
+            for tensor in statement.own:
+                storage[tensor].view(np.uint8)[...] = _REMAINS
+            place = {a: np.asarray(i, np.int64) for a, i in zip(statement.axes, point, strict=True)}
+            for inner_statement in statement.statements:
+                _run(inner_statement, storage, bound | place)
 
 
 def _write(

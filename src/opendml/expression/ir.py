@@ -9,6 +9,7 @@
                | Scan(axes, along, ...)       -- a running state along one axis
                | Scatter(axes, where, store)  -- stores at data-dependent places, in order, the last one wins
                | Repeat(axis, statements)     -- statements in order, again and again
+               | Each(axes, statements, own)  -- statements in order, for all axes; all points independent
     definition = Definition(inputs, outputs, temporaries, statements)
 
 Expressions are immutable values, compared by structure; their hash is computed once, so sharing is cheap. All
@@ -635,7 +636,20 @@ class Repeat:
     statements: tuple[Statement, ...]
 
 
-Statement = Compute | Scan | Scatter | Repeat
+@dataclass(frozen=True, slots=True, eq=False)
+class Each:
+    """``statements`` in order, for every point of ``axes``, in any order, at the same time too.
+
+    Every point has the tensors ``own`` for itself, with nothing in them that it has not written, and writes no element
+    of another tensor that any other point reads or writes. ``statements`` are no Repeat and no Each.
+    """
+
+    axes: tuple[Axis, ...]
+    statements: tuple[Compute | Scan | Scatter, ...]
+    own: tuple[Tensor, ...]
+
+
+Statement = Compute | Scan | Scatter | Repeat | Each
 
 
 @dataclass(frozen=True, slots=True, eq=False)

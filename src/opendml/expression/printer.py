@@ -13,6 +13,7 @@ from opendml.expression.ir import (
     Compute,
     Const,
     Definition,
+    Each,
     Expression,
     Fold,
     FusedMultiplyAdd,
@@ -157,6 +158,10 @@ def _format_statement(statement: Statement) -> list[str]:
     if isinstance(statement, Repeat):
         inner = [f"  {line}" for s in statement.statements for line in _format_statement(s)]
         return [f"repeat {_axes([statement.axis])}:", *inner]
+    if isinstance(statement, Each):
+        inner = [f"  {line}" for s in statement.statements for line in _format_statement(s)]
+        own = ", ".join(tensor.name for tensor in statement.own)
+        return [f"each {_axes(statement.axes)}{f', with {own} of its own' if own else ''}:", *inner]
     return _format_scan(statement)
 
 

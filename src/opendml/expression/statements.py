@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from opendml.expression.ir import (
     Compute,
+    Each,
     Expression,
     Load,
     Repeat,
@@ -22,14 +23,14 @@ def stores_of(statement: Statement) -> tuple[Store, ...]:
     """All stores in a statement."""
     if isinstance(statement, Scatter):
         return (statement.store,)
-    if isinstance(statement, Repeat):
+    if isinstance(statement, Repeat | Each):
         return tuple(store for inner in statement.statements for store in stores_of(inner))
     return statement.stores
 
 
 def expressions_of(statement: Statement) -> Iterator[Expression]:
     """All expressions of a statement: values, coordinates, states and conditions."""
-    if isinstance(statement, Repeat):
+    if isinstance(statement, Repeat | Each):
         for inner in statement.statements:
             yield from expressions_of(inner)
         return
@@ -53,10 +54,31 @@ def writes_of(statement: Statement) -> set[Tensor]:
     return {store.tensor for store in stores_of(statement)}
 
 
+def own_of(statements: Sequence[Statement]) -> Iterator[Tensor]:
+    """The tensors that points of an Each have for themselves."""
+    for statement in statements:
+        if isinstance(statement, Each):
+            yield from statement.own
+        elif isinstance(statement, Repeat):
+            yield from own_of(statement.statements)
+
+
 def rewritten(
     statement: Statement, rewrite: Callable[[Expression], Expression], tensors: Mapping[Tensor, Tensor]
 ) -> Statement:
     """The statement with its expressions rewritten, and its stores going to other tensors where ``tensors`` says so."""
+    if isinstance(statement, Repeat):
+        return Repeat(statement.axis, tuple(rewritten(inner, rewrite, tensors) for inner in statement.statements))
+    if isinstance(statement, Each):
+        own = tuple(tensors.get(tensor, tensor) for tensor in statement.own)
+        return Each(statement.axes, tuple(_simple(inner, rewrite, tensors) for inner in statement.statements), own)
+    return _simple(statement, rewrite, tensors)
+
+
+def _simple(
+    statement: Compute | Scan | Scatter, rewrite: Callable[[Expression], Expression], tensors: Mapping[Tensor, Tensor]
+) -> Compute | Scan | Scatter:
+    """As ``rewritten``, of a statement that holds no others."""
 
     def all_of(expressions: Sequence[Expression]) -> tuple[Expression, ...]:
         return tuple(map(rewrite, expressions))
@@ -68,8 +90,6 @@ def rewritten(
         return Compute(statement.axes, tuple(map(store_of, statement.stores)))
     if isinstance(statement, Scatter):
         return Scatter(statement.axes, rewrite(statement.where), store_of(statement.store), statement.apart)
-    if isinstance(statement, Repeat):
-        return Repeat(statement.axis, tuple(rewritten(inner, rewrite, tensors) for inner in statement.statements))
     return Scan(
         statement.axes,
         statement.along,

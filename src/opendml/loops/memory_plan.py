@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from opendml.expression.ir import Definition, Tensor
-from opendml.expression.statements import reads_of, writes_of
+from opendml.expression.statements import own_of, reads_of, writes_of
 
 ALIGNMENT = 64
 """Bytes to which tensors are aligned: a cache line, and the widest vector."""
@@ -36,12 +36,13 @@ def plan_memory(definition: Definition) -> MemoryPlan:
     """Offsets for all temporaries: each at the lowest place that is free all through its life, in the one of several
     orders that takes the least memory."""
     roots = dict(definition.views)
-    sizes = {t: _bytes(t) for t in definition.temporaries}
+    own = frozenset(own_of(definition.statements))
+    sizes = {t: bytes_of(t) for t in definition.temporaries if t not in own}  # threads have those alone
     for view, root in definition.views:
         if root in sizes:
-            sizes[root] = max(sizes[root], _bytes(view))
+            sizes[root] = max(sizes[root], bytes_of(view))
     found = _lives(definition, roots) if sizes else {}
-    lives = {t: found[t] for t in definition.temporaries if t in found}
+    lives = {t: found[t] for t in sizes if t in found}
     least_size = _most_alive(lives, sizes)
     best: dict[Tensor, int] = {}
     best_size = -1
@@ -108,7 +109,8 @@ def _most_alive(lives: dict[Tensor, tuple[int, int]], sizes: dict[Tensor, int]) 
     return max(itertools.accumulate(changes[time] for time in sorted(changes)), default=0)
 
 
-def _bytes(tensor: Tensor) -> int:
+def bytes_of(tensor: Tensor) -> int:
+    """The memory of a tensor, whole cache lines."""
     return -(-(tensor.extent * tensor.type.bits // 8) // ALIGNMENT) * ALIGNMENT
 
 

@@ -7,8 +7,9 @@
 The order of all sums is that of these three operators in float32: products in order of h and t, as fused multiply-adds
 from 0 on (in lanes where GEMM has them), the exponentials as SOFTMAX adds them. So attention has the bits of its
 decomposition, and they do not depend on how many queries are computed together. These are as many as have ``SCORES``
-scores (or ``FEWEST_ROWS`` of them): ``Repeat`` goes through the batches, heads and queries, and what it keeps between
-its statements is used again. Keys are laid out once with the sequence last, so that scores are vectors along the keys.
+scores (or ``FEWEST_ROWS`` of them), unless all of them are few. Each such block of a batch, a head of keys and some
+queries is independent of all others. Keys are laid out once with the sequence last, so that scores are vectors along
+the keys.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from opendml.expression.ir import (
     Axis,
     Compute,
     Definition,
+    Each,
     Expression,
-    Repeat,
     Statement,
     Store,
     Tensor,
@@ -50,8 +51,17 @@ from opendml.operators.matrix import is_dot
 if TYPE_CHECKING:
     from opendml.operators.attention import _Attention
 
-SCORES: Final = 1 << 18
-"""Scores that are computed together: 1 MiB of float32, which stay in the caches."""
+SCORES: Final = 1 << 16
+"""Scores that are computed together: 256 KiB of float32, and as much for the weights, stay in a second-level cache."""
+
+FEWEST_ROWS: Final = 32
+"""Queries that are computed together at least, however long the sequence: products of fewer are slow."""
+
+SCORES_AT_ONCE: Final = 1 << 18
+"""Scores up to which all are computed at once, one step of it after the other, by all threads."""
+
+ITEMS: Final = 64
+"""Blocks, at least, where there are queries enough: for many threads, and of about the same work for each."""
 
 PANEL: Final = 64
 """Keys of a panel, in which they are contiguous for each place in the head: whole registers on every processor."""
@@ -62,9 +72,6 @@ FEW_QUERIES: Final = 16
 LINE: Final = 16
 """Elements of a cache line."""
 
-FEWEST_ROWS: Final = 32
-"""Queries (of all heads) that are computed together at least: enough for many threads, however long the sequence."""
-
 Place = Sequence[Expression]
 Element = Callable[[Expression, Expression, Expression, Expression], Expression]
 """An element of queries, keys or values by batch, head, position and place in the head."""
@@ -74,12 +81,17 @@ _Parts = list[tuple[int, int, Element]]
 """Where keys or values begin that are in one tensor, how many there are, and these."""
 
 
-class _Block(NamedTuple):
-    """How many batches, heads of keys and queries are computed together."""
+class _Region(NamedTuple):
+    """Batches and heads of keys that are computed together, and the first of them, with the first query."""
 
     batches: int
     heads: int
-    queries: int
+    start: tuple[Expression, Expression, Expression]
+
+
+def _all_at_once(batches: int, heads: int) -> _Region:
+    zero = constant(0, I64)
+    return _Region(batches, heads, (zero, zero, zero))
 
 
 class _Keys(NamedTuple):
@@ -149,12 +161,14 @@ class _Builder:
         query = self._queries()
         keys = self._keys()
         values = self._values()
-        block = self._block()
-        whole = self.queries // block.queries
-        self._add_block(query, keys, values, block, 0, whole)
-        rest = self.queries - whole * block.queries
-        if rest:
-            self._add_block(query, keys, values, block._replace(queries=rest), whole * block.queries, 1)
+        scores = self.batch * self.heads * self.shared * self.queries * self.total
+        if scores <= SCORES_AT_ONCE:
+            self.statements += self._products(query, keys, values, _all_at_once(self.batch, self.heads), self.queries)
+        else:
+            block = self._block()
+            whole = self.queries // block
+            self._add_blocks(query, keys, values, block, 0, whole)
+            self._add_blocks(query, keys, values, self.queries - whole * block, whole * block, 1)
         inputs = [tensor for name, tensor in self.tensors.items() if not name.startswith("output")]
         outputs = [tensor for name, tensor in self.tensors.items() if name.startswith("output")]
         return Definition(tuple(inputs), tuple(outputs), tuple(self.statements), tuple(self.temporaries))
@@ -309,45 +323,50 @@ class _Builder:
 
     # ---- products
 
-    def _block(self) -> _Block:
-        """Batches, heads and queries whose scores are computed together."""
-        rows = max(SCORES // self.total, FEWEST_ROWS)
-        most = max(rows // self.shared, 1)
-        if self.queries > most:
-            return _Block(1, 1, -(-self.queries // -(-self.queries // most)))
-        heads = _divisor(self.heads, most // self.queries)
-        batches = _divisor(self.batch, most // (self.queries * heads)) if heads == self.heads else 1
-        return _Block(batches, heads, self.queries)
+    def _block(self) -> int:
+        """Queries of a block, which has one batch and one head of keys."""
+        rows = self.batch * self.heads * self.shared * self.queries
+        most = min(SCORES // self.total, -(-rows // ITEMS))
+        most = max(max(most, FEWEST_ROWS) // self.shared, 1)
+        return -(-self.queries // -(-self.queries // most))
 
-    def _add_block(
-        self, query: Element, keys: Sequence[_Keys], values: Element, block: _Block, first: int, count: int
+    def _add_blocks(
+        self, query: Element, keys: Sequence[_Keys], values: Element, block: int, first: int, count: int
     ) -> None:
         """The statements for all batches and heads, and ``count`` blocks of queries from ``first`` on."""
-        around = (
-            Axis("x", self.batch // block.batches),
-            Axis("y", self.heads // block.heads),
-            Axis("z", count),
-        )
-        sizes = [block.batches, block.heads, self.shared, block.queries]
+        if block == 0:
+            return
+        around = (Axis("x", self.batch), Axis("y", self.heads), Axis("z", count))
+        batch, head, number = indices(around)
+        before = len(self.temporaries)
+        region = _Region(1, 1, (batch, head, number * block + first))
+        products = self._products(query, keys, values, region, block)
+        self.statements.append(Each(around, tuple(products), tuple(self.temporaries[before:])))
+
+    def _products(
+        self, query: Element, keys: Sequence[_Keys], values: Element, region: _Region, queries: int
+    ) -> list[Compute]:
+        """Scores, weights and outputs of some queries, in order."""
+        sizes = [region.batches, region.heads, self.shared, queries]
 
         def place(axes: Sequence[Axis]) -> list[Expression]:
             """Batch, head of keys, head among those that share it, and query."""
             batch, head, shared, row = indices(axes)
-            batch, head = index(around[0]) * block.batches + batch, index(around[1]) * block.heads + head
-            return [batch, head, shared, index(around[2]) * block.queries + row + first]
+            start = region.start
+            return [start[0] + batch, start[1] + head, shared, start[2] + row]
 
         work = reduction(self._spaced("scores", [*sizes, self.total]), (4,))
         self.temporaries[-1] = work.source  # the same memory, with the dimensions in which it is walked
         if self.batch * self.heads * self.shared * self.queries >= ENOUGH_OUTPUTS:
             work.pieces = None  # as for all queries at once
-        products: list[Statement] = []
+        products = []
         for some in keys:
             axes = grid([*sizes, some.blocks, some.width], "bgrsxt")
             score, key = self._score(query, some, place(axes[:4]), index(axes[4]), index(axes[5]))
             products.append(Compute(axes, (Store(work.source, work.place((*indices(axes[:4]), key)), score),)))
         weights = self._spaced("weights", [*sizes, self.total])
         softmax(work, weights)
-        products += work.statements
+        products += [statement for statement in work.statements if isinstance(statement, Compute)]
         self.temporaries += work.temporaries
 
         axes = grid([*sizes, self.value_size], "bgrsv")
@@ -359,11 +378,7 @@ class _Builder:
         column = (head * self.shared + shared) * self.value_size + index(axes[4])
         ones = (constant(0, I64),) * (len(self.output.sizes) - 3)
         store = Store(self.output, (*ones, batch, row, column), cast(value, self.output.type))
-        products.append(Compute(axes, (store,)))
-        for axis in reversed(around):
-            if axis.size > 1:
-                products = [Repeat(axis, tuple(products))]
-        self.statements += products
+        return [*products, Compute(axes, (store,))]
 
     def _score(
         self, query: Element, keys: _Keys, place: Sequence[Expression], block: Expression, column: Expression
@@ -414,8 +429,3 @@ def _load(tensor: Tensor, place: Place) -> Expression:
 
 def _role(field: TensorField) -> Literal["input", "output"]:
     return "input" if field.direction == "input" else "output"
-
-
-def _divisor(size: int, most: int) -> int:
-    """The largest divisor of ``size`` that is not above ``most``; 1 at least."""
-    return next(n for n in range(max(min(size, most), 1), 0, -1) if size % n == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -15,6 +16,7 @@ from opendml.expression.ir import (
     Axis,
     Compute,
     Definition,
+    Each,
     Expression,
     Repeat,
     Scan,
@@ -23,14 +25,15 @@ from opendml.expression.ir import (
     Store,
     Tensor,
 )
-from opendml.expression.statements import stores_of, writes_of
+from opendml.expression.statements import own_of, stores_of, writes_of
 from opendml.llvm.builder import Builder, Value
-from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
+from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, bytes_of, plan_memory
 from opendml.targets.cpu.code.call_runs import Call, Place, RunWriter, moved_thread, runs
 from opendml.targets.cpu.code.interface import ENTRY, Requirements
 from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.code.likeness import Likeness, likeness
 from opendml.targets.cpu.code.read_constants import constant_tables, read_constants
+from opendml.targets.cpu.code.work_items import decoded, share
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.integer_products import with_packed_products
 from opendml.targets.cpu.schedule import (
@@ -43,6 +46,9 @@ from opendml.targets.cpu.schedule import (
     work_of,
 )
 from opendml.targets.cpu.target import CpuTarget
+
+SCRATCH: Final = -1
+"""In place of an argument's number: the memory that the thread has alone."""
 
 CLOCK: Final = "llvm.readcyclecounter"
 """The counter of constant rate that programs may read: x86's time stamp counter, AArch64's virtual counter."""
@@ -90,7 +96,8 @@ def program_code(
     definition = with_packed_products(definition, target)
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
-    writer = _ProgramWriter(slots, plan, dict(definition.views), target, in_place, profiled)
+    own = tuple(own_of(definition.statements))
+    writer = _ProgramWriter(slots, own, plan, dict(definition.views), target, in_place, profiled)
     writer.program(definition.statements)
     requirements = Requirements(writer.temporary_size, plan.least_size, writer.scratch_in_memory, writer.parallel)
     return ProgramCode(writer.modules(support), slots, requirements, tuple(writer.origins), target, in_place)
@@ -230,6 +237,7 @@ class _ProgramWriter:
     def __init__(
         self,
         slots: tuple[Tensor, ...],
+        own: Sequence[Tensor],
         plan: MemoryPlan,
         views: Mapping[Tensor, Tensor],
         target: CpuTarget,
@@ -259,11 +267,13 @@ class _ProgramWriter:
         self._slot_count = len(slots)
         self._places = {tensor: Place(number, number, 0) for number, tensor in enumerate(slots)}
         for tensor, offset in plan.offsets.items():
-            self._places[tensor] = Place(len(self._places), len(slots), offset)
+            if tensor not in own:
+                self._places[tensor] = Place(len(self._places), len(slots), offset)
         few = len(self._places) <= self._tuning.many_pointers
         self._pointers = [self._argument(place) for place in self._places.values()] if few else []
         self._is_used = [False] * len(self._pointers)
         self._argument_lines = len(self._builder.lines)
+        self._places |= {tensor: Place(len(self._places) + n, SCRATCH, 0) for n, tensor in enumerate(own)}
         self._places |= {view: self._places[root] for view, root in views.items()}
         self._numbers = {tensor: number for number, tensor in enumerate(self._places)}
         self._changed: Mapping[Statement, Compute] = {}  # statements that read constants from tables
@@ -319,6 +329,8 @@ class _ProgramWriter:
         for statement in statements:
             if isinstance(statement, Repeat):
                 self._repeat(statement, repeats)
+            elif isinstance(statement, Each):
+                self._each(statement, repeats)
             else:
                 self._kernel(statement, repeats)
         self._write_calls()
@@ -338,6 +350,99 @@ class _ProgramWriter:
         self._builder.loop("0", str(repeat.axis.size), 1, [], body)
         self._barrier()
 
+    def _each(self, each: Each, repeats: list[tuple[Axis, str]]) -> None:
+        """The points shared out among the threads; each thread does all work items of the kernels at its points."""
+        self._write_calls()
+        axes = (*(axis for axis, _ in repeats), *each.axes)
+        alone = self._target.tuned(items=1, work_between_looks=1 << 62)  # no thread but the first may look for signals
+        kernels = []
+        reads, writes = set[Tensor](), dict[Tensor, list[_Region]]()
+        for origin in each.statements:
+            like = likeness(origin, axes, self._numbers) if isinstance(origin, Compute) else None
+            key = (Each, origin if like is None else like.key)
+            written = self._written.get(key) or self._write(origin, axes, like, alone, key)
+            tensors = written.tensors_of(like)
+            reads |= {self._views.get(t, t) for t in (tensors[tensor][0] for tensor in written.kernel.reads)}
+            for tensor, regions in _written_regions(stores_of(origin)).items():
+                writes.setdefault(tensor, []).extend(regions)
+            places = [(*tensors[t], first) for t, first in zip(written.used, written.code.origins, strict=True)]
+            kernels.append((written, places))
+            self.origins.append((origin, axes))
+        reads -= set(each.own)
+        writes = {tensor: regions for tensor, regions in writes.items() if tensor not in each.own}
+        if self._pending.conflict(reads, writes):
+            self._barrier()
+        self._pending.add(reads, writes)
+        self._place_own(each.own, max((written.code.scratch_bytes for written, _ in kernels), default=0))
+        count = math.prod(axis.size for axis in each.axes)
+        work = max(sum(written.work for written, _ in kernels), 1)
+        self.parallel |= count > 1 and work * count >= self._tuning.serial_work
+        self._work += work * count
+        self._points(each, repeats, kernels, count, work)
+
+    def _place_own(self, own: Sequence[Tensor], start: int) -> None:
+        """Places for tensors in the scratch memory of a thread, behind what kernels have there."""
+        start = -(-start // ALIGNMENT) * ALIGNMENT
+        for tensor in own:
+            self._places[tensor] = replace(self._places[tensor], start=start)
+            start += bytes_of(tensor)
+        self.scratch_size = max(self.scratch_size, start)
+
+    def _points(
+        self,
+        each: Each,
+        repeats: list[tuple[Axis, str]],
+        kernels: Sequence[tuple[_Written, Sequence[tuple[Tensor, int, int]]]],
+        count: int,
+        work: int,
+    ) -> None:
+        """The loop over this thread's points. In a profiled program, where all threads meet behind every kernel, all of
+        them go around equally often."""
+        builder = self._builder
+        first, last = share(builder, count)
+        looks = work * count > self._tuning.work_between_looks
+        self._has_looked |= looks
+        if looks:
+            self._seen = self._work
+        numbers = range(len(self.origins) - len(kernels), len(self.origins))
+
+        def body(position: str, _: list[Value]) -> list[Value]:
+            if looks:
+                self._runs.look_now_and_then(position, work)
+            place = decoded(builder, position, [axis.size for axis in each.axes])
+            positions = [f"i64 {p}" for p in (*(p for _, p in repeats), *place)]
+            for number, (written, places) in zip(numbers, kernels, strict=True):
+                code = written.code
+                pointers = [f"ptr {self._pointer_to(self._place(*p))}" for p in places]
+                rest = ["ptr %scratch"] if code.scratch_bytes else []
+                call = f"call void @{written.name}({', '.join([*pointers, *positions, 'i64 0', 'i64 1', *rest])})"
+                if self._profiled:
+                    self._timed_point(call, position, last, number)
+                else:
+                    self._call(call, looks)
+            return []
+
+        if self._profiled:
+            rounds = builder.assign(f"add i64 {builder.assign('sub i64 %threads, 1')}, {count}")
+            last_round = builder.assign(f"add i64 {first}, {builder.assign(f'udiv i64 {rounds}, %threads')}")
+            builder.loop(first, last_round, 1, [], body)
+        else:
+            builder.loop(first, last, 1, [], body)
+
+    def _timed_point(self, call: str, position: str, last: str, number: int) -> None:
+        """The call at a point, if that is one of this thread's, and its time."""
+        start = self._builder.assign(f"call i64 @{CLOCK}()")
+        is_own = Value(self._builder.assign(f"icmp slt i64 {position}, {last}"), BOOL)
+
+        def write() -> list[Value]:
+            self._builder.line(call)
+            return []
+
+        self._builder.branch(is_own, write, list)
+        arguments = f"ptr %records, i64 {number}, i64 %thread, i64 {start}, ptr %barrier, i64 %threads"
+        self._builder.line(f"call void @record({arguments})")
+        self._all_have_met()
+
     def _barrier(self) -> None:
         self._write_calls()
         self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
@@ -353,7 +458,8 @@ class _ProgramWriter:
         axes = tuple(axis for axis, _ in repeats)
         statement = self._changed.get(origin, origin)
         like = likeness(statement, axes, self._numbers) if isinstance(statement, Compute) else None
-        written = self._written.get(statement if like is None else like.key) or self._write(statement, axes, like)
+        key = statement if like is None else like.key
+        written = self._written.get(key) or self._write(statement, axes, like, self._target, key)
         kernel, code, tensors = written.kernel, written.code, written.tensors_of(like)
         reads = {self._views.get(other, other) for other in (tensors[tensor][0] for tensor in kernel.reads)}
         writes = _written_regions(stores_of(statement))
@@ -378,15 +484,22 @@ class _ProgramWriter:
             self._write_calls()
         self.origins.append((origin, axes))
 
-    def _write(self, statement: Compute | Scan | Scatter, axes: tuple[Axis, ...], like: Likeness | None) -> _Written:
+    def _write(
+        self,
+        statement: Compute | Scan | Scatter,
+        axes: tuple[Axis, ...],
+        like: Likeness | None,
+        target: CpuTarget,
+        key: object,
+    ) -> _Written:
         """A kernel for a statement, and for those like it."""
-        kernel = _scheduled(statement, self._target, self._in_place)
+        kernel = _scheduled(statement, target, self._in_place)
         used = sorted(kernel.reads | writes_of(statement), key=self._numbers.__getitem__)
-        code = kernel_code(kernel, used, axes, self._target)
+        code = kernel_code(kernel, used, axes, target)
         name = self._functions.setdefault(code.text, f"kernel{len(self._functions)}")
         self._declarations |= code.declarations
         written = _Written(kernel, code, name, tuple(used), work_of_kernel(kernel), like)
-        return self._written.setdefault(statement if like is None else like.key, written)
+        return self._written.setdefault(key, written)
 
     def _place(self, tensor: Tensor, moved: int, origin: int) -> Place:
         """Where a kernel is to begin in a tensor."""
@@ -451,6 +564,8 @@ class _ProgramWriter:
     def _pointer_to(self, place: Place) -> str:
         if place.table:
             return self._builder.assign(f"getelementptr i8, ptr {place.table}, i64 {place.start + place.offset}")
+        if place.slot == SCRATCH:
+            return self._builder.assign(f"getelementptr i8, ptr %scratch, i64 {place.start + place.offset}")
         if self._pointers:
             self._is_used[place.number] = True
             pointer = self._pointers[place.number]
