@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from execution import Array, assert_identical
 
+import opendml as dml
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ConfigurationError
@@ -15,8 +16,11 @@ from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import I32, Binary, constant, dot
 from opendml.expression.rewriting import walk
+from opendml.expression.statements import writes_of
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
 from opendml.llvm.host import host_machine, machine_of
-from opendml.targets.cpu.integer_products import with_packed_products
+from opendml.targets.cpu.integer_products import pack_products, with_packed_products
 from opendml.targets.cpu.target import CpuTarget, host_target
 
 
@@ -115,6 +119,25 @@ def test_compiled_for_every_level(number: int, level: str, monkeypatch: pytest.M
     monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
     desc = CASES[number]
     run_operator(desc, [random(tensor, seed) for seed, (_, tensor) in enumerate(desc.inputs())])
+
+
+def test_weights_are_packed_once() -> None:
+    """What depends on constants alone, their words and their sums, is computed when a graph is initialised."""
+    weights = np.random.default_rng(0).integers(-128, 128, (40, 33), np.int8)
+    graph = dml.Graph()
+    x, zero_point = graph.input("uint8", [17, 40], name="x"), graph.input("uint8", [1, 1], name="z")
+    described = graph.describe(dml.matrix_multiply_integer(x, zero_point, graph.constant(weights)))
+    joined = join(described)
+    pack_products(joined, target_of("vnni"))
+    parts = divide_and_fuse(joined)
+    assert parts.initialisation is not None
+    names = {t.name for t in parts.initialisation.outputs if t is not None}
+    assert any(name.endswith("_words") for name in names) and any(name.endswith("right_sums") for name in names)
+    assert not any(t.name in names for statement in parts.execution.statements for t in writes_of(statement))
+    values = np.random.default_rng(1).integers(0, 256, (17, 40), np.uint8)
+    program = graph.compile(dml.matrix_multiply_integer(x, zero_point, graph.constant(weights)))
+    expected = (values.astype(np.int64) - 9) @ weights.astype(np.int64)
+    assert program(x=values, z=np.full((1, 1), 9, np.uint8)).tolist() == expected.tolist()
 
 
 def test_what_is_not_worth_it_stays() -> None:

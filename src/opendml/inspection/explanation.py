@@ -31,6 +31,7 @@ from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
 from opendml.programs.device import DEFAULT_FEATURE_LEVEL
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.integer_products import pack_products
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.target import host_target
 
@@ -90,6 +91,7 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
     """
     joined = join(graph)
     target = host_target()
+    pack_products(joined, target)
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.tuning.graph)
     code = generate(parts.execution, target, in_place=False)
     provenance = Provenance(graph, joined, parts.execution)

@@ -33,6 +33,7 @@ from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
 from opendml.programs.interpreted import InterpretedProgram
 from opendml.programs.program import Program, shallow_copy
+from opendml.targets.cpu.integer_products import pack_products
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.target import host_target
 
@@ -352,8 +353,9 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
 
 def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
     graph, joined = program.desc, join(program.desc)
-    costs = (program.execution.target or host_target()).tuning.graph
-    parts = divide_and_fuse(joined, fusion=program.fusion, costs=costs)
+    target = program.execution.target or host_target()
+    pack_products(joined, target)
+    parts = divide_and_fuse(joined, fusion=program.fusion, costs=target.tuning.graph)
     made = instrumented(parts.execution, program.execution)
     provenance = Provenance(graph, joined, parts.execution)
 

@@ -17,7 +17,9 @@ NUM_THREADS_VARIABLE = "OPENDML_NUM_THREADS"
 MAXIMUM_THREADS = 1024
 
 
-Feature = Literal["avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "avx512vnni", "bmi2", "f16c", "fma", "neon"]
+Feature = Literal[
+    "avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "avx512vnni", "avxvnni", "bmi2", "f16c", "fma", "neon"
+]
 """LLVM's names of the instruction sets that code is chosen by."""
 
 
@@ -57,7 +59,7 @@ class Machine:
     def dot_lanes(self) -> dict[str, int]:
         """Words of 32 bits in the widest vectors for whose sums of products of 16 and 8 bits there are instructions."""
         lanes = {"dot2": 16 if self.has("avx512bw") else 8 if self.has("avx2") else 0}
-        lanes["dot4"] = 16 if self.has("avx512vnni", "avx512vl") else 0
+        lanes["dot4"] = 16 if self.has("avx512vnni", "avx512vl") else 8 if self.has("avxvnni") else 0
         return {operation: min(n, self.vector_bytes // 4) for operation, n in lanes.items()}
 
     @property
@@ -122,7 +124,7 @@ LEVELS: dict[str, Level] = {
     "avx2": Level("x86-64-v3", ("avx2", "bmi2", "f16c", "fma"), 32, 16),
     "baseline": Level("x86-64", (), 16, 16),
 }
-OPTIONAL: tuple[Feature, ...] = ("avx512vnni",)
+OPTIONAL: tuple[Feature, ...] = ("avx512vnni", "avxvnni")
 """Instruction sets of some processors of a level, used where this one has them."""
 AARCH64 = Level("generic", ("neon",), 16, 32)
 OTHER = Level("generic", (), 16, 16)

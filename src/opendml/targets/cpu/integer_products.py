@@ -44,26 +44,39 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import substitute, walk
+from opendml.expression.statements import writes_of
+from opendml.graph.joining import JoinedGraph
 from opendml.targets.cpu.target import CpuTarget
 
 
 def with_packed_products(definition: Definition, target: CpuTarget) -> Definition:
     """The definition with all sums laid out that are worth it on this target."""
-    operation = next((name for name in ("dot4", "dot2") if target.machine.dot_lanes.get(name)), "")
-    if not operation:
+    found = [_packing(statement, target) for statement in definition.statements]
+    if not any(found):
         return definition
-    statements: list[Statement] = []
     temporaries = list(definition.temporaries)
-    for statement in definition.statements:
-        packing = _packing(statement, operation, target) if isinstance(statement, Compute) else None
+    statements: list[Statement] = []
+    for statement, packing in zip(definition.statements, found, strict=True):
+        statements += [statement] if packing is None else packing.rewritten()
+        temporaries += [] if packing is None else packing.temporaries
+    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+
+
+def pack_products(joined: JoinedGraph, target: CpuTarget) -> None:
+    """As ``with_packed_products``, in a graph that is not divided yet: what is packed of constants, and their sums, are
+    then computed once."""
+    statements: list[Statement] = []
+    for statement in joined.statements:
+        packing = _packing(statement, target)
         if packing is None:
             statements.append(statement)
             continue
         statements += packing.rewritten()
-        temporaries += packing.temporaries
-    if len(statements) == len(definition.statements):
-        return definition
-    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+        joined.temporaries += packing.temporaries
+        node = next((joined.nodes[t] for t in writes_of(statement) if t in joined.nodes), None)
+        if node is not None:
+            joined.nodes |= dict.fromkeys(packing.temporaries, node)
+    joined.statements = statements
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,8 +99,11 @@ def _factor(e: Expression, fold: Fold) -> _Factor | None:
     return _Factor(e.operand, zero_point) if e.operand.type in (I8, U8) else None
 
 
-def _packing(compute: Compute, operation: str, target: CpuTarget) -> _Packing | None:
+def _packing(compute: Statement, target: CpuTarget) -> _Packing | None:
     """How the only fold of a statement is laid out, if it can be and is worth it."""
+    operation = next((name for name in ("dot4", "dot2") if target.machine.dot_lanes[name]), "")
+    if not operation or not isinstance(compute, Compute):
+        return None
     folds = {e for store in compute.stores for e in walk(store.value) if isinstance(e, Fold)}
     if len(folds) != 1:
         return None
