@@ -51,7 +51,7 @@ from opendml.targets.cpu.target import CpuTarget
 
 def with_packed_products(definition: Definition, target: CpuTarget) -> Definition:
     """The definition with all sums laid out that are worth it on this target."""
-    found = [_packing(statement, target) for statement in definition.statements]
+    found = [_packing(statement, target, frozenset()) for statement in definition.statements]
     if not any(found):
         return definition
     temporaries = list(definition.temporaries)
@@ -65,9 +65,11 @@ def with_packed_products(definition: Definition, target: CpuTarget) -> Definitio
 def pack_products(joined: JoinedGraph, target: CpuTarget) -> None:
     """As ``with_packed_products``, in a graph that is not divided yet: what is packed of constants, and their sums, are
     then computed once."""
+    owned = (t for t, is_owned in zip(joined.inputs, joined.owned, strict=True) if t is not None and is_owned)
+    fixed = frozenset((*joined.constants, *owned))
     statements: list[Statement] = []
     for statement in joined.statements:
-        packing = _packing(statement, target)
+        packing = _packing(statement, target, fixed)
         if packing is None:
             statements.append(statement)
             continue
@@ -99,8 +101,8 @@ def _factor(e: Expression, fold: Fold) -> _Factor | None:
     return _Factor(e.operand, zero_point) if e.operand.type in (I8, U8) else None
 
 
-def _packing(compute: Statement, target: CpuTarget) -> _Packing | None:
-    """How the only fold of a statement is laid out, if it can be and is worth it."""
+def _packing(compute: Statement, target: CpuTarget, fixed: frozenset[Tensor]) -> _Packing | None:
+    """How the only fold of a statement is laid out, if it can be and is worth it. What is ``fixed`` is packed once."""
     operation = next((name for name in ("dot4", "dot2") if target.machine.dot_lanes[name]), "")
     if not operation or not isinstance(compute, Compute):
         return None
@@ -117,14 +119,15 @@ def _packing(compute: Statement, target: CpuTarget) -> _Packing | None:
     if product.operation != "mul" or left is None or right is None:
         return None
     products = math.prod(axis.size for axis in (*compute.axes, *fold.axes))
-    largest = max(math.prod(factor.load.tensor.sizes) for factor in (left, right))
+    changing = (factor.load.tensor for factor in (left, right) if factor.load.tensor not in fixed)
+    largest = max((math.prod(tensor.sizes) for tensor in changing), default=0)
     if products < largest * target.tuning.packed_uses:
         return None
     for axis in fold.axes:
         if axis.size >= target.tuning.packed_steps:
             words = [_words(f.load, axis, int(operation[-1])) for f in (left, right)]
             if all(words):
-                return _Packing(compute, fold, (left, right), axis, operation)
+                return _Packing(compute, fold, (left, right), axis, operation, fixed)
     return None
 
 
@@ -159,7 +162,13 @@ class _Packing:
     """One statement, and what it takes to compute it in words."""
 
     def __init__(
-        self, compute: Compute, fold: Fold, factors: tuple[_Factor, _Factor], axis: Axis, operation: str
+        self,
+        compute: Compute,
+        fold: Fold,
+        factors: tuple[_Factor, _Factor],
+        axis: Axis,
+        operation: str,
+        fixed: frozenset[Tensor],
     ) -> None:
         self.compute, self.fold, self.axis, self.operation = compute, fold, axis, operation
         self.per_word = int(operation[-1])
@@ -168,6 +177,7 @@ class _Packing:
         self.statements: list[Statement] = []
         self.temporaries: list[Tensor] = []
         self.left, self.right = factors
+        self.fixed = fixed
 
     def rewritten(self) -> Iterator[Statement]:
         """The copies, the sums of the factors alone, and the statement itself."""
@@ -221,7 +231,9 @@ class _Packing:
         d, count = words.dimension, words.count
         repeats = [stride == 0 and i != d for i, stride in enumerate(source.strides)]
         sizes = [1 if repeated else n for n, repeated in zip(source.sizes, repeats, strict=True)]
-        copy = temporary(f"{source.name}_words", I32, [*sizes[:d], words.groups * count, *sizes[d + 1 :]])
+        packed_sizes = [*sizes[:d], words.groups * count, *sizes[d + 1 :]]
+        order = self._order(factor) if source in self.fixed else list(range(len(sizes)))
+        copy = temporary(f"{source.name}_words", I32, [packed_sizes[i] for i in order])
         axes = grid([*sizes[:d], words.groups, count, *sizes[d + 1 :]], [f"p{i}" for i in range(len(sizes) + 1)])
         group, word = indices(axes[d : d + 2])
         outer, inner = indices(axes[:d]), indices(axes[d + 2 :])
@@ -232,11 +244,19 @@ class _Packing:
             element = cast(load(source, (*outer, group * size + step, *inner)), I32)
             part = (cast(element, U32) ^ flipped) & ((1 << bits) - 1)
             value = value | (select(step < size, part, 0) if size % self.per_word else part) << (bits * i)
-        stored = Store(copy, (*outer, group * count + word, *inner), cast(value, I32))
+        logical = (*outer, group * count + word, *inner)
+        stored = Store(copy, tuple(logical[i] for i in order), cast(value, I32))
         self.temporaries.append(copy)
         self.statements.append(Compute(axes, (stored,)))
         rest = Affine(tuple((t, c // size * count) for t, c in words.rest.terms), words.rest.constant // size * count)
         zero = constant(0, word.type)
         place = [zero if repeated else c for c, repeated in zip(factor.load.coordinates, repeats, strict=True)]
         place[d] = rest.as_expression() + index(self.word)
-        return load(copy, place)
+        return load(copy, [place[i] for i in order])
+
+    def _order(self, factor: _Factor) -> list[int]:
+        """The dimensions of what is packed once: those that the steps of the fold move along, then the others, so that
+        neighbouring outputs lie next to each other at every step."""
+        forms = [affine(c) for c in factor.load.coordinates]
+        moved = [any(form.coefficient(axis) for axis in self.fold.axes) for form in forms]
+        return sorted(range(len(forms)), key=lambda d: not moved[d])
