@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from opendml.formats.onnx.nodes import Node, Results
+import numpy as np
+
+import opendml as dml
+from opendml.formats.onnx.nodes import Node, Results, normal_axis
+from opendml.formats.onnx.values import NotExpressibleError, UnknownValuesError, Value, constant, known
 
 if TYPE_CHECKING:
     from opendml.formats.onnx.translation import Translation
 
 __all__ = ["CONTROL"]
+
+LONGEST: Final = 1024
+"""Rounds that are unrolled, at most."""
 
 
 def _if(translation: Translation, node: Node, scope: Any) -> Results:
@@ -19,4 +26,86 @@ def _if(translation: Translation, node: Node, scope: Any) -> Results:
     return translation.inner(node.attributes["then_branch" if is_true else "else_branch"], scope, [])
 
 
-CONTROL: Final[dict[str, Callable[[Translation, Node, Any], Results]]] = {"If": _if}
+def _loop(translation: Translation, node: Node, scope: Any) -> Results:
+    """As many rounds as are known, while the condition is known to hold."""
+    body = node.attributes["body"]
+    rounds = int(node.known(0).reshape(-1)[0]) if node.has(0) else None
+    goes_on = bool(node.known(1).reshape(-1)[0]) if node.has(1) else True
+    states = [node.value(position) for position in range(2, len(node.inputs))]
+    collected: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
+    number = 0
+    while goes_on and (rounds is None or number < rounds):
+        if number == LONGEST:
+            raise NotExpressibleError(f"it has more than {LONGEST} rounds")
+        given = [known(np.array(number, np.int64)), known(np.array(True)), *states]
+        condition, *results = translation.inner(body, scope, given)
+        if condition.array is None:
+            raise UnknownValuesError("the values of its condition decide what it computes", condition.inputs)
+        goes_on = bool(condition.array.reshape(-1)[0])
+        states = results[: len(states)]
+        for parts, part in zip(collected, results[len(states) :], strict=True):
+            parts.append(part)
+        number += 1
+    return [*states, *(_stacked(node, parts, 0) for parts in collected)]
+
+
+def _scan(translation: Translation, node: Node, scope: Any) -> Results:
+    """A round for every element along the axes of the inputs that are scanned."""
+    if node.version < 9:
+        raise NotExpressibleError("scans over batches (version 8) are not done yet")
+    body, count = node.attributes["body"], node.integer("num_scan_inputs")
+    values = [node.value(position) for position in range(len(node.inputs))]
+    states, scanned = values[: len(values) - count], values[len(values) - count :]
+    given_axes = node.integers("scan_input_axes") or [0] * count
+    axes = [normal_axis(axis, value.rank) for axis, value in zip(given_axes, scanned, strict=True)]
+    backwards = node.integers("scan_input_directions") or [0] * count
+    results_count = len(body.output) - len(states)
+    collected: list[list[Value]] = [[] for _ in range(results_count)]
+    rounds = scanned[0].sizes[axes[0]]
+    if rounds > LONGEST:
+        raise NotExpressibleError(f"it has more than {LONGEST} rounds")
+    for number in range(rounds):
+        parts = [
+            _element(node, value, axis, rounds - 1 - number if backward else number)
+            for value, axis, backward in zip(scanned, axes, backwards, strict=True)
+        ]
+        results = translation.inner(body, scope, [*states, *parts])
+        states = results[: len(states)]
+        for found, part in zip(collected, results[len(states) :], strict=True):
+            found.append(part)
+    result_axes = node.integers("scan_output_axes") or [0] * results_count
+    directions = node.integers("scan_output_directions") or [0] * results_count
+    stacks = [
+        _stacked(node, parts[::-1] if backward else parts, axis)
+        for parts, axis, backward in zip(collected, result_axes, directions, strict=True)
+    ]
+    return [*states, *stacks]
+
+
+def _element(node: Node, value: Value, axis: int, index: int) -> Value:
+    """One element along an axis, which is left out."""
+    sizes = (*value.sizes[:axis], *value.sizes[axis + 1 :])
+    if value.array is not None:
+        return known(value.array.take(index, axis), value.inputs)
+    assert value.tensor is not None
+    part = value.tensor[(*[slice(None)] * axis, slice(index, index + 1))]
+    return node.result(part, sizes, value.data_type)
+
+
+def _stacked(node: Node, parts: Sequence[Value], axis: int) -> Value:
+    """Parts along a new axis."""
+    if not parts:
+        raise NotExpressibleError("it has no rounds, and the sizes of its outputs are those of one")
+    first = parts[0]
+    arrays = [part.array for part in parts if part.array is not None]
+    axis = normal_axis(axis, first.rank + 1)
+    if len(arrays) == len(parts):
+        return known(np.stack(arrays, axis), frozenset[str]().union(*(part.inputs for part in parts)))
+    sizes = [*first.sizes[:axis], 1, *first.sizes[axis:]]
+    tensors = [constant(node.graph, part).reshape(sizes) for part in parts]
+    joined = dml.join(tensors, axis=axis) if len(tensors) > 1 else tensors[0]
+    sizes[axis] = len(parts)
+    return node.result(joined, sizes, first.data_type)
+
+
+CONTROL: Final[dict[str, Callable[[Translation, Node, Any], Results]]] = {"If": _if, "Loop": _loop, "Scan": _scan}

@@ -126,11 +126,18 @@ def _clip(node: Node) -> Results:
 
 
 def _shift(node: Node) -> Results:
-    """By as many bits as the type has, or more, all are shifted out."""
-    function = dml.bit_shift_left if node.text("direction") == "LEFT" else dml.bit_shift_right
-    if node.type_of().kind != "u":
-        raise NotExpressibleError("shifts of signed integers have no operator")
-    return node.result(function(node.tensor(0), node.tensor(1)), _sizes(node))
+    """By as many bits as the type has, or more, all are shifted out; of signed integers the sign comes in."""
+    to_left = node.text("direction") == "LEFT"
+    bits, counts, data_type = node.tensor(0), node.tensor(1), node.type_of()
+    is_signed = data_type.kind == "i"
+    if is_signed:
+        unsigned = f"uint{8 * data_type.itemsize}"
+        bits, counts = (one.reinterpret(data_type=unsigned) for one in (bits, counts))
+    found = dml.bit_shift_left(bits, counts) if to_left else dml.bit_shift_right(bits, counts)
+    if is_signed and not to_left:
+        negative = dml.less_than(node.tensor(0), np.zeros((1,) * bits.rank, data_type))
+        found = dml.if_(negative, ~dml.bit_shift_right(~bits, counts), found)
+    return node.result(found.reinterpret(data_type=data_type), _sizes(node))
 
 
 def _is_infinity(node: Node) -> Results:

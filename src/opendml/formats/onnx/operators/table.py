@@ -10,7 +10,9 @@ from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.matrices import MATRICES
 from opendml.formats.onnx.operators.normalizations import NORMALIZATIONS
 from opendml.formats.onnx.operators.quantization import QUANTIZATION
+from opendml.formats.onnx.operators.recurrent import RECURRENT
 from opendml.formats.onnx.operators.reductions import REDUCTIONS
+from opendml.formats.onnx.operators.resizing import RESIZING
 from opendml.formats.onnx.operators.shapes import SHAPES
 from opendml.formats.onnx.operators.windows import WINDOWS
 
@@ -22,7 +24,9 @@ _FAMILIES: Final = (
     MATRICES,
     NORMALIZATIONS,
     QUANTIZATION,
+    RECURRENT,
     REDUCTIONS,
+    RESIZING,
     SHAPES,
     WINDOWS,
 )
