@@ -37,16 +37,13 @@ def _activations(node: Node, usual: tuple[str, ...]) -> list[Operator]:
     """Those of all directions; parameters are taken from the lists by the functions that have some, in order."""
     directions = 2 if node.text("direction") == "bidirectional" else 1
     names = node.attributes.get("activations") or list(usual) * directions
-    given = {
-        name: iter([float(one) for one in node.attributes.get(f"activation_{name}") or []])
-        for name in ("alpha", "beta")
-    }
+    given = {name: iter(node.attributes.get(f"activation_{name}") or ()) for name in ("alpha", "beta")}
     found = []
     for name in names:
         if name.lower() not in _ACTIVATIONS:
             raise NotExpressibleError(f"the activation {name!r} is not known")
         function, parameters = _ACTIVATIONS[name.lower()]
-        found.append(function(**{one: next(given[one], value) for one, value in parameters.items()}))
+        found.append(function(**{one: float(next(given[one], value)) for one, value in parameters.items()}))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Resize and Upsample: places in the input are computed here, exactly, so that nearest neighbours never fall otherwise."""
+"""Resize and Upsample. Places in the input are computed here, so that nearest neighbours are those that ONNX means."""
 
 from __future__ import annotations
 
