@@ -233,6 +233,11 @@ def _contractions() -> Iterator[Case]:
     )
     for name, *layer in points:
         yield Case("convolution", f"{name} f32, batch 8", convolution("FLOAT32", 8, *layer))
+    yield Case("integer product", "1024x1024x1024 u8 i8", integer_product(1024, 1024, 1024), Aim(1.0), (-100, 100))
+    yield Case("integer product", "128x768x768 u8 i8", integer_product(128, 768, 768), Aim(1.0), (-100, 100))
+    for name, *layer in (windows[0], windows[4], windows[6], points[0]):
+        title = f"{name} u8 i8, batch 8"
+        yield Case("quantized convolution", title, quantized_convolution(8, *layer), Aim(1.0), (1, 100))
 
 
 def _pooling_gradients() -> Iterator[Case]:
@@ -458,6 +463,35 @@ def gemm(data_type: str, rows: int, columns: int, inner: int) -> Operator:
         trans_b=MatrixTransform.NONE,
         alpha=1.0,
         beta=0.0,
+    )
+
+
+def integer_product(rows: int, columns: int, inner: int) -> Operator:
+    """MATRIX_MULTIPLY_INTEGER of packed matrices without zero points."""
+    return operators.MatrixMultiplyInteger(
+        a_tensor=_packed("UINT8", (rows, inner)),
+        b_tensor=_packed("INT8", (inner, columns)),
+        output_tensor=_packed("INT32", (rows, columns)),
+    )
+
+
+def quantized_convolution(batch: int, channels: int, filters: int, size: int, window: int, stride: int) -> Operator:
+    """QUANTIZED_LINEAR_CONVOLUTION as ``convolution``, a scale for each filter, without zero points."""
+    margin = window // 2
+    result = (size + 2 * margin - window) // stride + 1
+    one = _packed("FLOAT32", (1, 1, 1, 1))
+    return operators.QuantizedLinearConvolution(
+        input_tensor=_packed("UINT8", (batch, channels, size, size)),
+        input_scale_tensor=one,
+        filter_tensor=_packed("INT8", (filters, channels, window, window)),
+        filter_scale_tensor=_packed("FLOAT32", (1, filters, 1, 1)),
+        output_scale_tensor=one,
+        output_tensor=_packed("UINT8", (batch, filters, result, result)),
+        strides=(stride, stride),
+        dilations=(1, 1),
+        start_padding=(margin, margin),
+        end_padding=(margin, margin),
+        group_count=1,
     )
 
 

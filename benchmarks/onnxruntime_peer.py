@@ -298,6 +298,20 @@ def _convolution(desc: Any, graph: Graph) -> None:
     graph.node("Conv", ["x0", "x1"], ["y0"], strides=list(desc.strides), pads=pads)
 
 
+def _integer_product(desc: Any, graph: Graph) -> None:
+    graph.node("MatMulInteger", ["x0", "x1"], ["y0"])
+
+
+def _quantized_convolution(desc: Any, graph: Graph) -> None:
+    """Zero points are obligatory there: constants of 0."""
+    graph.flatten(1, 3, 4)
+    zero = graph.constant("zero", np.zeros((), np.uint8))
+    zeros = graph.constant("zeros", np.zeros(desc.filter_tensor.sizes[0], np.int8))
+    names = ["x0", "x1", zero, "x2", "x3", zeros, "x4", zero]
+    pads = [*desc.start_padding, *desc.end_padding]
+    graph.node("QLinearConv", names, ["y0"], strides=list(desc.strides), pads=pads)
+
+
 def _recurrent(desc: Any, graph: Graph) -> None:
     graph.inputs[:] = [array[0] for array in graph.inputs]
     graph.inputs[3] = graph.inputs[3][0]
@@ -345,6 +359,8 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.Reduce: _reduce,
     operators.Gemm: _gemm,
     operators.Convolution: _convolution,
+    operators.MatrixMultiplyInteger: _integer_product,
+    operators.QuantizedLinearConvolution: _quantized_convolution,
     operators.Rnn: _recurrent,
     operators.Gru: _recurrent,
     operators.Lstm: _recurrent,
