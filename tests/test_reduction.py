@@ -55,13 +55,16 @@ def cases(draw: st.DrawFn, limit: int = 96) -> tuple[list[int], list[int]]:
     return shape, axes
 
 
-def extreme(values: Sequence[Any], sign: int) -> tuple[Any, int]:
-    """The first NaN, else the first largest (``sign`` 1) or smallest (-1) of the values, and its position."""
-    for position, value in enumerate(values):
-        if value != value:
-            return value, position
-    best = max(values) if sign > 0 else min(values)
-    return best, list(values).index(best)
+def extreme(values: Sequence[Any], sign: int) -> Any:
+    """The first NaN, else the largest (``sign`` 1) or smallest (-1) of the values."""
+    unlike = [value for value in values if value != value]
+    return unlike[0] if unlike else (max(values) if sign > 0 else min(values))
+
+
+def extreme_position(values: Sequence[Any], sign: int) -> int:
+    """Where the first largest or smallest of the numbers is; 0 if there is none."""
+    numbers = [value for value in values if value == value]
+    return list(values).index(max(numbers) if sign > 0 else min(numbers)) if numbers else 0
 
 
 @bounded
@@ -89,7 +92,8 @@ def test_extremes(
     rows = groups(x, axes)
     expected = np.empty(rows.shape[:-1], target.data_type.dtype)
     for place in np.ndindex(expected.shape):
-        expected[place] = extreme(rows[place].tolist(), 1 if function.endswith("MAX") else -1)[is_position]
+        found = extreme_position if is_position else extreme
+        expected[place] = found(rows[place].tolist(), 1 if function.endswith("MAX") else -1)
     output = run_single(describe(function, source, target, axes), x)
     assert output.dtype == expected.dtype
     np.testing.assert_array_equal(output, expected.reshape(output.shape))
@@ -232,8 +236,22 @@ def test_ties_and_lowest_values_give_the_first_position(count: int) -> None:
     x = np.arange(count, dtype=np.float32)
     x[count // 3] = x[count // 2] = count
     assert run_single(describe("ARGMAX", source, target, [0]), x).tolist() == [count // 3]
-    x[count // 2] = np.nan
-    assert run_single(describe("ARGMAX", source, target, [0]), x).tolist() == [count // 2]
+
+
+@pytest.mark.parametrize("count", [2, 5, 100, 40_000])
+def test_positions_of_extremes_pass_over_nan(count: int) -> None:
+    """Infinities of the wrong sign are numbers, too: they are found behind a NaN."""
+    source, target = TensorDesc("float32", [count]), TensorDesc("uint32", [1])
+    for cls, lowest in ((operators.Argmax, -np.inf), (operators.Argmin, np.inf)):
+        x = np.full(count, np.nan, np.float32)
+        for direction, empty, found in (("INCREASING", 0, 1), ("DECREASING", count - 1, count - 1)):
+            desc = cls(input_tensor=source, output_tensor=target, axes=[0], axis_direction=direction)
+            assert run_single(desc, x).tolist() == [empty]
+            x[1:] = lowest
+            assert run_single(desc, x).tolist() == [found]
+            x[count // 2] = 1
+            assert run_single(desc, x).tolist() == [count // 2]
+            x[:] = np.nan
 
 
 @pytest.mark.parametrize("count", [1, 3, 100])

@@ -356,10 +356,12 @@ def test_positions_of_extremes(
 
 
 def extreme_position(row: Array, largest: bool, last: bool) -> int:
-    """Of NaN, or else of the extreme; the first or the last one."""
-    chosen = np.isnan(row) if row.dtype.kind == "f" else np.zeros(row.shape, bool)
-    if not chosen.any():
-        chosen = row == (row.max() if largest else row.min())
+    """Of the extreme among the numbers, or of NaN if there are none; the first or the last one."""
+    chosen = row == row
+    if chosen.any():
+        chosen = row == (row[chosen].max() if largest else row[chosen].min())
+    else:
+        chosen = ~chosen
     return int(np.flatnonzero(chosen)[-1 if last else 0])
 
 

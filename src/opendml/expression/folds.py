@@ -130,6 +130,14 @@ def _replaces(comparison: str, a: Expression, b: Expression) -> Expression:
     return ~binary({"gt": "le", "lt": "ge"}[comparison], b, a) & a.equals(a)
 
 
+def replaces_nan(comparison: str, a: Expression, b: Expression) -> Expression:
+    """Whether ``b``, which comes after ``a``, takes its place where NaN are passed over: any number that is more
+    extreme, or the first number."""
+    if not a.type.is_float:
+        return binary(comparison, b, a)
+    return ~binary({"gt": "le", "lt": "ge"}[comparison], b, a) & b.equals(b)
+
+
 def extreme_of(
     comparison: str, axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1
 ) -> Expression:
@@ -156,14 +164,23 @@ def extreme_with_position(
     return Part(reduction, 0), Part(reduction, 1)
 
 
-def extreme_combine(comparison: str, type: ElementType, position_type: ElementType, last: bool = False) -> Combine:
-    """The combination of ``extreme_with_position``: of a value and a position. ``last``: the last of equals instead."""
+def extreme_combine(
+    comparison: str,
+    type: ElementType,
+    position_type: ElementType,
+    last: bool = False,
+    replaces: Callable[[str, Expression, Expression], Expression] = _replaces,
+) -> Combine:
+    """The combination of ``extreme_with_position``: of a value and a position. ``last``: the last of equals instead.
+
+    ``replaces`` says what is more extreme: by default a NaN, with ``replaces_nan`` any number is more than a NaN.
+    """
     a, i = Variable("a", type), Variable("i", position_type)
     b, j = Variable("b", type), Variable("j", position_type)
-    better = _replaces(comparison, a, b)
+    better = replaces(comparison, a, b)
     if last:
         # Read backwards, the last of equals comes first: it is kept unless the one behind it is better.
-        remains = _replaces(comparison, b, a)
+        remains = replaces(comparison, b, a)
         result = (select(remains, a, b), select(remains, i, j))
     else:
         result = (select(better, b, a), select(better, j, i))

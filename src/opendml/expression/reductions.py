@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from opendml.expression.folds import extreme_combine, highest, lanes_for, lowest, simple_combine
+from opendml.expression.folds import extreme_combine, highest, lanes_for, lowest, replaces_nan, simple_combine
 from opendml.expression.ir import (
     I64,
     U32,
@@ -96,6 +96,17 @@ def extreme_and_position(
     start = lowest(type) if comparison == "gt" else highest(type)
     combine = extreme_combine(comparison, type, U32, last)
     return Reducer((start, constant(0, U32)), combine, lambda value, point: (enter(value), point.position))
+
+
+def extreme_number_and_position(
+    comparison: str, type: ElementType, enter: Callable[[Expression], Expression], last: bool = False
+) -> Reducer:
+    """As ``extreme_and_position`` of the numbers alone: NaN are passed over. It begins with one, at position 0."""
+    if not type.is_float:
+        return extreme_and_position(comparison, type, enter, last)
+    combine = extreme_combine(comparison, type, U32, last, replaces_nan)
+    start = (constant(math.nan, type), constant(0, U32))
+    return Reducer(start, combine, lambda value, point: (enter(value), point.position))
 
 
 Finish = Callable[[Sequence[Expression], tuple[Expression, ...]], Expression]

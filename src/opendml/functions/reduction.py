@@ -73,7 +73,7 @@ def argmin(
 
     ``input``: all types but float64, any rank. ``axes``: all by default; the index counts row-major over them, in
     their order in the tensor, and with ``[]``, no axes, it is 0. ``axis_direction``: the first of equal elements
-    (``INCREASING``) or the last one (``DECREASING``). NaN is smaller than everything.
+    (``INCREASING``) or the last one (``DECREASING``). NaN are passed over.
     ``output_data_type``: uint32, uint64, int32 or int64.
 
     >>> dml.argmin(np.array([[3, 1, 1], [0, 2, 0]]), axes=[1], axis_direction="DECREASING").tolist()
@@ -99,7 +99,7 @@ def argmax(
 ) -> Array:
     """The index of the largest element along some axes, which stay with size 1 (ARGMAX).
 
-    As ``argmin``; NaN is larger than everything.
+    As ``argmin``.
 
     >>> dml.argmax(np.array([[3, 1, 3], [0, 2, 0]])).tolist()
     [[0]]

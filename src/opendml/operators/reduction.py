@@ -30,7 +30,7 @@ from opendml.description.enums import AxisDirection, OperatorType, ReduceFunctio
 from opendml.expression.folds import highest, lowest, maximum, minimum
 from opendml.expression.ir import Definition, ElementType, Expression, Tensor, constant, load, select, unary
 from opendml.expression.mathematics import exp, log
-from opendml.expression.reductions import Reduction, extreme_and_position, one_value, reduction, sum_start
+from opendml.expression.reductions import Reduction, extreme_number_and_position, one_value, reduction, sum_start
 from opendml.operators.definition import computation_type, tensor, widen
 
 if TYPE_CHECKING:
@@ -189,10 +189,10 @@ def _extreme(
 
 
 def _position(comparison: str, last: bool = False) -> Callable[[Reduction, Tensor], None]:
-    """ARGMAX and ARGMIN: the position of the first (or last) NaN, else of the first (or last) extreme."""
+    """ARGMAX and ARGMIN: the position of the first (or last) extreme number; NaN are passed over."""
 
     def define(work: Reduction, output: Tensor) -> None:
-        reducer = extreme_and_position(comparison, computation_type(work.input.type), widen, last)
+        reducer = extreme_number_and_position(comparison, computation_type(work.input.type), widen, last)
         work.reduce(reducer, output, lambda values, place: values[1])
 
     return define
