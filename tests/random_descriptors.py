@@ -682,6 +682,22 @@ def _random_generator(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
+def _top_k(draw: st.DrawFn, cls: type[Any]) -> Operator:
+    data_type, sizes = _type(draw, cls), _sizes(draw, _rank(draw, cls))
+    axis = draw(st.integers(0, len(sizes) - 1))
+    k = min(_length(draw, LENGTHS), sizes[axis])
+    wanted = [*sizes[:axis], k, *sizes[axis + 1 :]]
+    direction = {"axis_direction": draw(st.sampled_from(("INCREASING", "DECREASING")))}
+    return cls(
+        input_tensor=_input(draw, data_type, sizes),
+        output_value_tensor=_output(draw, data_type, wanted),
+        output_index_tensor=_output(draw, _type(draw, cls, "output_index_tensor"), wanted),
+        axis=axis,
+        k=k,
+        **(direction if "axis_direction" in cls.fields else {}),
+    )
+
+
 def _nonzero(draw: st.DrawFn, cls: type[Any]) -> Operator:
     sizes = _sizes(draw, _rank(draw, cls))
     rank = _rank(draw, cls, "output_coordinates_tensor")
@@ -1101,6 +1117,7 @@ _BY_NAME: dict[str, Build] = {
     "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE": _fill,
     "CUMULATIVE_SUMMATION CUMULATIVE_PRODUCT": _cumulative,
     "NONZERO_COORDINATES": _nonzero,
+    "TOP_K TOP_K1": _top_k,
     "RANDOM_GENERATOR": _random_generator,
     "UPSAMPLE_2D": _upsample,
     "RESAMPLE RESAMPLE1 RESAMPLE2 RESAMPLE3 RESAMPLE_GRAD RESAMPLE_GRAD1": _resample,

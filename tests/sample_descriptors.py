@@ -387,6 +387,21 @@ def samples() -> tuple[Operator, ...]:
         *_gradients(),
         *_resamplings(),
         *_sliding_blocks(),
+        op.TopK(
+            input_tensor=f32(1, 2, 3, 6),
+            output_value_tensor=f32(1, 2, 3, 2),
+            output_index_tensor=u32(1, 2, 3, 2),
+            axis=3,
+            k=2,
+        ),
+        op.TopK1(
+            input_tensor=f32(1, 2, 5, 3),
+            output_value_tensor=f32(1, 2, 3, 3),
+            output_index_tensor=u32(1, 2, 3, 3),
+            axis=2,
+            k=3,
+            axis_direction="INCREASING",
+        ),
         op.NonzeroCoordinates(
             input_tensor=f32(1, 2, 3, 4),
             output_count_tensor=u32(1, 1, 1, 1),

@@ -29,7 +29,7 @@ def changed_model() -> dict[str, Any]:
     model["dispatchables"] = {
         "add": add,
         "misspelt": misspelt,
-        "missing": {"type": "DML_OPERATOR_TOP_K1", "desc": {}},
+        "missing": {"type": "DML_OPERATOR_INVALID", "desc": {}},
         "invalid": invalid,
     }
     model["commands"].append({"type": "dispatch", "dispatchable": "misspelt", "bindings": {}})
@@ -54,7 +54,7 @@ def test_all_is_listed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64, UINT4, INT4; "
         "did you mean 'FLOAT32'?",
         "dispatchables.misspelt.desc.OutputTensor.Sizes: expected an array, got all",
-        f"dispatchables.missing.type: {unavailable(OperatorType.TOP_K1)}",
+        f"dispatchables.missing.type: {unavailable(OperatorType.INVALID)}",
     ]
     assert len(lines) > 5
     assert all(line.startswith("dispatchables.invalid.desc.OutputTensor.Sizes") for line in lines[5:])

@@ -112,6 +112,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
         {"compute_output_roi_gradient": True},
     ),
     "roi_pooling": ([image(), image("float32", 1, 1, 2, 5)], {"pooled_size": (2, 2)}),
+    "top_k": ([image()], {"axis": 3, "k": 2}),
     "unfold": ([image()], {"window_sizes": [2, 2]}),
     "upsample_2d": ([image()], {"scale_size": (2, 2), "interpolation_mode": "LINEAR"}),
     "value_scale_2d": ([image()], {"scale": 1.0, "bias": [0.0]}),

@@ -145,6 +145,7 @@ PARAMETERS: dict[str, list[str]] = {
     "input_window_strides": [SIZES],
     "interpolation_mode": ["InterpolationMode | str"],
     "key_value_head_count": [COUNT],
+    "k": [COUNT],
     "learning_rate": [NUMBER],
     "linear_before_reset": [FLAG],
     "local_size": [COUNT],

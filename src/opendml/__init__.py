@@ -243,6 +243,8 @@ if TYPE_CHECKING:
     from opendml.functions.typed import one_hot as one_hot
     from opendml.functions.typed import scatter_elements as scatter_elements
     from opendml.functions.typed import scatter_nd as scatter_nd
+    from opendml.functions.selection import TopKOutputs as TopKOutputs
+    from opendml.functions.typed import top_k as top_k
     from opendml.functions.typed import slice as slice
     from opendml.functions.typed import slice_grad as slice_grad
     from opendml.functions.typed import fold as fold
@@ -337,6 +339,7 @@ _EXPORTS = {
     "functions.resampling": "upsample_2d",
     "functions.reversal": "reverse_subsequences",
     "functions.scattering": "one_hot scatter_elements scatter_nd",
+    "functions.selection": "TopKOutputs top_k",
     "functions.slicing": "slice slice_grad",
     "functions.sliding_blocks": "fold unfold",
     "functions.views": "expand_dims flatten reshape squeeze transpose",

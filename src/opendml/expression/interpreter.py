@@ -31,6 +31,7 @@ from opendml.expression.ir import (
     FusedMultiplyAdd,
     Index,
     Load,
+    Order,
     Part,
     Repeat,
     Scan,
@@ -192,6 +193,8 @@ def _run(statement: Statement, storage: dict[Tensor, Array], bound: dict[object,
             _write(storage, store, sizes, coordinates, value, None)
     elif isinstance(statement, Scan):
         _scan(statement, storage, bound)
+    elif isinstance(statement, Order):
+        _order(statement, storage, bound)
     elif isinstance(statement, Scatter):
         frame = _grid_frame(statement.axes, storage, bound)
         where = frame.value(statement.where)
@@ -276,6 +279,19 @@ def _scan(scan: Scan, storage: dict[Tensor, Array], bound: dict[object, Array]) 
         for store, coordinates, value in prepared:
             _write(storage, store, sizes, coordinates, value, None)
         state = following
+
+
+def _order(order: Order, storage: dict[Tensor, Array], bound: dict[object, Array]) -> None:
+    frame = _grid_frame((*order.axes, order.along), storage, bound)
+    sizes = [axis.size for axis in (*order.axes, order.along)]
+    key = frame.value(order.key)
+    keys = np.broadcast_to(key.reshape(key.shape[: len(sizes)]) if key.ndim else key, sizes)
+    positions = np.argsort(keys, -1, kind="stable")[..., : order.rank.size].astype(np.int64)
+    chosen = positions.reshape(*positions.shape, *[1] * _LANE_DIMENSIONS)
+    inner = _grid_frame((*order.axes, order.rank), storage, bound).with_bound((order.chosen,), (chosen,))
+    prepared = [(store, inner.values(store.coordinates), inner.value(store.value)) for store in order.stores]
+    for store, coordinates, value in prepared:
+        _write(storage, store, positions.shape, coordinates, value, None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

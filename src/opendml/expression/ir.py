@@ -3,11 +3,12 @@
     expression = Const | Index(axis) | Load(tensor, coordinates)
                | Unary(operation, x) | Binary(operation, x, y) | Select(condition, x, y)
                | FusedMultiplyAdd(x, y, z) | Cast(x, type) | Bitcast(x, type)
-               | Variable                                          -- a value bound by Fold or Scan
+               | Variable                                          -- a value bound by Fold, Scan or Order
                | Part(Fold(axes, initial, elements, combine), i)   -- ordered reduction, several values at once
     statement  = Compute(axes, stores)        -- for all axes: store; all points independent
                | Scan(axes, along, ...)       -- a running state along one axis
                | Scatter(axes, where, store)  -- stores at data-dependent places, in order, the last one wins
+               | Order(axes, along, key, ...) -- the first points along an axis in the order of a key
                | Repeat(axis, statements)     -- statements in order, again and again
                | Each(axes, statements, own)  -- statements in order, for all axes; all points independent
     definition = Definition(inputs, outputs, temporaries, statements)
@@ -488,7 +489,7 @@ _variable_numbers: Iterator[int] = itertools.count()
 
 
 class Variable(Expression):
-    """A value bound by the Fold or Scan around it; two variables are equal only if they are the same object."""
+    """A value bound by the Fold, Scan or Order around it; two variables are equal only if they are the same object."""
 
     __slots__ = ("name",)
 
@@ -629,11 +630,31 @@ class Scatter:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """The points of ``along`` in ascending order of ``key``, equal ones in their own, for every point of ``axes``.
+
+    For every point of ``rank``, which is no longer than ``along``, the stores are done: ``chosen`` is the coordinate
+    along ``along`` of the point that has this place in the order. The key is an integer.
+    """
+
+    axes: tuple[Axis, ...]
+    along: Axis
+    key: Expression
+    rank: Axis
+    chosen: Variable
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Repeat:
     """``statements`` in order, for every point of ``axis`` in order; each sees what the ones before it wrote."""
 
     axis: Axis
     statements: tuple[Statement, ...]
+
+
+Single = Compute | Scan | Scatter | Order
+"""A statement without others in it: what becomes one kernel."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -645,11 +666,11 @@ class Each:
     """
 
     axes: tuple[Axis, ...]
-    statements: tuple[Compute | Scan | Scatter, ...]
+    statements: tuple[Single, ...]
     own: tuple[Tensor, ...]
 
 
-Statement = Compute | Scan | Scatter | Repeat | Each
+Statement = Single | Repeat | Each
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,7 @@ from opendml.expression.ir import (
     FusedMultiplyAdd,
     Index,
     Load,
+    Order,
     Part,
     Repeat,
     Scan,
@@ -162,6 +163,13 @@ def _format_statement(statement: Statement) -> list[str]:
         inner = [f"  {line}" for s in statement.statements for line in _format_statement(s)]
         own = ", ".join(tensor.name for tensor in statement.own)
         return [f"each {_axes(statement.axes)}{f', with {own} of its own' if own else ''}:", *inner]
+    if isinstance(statement, Order):
+        order = f"order {_axes([statement.along])} by {format_expression(statement.key)}"
+        return [
+            f"for {_axes(statement.axes) or 'one point'}:",
+            f"  {order}, of the first {_axes([statement.rank])} the coordinate is {statement.chosen.name}:",
+            *(f"    {line}" for line in _format_stores(statement.stores)),
+        ]
     return _format_scan(statement)
 
 

@@ -9,9 +9,11 @@ from opendml.expression.ir import (
     Each,
     Expression,
     Load,
+    Order,
     Repeat,
     Scan,
     Scatter,
+    Single,
     Statement,
     Store,
     Tensor,
@@ -42,6 +44,8 @@ def expressions_of(statement: Statement) -> Iterator[Expression]:
         yield from statement.step
     if isinstance(statement, Scatter):
         yield statement.where
+    if isinstance(statement, Order):
+        yield statement.key
 
 
 def reads_of(statement: Statement) -> set[Tensor]:
@@ -75,9 +79,7 @@ def rewritten(
     return _simple(statement, rewrite, tensors)
 
 
-def _simple(
-    statement: Compute | Scan | Scatter, rewrite: Callable[[Expression], Expression], tensors: Mapping[Tensor, Tensor]
-) -> Compute | Scan | Scatter:
+def _simple(statement: Single, rewrite: Callable[[Expression], Expression], tensors: Mapping[Tensor, Tensor]) -> Single:
     """As ``rewritten``, of a statement that holds no others."""
 
     def all_of(expressions: Sequence[Expression]) -> tuple[Expression, ...]:
@@ -90,6 +92,9 @@ def _simple(
         return Compute(statement.axes, tuple(map(store_of, statement.stores)))
     if isinstance(statement, Scatter):
         return Scatter(statement.axes, rewrite(statement.where), store_of(statement.store), statement.apart)
+    if isinstance(statement, Order):
+        stores = tuple(map(store_of, statement.stores))
+        return Order(statement.axes, statement.along, rewrite(statement.key), statement.rank, statement.chosen, stores)
     return Scan(
         statement.axes,
         statement.along,

@@ -4400,6 +4400,26 @@ def tile(
 @overload
 def tile(input: ArrayOperand, repeats: Sequence[int], *, device: Device | None = ..., out: Any = ...) -> Array: ...
 @overload
+def top_k(
+    input: GraphTensor,
+    *,
+    axis: int,
+    k: int,
+    axis_direction: AxisDirection | str = ...,
+    device: Device | Graph | None = ...,
+    out: Any = ...,
+) -> TopKOutputs[GraphTensor]: ...
+@overload
+def top_k(
+    input: ArrayOperand,
+    *,
+    axis: int,
+    k: int,
+    axis_direction: AxisDirection | str = ...,
+    device: Device | None = ...,
+    out: Any = ...,
+) -> TopKOutputs[Array]: ...
+@overload
 def transpose(input: GraphTensor, axes: Sequence[int] | None = ...) -> GraphTensor: ...
 @overload
 def transpose(input: ArrayOperand, axes: Sequence[int] | None = ...) -> Array: ...

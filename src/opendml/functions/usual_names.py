@@ -130,14 +130,10 @@ HERE: Final = {
     "subtract": "sub",
     "threshold": "relu_threshold",
     "tile": "repeat",
+    "top_k(x, axis=..., k=...)": "topk sort argsort argpartition partition",
     "unfold": "im2col",
 }
 """The names elsewhere of each function here. Where one function does several things, it is shown as called."""
-
-NOT_YET: Final = {
-    "TOP_K1": "topk top_k sort",
-}
-"""The names elsewhere of operators of DirectML that do not exist here yet."""
 
 
 def explain_missing(name: str, known: list[str]) -> str:
@@ -157,9 +153,6 @@ def explain_missing(name: str, known: list[str]) -> str:
 
 def _operator_type(wanted: str) -> OperatorType | None:
     """The operator of a name, without its version or with any, that exists here or not."""
-    for name, names in NOT_YET.items():
-        if wanted in map(plain, names.split()):
-            return OperatorType[name]
     same = [member for member in OperatorType if member and wanted in (plain(member.name), _unversioned(member.name))]
     return max(same, default=None)
 

@@ -227,6 +227,14 @@ _OLDER: Final[dict[OperatorType, tuple[OperatorType, Change]]] = {
     ),
     OperatorType.ELEMENT_WISE_CLIP1: (OperatorType.ELEMENT_WISE_CLIP, _LIMITS),
     OperatorType.ELEMENT_WISE_CLIP_GRAD1: (OperatorType.ELEMENT_WISE_CLIP_GRAD, _LIMITS),
+    OperatorType.TOP_K1: (
+        OperatorType.TOP_K,
+        _without(
+            "axis_direction",
+            f"be {AxisDirection.DECREASING.dml_name}",
+            lambda direction: direction == AxisDirection.DECREASING,
+        ),
+    ),
     OperatorType.GATHER_ND1: (
         OperatorType.GATHER_ND,
         _without("batch_dimension_count", "be 0", lambda count: count == 0),

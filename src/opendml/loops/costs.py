@@ -11,13 +11,13 @@ from opendml.expression.affine import Dependencies, Interval, address_of
 from opendml.expression.ir import (
     Axis,
     Binary,
-    Compute,
     Expression,
     Fold,
     FusedMultiplyAdd,
     Load,
+    Order,
     Scan,
-    Scatter,
+    Single,
     Tensor,
     Unary,
     Variable,
@@ -43,7 +43,7 @@ class Cost:
     operations: int
 
 
-def cost_of(statement: Compute | Scan | Scatter, repeats: Iterable[Axis] = ()) -> Cost:
+def cost_of(statement: Single, repeats: Iterable[Axis] = ()) -> Cost:
     """The cost of a statement once, at one point of the Repeats around it."""
     count = _Count(statement, frozenset(repeats))
     reads: dict[Tensor, _Footprint] = {}
@@ -63,13 +63,16 @@ def cost_of(statement: Compute | Scan | Scatter, repeats: Iterable[Axis] = ()) -
 class _Count:
     """How often the expressions of a statement are evaluated."""
 
-    def __init__(self, statement: Compute | Scan | Scatter, repeats: frozenset[Axis]) -> None:
+    def __init__(self, statement: Single, repeats: frozenset[Axis]) -> None:
         self.statement = statement
         self._repeats = repeats
         self._dependencies = Dependencies()
-        scan = statement if isinstance(statement, Scan) else None
-        self._state = frozenset() if scan is None else frozenset(scan.state)
-        self._state_axes = frozenset() if scan is None else frozenset((*scan.axes, scan.along))
+        # The axes that a bound variable differs along.
+        self._state, self._state_axes = frozenset[Variable](), frozenset[Axis]()
+        if isinstance(statement, Scan):
+            self._state, self._state_axes = frozenset(statement.state), frozenset((*statement.axes, statement.along))
+        elif isinstance(statement, Order):
+            self._state, self._state_axes = frozenset((statement.chosen,)), frozenset((*statement.axes, statement.rank))
 
     def expressions(self) -> Iterator[Expression]:
         """All expressions of the statement, each once."""

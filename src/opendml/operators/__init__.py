@@ -256,6 +256,10 @@ if TYPE_CHECKING:
         ScatterElements as ScatterElements,
         ScatterNd as ScatterNd,
     )
+    from opendml.operators.selection import (
+        TopK as TopK,
+        TopK1 as TopK1,
+    )
     from opendml.operators.slicing import (
         Slice as Slice,
         Slice1 as Slice1,
@@ -345,6 +349,7 @@ _FAMILIES = {
     "resampling": "UPSAMPLE_2D",
     "reversal": "REVERSE_SUBSEQUENCES",
     "scattering": "ONE_HOT SCATTER_ELEMENTS SCATTER_ND",
+    "selection": "TOP_K TOP_K1",
     "slicing": "SLICE SLICE1 SLICE_GRAD",
     "sliding_blocks": "FOLD UNFOLD",
 }

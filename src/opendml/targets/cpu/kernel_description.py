@@ -6,16 +6,19 @@ from opendml.expression.affine import format_address
 from opendml.expression.ir import Axis
 from opendml.expression.printer import format_expression, format_values
 from opendml.targets.cpu.contraction import ContractionKernel
-from opendml.targets.cpu.schedule import ComputeKernel, ScanKernel, ScatterKernel
+from opendml.targets.cpu.schedule import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 
 
-def describe_kernel(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel) -> str:
+def describe_kernel(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel) -> str:
     """The loops of a kernel from the outside in, and what is stored in the innermost one."""
     if isinstance(kernel, ComputeKernel):
         lines = _compute_loops(kernel)
         stores = kernel.stores
     elif isinstance(kernel, ContractionKernel):
         lines = _contraction_loops(kernel)
+        stores = kernel.stores
+    elif isinstance(kernel, OrderKernel):
+        lines = _order_loops(kernel)
         stores = kernel.stores
     elif isinstance(kernel, ScanKernel):
         lines = _scan_loops(kernel)
@@ -80,6 +83,14 @@ def _scan_loops(kernel: ScanKernel) -> list[str]:
     if kernel.rows is not None:
         lines.append(f"{_loop(kernel.rows)}, {kernel.rows_together} together")
     return [*lines, along]
+
+
+def _order_loops(kernel: OrderKernel) -> list[str]:
+    lines = [_items(kernel.item_count, kernel.serial), *(_loop(axis) for axis in kernel.axes)]
+    some = "all" if kernel.room == kernel.along.size else f"up to {kernel.room}"
+    key = format_expression(kernel.key)
+    lines.append(f"{_loop(kernel.along)}, {kernel.lanes} at a time, {some} of them ordered together by {key}")
+    return [*lines, f"{_loop(kernel.rank)}, {kernel.chosen.name} is the coordinate of the first ones"]
 
 
 def _scatter_items(kernel: ScatterKernel) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from opendml.description.errors import CodeGenerationError
 from opendml.expression.affine import (
@@ -31,11 +32,13 @@ from opendml.expression.ir import (
     Expression,
     Fold,
     Index,
+    Order,
     Scan,
     Scatter,
     Select,
     Store,
     Tensor,
+    Variable,
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
 from opendml.loops.rewriting import lower_loads, simplify
@@ -198,6 +201,33 @@ class ScatterKernel:
         return math.prod(-(-axis.size // block) for axis, block in self.blocks)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderKernel:
+    """An Order with its loops chosen: every work item is one sequence along ``along``, whose keys are computed some
+    ``lanes`` at a time. ``room``: candidates that are gathered before they are ordered and most of them forgotten."""
+
+    axes: tuple[Axis, ...]
+    along: Axis
+    key: Expression
+    rank: Axis
+    chosen: Variable
+    stores: tuple[ElementStore, ...]
+    lanes: int
+    room: int
+    serial: bool
+    reads: frozenset[Tensor]
+
+    @property
+    def work(self) -> int:
+        """Elements that are looked at."""
+        return self.item_count * self.along.size
+
+    @property
+    def item_count(self) -> int:
+        """Work items of the kernel."""
+        return math.prod(axis.size for axis in self.axes)
+
+
 def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> ComputeKernel:
     """Loops for a Compute; ``in_place`` says that an output may be the same memory as an input."""
     stores = lowered_stores(compute.stores)
@@ -281,6 +311,28 @@ def _scatter_blocks(scatter: Scatter, tuning: Tuning) -> tuple[tuple[Axis, int],
         if wanted == 1:
             break
     return tuple(blocks)
+
+
+ORDERED_LANES: Final = 16
+"""Keys at most that are looked at together: each gets code that appends it."""
+
+
+def schedule_order(order: Order, target: CpuTarget) -> OrderKernel:
+    """Sequences as work items; all of a sequence is ordered at once where most of it is wanted."""
+    stores = lowered_stores(order.stores)
+    key = ElementStore(stores[0].tensor, stores[0].address, lower_loads({})(order.key))
+    axes = [axis for axis in order.axes if axis.size > 1]
+    axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    axes, (*merged, key) = coalesce(axes, (*stores, key))
+    size, wanted, tuning = order.along.size, order.rank.size, target.tuning
+    room = wanted + max(wanted, tuning.gathered_candidates)
+    room = size if room + wanted >= size else room
+    lanes = power_below(min(size, ORDERED_LANES, 8 * target.machine.vector_bytes // key.value.type.bits))
+    serial = size * math.prod(axis.size for axis in axes) < tuning.serial_work
+    reads = reads_of((*merged, key))
+    return OrderKernel(
+        *(tuple(axes), order.along, key.value, order.rank, order.chosen), tuple(merged), lanes, room, serial, reads
+    )
 
 
 def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:

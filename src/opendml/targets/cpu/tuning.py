@@ -35,6 +35,12 @@ class Tuning:
     """Steps of a kernel, or of several, after which a thread looks whether it is to go on: some hundred microseconds
     at most, beside which the look costs nothing."""
 
+    counted_candidates: int = 96
+    """Candidates of an order that are counted against one another at most: more are ordered digit by digit."""
+
+    gathered_candidates: int = 16
+    """Candidates at least that are gathered beside those wanted before all are ordered."""
+
     # Vectors and tiles -----------------------------------------------------------------------------------------------
 
     interleaved_sizes: tuple[int, ...] = (2, 3, 4, 8)

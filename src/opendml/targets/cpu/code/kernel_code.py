@@ -34,6 +34,7 @@ from opendml.targets.cpu.code.contraction_code import write_contraction
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.kept_rows import in_order_of_evaluation, kept_rows, parts_outside_selects
 from opendml.targets.cpu.code.memory import Pointer
+from opendml.targets.cpu.code.order_code import write_order
 from opendml.targets.cpu.code.ordered_code import write_scan, write_scatter
 from opendml.targets.cpu.code.point import Point, Position
 from opendml.targets.cpu.code.staging import Stage
@@ -42,6 +43,7 @@ from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.schedule import (
     ComputeKernel,
     ElementStore,
+    OrderKernel,
     ScanKernel,
     ScatterKernel,
     fold_steps,
@@ -54,7 +56,7 @@ Stores = tuple[ElementStore, ...]
 
 @dataclass(frozen=True, slots=True)
 class KernelCode:
-    """The text of a kernel's function from its parameters on, and the intrinsics that it declares.
+    """The text of a kernel's function from its parameters on, and what it declares: intrinsics, functions of its own.
 
     ``origins`` are the elements of the tensors that the function wants pointers to. Kernels that do the same to other
     tensors, or at other places of them, have the same text. ``scratch_bytes``: memory that each thread needs alone.
@@ -69,7 +71,7 @@ class KernelCode:
 
 
 def kernel_code(
-    kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel,
+    kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel,
     tensors: Sequence[Tensor],
     repeats: Sequence[Axis],
     target: CpuTarget,
@@ -95,6 +97,9 @@ def kernel_code(
     elif isinstance(kernel, ContractionKernel):
         write_contraction(kernel, builder, evaluator, origin)
         alias = False
+    elif isinstance(kernel, OrderKernel):
+        write_order(kernel, builder, evaluator, origin)
+        alias = False
     elif isinstance(kernel, ScanKernel):
         write_scan(kernel, builder, evaluator, origin)
         alias = True
@@ -116,7 +121,7 @@ def kernel_code(
     return KernelCode(text, declarations, places, builder.scratch_bytes, builder.is_controlled)
 
 
-def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel) -> dict[Tensor, int]:
+def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel) -> dict[Tensor, int]:
     """The least constant part of the addresses in each tensor: kernels that differ in it alone are one function."""
     stores = (kernel.store,) if isinstance(kernel, ScatterKernel) else kernel.stores
     expressions = [e for store in stores for e in (store.value, *store.address.opaque)]
@@ -124,6 +129,8 @@ def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKer
         expressions += [*kernel.initial, *kernel.step]
     elif isinstance(kernel, ScatterKernel):
         expressions.append(kernel.where)
+    elif isinstance(kernel, OrderKernel):
+        expressions.append(kernel.key)
     elif isinstance(kernel, ContractionKernel) and kernel.panel is not None:
         expressions.append(kernel.panel.source)
     elements = [e for root in expressions for e in walk(root) if isinstance(e, Element)]

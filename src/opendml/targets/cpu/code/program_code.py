@@ -18,9 +18,10 @@ from opendml.expression.ir import (
     Definition,
     Each,
     Expression,
+    Order,
     Repeat,
     Scan,
-    Scatter,
+    Single,
     Statement,
     Store,
     Tensor,
@@ -38,9 +39,11 @@ from opendml.targets.cpu.contraction import ContractionKernel, schedule_contract
 from opendml.targets.cpu.integer_products import with_packed_products
 from opendml.targets.cpu.schedule import (
     ComputeKernel,
+    OrderKernel,
     ScanKernel,
     ScatterKernel,
     schedule_compute,
+    schedule_order,
     schedule_scan,
     schedule_scatter,
     work_of,
@@ -53,8 +56,8 @@ SCRATCH: Final = -1
 CLOCK: Final = "llvm.readcyclecounter"
 """The counter of constant rate that programs may read: x86's time stamp counter, AArch64's virtual counter."""
 
-Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel
-Origin = tuple[Compute | Scan | Scatter, tuple[Axis, ...]]
+Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel
+Origin = tuple[Single, tuple[Axis, ...]]
 """The statement of a kernel, and the axes of the Repeats that it is in."""
 
 RECORD: Final = ("work", "time")
@@ -454,7 +457,7 @@ class _ProgramWriter:
         self._turn = _Turn()
         self._threads = {}
 
-    def _kernel(self, origin: Compute | Scan | Scatter, repeats: list[tuple[Axis, str]]) -> None:
+    def _kernel(self, origin: Single, repeats: list[tuple[Axis, str]]) -> None:
         axes = tuple(axis for axis, _ in repeats)
         statement = self._changed.get(origin, origin)
         like = likeness(statement, axes, self._numbers) if isinstance(statement, Compute) else None
@@ -486,7 +489,7 @@ class _ProgramWriter:
 
     def _write(
         self,
-        statement: Compute | Scan | Scatter,
+        statement: Single,
         axes: tuple[Axis, ...],
         like: Likeness | None,
         target: CpuTarget,
@@ -673,12 +676,14 @@ define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start,
 }"""
 
 
-def _scheduled(statement: Compute | Scan | Scatter, target: CpuTarget, in_place: bool) -> Kernel:
+def _scheduled(statement: Single, target: CpuTarget, in_place: bool) -> Kernel:
     if isinstance(statement, Compute):
         found = None if in_place else schedule_contraction(statement, target)
         return found or schedule_compute(statement, target, in_place=in_place)
     if isinstance(statement, Scan):
         return schedule_scan(statement, target)
+    if isinstance(statement, Order):
+        return schedule_order(statement, target)
     return schedule_scatter(statement, target)
 
 
