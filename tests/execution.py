@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -393,3 +394,8 @@ def random_values(data_type: TensorDataType, count: int, generator: np.random.Ge
         chosen = generator.random(count) < 0.3
         values[chosen] = generator.choice(np.array(extremes, dtype), count)[chosen]
     return values
+
+
+def frames(text: str) -> list[int]:
+    """The bytes by which functions move the stack pointer."""
+    return [int(size, 0) for size in re.findall(r"subq\t\$(\w+), %rsp", text)]

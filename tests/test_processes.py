@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from execution import frames
 from properties import HANGS
 from sample_descriptors import f32, samples
 
@@ -304,11 +304,6 @@ def test_work_goes_to_a_large_stack(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(dml.OutOfMemoryError, match="no other thread can be started"):
             on_large_stack(threading.get_ident)
     assert threading.stack_size() == 0
-
-
-def frames(text: str) -> list[int]:
-    """The bytes by which functions move the stack pointer."""
-    return [int(size, 0) for size in re.findall(r"subq\t\$(\w+), %rsp", text)]
 
 
 def test_frames_are_found() -> None:

@@ -667,7 +667,8 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
         return kernel
     axis = max(candidates, key=lambda candidate: candidate.size)
     most = tuning.tiled_points if target.machine.vector_registers >= 32 else tuning.few_tiled_points
-    size = min(axis.size, most)
+    most = max(min(most, tuning.tiled_sums // len(folds)), 1)
+    size = -(-axis.size // -(-axis.size // most))
     block = size * max(1, tuning.tile_block // size)
     shared = tuple(a for a in kernel.shared if a is not axis)
     return replace(kernel, tile=axis, tile_size=size, tile_block=block, shared=shared)

@@ -69,6 +69,10 @@ class Tuning:
     few_tiled_points: int = 4
     """As ``tiled_points``, where there are fewer registers."""
 
+    tiled_sums: int = 24
+    """Points of a tile at most, each counted for every sum of products that it has: what one comes to waits on the
+    stack, which is small, until the others are done."""
+
     row_registers: int = 8
     """Registers of sums of the rows that are computed together: as many as hide how long a multiply-add takes."""
 
