@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command_lines import invoke
+from sample_descriptors import sample
+from specification import load
 
 import opendml as dml
-from opendml.description import enums
+from opendml import operators
+from opendml.description import descriptors, enums
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.description.names import did_you_mean, nearest, plain
 from opendml.functions import usual_names
@@ -104,6 +110,39 @@ def test_letter_case_comes_first() -> None:
     assert nearest("inputtensor", ["input_tensors", "input_tensor"]) == "input_tensor"
     assert nearest("?", ["ATensor"]) is nearest("xyz", ["ATensor"]) is None
     assert did_you_mean("x", []) == ""
+
+
+def test_scatter_is_understood_everywhere(tmp_path: Path) -> None:
+    """SCATTER is an older name of SCATTER_ELEMENTS, of the same number: descriptors, models and files say either."""
+    names = ["SCATTER", "scatter", "Scatter", "DML_OPERATOR_SCATTER", "DML_SCATTER_OPERATOR_DESC"]
+    desc = sample(dml.operators.ScatterElements)
+    for name in names:
+        assert OperatorType.parse(name) is OperatorType.SCATTER_ELEMENTS is OperatorType["SCATTER"]
+        assert dml.catalogue[name] == dml.catalogue["SCATTER_ELEMENTS"]
+        assert name in dml.catalogue
+        assert dml.OperatorDesc.from_json(desc.to_json() | {"Type": name}) == desc
+        result = invoke("ops", name)
+        assert result.exit_code == 0
+        assert result.stdout.startswith("SCATTER_ELEMENTS (DML_SCATTER_ELEMENTS_OPERATOR_DESC)")
+    with pytest.raises(dml.UnknownNameError, match="the class is ScatterElements"):
+        dml.operators.Scatter  # noqa: B018
+    with pytest.raises(dml.UnknownNameError, match=r"here it is dml\.scatter_elements"):
+        dml.scatter  # type: ignore[attr-defined]  # noqa: B018
+    graph = dml.Graph()
+    tensors = [graph.input(tensor.data_type, tensor.sizes) for _, tensor in desc.inputs() if tensor is not None]
+    dml.save(graph.describe(graph.append(desc, *tensors)[0]), tmp_path / "scatter.dml")
+    written = (tmp_path / "scatter.dml").read_bytes()
+    assert b"DML_OPERATOR_SCATTER\0" in written
+    (node,) = dml.load(tmp_path / "scatter.dml").nodes
+    assert getattr(node, "operator", None) == desc
+
+
+def test_every_operator_of_directml_is_here_or_announced() -> None:
+    types = set(re.findall(r"DML_OPERATOR_(\w+)", str(load("enums.yaml")))) - {"TYPE"}
+    assert len(types) > 170
+    for name in types:
+        operator = OperatorType.parse(name)
+        assert operator in implemented() or unavailable(operator).startswith(operator.dml_name), name
 
 
 # ---- operators that are not here yet

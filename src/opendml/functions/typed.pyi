@@ -36,6 +36,7 @@ from opendml.functions.quantization import DynamicQuantizeLinearOutputs
 from opendml.functions.random_numbers import RandomGeneratorOutputs
 from opendml.functions.recurrent import GruOutputs, LstmOutputs, RnnOutputs
 from opendml.functions.region_gradients import RoiAlignGradOutputs
+from opendml.functions.selection import TopKOutputs
 from opendml.programs.device import Device
 
 class SupportsDLPack(Protocol):

@@ -107,17 +107,18 @@ def order_key(value: Expression, is_decreasing: bool) -> Expression:
     return value ^ -1 if is_decreasing else value
 
 
-class TopK(Selection, type=OperatorType.TOP_K, since="2_0"):
+class TopK(Selection, type=OperatorType.TOP_K, since="1_0"):
     """The K largest elements along an axis, the largest first, and their positions.
 
     Equal elements come in the order of their positions; NaN is larger than every number.
     """
 
+    # The page has 2_0 for the oldest table; the header, and the history of feature levels, have the operator from 1_0.
     support = levels(
         at("5_0", (1, 8), ALL_BUT_FLOAT64, output_index_tensor=UINT32_OR_64),
         at("3_1", (1, 8), UP_TO_32_BIT, output_index_tensor=UINT32_ONLY),
         at("2_1", (4, 4), UP_TO_32_BIT, output_index_tensor=UINT32_ONLY),
-        at("2_0", (4, 4), FLOATS, output_index_tensor=UINT32_ONLY),
+        at("1_0", (4, 4), FLOATS, output_index_tensor=UINT32_ONLY),
     )
 
 
