@@ -97,6 +97,7 @@ def all_cases() -> list[Case]:
         _pooling_gradients,
         _resamplings,
         _recurrent,
+        _attentions,
     )
     return [case for section in sections for case in section()]
 
@@ -262,6 +263,12 @@ def _recurrent() -> Iterator[Case]:
             yield Case("recurrent", name, recurrent(kind, steps, batch, hidden), Aim(1.0), values=(-0.1, 0.1))
 
 
+def _attentions() -> Iterator[Case]:
+    for sequence, heads in ((128, 12), (512, 12), (1024, 8), (2048, 8), (4096, 8)):
+        name = f"{heads} heads of 64 f32, {sequence} queries and keys"
+        yield Case("attention", name, attention(sequence, heads, 64), Aim(1.0), values=(-1, 1))
+
+
 def _moving(is_contiguous: bool) -> Aim:
     """Never below the best peer, and near the bandwidth where whole lines of the cache are read and written."""
     return Aim(1.0, 0.8 if is_contiguous else None)
@@ -332,6 +339,19 @@ def recurrent(kind: type[Any], steps: int, batch: int, hidden: int) -> Operator:
         **fields[kind],
     )
     return operator
+
+
+def attention(sequence: int, heads: int, size: int) -> Operator:
+    """Queries, keys and values of one batch, and nothing else."""
+    tensor = _packed("FLOAT32", (1, sequence, heads * size))
+    names = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")
+    return operators.MultiheadAttention(
+        **dict.fromkeys(names, tensor),
+        scale=size**-0.5,
+        mask_filter_value=-10000,
+        head_count=heads,
+        mask_type="NONE",
+    )
 
 
 def max_pooling(
@@ -570,8 +590,8 @@ def bytes_moved(operator: Work) -> int:
 
 
 def floating_point_operations(operator: Work) -> int:
-    """Multiplications and additions of GEMM, CONVOLUTION and the matrices of recurrent networks; 0 for the operators
-    that are bound by memory."""
+    """Multiplications and additions of GEMM, CONVOLUTION, the matrices of recurrent networks and attention; 0 for the
+    operators that are bound by memory."""
     if isinstance(operator, operators.Gemm):
         return 2 * operator.output_tensor.element_count * operator.a_tensor.sizes[-1]
     if isinstance(operator, operators.Convolution):
@@ -580,6 +600,8 @@ def floating_point_operations(operator: Work) -> int:
         _, steps, batch, _ = operator.input_tensor.sizes
         matrices = operator.weight_tensor.element_count + operator.recurrence_tensor.element_count
         return 2 * steps * batch * matrices
+    if isinstance(operator, operators.MultiheadAttention) and operator.key_tensor is not None:
+        return 4 * operator.output_tensor.element_count * operator.key_tensor.sizes[1]
     return 0
 
 

@@ -178,6 +178,7 @@ _ROUNDED: tuple[type[Operator], ...] = (
     operators.Rnn,
     operators.Gru,
     operators.Lstm,
+    operators.MultiheadAttention,
 )
 
 

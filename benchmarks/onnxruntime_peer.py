@@ -57,7 +57,9 @@ class Graph:
         inputs = [_described(f"x{i}", array) for i, array in enumerate(self.inputs)]
         outputs = [_described(f"y{i}", array) for i, array in enumerate(self.outputs)]
         graph = helper.make_graph(self.nodes, "case", inputs, outputs, self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        versions = {"": OPSET} | {node.domain: 1 for node in self.nodes if node.domain}
+        imports = [helper.make_opsetid(*version) for version in versions.items()]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
         onnx.checker.check_model(model, full_check=True)
         return bytes(model.SerializeToString())
 
@@ -320,6 +322,10 @@ def _recurrent(desc: Any, graph: Graph) -> None:
     graph.node(desc.type.name, graph.names(), ["y0"], hidden_size=hidden, **attributes)
 
 
+def _attention(desc: Any, graph: Graph) -> None:
+    graph.node("MultiHeadAttention", graph.names(), ["y0"], domain="com.microsoft", num_heads=desc.head_count)
+
+
 _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.MaxPooling: _max_pooling,
     operators.MaxPooling1: _max_pooling,
@@ -364,4 +370,5 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.Rnn: _recurrent,
     operators.Gru: _recurrent,
     operators.Lstm: _recurrent,
+    operators.MultiheadAttention: _attention,
 }

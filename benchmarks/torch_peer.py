@@ -258,6 +258,13 @@ _NETWORKS: dict[type[Work], tuple[Any, list[int]]] = {
 }
 """The function, and where in DirectML's order its gates are."""
 
+
+def _attention(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
+    heads = [x.unflatten(-1, (desc.head_count, -1)).transpose(1, 2) for x in inputs]
+    function = torch.nn.functional.scaled_dot_product_attention
+    return [Fresh(lambda: function(*heads, scale=desc.scale).transpose(1, 2).flatten(2))]
+
+
 _TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Ways]] = {
     operators.MaxPooling: _max_pooling,
     operators.MaxPooling1: _max_pooling,
@@ -276,4 +283,5 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Ways]] = {
     operators.Rnn: _recurrent,
     operators.Gru: _recurrent,
     operators.Lstm: _recurrent,
+    operators.MultiheadAttention: _attention,
 }

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 SCORES: Final = 1 << 16
 """Scores that are computed together: 256 KiB of float32, and as much for the weights, stay in a second-level cache."""
 
-FEWEST_ROWS: Final = 32
+FEWEST_ROWS: Final = 56
 """Queries that are computed together at least, however long the sequence: products of fewer are slow."""
 
 SCORES_AT_ONCE: Final = 1 << 18
