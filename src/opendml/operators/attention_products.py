@@ -54,10 +54,11 @@ if TYPE_CHECKING:
 SCORES: Final = 1 << 16
 """Scores that are computed together: 256 KiB of float32, and as much for the weights, stay in a second-level cache."""
 
-FEWEST_ROWS: Final = 56
-"""Queries that are computed together at least, however long the sequence: products of fewer are slow."""
+FEWEST_ROWS: Final = 14
+"""Queries that are computed together at least, however long the sequence, and of which there are whole multiples: as
+many share what a product loads on the widest processors."""
 
-SCORES_AT_ONCE: Final = 1 << 18
+SCORES_AT_ONCE: Final = 1 << 16
 """Scores up to which all are computed at once, one step of it after the other, by all threads."""
 
 ITEMS: Final = 64
@@ -326,9 +327,9 @@ class _Builder:
     def _block(self) -> int:
         """Queries of a block, which has one batch and one head of keys."""
         rows = self.batch * self.heads * self.shared * self.queries
-        most = min(SCORES // self.total, -(-rows // ITEMS))
-        most = max(max(most, FEWEST_ROWS) // self.shared, 1)
-        return -(-self.queries // -(-self.queries // most))
+        most = max(min(SCORES // self.total, rows // ITEMS), FEWEST_ROWS)
+        most -= most % FEWEST_ROWS
+        return min(max(most // self.shared, 1), self.queries)
 
     def _add_blocks(
         self, query: Element, keys: Sequence[_Keys], values: Element, block: int, first: int, count: int
