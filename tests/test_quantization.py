@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,20 @@ def test_a_graph_takes_and_gives_bytes() -> None:
         dml.quantize(dml.dequantize(weights, np.float32(1)), np.float32(1), output_data_type="uint4")
     )
     assert program(packed).tolist() == packed.tolist()
+
+
+def test_files_keep_four_bits(tmp_path: Path) -> None:
+    """A serialised graph with packed weights gives what the graph gives that it was made of."""
+    graph = dml.Graph()
+    weights, scale = graph.input("uint4", [4, 8], name="w"), graph.input("float32", [4, 2], name="s")
+    described = graph.describe(dml.dequantize(weights, scale))
+    dml.save(described, tmp_path / "graph.dml")
+    packed = np.random.default_rng(2).integers(0, 256, 16, np.uint8)
+    scales = np.random.default_rng(3).uniform(0.5, 2, (4, 2)).astype(np.float32)
+    found = [dml.Device().compile_graph(d)(packed, scales) for d in (described, dml.load(tmp_path / "graph.dml"))]
+    values = np.stack([packed & 15, packed >> 4], 1).reshape(4, 8).astype(np.float32)
+    for result in found:
+        np.testing.assert_array_equal(result, values * scales.repeat(4, 1))
 
 
 # ---- rules
