@@ -332,6 +332,23 @@ def test_ranges_of_pieces() -> None:
     assert (scale.item(), zero_point.item()) == (expected[1], expected[2])
 
 
+@pytest.mark.parametrize("inner", [15, 16, 32, 64, 80])
+def test_dot_products_of_whole_vectors(inner: int) -> None:
+    """One vector of products that is added up: LLVM has an instruction for it, and forgets most of its lanes."""
+    generator = np.random.default_rng(inner)
+    signed, unsigned = (
+        generator.integers(-128, 128, (1, inner), np.int8),
+        generator.integers(0, 256, (inner, 1), np.uint8),
+    )
+    expected = signed.astype(int) @ unsigned.astype(int)
+    assert dml.matrix_multiply_integer(signed, None, unsigned).tolist() == expected.tolist()
+    assert dml.matrix_multiply_integer(unsigned.T.copy(), None, signed.T.copy()).tolist() == expected.tolist()
+    graph = dml.Graph()
+    a, b = graph.input("int8", [1, inner]), graph.input("uint8", [1, inner])
+    total = dml.reduce(dml.cast(a, "int32") * dml.cast(b, "int32"), "SUM", axes=[1])
+    assert graph.compile(total)(signed, unsigned.T.copy()).tolist() == expected.tolist()
+
+
 def test_convolution_of_padding_alone() -> None:
     """Taps that no output has inside of the input: factors of 0, which are no products any more."""
     fields: dict[str, Any] = {"strides": [255], "dilations": [1], "start_padding": [1], "end_padding": [1000003]}
