@@ -89,6 +89,14 @@ def test_what_the_user_gives_for_outputs_is_named() -> None:
     assert [violation.field for violation in caught.value.violations] == ["output_data_type"]
 
 
+def test_tensors_of_an_array_are_named_one_by_one() -> None:
+    x, scale = np.ones((2, 4), np.float32), np.ones((1, 1), np.float32)
+    with pytest.raises(dml.InvalidDescriptorError) as caught:
+        dml.quantize(x, scale.astype(np.float16), np.zeros((1, 3), np.uint8))
+    places = [violation.field for violation in caught.value.violations]
+    assert places == ["zero_point.shape[1]", "scale"]
+
+
 def test_inferred_violations_are_told_where_there_is_no_cause() -> None:
     with pytest.raises(dml.InvalidDescriptorError) as caught:
         dml.equals(X, X, device=dml.Device(feature_level="1_0"))
@@ -116,7 +124,13 @@ def test_every_field_is_a_parameter_or_inferred(name: str) -> None:
                 assert is_inferred or known in inspect.signature(FUNCTIONS[name]).parameters, field.name
 
 
-INFERRED = {("argmax", "function"), ("argmin", "function"), ("lstm", "use_clip_threshold")}
+INFERRED = {
+    ("argmax", "function"),
+    ("argmin", "function"),
+    ("lstm", "use_clip_threshold"),
+    ("quantize", "quantization_type"),
+    ("dequantize", "quantization_type"),
+}
 
 
 def test_nearest_data_types() -> None:

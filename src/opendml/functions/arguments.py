@@ -38,6 +38,9 @@ PARAMETERS: Final = {
 }
 """The parameters of fields whose names do not say them; all others have the field's name, without ``_tensor``."""
 
+ELEMENTS: Final = {"quantization_tensors": ("scale", "zero_point")}
+"""The parameters of arrays of tensors that are given one by one."""
+
 OUTPUT_PARAMETERS: Final = {
     "Sizes": ("output_sizes",),
     "DataType": ("output_data_type", "indices_data_type"),
@@ -125,7 +128,10 @@ class _Call:
             return _Place(f"len({array})" if array else field, array in self.given)
         if known.name in TYPES_OF_INPUT:
             return _Place("input.dtype", False)
-        parameter = self._parameter(known)
+        parameter, number = self._parameter(known), re.fullmatch(r"\[(\d+)\]", parts[2])
+        if known.name in ELEMENTS and number is not None:
+            one = ELEMENTS[known.name][int(number[1])]
+            return _Place(one + self._members(one, parts[3]), one in self.given)
         if parameter is None:
             return _Place(field, False)
         return _Place(parameter + parts[2] + self._members(parameter, parts[3]), parameter in self.given)
@@ -133,7 +139,7 @@ class _Call:
     def _parameter(self, field: Field) -> str | None:
         """The parameter that a field is given by."""
         own = field.name.removesuffix("_tensor").removesuffix("_tensors")
-        usual = (field.name, own, f"{own}s" if field.name.endswith("_tensors") else own)
+        usual = (field.name, own, f"{own}s" if field.name.endswith("_tensors") else own, *ELEMENTS.get(field.name, ()))
         return next((name for name in (*usual, *PARAMETERS.get(field.name, ())) if name in self.parameters), None)
 
     def _output_place(self, field: Field, text: str, index: str, members: str) -> _Place:
