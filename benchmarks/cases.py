@@ -96,6 +96,7 @@ def all_cases() -> list[Case]:
         _contractions,
         _pooling_gradients,
         _resamplings,
+        _sliding_blocks,
         _recurrent,
         _attentions,
     )
@@ -256,6 +257,16 @@ def _resamplings() -> Iterator[Case]:
             yield Case("resample", f"gradient of {name} {place} f32", gradient, Aim(1.0))
 
 
+def _sliding_blocks() -> Iterator[Case]:
+    for label, sizes, *window in (
+        ("3x3 pad 1", RESAMPLED, 3, 1, 1),
+        ("3x3/2 pad 1", RESAMPLED, 3, 2, 1),
+        ("patches 16x16", (8, 3, 224, 224), 16, 16, 0),
+    ):
+        for is_fold, name in enumerate(("unfold", "fold")):
+            yield Case("sliding blocks", f"{name} {label} f32", blocks(sizes, *window, is_fold=bool(is_fold)), Aim(1.0))
+
+
 def _recurrent() -> Iterator[Case]:
     for kind in (operators.Lstm, operators.Gru, operators.Rnn):
         for steps, batch, hidden in ((32, 1, 128), (32, 8, 128), (64, 8, 256), (64, 1, 512)):
@@ -314,6 +325,17 @@ def resample(
     if backward:
         return operators.ResampleGrad(input_gradient_tensor=resampled, output_gradient_tensor=original, **fields)
     return operators.Resample1(input_tensor=original, output_tensor=resampled, **fields)
+
+
+def blocks(sizes: Sequence[int], window: int, stride: int, padding: int, *, is_fold: bool = False) -> Operator:
+    """UNFOLD of a square window, or FOLD of its columns."""
+    count = math.prod((size + 2 * padding - window) // stride + 1 for size in sizes[2:])
+    image, columns = _packed("FLOAT32", sizes), _packed("FLOAT32", (sizes[0], sizes[1] * window**2, count))
+    fields = {"window_sizes": [window] * 2, "strides": [stride] * 2, "dilations": [1] * 2}
+    fields |= {"start_padding": [padding] * 2, "end_padding": [padding] * 2}
+    if is_fold:
+        return operators.Fold(input_tensor=columns, output_tensor=image, **fields)
+    return operators.Unfold(input_tensor=image, output_tensor=columns, **fields)
 
 
 def recurrent(kind: type[Any], steps: int, batch: int, hidden: int) -> Operator:

@@ -175,6 +175,7 @@ _ROUNDED: tuple[type[Operator], ...] = (
     operators.MaxPoolingGrad,
     operators.Resample1,
     operators.ResampleGrad,
+    operators.Fold,
     operators.Rnn,
     operators.Gru,
     operators.Lstm,

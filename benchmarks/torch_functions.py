@@ -87,6 +87,21 @@ def _resample_grad(desc: Any) -> Function:
     return lambda gradient: torch.ops.aten._upsample_nearest_exact2d_backward(gradient, after, before)
 
 
+def _block_window(desc: Any) -> dict[str, Any]:
+    names = {"kernel_size": "window_sizes", "stride": "strides", "dilation": "dilations", "padding": "start_padding"}
+    return {name: list(getattr(desc, field)) for name, field in names.items()}
+
+
+def _unfold(desc: Any) -> Function:
+    window = _block_window(desc)
+    return lambda x: functional.unfold(x, **window)
+
+
+def _fold(desc: Any) -> Function:
+    window, sizes = _block_window(desc), list(desc.output_tensor.sizes[2:])
+    return lambda x: functional.fold(x, sizes, **window)
+
+
 def _residual_relu(x: Tensor, y: Tensor, *parameters: Tensor) -> Tensor:
     return torch.relu(_batch_normalization(1e-5, x, *parameters) + y)
 
@@ -115,6 +130,8 @@ _FUNCTIONS: Final[Mapping[type, Callable[[Any], Function]]] = {
     operators.MaxPoolingGrad: _max_pooling_grad,
     operators.Resample1: _resample,
     operators.ResampleGrad: _resample_grad,
+    operators.Unfold: _unfold,
+    operators.Fold: _fold,
     chains.ScaleBiasRelu: lambda chain: lambda x, scale, bias: torch.relu(x * scale + bias),
     chains.AddLayerNormalization: lambda chain: lambda x, y, *row: _layer_normalization(1e-5, x + y, *row),
     chains.BiasGelu: lambda chain: lambda x, bias: functional.gelu(x + bias),
