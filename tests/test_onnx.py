@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import sys
 import warnings
@@ -15,6 +16,7 @@ import pytest
 from properties import some
 
 import opendml as dml
+from opendml.command_line import main
 from opendml.formats.onnx.package import onnx_package
 
 onnx = pytest.importorskip("onnx")
@@ -316,6 +318,35 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
             dml.load(network().SerializeToString())
     finally:
         onnx_package.cache_clear()
+
+
+# ---- the command
+
+
+def test_the_command_runs_and_judges_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "network.onnx"
+    onnx.save(network(), path)
+    x = np.random.default_rng(0).standard_normal((1, 3, 4, 5)).astype("f")
+    np.save(tmp_path / "x.npy", x)
+    sizes = ["--size", "batch=1,x=1x3x4x5"]
+    assert main(["run", str(path), "--device", "reference", "--json", *sizes]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert "y" in json.dumps(printed)
+    for level in ("6_4", "2_1"):
+        assert main(["check", str(path), "--feature-level", level, *sizes]) == 0
+        assert capsys.readouterr().out == f"valid at feature level {level}: 3 operators\n"
+    assert main(["run", str(path), "--feature-level", "2_1", *sizes]) == 2
+    assert "nodes of its graph from 6_2 on only" in capsys.readouterr().err
+    assert main(["explain", str(path), *sizes]) == 0
+    assert "Nodes[0] 'first': CONVOLUTION" in capsys.readouterr().out
+    assert main(["check", str(path)]) == 2
+    assert "sizes={'batch': 1}, for example" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["batch", "batch=", "=1", "batch=1x", "batch=-1", "a=1,,b=2"])
+def test_sizes_of_the_command_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "model.onnx", "--size", text]) == 2
+    assert "--size" in capsys.readouterr().err
 
 
 # ---- onnx's own tests of operators

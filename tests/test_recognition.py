@@ -48,7 +48,7 @@ CONTENTS = {
 RESOURCES = "resources of DxDispatch models, and inputs of serialised graphs, may be read from it"
 WORDS = {
     "dxdispatch": "it is a DxDispatch model; opendml run, check, explain and profile read it",
-    "onnx": "it is an ONNX model; opendml.load reads it",
+    "onnx": "it is an ONNX model; opendml.load, and opendml run, check, explain and profile, read it",
     "numpy": f"it is a NumPy array; numpy.load reads it; {RESOURCES}",
     "archive": "it is a zip archive, as of PyTorch or NumPy; opendml does not read it",
     "image": f"it is an image; {RESOURCES}",
@@ -136,6 +136,10 @@ def test_commands_on_something_else(
     path = tmp_path / "file.json"
     path.write_bytes(CONTENTS[name])
     assert main([command, str(path)]) == 2
+    if name == "onnx":  # read by its content, whatever the suffix, and found to be damaged
+        pytest.importorskip("onnx")
+        assert "it is no ONNX model, or a damaged one" in "".join(capsys.readouterr())
+        return
     assert capsys.readouterr().err == f"error: {path}: not a DxDispatch model: {WORDS[name]}\n"
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from opendml.command_line.parsing import Command, Option, number, path
+from opendml.command_line.parsing import Command, Option, number, path, sizes
 
 __all__ = ["COMMANDS", "SHELLS", "overview"]
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
-MODEL_HELP = "A model in DxDispatch's format, or a serialised graph, *.bin."
+MODEL_HELP = "A model in DxDispatch's format, a serialised graph, *.bin, or an ONNX model, *.onnx."
 MODEL = Option(("model",), MODEL_HELP, "MODEL", path, required=True, completes="files")
 FEATURE_LEVEL = Option(
     ("--feature-level", "--dml_feature_level"),
@@ -45,6 +45,12 @@ DEVICE = Option(
 )
 COMPILED_DEVICE = Option(
     ("--device",), "cpu; the reference device has no kernels.", "NAME", default="cpu", completes=("cpu",)
+)
+SIZE = Option(
+    ("--size",),
+    "Sizes that an ONNX model leaves open: of dimensions and of inputs, such as batch=1,image=1x3x480x640.",
+    "NAME=SIZE",
+    sizes,
 )
 THREADS = Option(("--threads",), "Threads; by default OPENDML_NUM_THREADS, else all.", "N", number(1, 1 << 20))
 
@@ -88,8 +94,8 @@ DXDISPATCH_OPTIONS: Final = (
 RUN = Command(
     "run",
     "opendml.command_line.run",
-    "Run a DxDispatch model or a serialised graph.",
-    """Run a DxDispatch model or a serialised graph.
+    "Run a DxDispatch model, a serialised graph or an ONNX model.",
+    """Run a DxDispatch model, a serialised graph or an ONNX model.
 
 Its resources are filled, its operators compiled, its commands executed in order; the whole model is checked
 before anything runs. A graph alone is run once and its outputs are printed; its inputs are read from files such
@@ -97,6 +103,7 @@ as x.npy for an input x, by default beside it, and are zero where there is no fi
     (
         ("opendml run model.json", "run once"),
         ("opendml run Partition_0.bin", "run a graph that ONNX Runtime has serialised"),
+        ("opendml run model.onnx --size batch=1", "run an ONNX model on x.npy for each input x"),
         ("opendml run model.json -t 2000 -r 100 -v 1", "measure for two seconds, 100 dispatches an iteration"),
         ("opendml run model.json --device reference", "what the operators' definitions give, interpreted"),
         ("opendml run model.json --json", "timings and printed resources for a program to read"),
@@ -106,6 +113,7 @@ as x.npy for an input x, by default beside it, and are zero where there is no fi
         Option(("file",), MODEL_HELP, "MODEL", path, completes="files"),
         Option(("--model", "-m"), "The model, as DxDispatch is given it.", "MODEL", path, completes="files"),
         INPUT_PATH,
+        SIZE,
         OUTPUT_PATH,
         Option(("--adapter", "-a"), "Part of the name of the adapter to run on.", "TEXT", default=""),
         DEVICE,
@@ -150,6 +158,7 @@ Exit status: 0 valid, 1 invalid operators, 2 anything else that is wrong.""",
         MODEL,
         FEATURE_LEVEL,
         INPUT_PATH,
+        SIZE,
         Option(DEVICE.names, metavar="NAME", means_nothing="Every device judges models alike.", completes=DEVICES),
         _json("operators, violations and problems of bindings"),
     ),
@@ -188,6 +197,7 @@ the code.""",
         Option(("--llvm",), "Print the LLVM code as well."),
         Option(("--asm",), "Print the machine code as well."),
         INPUT_PATH,
+        SIZE,
         COMPILED_DEVICE,
         _json("the explanation of each operator"),
     ),
@@ -215,6 +225,7 @@ operations, beside what this machine can do: copies of as many bytes, and fused 
             ("--milliseconds_to_run", "-t"), "How long each dispatch repeats; by default 500.", "MS", number(0), 500
         ),
         INPUT_PATH,
+        SIZE,
         COMPILED_DEVICE,
         MEMORY_LIMIT,
         _json("kernels with times, bytes and operations"),

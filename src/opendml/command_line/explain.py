@@ -18,7 +18,8 @@ def execute(values: Namespace) -> int:
 
         require_kernels(values.device, "explain")
         explained = []
-        for name, dispatchable in read_unlimited(values.model, values.input_path).dispatchables.items():
+        models = read_unlimited(values.model, values.input_path, sizes=values.size).dispatchables
+        for name, dispatchable in models.items():
             check_operator(dispatchable)
             text = explanation(dispatchable.desc, llvm=values.llvm, assembly=values.asm)
             if values.json:

@@ -19,11 +19,24 @@ if TYPE_CHECKING:
 __all__ = ["feature_level", "note_meaningless", "read_unlimited", "require_kernels"]
 
 
-def read_unlimited(path: Path, input_path: Path | None, in_part: bool = False) -> Model:
+def read_unlimited(
+    path: Path,
+    input_path: Path | None,
+    in_part: bool = False,
+    sizes: dict[str, int | list[int]] | None = None,
+    feature_level: FeatureLevel | str = "6_4",
+) -> Model:
     """A model of which nothing will be allocated, so that there is nothing to limit; or what can be read of it."""
     from opendml.formats.models import read_model
 
-    return read_model(path, input_path=input_path, memory_limit=sys.maxsize, in_part=in_part)
+    return read_model(
+        path,
+        input_path=input_path,
+        memory_limit=sys.maxsize,
+        in_part=in_part,
+        sizes=sizes,
+        feature_level=feature_level,
+    )
 
 
 def feature_level(name: str) -> FeatureLevel:

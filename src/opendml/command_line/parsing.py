@@ -22,6 +22,7 @@ __all__ = [
     "number",
     "parse",
     "path",
+    "sizes",
 ]
 
 Values = argparse.Namespace
@@ -89,6 +90,18 @@ def number(minimum: int, maximum: int = 2**32 - 1) -> Callable[[str], int]:
         return value
 
     return convert
+
+
+def sizes(text: str) -> dict[str, int | list[int]]:
+    """What reads sizes of dimensions and inputs: ``batch=1,image=1x3x480x640``."""
+    found: dict[str, int | list[int]] = {}
+    for part in text.split(","):
+        name, equals, given = part.rpartition("=")
+        numbers = [number(0)(size) for size in given.split("x")] if equals and name else []
+        if not numbers:
+            raise argparse.ArgumentTypeError(f"expected NAME=SIZE or NAME=SIZExSIZE, got {quoted(part)}")
+        found[name] = numbers if len(numbers) > 1 else numbers[0]
+    return found
 
 
 def path(text: str) -> Path:

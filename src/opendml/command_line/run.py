@@ -40,7 +40,14 @@ def _run(values: Namespace, model: Path) -> None:
     adapter = adapters.select(values.adapter, values.device)
     level = feature_level(values.feature_level)
     limit = values.memory_limit << 20
-    parsed = read_model(model, input_path=values.input_path, output_path=values.output_path, memory_limit=limit)
+    parsed = read_model(
+        model,
+        input_path=values.input_path,
+        output_path=values.output_path,
+        memory_limit=limit,
+        sizes=values.size,
+        feature_level=level,
+    )
     options = RunOptions(
         values.dispatch_iterations,
         values.dispatch_repeat,

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from opendml.description.enums import ExecutionFlags
+from opendml.description.enums import ExecutionFlags, FeatureLevel
 from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import read_file
-from opendml.description.graph_desc import GraphDesc, graph_input_tensors, graph_output_tensors, validate_graph
+from opendml.description.graph_desc import (
+    CONSTANTS_SINCE,
+    GraphDesc,
+    graph_input_tensors,
+    graph_output_tensors,
+    validate_graph,
+)
 from opendml.description.tensor import TensorDesc
-from opendml.formats import dxdispatch, serialized_graph
+from opendml.formats import dxdispatch, onnx, serialized_graph
 from opendml.formats.dxdispatch.model import (
     DEFAULT_MEMORY_LIMIT,
     BindingSource,
@@ -28,6 +35,7 @@ from opendml.formats.json_text import Node
 from opendml.formats.recognition import first_bytes, format_of
 from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE
 from opendml.formats.serialized_graph.reading import read_operators
+from opendml.programs.device import Device
 
 __all__ = ["model_of_graph", "read_model"]
 
@@ -39,12 +47,19 @@ def read_model(
     output_path: Path | None = None,
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
     in_part: bool = False,
+    sizes: Mapping[str, int | Sequence[int]] | None = None,
+    feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
-    """Read a DxDispatch model, or a serialised graph alone (`model_of_graph`), whatever the name of the file is.
+    """Read a DxDispatch model, or a serialised graph or ONNX model alone (`model_of_graph`), whatever the file's name.
 
-    Arguments and errors as for `dxdispatch.read`.
+    ``sizes`` are those that an ONNX model leaves open, as for ``OnnxModel.compile``; ``feature_level`` is where the
+    operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
     """
-    if not _is_graph(path):
+    name = format_of(first_bytes(path))
+    if name == "onnx":
+        folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
+        return _onnx_model(path, folders, sizes or {}, feature_level, memory_limit, in_part)
+    if not _is_graph(path, name):
         return dxdispatch.read(
             path, input_path=input_path, output_path=output_path, memory_limit=memory_limit, in_part=in_part
         )
@@ -57,9 +72,45 @@ def read_model(
         return _graph_in_part(path, error)
 
 
-def _is_graph(path: Path) -> bool:
+def _onnx_model(
+    path: Path,
+    folders: Folders,
+    sizes: Mapping[str, int | Sequence[int]],
+    feature_level: FeatureLevel | str,
+    memory_limit: int,
+    in_part: bool,
+) -> Model:
+    """The model of an ONNX file's graph; in part, nothing but the reasons why it has none."""
+    try:
+        graph = onnx.read(path).describe(Device(feature_level=feature_level), sizes=sizes)
+    except ModelFormatError as error:
+        if not in_part:
+            raise
+        return Model({}, {}, (), (), unreadable=error.problems)
+    if in_part:
+        return _judged(graph, path.stem, folders, memory_limit)
+    if any(tensor is not None and tensor.is_owned_by_dml for tensor in graph_input_tensors(graph)):
+        raise ModelFormatError(
+            "", f"the weights of an ONNX model are nodes of its graph from {CONSTANTS_SINCE} on only"
+        )
+    return model_of_graph(graph, path.stem, folders, memory_limit=memory_limit)
+
+
+def _judged(graph: GraphDesc, name: str, folders: Folders, memory_limit: int) -> Model:
+    """A model to be judged, not run: weights that are inputs of the graph have no values."""
+    owned = {
+        graph.input_name(i): tensor
+        for i, tensor in enumerate(graph_input_tensors(graph))
+        if tensor is not None and tensor.is_owned_by_dml
+    }
+    resources = {one: _graph_resource(one, tensor, None) for one, tensor in owned.items()}
+    bindings = {one: (BindingSource(one, one),) for one in owned}
+    dispatchable = Dispatchable(name, "", "", graph, True, ExecutionFlags.NONE, bindings)
+    return Model(resources, {name: dispatchable}, (), (), memory_limit)
+
+
+def _is_graph(path: Path, name: str) -> bool:
     """Whether a file is a serialised graph: by its content, or ``*.bin`` where that tells nothing."""
-    name = format_of(first_bytes(path))
     return name == "serialized_graph" or (path.suffix.lower() == ".bin" and name != "dxdispatch")
 
 

@@ -47,7 +47,9 @@ _MODEL_NAME, _, _MODEL_READER = DXDISPATCH_MODEL.partition("; ")
 
 FORMATS: Final = {
     "dxdispatch": Format(_MODEL_NAME, _MODEL_READER, dxdispatch.recognises),
-    "onnx": Format("an ONNX model", "opendml.load reads it", onnx.recognises),
+    "onnx": Format(
+        "an ONNX model", "opendml.load, and opendml run, check, explain and profile, read it", onnx.recognises
+    ),
     "numpy": Format("a NumPy array", f"numpy.load reads it; {_RESOURCES}", _begins(b"\x93NUMPY")),
     "archive": Format(
         "a zip archive, as of PyTorch or NumPy", "opendml does not read it", _begins(b"PK\x03\x04", b"PK\x05\x06")
@@ -71,7 +73,7 @@ def format_of(data: bytes) -> str:
 
 
 def other_format(data: bytes, own: str) -> str:
-    """``it is an ONNX model; opendml.load reads it`` if a file is of another format than its reader's."""
+    """``it is a NumPy array; numpy.load reads it`` if a file is of another format than its reader's."""
     name = format_of(data)
     if name in ("", own) or (name == "json" and own == "dxdispatch"):
         return ""

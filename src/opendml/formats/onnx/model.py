@@ -13,9 +13,10 @@ import numpy.typing as npt
 from opendml.building.graph_building import Graph
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, FormatProblem, ModelFormatError
+from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import listed, quoted
-from opendml.formats.onnx.program import OnnxProgram, as_input
-from opendml.formats.onnx.translation import FAILED, Scope, Translation
+from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
+from opendml.formats.onnx.translation import FAILED, ModelGraph, Scope, Translation
 from opendml.formats.onnx.types import TensorInfo, array_type, has_tensors, info_of
 from opendml.formats.onnx.values import Value, known
 from opendml.programs.device import Device, Flags
@@ -85,6 +86,26 @@ class OnnxModel:
             raise _refusal(translation)
         return program
 
+    def describe(
+        self,
+        device: Device | None = None,
+        *,
+        sizes: Sizes | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> GraphDesc:
+        """The graph that ``compile`` would compile as DirectML's descriptor, with the weights in it.
+
+        Outputs that are known without computing are no outputs of it. Arguments and errors as for ``compile``.
+        """
+        given = self._values(values or {})
+        graph, translation, outputs, _ = self._translated(device, self._sizes(sizes or {}, given), given)
+        if translation.problems:
+            raise _refusal(translation)
+        tensors = graph_outputs(outputs)
+        if not tensors:
+            raise ModelFormatError("", "all of its outputs are known without computing, so that it has no graph")
+        return graph.describe(tensors)
+
     def run(self, arrays: Mapping[str, Any], *, device: Device | None = None) -> dict[str, Array]:
         """The outputs by name for inputs by name, by a program for their sizes, compiled when they are first met.
 
@@ -137,7 +158,21 @@ class OnnxModel:
         flags: Flags,
     ) -> tuple[Translation, OnnxProgram | None]:
         """What became of the model's nodes, and the program, if all of them have an expression."""
-        graph = Graph(device, name=self.name)
+        graph, translation, outputs, bound = self._translated(device, sizes, values)
+        if translation.problems:
+            return translation, None
+        infos = [
+            TensorInfo(one.name, one.data_type, sizes[one.name], one.element_type)
+            for one in self.inputs
+            if one.name not in values
+        ]
+        return translation, OnnxProgram.of(graph, infos, bound, outputs, values, progress, flags)
+
+    def _translated(
+        self, device: Device | None, sizes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array]
+    ) -> tuple[Graph, Translation, dict[str, Value], list[str]]:
+        """The graph, what became of the nodes, the outputs, and the names of the graph's inputs."""
+        graph = ModelGraph(device, name=self.name)
         translation = Translation(graph, self._model, self._folder)
         scope: Scope = {}
         bound = []
@@ -146,15 +181,8 @@ class OnnxModel:
             bound += [info.name] if is_bound else []
         translation.graph_of(self._model.graph, scope)
         outputs = {info.name: self._output(translation, info, scope) for info in self.outputs}
-        if translation.problems:
-            return translation, None
-        infos = [
-            TensorInfo(one.name, one.data_type, sizes[one.name], one.element_type)
-            for one in self.inputs
-            if one.name not in values
-        ]
         found = {name: value for name, value in outputs.items() if isinstance(value, Value)}
-        return translation, OnnxProgram.of(graph, infos, bound, found, values, progress, flags)
+        return graph, translation, found, bound
 
     def _input(
         self, translation: Translation, info: TensorInfo, sizes: tuple[int, ...], values: Mapping[str, Array]

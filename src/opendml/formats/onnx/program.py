@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from opendml.building.graph_building import Graph
 from opendml.building.graph_program import GraphProgram
+from opendml.building.graph_tensor import GraphTensor
 from opendml.description.errors import BindingError
 from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.types import TensorInfo, array_type
@@ -17,7 +18,7 @@ from opendml.formats.onnx.values import Value
 from opendml.programs.binding import as_array
 from opendml.programs.device import Flags
 
-__all__ = ["OnnxProgram", "as_input"]
+__all__ = ["OnnxProgram", "as_input", "graph_outputs"]
 
 Array = npt.NDArray[Any]
 
@@ -60,11 +61,7 @@ class OnnxProgram:
         flags: Flags,
     ) -> OnnxProgram:
         """Compiles what the outputs need that are not known."""
-        tensors = {
-            name: value.tensor if value.tensor.desc.is_packed else value.tensor.packed()
-            for name, value in outputs.items()
-            if value.tensor is not None
-        }
+        tensors = graph_outputs(outputs)
         program = graph.compile(tensors, progress=progress, execution_flags=flags) if tensors else None
         return cls(program, inputs, bound, outputs, values)
 
@@ -112,6 +109,15 @@ class OnnxProgram:
             return np.array(self._known[info.name])
         array = results[info.name]
         return (array.view(np.bool_) if info.data_type == "bool" else array).reshape(self._sizes[info.name])
+
+
+def graph_outputs(outputs: Mapping[str, Value]) -> dict[str, GraphTensor]:
+    """The outputs that a graph computes."""
+    return {
+        name: value.tensor if value.tensor.desc.is_packed else value.tensor.packed()
+        for name, value in outputs.items()
+        if value.tensor is not None
+    }
 
 
 def as_input(info: TensorInfo, value: Any) -> Array:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from opendml.building.graph_building import Graph
+from opendml.building.places import Place
+from opendml.description.descriptors import Operator
 from opendml.description.errors import FormatProblem, InvalidDescriptorError, ModelFormatError
 from opendml.description.quoting import cut, printable
 from opendml.formats.onnx.attributes import attributes_of, with_attributes
@@ -20,7 +22,14 @@ from opendml.formats.onnx.operators.table import OPERATORS, REASONS
 from opendml.formats.onnx.tensors import array_of
 from opendml.formats.onnx.values import NotExpressibleError, UnknownValuesError, Value, known
 
-__all__ = ["FAILED", "Scope", "Translation"]
+__all__ = ["FAILED", "ModelGraph", "Scope", "Translation"]
+
+
+class ModelGraph(Graph):
+    """A graph whose nodes have the names of the model's, not those of lines of a program."""
+
+    def _node_name(self, operator: Operator, place: Place) -> str:
+        return "/".join(self._scopes) or operator.type.name.lower()
 
 
 class _Failed:
