@@ -331,7 +331,7 @@ def blocks(sizes: Sequence[int], window: int, stride: int, padding: int, *, is_f
     """UNFOLD of a square window, or FOLD of its columns."""
     count = math.prod((size + 2 * padding - window) // stride + 1 for size in sizes[2:])
     image, columns = _packed("FLOAT32", sizes), _packed("FLOAT32", (sizes[0], sizes[1] * window**2, count))
-    fields = {"window_sizes": [window] * 2, "strides": [stride] * 2, "dilations": [1] * 2}
+    fields: dict[str, Any] = {"window_sizes": [window] * 2, "strides": [stride] * 2, "dilations": [1] * 2}
     fields |= {"start_padding": [padding] * 2, "end_padding": [padding] * 2}
     if is_fold:
         return operators.Fold(input_tensor=columns, output_tensor=image, **fields)
