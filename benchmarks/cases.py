@@ -99,6 +99,7 @@ def all_cases() -> list[Case]:
         _sliding_blocks,
         _recurrent,
         _attentions,
+        _selections,
     )
     return [case for section in sections for case in section()]
 
@@ -278,6 +279,14 @@ def _attentions() -> Iterator[Case]:
     for sequence, heads in ((128, 12), (512, 12), (1024, 8), (2048, 8), (4096, 8)):
         name = f"{heads} heads of 64 f32, {sequence} queries and keys"
         yield Case("attention", name, attention(sequence, heads, 64), Aim(1.0), values=(-1, 1))
+
+
+def _selections() -> Iterator[Case]:
+    """Scores of classes and of words, a long list, boxes along the first of two dimensions, and a full sort."""
+    shapes = (((64, 1000), 1, 5), ((16, 32000), 1, 50), ((1, 1 << 20), 1, 100), ((8400, 80), 0, 100))
+    for sizes, axis, count in (*shapes, ((256, 1000), 1, 1000)):
+        name = f"{count} of {sizes[axis]} f32, {sizes[1 - axis]} times"
+        yield Case("selection", name, top_k(sizes, axis, count), Aim(1.0))
 
 
 def _moving(is_contiguous: bool) -> Aim:
@@ -492,6 +501,19 @@ def reduce(function: ReduceFunction, data_type: str, sizes: Sequence[int], axes:
         input_tensor=_packed(data_type, sizes),
         output_tensor=_packed("UINT32" if function is ReduceFunction.ARGMAX else data_type, reduced),
         axes=tuple(axes),
+    )
+
+
+def top_k(sizes: Sequence[int], axis: int, count: int) -> Operator:
+    """TOP_K1, the largest elements."""
+    wanted = [count if i == axis else size for i, size in enumerate(sizes)]
+    return operators.TopK1(
+        input_tensor=_packed("FLOAT32", sizes),
+        output_value_tensor=_packed("FLOAT32", wanted),
+        output_index_tensor=_packed("UINT32", wanted),
+        axis=axis,
+        k=count,
+        axis_direction="DECREASING",
     )
 
 

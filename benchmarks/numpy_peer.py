@@ -352,6 +352,24 @@ _REDUCTIONS: dict[Any, Callable[..., object]] = {
 }
 
 
+def _top_k(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """The last ones of a partition, in order; all of a sort."""
+    (x,) = buffers.inputs
+    found: list[Array] = []
+
+    def run() -> None:
+        negative = np.negative(x)
+        if desc.k < x.shape[desc.axis]:
+            some = np.argpartition(negative, desc.k, desc.axis).take(range(desc.k), desc.axis)
+            order = np.argsort(np.take_along_axis(negative, some, desc.axis), desc.axis)
+            chosen = np.take_along_axis(some, order, desc.axis)
+        else:
+            chosen = np.argsort(negative, desc.axis)
+        found[:] = [np.take_along_axis(x, chosen, desc.axis), chosen]
+
+    return [Prepared(run, lambda: found)]
+
+
 def _gemm(desc: Any, buffers: Buffers) -> list[Prepared]:
     (a, b), (y,) = buffers.inputs, buffers.outputs
     return [in_place(buffers, lambda: np.matmul(a, b, out=y))]
@@ -390,5 +408,6 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Buffers], list[Prepared]]] = {
     chains.ResidualRelu: _residual_relu,
     chains.GatedSigmoid: _gated_sigmoid,
     operators.Reduce: _reduce,
+    operators.TopK1: _top_k,
     operators.Gemm: _gemm,
 }

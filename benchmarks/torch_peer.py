@@ -225,6 +225,13 @@ def _reduce(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
 _REDUCTIONS = {ReduceFunction.SUM: torch.sum, ReduceFunction.MAX: torch.amax, ReduceFunction.AVERAGE: torch.mean}
 
 
+def _top_k(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
+    (x,), positions = inputs, torch.empty(outputs[1].shape, dtype=torch.int64)
+    values = torch.empty_like(outputs[0])
+    run: Call = lambda: torch.topk(x, desc.k, desc.axis, out=(values, positions))  # noqa: E731
+    return [Prepared(run, lambda: [values.numpy(), positions.numpy()])]
+
+
 def _gemm(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     a, b, y = (tensor[0, 0] for tensor in (*inputs, *outputs))
     return [lambda: torch.mm(a, b, out=y)]
@@ -278,6 +285,7 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Ways]] = {
     operators.SpaceToDepth1: _space_to_depth,
     operators.DepthToSpace1: _depth_to_space,
     operators.Reduce: _reduce,
+    operators.TopK1: _top_k,
     operators.Gemm: _gemm,
     operators.Convolution: _convolution,
     operators.Rnn: _recurrent,
