@@ -63,7 +63,8 @@ def evaluate_graph(graph: GraphDesc, inputs: Sequence[Memory | None], interprete
 
 
 def seen_as(memory: Memory, desc: TensorDesc) -> Array:
-    """Bytes as a tensor."""
+    """Bytes as a tensor; those of 4-bit types as they are."""
+    desc = desc.in_memory
     dtype = desc.data_type.dtype
     strides = tuple(stride * dtype.itemsize for stride in desc.effective_strides)
     return np.ndarray(desc.sizes, dtype, memory, 0, strides)
