@@ -17,6 +17,8 @@ import opendml as dml
 from opendml import operators
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.target import host_target
 
 bounded = examples(20)
 QUANTIZED = st.sampled_from(["INT8", "UINT8", "INT4", "UINT4"])
@@ -144,6 +146,18 @@ def test_files_keep_four_bits(tmp_path: Path) -> None:
     values = np.stack([packed & 15, packed >> 4], 1).reshape(4, 8).astype(np.float32)
     for result in found:
         np.testing.assert_array_equal(result, values * scales.repeat(4, 1))
+
+
+def test_the_furthest_places_compile() -> None:
+    """Elements that lie further apart than any memory reaches are valid."""
+    desc = operators.Quantize(
+        input_tensor=TensorDesc("FLOAT32", [2**31 - 1], [0]),
+        quantization_type="SCALE",
+        quantization_tensors=[TensorDesc("FLOAT32", [1])],
+        output_tensor=TensorDesc("INT4", [2**31 - 1], [2**32 - 1]),
+    )
+    assert not texts(desc)
+    assert generate(desc.define(), host_target(), in_place=False).modules
 
 
 # ---- rules

@@ -17,8 +17,10 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import OperatorType, QuantizationType, TensorDataType
+from opendml.expression.affine import EXACT
 from opendml.expression.folds import maximum, minimum
 from opendml.expression.ir import (
+    BOOL,
     F32,
     I8,
     U8,
@@ -27,6 +29,7 @@ from opendml.expression.ir import (
     Definition,
     ElementType,
     Expression,
+    Scatter,
     Statement,
     Store,
     Tensor,
@@ -257,8 +260,12 @@ class _Blocks:
         halves = self.temporary("halves", U8, self.output.sizes[0] * 2)
         if desc.element_count < halves.sizes[0]:
             self.statements.append(every_element(halves, lambda _: constant(0, U8)))
-        low_bits = cast(value, U8) & 15
-        self.statements.append(Compute(tuple(axes), (Store(halves, (_offset(desc, place),), low_bits),)))
+        stored = Store(halves, (_offset(desc, place),), cast(value, U8) & 15)
+        # Places as far apart as no memory reaches are no sums of axes any more.
+        is_exact = halves.sizes[0] <= EXACT
+        self.statements.append(
+            Compute(tuple(axes), (stored,)) if is_exact else Scatter(tuple(axes), constant(True, BOOL), stored)
+        )
         self.statements.append(
             every_element(self.output, lambda p: load(halves, (p[0] * 2,)) | (load(halves, (p[0] * 2 + 1,)) << 4))
         )
