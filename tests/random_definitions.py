@@ -29,6 +29,7 @@ from opendml.expression.ir import (
     Definition,
     ElementType,
     Expression,
+    Order,
     Scan,
     Scatter,
     Statement,
@@ -270,8 +271,15 @@ def _output(writer: _Writer, axes: Sequence[Axis], number: int) -> tuple[Tensor,
 
 
 def _statement(writer: _Writer, axes: tuple[Axis, ...], stores: Sequence[Store], whole: bool = False) -> Statement:
-    """The stores as a Compute, or with a running value as a Scan, or (unless ``whole``) one of them as a Scatter."""
-    kind = writer.choice("compute", "compute", "compute", "scan", "scatter")
+    """The stores as a Compute, or with a running value as a Scan, at the first points of an Order, or (unless
+    ``whole``) one of them as a Scatter."""
+    kind = writer.choice("compute", "compute", "compute", "scan", "order", "scatter")
+    if kind == "order" and len(axes) > 1:
+        rank, chosen = writer.draw(st.sampled_from(axes)), Variable("chosen", I64)
+        others, along = tuple(axis for axis in axes if axis is not rank), Axis("o", rank.size + writer.integer(0, 20))
+        key = writer.value(I32, (*others, along), (), 2)
+        added = [Store(s.tensor, s.coordinates, binary("add", s.value, cast(chosen, s.value.type))) for s in stores]
+        return Order(others, along, key, rank, chosen, tuple(added))
     if kind == "scan" and len(axes) > 1:
         along = writer.draw(st.sampled_from(axes))
         others = tuple(axis for axis in axes if axis is not along)
