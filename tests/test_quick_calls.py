@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from calls import numbers
 
 import opendml as dml
 from opendml.functions import core
+from opendml.targets.cpu.runtime import array_calls
 
 Array = np.ndarray[Any, Any]
 
@@ -156,6 +159,15 @@ def test_threads_share_a_quick_call() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_what_native_functions_are_made_of_lives_for_ever() -> None:
+    """Functions point to it; of two threads that make it at once, a cache keeps only one's."""
+    others = array_calls._array_calls.__wrapped__()
+    made = [weakref.ref(definition) for kind in others for definition in kind]
+    del others
+    gc.collect()
+    assert all(definition() is not None for definition in made)
 
 
 def test_the_table_is_bounded() -> None:

@@ -120,7 +120,7 @@ def bound_call(team: ThreadTeam, table: int) -> Callable[[], object] | None:
 
 def _function_of(definition: _MethodDefinition, words: np.ndarray[Any, Any]) -> PythonFunction:
     function: PythonFunction = _new_function(ctypes.addressof(definition), words, None)
-    return function  # Its definition is never forgotten.
+    return function
 
 
 _new_function: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
@@ -142,12 +142,18 @@ def _bound_call() -> _MethodDefinition:
 
 
 def _definitions(llvm_ir: str, names: Sequence[str], flags: int) -> tuple[_MethodDefinition, ...]:
-    """Functions of this process, which stay for ever."""
+    """Functions of this process, which stay for ever: Python's functions refer to their definitions, and of two threads
+    that make them at once only one's are remembered by a cache."""
     host = host_machine()
     data, _ = get_or_compile(llvm_ir, host, CompileOptions(speed_level=1, codegen_level=1))
     code = load_object(data, names, host)
     code.keep_until_exit()
-    return tuple(_MethodDefinition(name.encode(), code[name], flags, None) for name in names)
+    definitions = tuple(_MethodDefinition(name.encode(), code[name], flags, None) for name in names)
+    _KEPT.append(definitions)
+    return definitions
+
+
+_KEPT: Final[list[tuple[_MethodDefinition, ...]]] = []
 
 
 def _offset() -> int:
