@@ -218,6 +218,27 @@ def test_what_directml_does_not_have_is_the_hosts() -> None:
         }
 
 
+@pytest.mark.parametrize(
+    ("operator", "attributes", "opset", "expected"),
+    [
+        ("Squeeze", {"axes": [0]}, 11, (2, 1)),
+        ("ReduceSum", {"axes": [1], "keepdims": 0}, 11, (1, 1)),
+        ("Clip", {"min": 2.0, "max": 4.0}, 10, (1, 2, 1)),
+        ("Softmax", {}, 11, (1, 2, 1)),
+    ],
+)
+def test_what_is_known_is_computed_by_the_version_of_the_model(
+    operator: str, attributes: dict[str, Any], opset: int, expected: tuple[int, ...]
+) -> None:
+    """The same values as of an input that is not known."""
+    nodes = [node(operator, ["known"], ["a"], **attributes), node(operator, ["x"], ["b"], **attributes)]
+    array = np.array([1, 6], "f").reshape(1, 2, 1)
+    model = model_of(nodes, [info("x", [1, 2, 1])], [info("a", None), info("b", None)], opset=opset, known=array)
+    results = model.run({"x": array}, device=REFERENCE)
+    assert results["a"].shape == results["b"].shape == expected
+    np.testing.assert_allclose(results["a"], results["b"], rtol=1e-6)
+
+
 def test_functions_of_a_model() -> None:
     body = helper.make_function(
         "of.mine", "Twice", ["x"], ["y"], [node("Add", ["x", "x"], ["y"])], [helper.make_opsetid("", 18)]
@@ -318,6 +339,37 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
             dml.load(network().SerializeToString())
     finally:
         onnx_package.cache_clear()
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("equation", "sizes"),
+    [
+        ("ij,jk->ik", [(2, 3), (3, 4)]),
+        ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]),
+        ("bhqd,bhkd->bhqk", [(1, 2, 3, 4), (1, 2, 5, 4)]),
+        ("bqnc,bnchw->bqnhw", [(1, 2, 3, 4), (1, 3, 4, 2, 2)]),
+        ("...ij,...jk->...ik", [(2, 3, 4), (4, 5)]),
+        ("...ii->...i", [(2, 3, 3)]),
+        ("ij->j", [(2, 3)]),
+        ("ij->", [(2, 3)]),
+        ("i,i", [(3,), (3,)]),
+        ("ij,jk", [(2, 3), (3, 4)]),
+        ("i,j->ji", [(2,), (3,)]),
+        ("ab,bc,cd->da", [(2, 3), (3, 4), (4, 2)]),
+        ("Ab,bA->bA", [(2, 3), (3, 2)]),
+        ("ij,ij,ik->k", [(2, 3), (2, 3), (2, 4)]),
+    ],
+)
+def test_sums_of_products(equation: str, sizes: list[tuple[int, ...]]) -> None:
+    random = np.random.default_rng(3)
+    given = {f"x{i}": random.standard_normal(one).astype("f") for i, one in enumerate(sizes)}
+    expected = np.einsum(equation, *given.values())
+    nodes = [node("Einsum", list(given), ["y"], equation=equation)]
+    model = model_of(nodes, [info(name, array.shape) for name, array in given.items()], [info("y", None)])
+    found = model.run(given, device=REFERENCE)["y"]
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 # ---- the command

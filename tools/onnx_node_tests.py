@@ -2,7 +2,7 @@
 
     python tools/onnx_node_tests.py                     # all of them
     python tools/onnx_node_tests.py --only Resize Pad   # those whose names contain one of these
-    python tools/onnx_node_tests.py --list refused.md   # writes the table of what is refused
+    python tools/onnx_node_tests.py --list docs/reference/onnx_tests.md   # writes the page of what is refused
 
 A test passes if all outputs have the expected type, sizes and values within the tolerances that the test states. A
 refusal is a ModelFormatError before anything runs. Anything else has failed, and the exit code is 1.
@@ -93,12 +93,30 @@ def _difference(name: str, result: Any, expected: Any, test: Any) -> str:
 
 
 def table_of(outcomes: list[Outcome]) -> str:
-    """What is refused and why, as a table in Markdown."""
-    lines = ["| test | reason |", "| --- | --- |"]
+    """What is refused and why, as a page in Markdown: the first reason of each test, and how many tests have it."""
+    import onnx
+
+    counts = collections.Counter(outcome.state for outcome in outcomes)
+    tests: dict[str, list[str]] = collections.defaultdict(list)
     for outcome in outcomes:
         if outcome.state == REFUSED:
-            reason = "; ".join(dict.fromkeys(outcome.reasons)).replace("|", "\\|")
-            lines.append(f"| {outcome.name.removeprefix('test_')} | {reason} |")
+            reason = re.sub(r"^(as )?([\w.:]+) '[^']*'", r"\2", outcome.reasons[0])
+            tests[re.sub(r"'[^']*'(?=:)", "", reason).replace("|", "\\|")].append(outcome.name.removeprefix("test_"))
+    lines = [
+        "# ONNX's tests of operators",
+        "",
+        "<!-- Written by tools/onnx_node_tests.py --list. -->",
+        "",
+        f"Of the {len(outcomes)} tests of single operators of onnx {onnx.__version__}, {counts[PASSED]} pass and "
+        f"{counts[REFUSED]} are refused before anything runs; {counts[FAILED]} fail. These are the first reasons:",
+        "",
+        "| reason | tests | for example |",
+        "| --- | ---: | --- |",
+        *(
+            f"| {reason} | {len(names)} | {names[0]} |"
+            for reason, names in sorted(tests.items(), key=lambda item: (-len(item[1]), item[0]))
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -109,7 +127,7 @@ def main() -> int:
     parser.add_argument(
         "--device", default="reference", help="reference, the interpreter, which needs no compiling, or cpu"
     )
-    parser.add_argument("--list", type=Path, help="write the table of what is refused here")
+    parser.add_argument("--list", type=Path, help="write the page of what is refused here")
     options = parser.parse_args()
     device = dml.Device(options.device)
     outcomes = []

@@ -8,7 +8,7 @@ from typing import Any
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.values import Value
 
-__all__ = ["Functions", "body_of"]
+__all__ = ["Functions", "body_of", "usual_attributes"]
 
 Functions = dict[tuple[str, str], Any]
 
@@ -37,6 +37,12 @@ def body_of(node: Any, inputs: Sequence[Value | None], version: int) -> Any:
     body = onnx.FunctionProto()
     body.ParseFromString(text)
     return body if body.node else None
+
+
+def usual_attributes(node: Any, version: int) -> list[Any]:
+    """The attributes that an operator has where a node does not give them, for the body that refers to them."""
+    schema = onnx_package().defs.get_schema(node.op_type, version, node.domain)
+    return [one.default_value for one in schema.attributes.values() if one.default_value.type]
 
 
 def _type(onnx: Any, value: Value) -> Any:

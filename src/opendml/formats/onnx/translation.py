@@ -14,7 +14,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.errors import FormatProblem, InvalidDescriptorError, ModelFormatError
 from opendml.description.quoting import cut, printable
 from opendml.formats.onnx.attributes import attributes_of, with_attributes
-from opendml.formats.onnx.bodies import Functions, body_of
+from opendml.formats.onnx.bodies import Functions, body_of, usual_attributes
 from opendml.formats.onnx.folding import fold
 from opendml.formats.onnx.nodes import Node
 from opendml.formats.onnx.operators.control import CONTROL
@@ -115,7 +115,7 @@ class Translation:
         version = versions.get(domain, 0)
         if (domain, node.op_type) in self.functions:
             return self._expanded(self.functions[domain, node.op_type], node, inputs)
-        folded = fold(node, inputs, version) if domain in _ONNX_DOMAINS else None
+        folded = fold(node, inputs, version)
         if folded is not None:
             return folded
         seen = Node(self.graph, node.op_type, version, inputs, attributes_of(node, self.folder), list(node.output))
@@ -129,11 +129,13 @@ class Translation:
         body = body_of(node, inputs, version) if domain in _ONNX_DOMAINS else None
         if body is None:
             raise NotExpressibleError(_no_expression(domain, node.op_type))
-        return self._expanded(body, node, inputs)
+        return self._expanded(body, node, inputs, usual_attributes(node, version))
 
-    def _expanded(self, function: Any, node: Any, inputs: list[Value | None]) -> list[Value | None]:
-        """What a function gives for a node that calls it."""
-        attributes = {attribute.name: attribute for attribute in function.attribute_proto}
+    def _expanded(
+        self, function: Any, node: Any, inputs: list[Value | None], usual: Iterable[Any] = ()
+    ) -> list[Value | None]:
+        """What a function gives for a node that calls it; ``usual`` are attributes that the node may leave out."""
+        attributes = {attribute.name: attribute for attribute in (*usual, *function.attribute_proto)}
         attributes |= {attribute.name: attribute for attribute in node.attribute}
         scope: Scope = {name: value for name, value in zip(function.input, inputs, strict=False) if value is not None}
         absent = {name for name in function.input if name not in scope}

@@ -57,7 +57,7 @@ def _dropout(node: Node) -> Results:
     """Nothing is dropped when a network is used; the mask says so."""
     if node.has(2) and bool(node.known(2).reshape(-1)[0]) and not (node.has(1) and float(node.known(1)) == 0):
         raise NotExpressibleError("in training it drops elements at random")
-    mask = np.broadcast_to(np.True_, node.sizes())
+    mask = np.broadcast_to(np.ones((), np.bool_ if node.version >= 10 else node.type_of()), node.sizes())
     return [node.value(0), known(mask)]
 
 

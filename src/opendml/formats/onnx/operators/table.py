@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from opendml.formats.onnx.operators.einsum import EINSUM
 from opendml.formats.onnx.operators.element_wise import ELEMENT_WISE
 from opendml.formats.onnx.operators.gathering import GATHERING
 from opendml.formats.onnx.operators.interface import Function
@@ -19,6 +20,7 @@ from opendml.formats.onnx.operators.windows import WINDOWS
 __all__ = ["OPERATORS", "REASONS"]
 
 _FAMILIES: Final = (
+    EINSUM,
     ELEMENT_WISE,
     GATHERING,
     MATRICES,
