@@ -191,6 +191,32 @@ def test_branches_of_known_conditions_see_the_names_around_them() -> None:
         assert results["y"].tolist() == [value, value]
 
 
+def test_branches_of_conditions_that_are_computed() -> None:
+    """Both are computed and one selected, if they have the same sizes."""
+
+    def branch(operator: str, *inputs: str) -> Any:
+        return helper.make_graph([node(operator, [*inputs], [operator])], operator, [], [info(operator, None)])
+
+    def model(other: Any, count: int) -> dml.OnnxModel:
+        nodes = [
+            node("ReduceMax", ["x"], ["largest"], keepdims=0),
+            node("Less", ["largest", "one"], ["c"]),
+            node("If", ["c"], ["y"], then_branch=branch("Neg", "x"), else_branch=other),
+        ]
+        return model_of(nodes, [info("x", [count])], [info("y", None)], one=np.ones((), "f"))
+
+    count = 5000
+    for value in (0.5, 2.0):
+        x = np.full(count, value, "f")
+        for found in (
+            model(branch("Exp", "x"), count).run({"x": x}, device=REFERENCE),
+            model(branch("Exp", "x"), count).compile(REFERENCE).run({"x": x}),
+        ):
+            np.testing.assert_allclose(found["y"], -x if value < 1 else np.exp(x), rtol=1e-6)
+    with pytest.raises(dml.ModelFormatError, match=r"its branches give float32 \[5000\] and float32 \[\]"):
+        model(branch("Identity", "one"), count).compile()
+
+
 def test_what_directml_does_not_have_is_the_hosts() -> None:
     """Bools, tensors without dimensions or elements, and outputs that are inputs or constants."""
     nodes = [

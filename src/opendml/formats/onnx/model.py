@@ -82,6 +82,8 @@ class OnnxModel:
         given = self._values(values or {})
         bound = self._sizes(sizes or {}, given)
         translation, program = self._compiled(device, bound, given, progress, execution_flags)
+        if program is None and translation.needed:
+            translation, program = self._compiled(device, bound, given, progress, execution_flags, selects=True)
         if program is None:
             raise _refusal(translation)
         return program
@@ -98,7 +100,10 @@ class OnnxModel:
         Outputs that are known without computing are no outputs of it. Arguments and errors as for ``compile``.
         """
         given = self._values(values or {})
-        graph, translation, outputs, _ = self._translated(device, self._sizes(sizes or {}, given), given)
+        bound = self._sizes(sizes or {}, given)
+        graph, translation, outputs, _ = self._translated(device, bound, given)
+        if translation.problems and translation.needed:
+            graph, translation, outputs, _ = self._translated(device, bound, given, selects=True)
         if translation.problems:
             raise _refusal(translation)
         tensors = graph_outputs(outputs)
@@ -140,13 +145,15 @@ class OnnxModel:
         """A program for arrays. Nodes say which values they need, which may let others say so."""
         values: dict[str, Array] = {}
         bound = self._sizes(sizes, {})
+        selects = False
         while True:
-            translation, program = self._compiled(device, bound, values, None, ExecutionFlags.NONE)
+            translation, program = self._compiled(device, bound, values, None, ExecutionFlags.NONE, selects)
             if program is not None:
                 return program
             asked = {name for name in translation.needed if taken[name].size <= LARGEST_VALUES} - set(values)
-            if not asked:
+            if not asked and (selects or not translation.needed):
                 raise _refusal(translation)
+            selects = not asked
             values |= {name: np.array(taken[name]) for name in asked}
 
     def _compiled(
@@ -156,9 +163,10 @@ class OnnxModel:
         values: Mapping[str, Array],
         progress: Callable[[float], None] | None,
         flags: Flags,
+        selects: bool = False,
     ) -> tuple[Translation, OnnxProgram | None]:
         """What became of the model's nodes, and the program, if all of them have an expression."""
-        graph, translation, outputs, bound = self._translated(device, sizes, values)
+        graph, translation, outputs, bound = self._translated(device, sizes, values, selects)
         if translation.problems:
             return translation, None
         infos = [
@@ -169,11 +177,15 @@ class OnnxModel:
         return translation, OnnxProgram.of(graph, infos, bound, outputs, values, progress, flags)
 
     def _translated(
-        self, device: Device | None, sizes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array]
+        self,
+        device: Device | None,
+        sizes: Mapping[str, tuple[int, ...]],
+        values: Mapping[str, Array],
+        selects: bool = False,
     ) -> tuple[Graph, Translation, dict[str, Value], list[str]]:
         """The graph, what became of the nodes, the outputs, and the names of the graph's inputs."""
         graph = ModelGraph(device, name=self.name)
-        translation = Translation(graph, self._model, self._folder)
+        translation = Translation(graph, self._model, self._folder, selects)
         scope: Scope = {}
         bound = []
         for info in self.inputs:

@@ -52,10 +52,11 @@ class Translation:
     """A model on its way to a graph.
 
     ``problems`` are the nodes without an expression and their reasons, ``needed`` the inputs of the model whose values
-    nodes ask for.
+    nodes ask for. ``selects``: whether nodes with branches compute both where the condition is not known.
     """
 
-    def __init__(self, graph: Graph, model: Any, folder: Path | None) -> None:
+    def __init__(self, graph: Graph, model: Any, folder: Path | None, selects: bool = False) -> None:
+        self.selects = selects
         self.graph = graph
         self.folder = folder
         self.problems: list[FormatProblem] = []

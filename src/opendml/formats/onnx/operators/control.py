@@ -21,9 +21,26 @@ LONGEST: Final = 1024
 
 
 def _if(translation: Translation, node: Node, scope: Any) -> Results:
-    """The branch that a known condition takes; branches see the names around them."""
+    """The branch that a known condition takes; branches see the names around them. They have no effect but their
+    outputs, so that of an unknown condition both are computed, if nothing else helps, and one is selected."""
+    if node.value(0).array is None and translation.selects:
+        branches = (translation.inner(node.attributes[name], scope, []) for name in ("then_branch", "else_branch"))
+        return [_selected(node, *outputs) for outputs in zip(*branches, strict=True)]
     is_true = bool(node.known(0).reshape(-1)[0])
     return translation.inner(node.attributes["then_branch" if is_true else "else_branch"], scope, [])
+
+
+def _selected(node: Node, first: Value, second: Value) -> Value:
+    """One of two values by the condition; they must have the same type and sizes."""
+    if (first.data_type, first.sizes) != (second.data_type, second.sizes):
+        both = f"{first.data_type} {list(first.sizes)} and {second.data_type} {list(second.sizes)}"
+        raise NotExpressibleError(f"its condition is not known, and its branches give {both}")
+    if 0 in first.sizes:
+        return first
+    tensors = [constant(node.graph, value) for value in (first, second)]
+    condition = node.tensor(0).reshape([1] * tensors[0].rank)
+    inputs = node.depends_on | first.inputs | second.inputs
+    return Value(first.data_type, first.sizes, None, dml.if_(condition, *tensors), inputs)
 
 
 def _loop(translation: Translation, node: Node, scope: Any) -> Results:
