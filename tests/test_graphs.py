@@ -165,7 +165,7 @@ class Maker:
             sizes = [*x.sizes[:axis], size * x.sizes[axis + 1], *x.sizes[axis + 2 :]]
         y = x.reshape(sizes) if len(sizes) <= 8 else x
         if self.number(0, 1):
-            y = y + y if y.data_type is not TensorDataType.FLOAT64 else dml.activation_relu(y)
+            y = y + y if y.data_type is not TensorDataType.FLOAT64 else dml.identity(y)
         return y.transpose(self.draw(st.permutations(range(y.rank))))
 
     def repeated(self, x: dml.GraphTensor) -> dml.GraphTensor:
