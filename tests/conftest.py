@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from properties import some
+from properties import MANY, SHARE, some
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -14,12 +14,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the cases of tests marked ``sampled`` that are not of the share."""
+    """Leaves out the cases of tests marked ``sampled`` that are not of the share, and of other tests with many cases
+    three in four, unless all are to be tried."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled"):
-            cases[item.nodeid.partition("[")[0]].append(item)
-    left_out = {item for of_test in cases.values() for item in set(of_test) - set(some(of_test))}
+        cases[item.nodeid.partition("[")[0]].append(item)
+    left_out: set[pytest.Item] = set()
+    for of_test in cases.values():
+        if of_test[0].get_closest_marker("sampled"):
+            left_out |= set(of_test) - set(some(of_test))
+        elif len(of_test) > MANY:
+            left_out |= set(of_test) - set(some(of_test, max(SHARE, 0.25)))
     if left_out:
         config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
         items[:] = [item for item in items if item not in left_out]

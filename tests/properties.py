@@ -1,8 +1,8 @@
 """On how many examples properties are tried: a share of their full number, so that the usual run is short.
 
 ``OPENDML_TEST_SHARE=1`` tries all of them, as ``.ci/run`` does; more than 1 searches longer. What has no examples but
-a list of cases takes ``some`` of them, or is marked ``sampled``, which does the same with the cases of a test
-(``conftest.py``).
+a list of cases takes ``some`` of them, or is marked ``sampled``, which does the same with the cases of a test; of the
+other tests with many cases the usual run takes a quarter (``conftest.py``).
 """
 
 import os
@@ -13,6 +13,8 @@ from hypothesis import settings
 
 SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.05"))
 LEAST = 2
+MANY = 6
+"""Cases of a test from which on the usual run leaves most of them out."""
 
 Case = TypeVar("Case")
 
@@ -22,9 +24,9 @@ def examples(count: int, **options: Any) -> settings:
     return settings(max_examples=max(round(count * SHARE), min(count, LEAST)), deadline=None, **options)
 
 
-def some(cases: Sequence[Case]) -> Sequence[Case]:
+def some(cases: Sequence[Case], share: float = SHARE) -> Sequence[Case]:
     """The share of the cases, evenly spaced, the same ones every time; at least one."""
-    count = min(max(round(len(cases) * SHARE), 1), len(cases))
+    count = min(max(round(len(cases) * share), 1), len(cases))
     return [cases[(2 * number + 1) * len(cases) // (2 * count)] for number in range(count)]
 
 
