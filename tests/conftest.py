@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from properties import MANY, SHARE, some
+from properties import MANY, SHARE_OF_MANY, some
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,7 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the cases of tests marked ``sampled`` that are not of the share, and of other tests with many cases
-    three in four, unless all are to be tried."""
+    most, unless all are to be tried."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if of_test[0].get_closest_marker("sampled"):
             left_out |= set(of_test) - set(some(of_test))
         elif len(of_test) > MANY:
-            left_out |= set(of_test) - set(some(of_test, max(SHARE, 0.25)))
+            left_out |= set(of_test) - set(some(of_test, SHARE_OF_MANY))
     if left_out:
         config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
         items[:] = [item for item in items if item not in left_out]

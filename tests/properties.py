@@ -2,7 +2,7 @@
 
 ``OPENDML_TEST_SHARE=1`` tries all of them, as ``.ci/run`` does; more than 1 searches longer. What has no examples but
 a list of cases takes ``some`` of them, or is marked ``sampled``, which does the same with the cases of a test; of the
-other tests with many cases the usual run takes a quarter (``conftest.py``).
+other tests with many cases the usual run takes some, too (``conftest.py``).
 """
 
 import os
@@ -13,8 +13,8 @@ from hypothesis import settings
 
 SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.05"))
 LEAST = 2
-MANY = 6
-"""Cases of a test from which on the usual run leaves most of them out."""
+MANY, SHARE_OF_MANY = 3, max(SHARE, 0.15)
+"""Cases of a test from which on the usual run leaves most of them out, and the share of them that it takes."""
 
 Case = TypeVar("Case")
 
