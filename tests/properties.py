@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from hypothesis import settings
 
-SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.05"))
+SHARE = float(os.environ.get("OPENDML_TEST_SHARE", "0.03"))
 LEAST = 2
 MANY, SHARE_OF_MANY = 3, max(SHARE, 0.15)
 """Cases of a test from which on the usual run leaves most of them out, and the share of them that it takes."""
