@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from opendml.description.data_types import data_types
+from opendml.description.data_types import BYTES, FLOAT32_ONLY, INT32_ONLY
 from opendml.description.descriptors import (
     Operator,
     at,
@@ -54,10 +54,6 @@ if TYPE_CHECKING:
     from opendml.description.field_types import Count, Integer, Integers, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
-
-BYTES: Final = data_types("INT8 UINT8")
-FLOAT32_ONLY: Final = data_types("FLOAT32")
-INT32_ONLY: Final = data_types("INT32")
 
 
 class ConvolutionInteger(Operator, type=OperatorType.CONVOLUTION_INTEGER, since="2_1"):

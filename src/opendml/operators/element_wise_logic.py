@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from opendml.description.data_types import ALL, ALL_BUT_FLOAT64, FLOATS, UINT32_ONLY, UP_TO_32_BIT, data_types
+from opendml.description.data_types import (
+    ALL,
+    ALL_BUT_FLOAT64,
+    FLOATS,
+    UINT8_ONLY,
+    UINT32_ONLY,
+    UP_TO_32_BIT,
+    data_types,
+)
 from opendml.description.descriptors import Operator, Support, at, enumeration, levels, tensor_input, tensor_output
 from opendml.description.enums import IsInfinityMode, OperatorType
 from opendml.expression.ir import (
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
 TRUTH_VALUES: Final = data_types("UINT32 UINT8")
 UNSIGNED: Final = data_types("UINT64 UINT32 UINT16 UINT8")
 UNSIGNED_UP_TO_32_BIT: Final = data_types("UINT32 UINT16 UINT8")
-UINT8_ONLY: Final = data_types("UINT8")
 FLOAT16_ONLY: Final = data_types("FLOAT16")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from opendml.description.data_types import FLOATS, data_types
+from opendml.description.data_types import BYTES, FLOAT32_ONLY, FLOATS, INTEGERS_UP_TO_32_BIT, UINT8_ONLY, data_types
 from opendml.description.descriptors import at, levels, tensor_input, tensor_output
 from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.expression.ir import F32, F64, Definition, ElementType, Expression, cast, unary
@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
-BYTES: Final = data_types("INT8 UINT8")
-UINT8_ONLY: Final = data_types("UINT8")
-FLOAT32_ONLY: Final = data_types("FLOAT32")
 FLOAT32_AND_INT32: Final = data_types("FLOAT32 INT32")
 FLOATS_AND_INT32: Final = data_types("FLOAT32 FLOAT16 INT32")
-INTEGERS_UP_TO_32_BIT: Final = data_types("INT32 INT16 INT8 UINT32 UINT16 UINT8")
 
 
 class LinearQuantization(ElementWise):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from opendml.description.data_types import FLOATS, data_types
+from opendml.description.data_types import BYTES, FLOAT32_ONLY, FLOATS, INT32_ONLY, INTEGERS_UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output
 from opendml.description.enums import OperatorType
 from opendml.expression.folds import lanes_for, sum_of_products
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from opendml.description.field_types import Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
-
-BYTES: Final = data_types("INT8 UINT8")
-UP_TO_32_BIT: Final = data_types("INT32 INT16 INT8 UINT32 UINT16 UINT8")
-FLOAT32_ONLY: Final = data_types("FLOAT32")
-INT32_ONLY: Final = data_types("INT32")
 
 
 class MatrixMultiplyInteger(Operator, type=OperatorType.MATRIX_MULTIPLY_INTEGER, since="2_1"):
@@ -103,7 +98,7 @@ class MatrixMultiplyIntegerToFloat(Operator, type=OperatorType.MATRIX_MULTIPLY_I
         at(
             "6_2",
             (2, 4),
-            UP_TO_32_BIT,
+            INTEGERS_UP_TO_32_BIT,
             dict.fromkeys(("a_scale_tensor", "a_zero_point_tensor", "b_scale_tensor", "b_zero_point_tensor"), (1, 4)),
             a_scale_tensor=FLOATS,
             b_scale_tensor=FLOATS,

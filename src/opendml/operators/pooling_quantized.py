@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from opendml.description.data_types import data_types
+from opendml.description.data_types import BYTES, FLOAT32_ONLY
 from opendml.description.descriptors import at, boolean, levels, tensor_input, uint_array
 from opendml.description.enums import OperatorType
 from opendml.expression.folds import sum_of
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from opendml.description.field_types import Integers, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
-
-BYTES: Final = data_types("INT8 UINT8")
-FLOAT32_ONLY: Final = data_types("FLOAT32")
 
 
 class QuantizedLinearAveragePooling(Pooling, type=OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING, since="6_2"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from opendml.description.data_types import FLOATS, data_types
+from opendml.description.data_types import BYTES, FLOAT32_ONLY, FLOATS, data_types
 from opendml.description.descriptors import (
     Operator,
     at,
@@ -52,10 +52,8 @@ if TYPE_CHECKING:
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
 
-BYTES: Final = data_types("INT8 UINT8")
 BYTES_AND_HALVES: Final = data_types("INT8 INT4 UINT8 UINT4")
 SCALES_AND_ZERO_POINTS: Final = data_types("FLOAT32 FLOAT16 INT8 INT4 UINT8 UINT4")
-FLOAT32_ONLY: Final = data_types("FLOAT32")
 
 
 class Quantization(Operator):
