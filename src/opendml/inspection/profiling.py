@@ -31,7 +31,7 @@ from opendml.inspection.instrumentation import InstrumentedProgram, KernelTimes,
 from opendml.inspection.machine_limits import MachineLimits, machine_limits
 from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
-from opendml.programs.interpreted import InterpretedProgram
+from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import Program, shallow_copy
 from opendml.targets.cpu.integer_products import pack_products
 from opendml.targets.cpu.kernel_description import describe_kernel
@@ -337,7 +337,8 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
         variant.program = inner
         title = f"{program.name}: {subject.title}" if program.name else subject.title
         return variant, subject._replace(title=title)
-    if isinstance(program.execution if isinstance(program, CompiledGraph) else program, InterpretedProgram):
+    part = program.execution if isinstance(program, CompiledGraph) else program
+    if isinstance(part, Program) and isinstance(part.executable, InterpretedExecutable):
         raise ConfigurationError("the reference device interprets programs, so there are no kernels to profile")
     if isinstance(program, CompiledGraph):
         return _graph_variant(program)

@@ -29,7 +29,7 @@ from opendml.programs.graph_plan import (
     store_plan,
     stored_plan,
 )
-from opendml.programs.interpreted import InterpretedProgram
+from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import BoundCall, Program
 from opendml.targets.cpu.code.interface import NOTHING_NEEDED
 from opendml.targets.cpu.compilation import generate
@@ -102,7 +102,7 @@ class CompiledGraph:
         kept = None
         if self._kept is not None and any(self.owned):
             kept = _Kept(self._identity(), tuple(bound.array for bound in self._kept))
-        interpreted = isinstance(self.execution, InterpretedProgram)
+        interpreted = isinstance(self.execution.executable, InterpretedExecutable)
         target = self.execution.target
         how = self.execution.thread_count, self.fusion, target and target.tuning
         return _rebuilt, (self.desc, *how, kept, interpreted, self.execution_flags)
@@ -263,7 +263,7 @@ def interpret_graph(graph: GraphDesc, memory_limit: int | None = None) -> Compil
     plan = plan_of(joined, parts, nothing, None if parts.initialisation is None else nothing)
 
     def program(definition: Definition, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
-        return InterpretedProgram(definition, inputs=inputs, outputs=outputs, in_place=False)
+        return Program(InterpretedExecutable(definition), inputs=inputs, outputs=outputs, in_place=False)
 
     execution = program(parts.execution, *_execution_bindings(graph, plan))
     initialisation = None

@@ -79,19 +79,10 @@ class InterpretedDispatch:
         """It holds nothing."""
 
 
-class InterpretedProgram(Program):
-    """A program that interprets a definition; used like any other one, and slow."""
-
-    def __init__(
-        self, definition: Definition, *, inputs: Sequence[Binding], outputs: Sequence[Binding], in_place: bool
-    ) -> None:
-        super().__init__(InterpretedExecutable(definition), inputs=inputs, outputs=outputs, in_place=in_place)
-
-
-def interpret_operator(desc: Operator, execution_flags: ExecutionFlags = ExecutionFlags.NONE) -> InterpretedProgram:
+def interpret_operator(desc: Operator, execution_flags: ExecutionFlags = ExecutionFlags.NONE) -> Program:
     """The program that interprets a valid descriptor."""
-    program = InterpretedProgram(
-        desc.define(),
+    program = Program(
+        InterpretedExecutable(desc.define()),
         inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
         outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
         in_place=desc.in_place,
