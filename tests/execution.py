@@ -34,6 +34,7 @@ from opendml.programs.device import compile_operator
 from opendml.programs.program import Program
 from opendml.targets.cpu.code import program_code
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.runtime import executable as executable_module
 from opendml.targets.cpu.runtime.executable import CpuExecutable, WorkingMemory
 from opendml.targets.cpu.target import CpuTarget
@@ -302,8 +303,8 @@ def assert_identical(actual: Array, expected: Array) -> None:
 def check_code(desc: Operator, targets: Iterable[CpuTarget]) -> None:
     """There is code for a valid descriptor, for any processor, which LLVM takes; operands in place or not, profiled or
     not. It is written and read, not compiled."""
-    definition = desc.define()
     for number, target in enumerate(targets):
+        definition = refined_definition(desc, target)
         for in_place in {False, desc.in_place}:
             for module in generate(definition, target, in_place=in_place, profiled=number == 0).modules:
                 verify(module, target.machine)

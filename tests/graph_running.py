@@ -19,6 +19,7 @@ from opendml.expression.ir import Definition, Tensor
 from opendml.graph.compilation import GraphDefinitions, divide_and_fuse
 from opendml.graph.joining import JoinedGraph, join
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import CpuTarget
 
 Array = np.ndarray[Any, Any]
@@ -132,13 +133,13 @@ def check_graph(
 ) -> None:
     """The text of a graph can be written, fused or not; ``interpret``: its statements mean the same fused and not;
     ``device``: compiled on it, they give the same bits."""
-    joined = join(assembly.desc)
+    plain, joined = join(assembly.desc), join(assembly.desc, refining(target))
     fused, alone = (divide_and_fuse(joined, fusion=fusion) for fusion in (True, False))
     write_text(fused, target)
     if not interpret and device is None:
         return
     buffers = input_buffers(assembly, seed)
-    expected = interpreted(assembly, joined, alone, buffers)
+    expected = interpreted(assembly, plain, divide_and_fuse(plain, fusion=False), buffers)
     results = [interpreted(assembly, joined, fused, buffers)]
     if device is not None:
         write_text(alone, target)

@@ -32,6 +32,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.operators import implemented
 from opendml.programs.device import compile_operator
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import host_target
 
 EXAMPLES = max(round(4 * SHARE), 2)  # the first one is always the simplest
@@ -175,7 +176,7 @@ def test_far_places_have_code(desc: Operator) -> None:
 
 def _has_little_code(desc: Operator) -> None:
     """It compiles, and its code is no longer than that of small tensors may be."""
-    code = generate(desc.define(), host_target(), in_place=desc.in_place)
+    code = generate(refined_definition(desc, host_target()), host_target(), in_place=desc.in_place)
     compile_operator(desc, thread_count=2)
     assert sum(map(len, code.modules)) < 2_000_000
 

@@ -24,6 +24,7 @@ from opendml.llvm.host import host_machine
 from opendml.llvm.native import assembly, compile_object
 from opendml.llvm.stacks import COMPILING, STACK_BOUND, on_large_stack
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import host_target
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs fork")
@@ -319,7 +320,7 @@ def test_kernels_use_little_stack(level: str) -> None:
     target = host_target(level)
     few: list[Callable[[], Any]] = [kinds, lambda: [d for d in samples() if type(d).__name__ in CHOSEN]]
     for desc in (desc for some in few for desc in some()):
-        for module in generate(desc.define(), target, in_place=desc.in_place).modules:
+        for module in generate(refined_definition(desc, target), target, in_place=desc.in_place).modules:
             assert max(frames(assembly(module, target.machine)), default=0) <= STACK_BOUND, desc
 
 

@@ -72,8 +72,9 @@ import cross_check  # noqa: E402
 def test_programs_of_another_processor_are_run_and_compared(tmp_path: Path) -> None:
     """A wrong bit is seen, whichever thread writes it, and only in the program that it is in."""
     sources = (cross_check.Source("sample", 7), cross_check.Source("chain", 3))
-    cases = [case for source in sources for case in cross_check.cases_of(source, 0)]
-    assert cross_check.run(cases, cross_check.target("generic"), tmp_path) == []
+    target = cross_check.target("generic")
+    cases = [case for source in sources for case in cross_check.cases_of(source, 0, target)]
+    assert cross_check.run(cases, target, tmp_path) == []
     cases[0].after[-1].view(np.uint8)[0] ^= 1
     (tmp_path / "again").mkdir()
     failures = cross_check.run(cases, cross_check.target("generic"), tmp_path / "again")

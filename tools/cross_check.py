@@ -98,16 +98,16 @@ def sources(examples: int, chains: int, first: int) -> Iterator[Source]:
     yield from (Source("chain", number) for number in range(first, first + chains))
 
 
-def cases_of(source: Source, examples: int) -> Iterator[Case]:
-    """The definitions of a source, interpreted."""
+def cases_of(source: Source, examples: int, target: CpuTarget) -> Iterator[Case]:
+    """The definitions of a source, refined for a processor, interpreted."""
     from sample_descriptors import samples
 
     if source.kind == "chain":
-        yield from _graph_cases(source.number)
+        yield from _graph_cases(source.number, target)
         return
     descs = [samples()[source.number]] if source.kind == "sample" else drawn(source.operator, examples, source.number)
     for number, desc in enumerate(descs):
-        yield _operator_case(f"{source} {number}: {desc!r}", desc, number)
+        yield _operator_case(f"{source} {number}: {desc!r}", desc, number, target)
 
 
 def drawn(operator: str, count: int, start: int) -> list[Any]:
@@ -136,12 +136,14 @@ def drawn(operator: str, count: int, start: int) -> list[Any]:
     return found
 
 
-def _operator_case(name: str, desc: Any, number: int) -> Case:
+def _operator_case(name: str, desc: Any, number: int, target: CpuTarget) -> Case:
     from execution import random_values
     from graph_reference import memory_of as bytes_of
 
+    from opendml.targets.cpu.refine.refining import refined_definition
+
     generator = np.random.default_rng(number)
-    definition = desc.define()
+    definition = refined_definition(desc, target)
     memory: dict[Tensor, Array] = {}
     for tensor, (_, described) in zip(definition.inputs, desc.inputs(), strict=True):
         if tensor is not None:
@@ -150,7 +152,7 @@ def _operator_case(name: str, desc: Any, number: int) -> Case:
     return _case(name, definition, memory)
 
 
-def _graph_cases(number: int) -> Iterator[Case]:
+def _graph_cases(number: int, target: CpuTarget) -> Iterator[Case]:
     """Both parts of a random graph; the second takes what the first gives."""
     from graph_running import input_buffers
     from random_chains import chain
@@ -159,9 +161,10 @@ def _graph_cases(number: int) -> Iterator[Case]:
     from opendml.description.graph_desc import ConstantNode
     from opendml.graph.compilation import divide_and_fuse
     from opendml.graph.joining import join
+    from opendml.targets.cpu.refine.refining import refining
 
     assembly = chain(Random(number), dml.Device(thread_count=1))
-    joined = join(assembly.desc)
+    joined = join(assembly.desc, refining(target))
     parts = divide_and_fuse(joined)
     content = {t: b for t, b in zip(joined.inputs, input_buffers(assembly, number), strict=True) if b is not None}
     for tensor, place in joined.constants.items():
@@ -266,7 +269,7 @@ int main(int count, char **arguments) {
 def check(batch: Sequence[Source], examples: int, processor: str) -> tuple[int, list[str]]:
     """How many cases were run, and what failed among them. LLVM may end the process for what it cannot compile."""
     compiled_for = target(processor)
-    cases = [case for source in batch for case in cases_of(source, examples)]
+    cases = [case for source in batch for case in cases_of(source, examples, compiled_for)]
     failures: list[str] = []
     for few in _batched(cases, BATCH):
         with tempfile.TemporaryDirectory() as folder:

@@ -28,6 +28,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -180,33 +181,38 @@ def _programs(work: Work) -> Iterator[Program]:
 
 def _operator_programs(work: Work) -> Iterator[Program]:
     from opendml.description.descriptors import Operator
-    from opendml.targets.cpu.compilation import generate
+    from opendml.targets.cpu.refine.refining import refined_definition
 
     desc = Operator.from_json(work.descriptor)
-    definition = desc.define()
     for machine, target in targets().items():
-        yield machine, lambda target=target: generate(definition, target, in_place=False).modules
+        write = partial(_modules, refined_definition(desc, target), target)
+        yield machine, write
         if desc.in_place:
-            yield f"{machine} in place", lambda target=target: generate(definition, target, in_place=True).modules
+            yield f"{machine} in place", partial(write, in_place=True)
         if work.kind == "sample":
-            profiled = lambda target=target: generate(definition, target, in_place=False, profiled=True).modules  # noqa: E731
-            yield f"{machine} profiled", profiled
+            yield f"{machine} profiled", partial(write, profiled=True)
 
 
 def _graph_programs(work: Work) -> Iterator[Program]:
     from opendml.graph.compilation import divide_and_fuse
     from opendml.graph.joining import join
+    from opendml.targets.cpu.refine.refining import refining
+
+    graph = _graph(work)
+    for machine, target in targets().items():
+        joined = join(graph, refining(target))
+        for fusion in (True, False) if work.kind == "chain" else (True,):
+            parts = divide_and_fuse(joined, fusion=fusion)
+            for label, part in (("", parts.execution), (" initialisation", parts.initialisation)):
+                if part is not None:
+                    name = f"{machine}{label}{'' if fusion else ' unfused'}"
+                    yield name, partial(_modules, part, target)
+
+
+def _modules(definition: Any, target: Any, *, in_place: bool = False, profiled: bool = False) -> Iterable[str]:
     from opendml.targets.cpu.compilation import generate
 
-    joined = join(_graph(work))
-    for fusion in (True, False) if work.kind == "chain" else (True,):
-        parts = divide_and_fuse(joined, fusion=fusion)
-        for label, part in (("", parts.execution), (" initialisation", parts.initialisation)):
-            if part is None:
-                continue
-            for machine, target in targets().items():
-                name = f"{machine}{label}{'' if fusion else ' unfused'}"
-                yield name, lambda part=part, target=target: generate(part, target, in_place=False).modules
+    return generate(definition, target, in_place=in_place, profiled=profiled).modules
 
 
 def _graph(work: Work) -> Any:

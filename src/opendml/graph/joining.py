@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -66,11 +66,15 @@ class JoinedGraph:
     nodes: dict[Tensor, int] = field(default_factory=dict)
 
 
-def join(graph: GraphDesc) -> JoinedGraph:
-    """The definitions of a valid graph's operators over shared tensors."""
+Refine = Callable[[Definition, Iterable[Tensor]], Definition]
+"""What a target makes of the definition of an operator, some of whose inputs are known before the graph ever runs."""
+
+
+def join(graph: GraphDesc, refine: Refine | None = None) -> JoinedGraph:
+    """The definitions of a valid graph's operators, each refined for a target, over shared tensors."""
     descs = graph_input_tensors(graph)
     inputs = [None if d is None else tensor(graph.input_name(i), d, "input") for i, d in enumerate(descs)]
-    joiner = _Joiner(graph, JoinedGraph(inputs, [d is not None and d.is_owned_by_dml for d in descs]))
+    joiner = _Joiner(graph, JoinedGraph(inputs, [d is not None and d.is_owned_by_dml for d in descs]), refine)
     for index in topological_order(graph):
         node = graph.nodes[index]
         if isinstance(node, OperatorNode):
@@ -79,8 +83,9 @@ def join(graph: GraphDesc) -> JoinedGraph:
 
 
 class _Joiner:
-    def __init__(self, graph: GraphDesc, joined: JoinedGraph) -> None:
+    def __init__(self, graph: GraphDesc, joined: JoinedGraph, refine: Refine | None) -> None:
         self.graph = graph
+        self.refine = refine
         self.joined = joined
         self.sources = sources(graph)
         self.furthest = _furthest_readers(graph, self.sources)
@@ -96,11 +101,17 @@ class _Joiner:
     def operator(self, index: int, node: OperatorNode) -> None:
         """The statements of a node, reading and writing the graph's tensors."""
         definition = node.operator.define()
+        targets = {own: NodeInput(index, number) for number, own in enumerate(definition.inputs) if own is not None}
         loads: dict[Tensor, Reading] = {}
-        for number, (own, (_, desc)) in enumerate(zip(definition.inputs, node.operator.inputs(), strict=True)):
-            if own is not None and desc is not None:
-                target = NodeInput(index, number)
-                loads[own] = self._number(own, target) or self._reading(own, self._source_tensor(target))
+        for own, target in targets.items():
+            number = self._number(own, target)
+            if number is not None:
+                loads[own] = number
+        if self.refine is not None:
+            definition = self.refine(_with_loads(definition, loads), (t for t in targets if self._is_fixed(targets[t])))
+        for own in targets:
+            if own not in loads:
+                loads[own] = self._reading(own, self._source_tensor(targets[own]))
         renamed = self._written_tensors(index, node, definition)
         for own, shared in renamed.items():
             loads[own] = _same_place(shared)
@@ -140,6 +151,13 @@ class _Joiner:
         value = Const(int.from_bytes(node.data[: own.type.bits // 8], "little"), own.type)
         return lambda _: value
 
+    def _is_fixed(self, target: NodeInput) -> bool:
+        """Whether an input of a node is known before the graph ever runs."""
+        source = self.sources[target]
+        if isinstance(source, GraphInput):
+            return self.joined.owned[source.number]
+        return isinstance(self.graph.nodes[source.node], ConstantNode)
+
     def _source_tensor(self, target: NodeInput) -> Tensor:
         source = self.sources[target]
         found = self.tensors.get(source)
@@ -176,6 +194,14 @@ class _Joiner:
                 self.joined.nodes[again] = source.node
         self.joined.outputs = [outputs[i] for i in range(self.graph.output_count)]
         return self.joined
+
+
+def _with_loads(definition: Definition, loads: Mapping[Tensor, Reading]) -> Definition:
+    """The definition with other expressions for the elements of some of its inputs."""
+    if not loads:
+        return definition
+    rewrite = replaced_loads(loads)
+    return replace(definition, statements=tuple(rewritten(s, rewrite, {}) for s in definition.statements))
 
 
 def _furthest_readers(graph: GraphDesc, connected: dict[NodeInput, Source]) -> dict[Source, TensorDesc]:

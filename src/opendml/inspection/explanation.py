@@ -31,8 +31,8 @@ from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
 from opendml.programs.device import DEFAULT_FEATURE_LEVEL
 from opendml.targets.cpu.compilation import generate
-from opendml.targets.cpu.integer_products import pack_products
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.refine.refining import refined_definition, refining
 from opendml.targets.cpu.target import host_target
 
 if TYPE_CHECKING:
@@ -77,10 +77,14 @@ def explanation(what: Operator | GraphDesc | Program | CompiledGraph | GraphProg
 
 def explain_operator(desc: Operator, *, llvm: bool = False, assembly: bool = False) -> str:
     """The stages of a valid descriptor, one after another; ``llvm`` and ``assembly`` add the code for this machine."""
-    definition = desc.define()
-    code = generate(definition, host_target(), in_place=desc.in_place)
+    definition, target = desc.define(), host_target()
+    refined = refined_definition(desc, target)
+    code = generate(refined, target, in_place=desc.in_place)
     kernels = "\n".join(describe_kernel(kernel) for kernel in code.kernels)
-    sections = {"Descriptor": _json(desc), "Expressions": format_definition(definition), "Kernels": kernels}
+    sections = {"Descriptor": _json(desc), "Expressions": format_definition(definition)}
+    if refined.statements != definition.statements:
+        sections["Expressions as refined for this processor"] = format_definition(refined)
+    sections["Kernels"] = kernels
     return _text(sections | _code(code, llvm, assembly))
 
 
@@ -89,9 +93,8 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
     are fused, apart for what is computed once at initialisation and for what runs every time; and the kernels, each
     with the operators that it computes. ``llvm`` and ``assembly`` add the code of what runs every time.
     """
-    joined = join(graph)
     target = host_target()
-    pack_products(joined, target)
+    joined = join(graph, refining(target))
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.tuning.graph)
     code = generate(parts.execution, target, in_place=False)
     provenance = Provenance(graph, joined, parts.execution)

@@ -33,8 +33,8 @@ from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
 from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import Program, shallow_copy
-from opendml.targets.cpu.integer_products import pack_products
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.refine.refining import refined_definition, refining
 from opendml.targets.cpu.target import host_target
 
 LEAST_RUNS: Final = 3
@@ -346,16 +346,16 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
         raise BindingError(f"expected a compiled program, got {quoted(program)}")
     if program.desc is None:
         raise BindingError("this program is only a part of a graph: profile the graph")
-    definition, name = program.desc.define(), program.desc.type.name
+    definition = refined_definition(program.desc, program.target or host_target())
+    name = program.desc.type.name
     made = instrumented(definition, program)
     inputs, outputs = _names(program.inputs), _names(program.outputs)
     return made.program, _Subject(name, made, definition, inputs, outputs, lambda _: ((name,), ()))
 
 
 def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
-    graph, joined = program.desc, join(program.desc)
-    target = program.execution.target or host_target()
-    pack_products(joined, target)
+    graph, target = program.desc, program.execution.target or host_target()
+    joined = join(graph, refining(target))
     parts = divide_and_fuse(joined, fusion=program.fusion, costs=target.tuning.graph)
     made = instrumented(parts.execution, program.execution)
     provenance = Provenance(graph, joined, parts.execution)

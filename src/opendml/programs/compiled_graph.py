@@ -33,7 +33,7 @@ from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import BoundCall, Program
 from opendml.targets.cpu.code.interface import NOTHING_NEEDED
 from opendml.targets.cpu.compilation import generate
-from opendml.targets.cpu.integer_products import pack_products
+from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import host_target
 from opendml.targets.host_memory import aligned_empty
 
@@ -332,8 +332,7 @@ def _compiled(
     graph: GraphDesc, target: CpuTarget, fusion: bool, progress: Progress | None
 ) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
     """A plan, its object files by their keys, and whether all of these came from the cache."""
-    joined = join(graph)
-    pack_products(joined, target)
+    joined = join(graph, refining(target))
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.tuning.graph)
     definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
     codes = [generate(definition, target, in_place=False) for definition in definitions]

@@ -210,14 +210,16 @@ def compile_operator(
     tuning: Tuning | None = None,
 ) -> Program:
     """Native code for a valid descriptor."""
+    from opendml.targets.cpu.refine.refining import refined_definition
     from opendml.targets.cpu.target import host_target
 
+    target = host_target(tuning=tuning)
     program = compile_definition(
-        desc.define(),
+        refined_definition(desc, target),
         inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
         outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
         in_place=desc.in_place,
-        target=host_target(tuning=tuning),
+        target=target,
         thread_count=thread_count,
     )
     program.desc, program.execution_flags = desc, execution_flags

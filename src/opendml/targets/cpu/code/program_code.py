@@ -36,7 +36,6 @@ from opendml.targets.cpu.code.likeness import Likeness, likeness
 from opendml.targets.cpu.code.read_constants import constant_tables, read_constants
 from opendml.targets.cpu.code.work_items import decoded, share
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
-from opendml.targets.cpu.integer_products import with_packed_products
 from opendml.targets.cpu.schedule import (
     ComputeKernel,
     OrderKernel,
@@ -96,7 +95,6 @@ def program_code(
     ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
     records of time, for which all threads wait for each other behind every kernel.
     """
-    definition = with_packed_products(definition, target)
     slots = tuple(t for t in (*definition.inputs, *definition.outputs) if t is not None)
     plan = plan_memory(definition)
     own = tuple(own_of(definition.statements))

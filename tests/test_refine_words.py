@@ -20,7 +20,7 @@ from opendml.expression.statements import writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import host_machine, machine_of
-from opendml.targets.cpu.integer_products import pack_products, with_packed_products
+from opendml.targets.cpu.refine.refining import refine, refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget, host_target
 
 
@@ -81,7 +81,7 @@ CASES = [
 
 def operations(desc: Operator, level: str) -> set[str]:
     """The products of words in what is compiled for a processor."""
-    packed = with_packed_products(desc.define(), target_of(level))
+    packed = refined_definition(desc, target_of(level))
     values = [s.value for statement in packed.statements for s in getattr(statement, "stores", ())]
     found = {e.operation for value in values for e in walk(value) if isinstance(e, Binary)}
     return found & {"dot2", "dot4"}
@@ -99,7 +99,7 @@ def test_packed_sums_are_the_sums(number: int, level: str) -> None:
         None if a is None or t is None else a.reshape(t.sizes) for a, t in zip(arrays, definition.inputs, strict=True)
     ]
     (expected,) = run_interpreted(definition, inputs)
-    (found,) = run_interpreted(with_packed_products(definition, target_of(level)), inputs)
+    (found,) = run_interpreted(refine(definition, target_of(level)), inputs)
     assert_identical(found, expected)
 
 
@@ -127,9 +127,7 @@ def test_weights_are_packed_once() -> None:
     graph = dml.Graph()
     x, zero_point = graph.input("uint8", [17, 40], name="x"), graph.input("uint8", [1, 1], name="z")
     described = graph.describe(dml.matrix_multiply_integer(x, zero_point, graph.constant(weights)))
-    joined = join(described)
-    pack_products(joined, target_of("vnni"))
-    parts = divide_and_fuse(joined)
+    parts = divide_and_fuse(join(described, refining(target_of("vnni"))))
     assert parts.initialisation is not None
     names = {t.name for t in parts.initialisation.outputs if t is not None}
     assert any(name.endswith("_words") for name in names) and any(name.endswith("right_sums") for name in names)

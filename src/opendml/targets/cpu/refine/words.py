@@ -10,8 +10,7 @@ out: the interpreter can check what really runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opendml.expression.affine import Affine, Dependencies, affine
 from opendml.expression.folds import simple_combine
@@ -25,7 +24,6 @@ from opendml.expression.ir import (
     Cast,
     Compute,
     Const,
-    Definition,
     Expression,
     Fold,
     Load,
@@ -44,41 +42,14 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import writes_of
-from opendml.graph.joining import JoinedGraph
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.target import CpuTarget
 
 
-def with_packed_products(definition: Definition, target: CpuTarget) -> Definition:
-    """The definition with all sums laid out that are worth it on this target."""
-    found = [_packing(statement, target, frozenset()) for statement in definition.statements]
-    if not any(found):
-        return definition
-    temporaries = list(definition.temporaries)
-    statements: list[Statement] = []
-    for statement, packing in zip(definition.statements, found, strict=True):
-        statements += [statement] if packing is None else packing.rewritten()
-        temporaries += [] if packing is None else packing.temporaries
-    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
-
-
-def pack_products(joined: JoinedGraph, target: CpuTarget) -> None:
-    """As ``with_packed_products``, in a graph that is not divided yet: what is packed of constants, and their sums, are
-    then computed once."""
-    owned = (t for t, is_owned in zip(joined.inputs, joined.owned, strict=True) if t is not None and is_owned)
-    fixed = frozenset((*joined.constants, *owned))
-    statements: list[Statement] = []
-    for statement in joined.statements:
-        packing = _packing(statement, target, fixed)
-        if packing is None:
-            statements.append(statement)
-            continue
-        statements += packing.rewritten()
-        joined.temporaries += packing.temporaries
-        node = next((joined.nodes[t] for t in writes_of(statement) if t in joined.nodes), None)
-        if node is not None:
-            joined.nodes |= dict.fromkeys(packing.temporaries, node)
-    joined.statements = statements
+def words(statement: Statement, surroundings: Surroundings) -> Refinement | None:
+    """The only fold of a statement laid out in words, if it can be and is worth it on this target."""
+    packing = _packing(statement, surroundings.target, surroundings.fixed)
+    return None if packing is None else packing.refinement()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,17 +145,16 @@ class _Packing:
         self.per_word = int(operation[-1])
         self.word = Axis("w", -(-axis.size // self.per_word))
         self.axes = tuple(self.word if a is axis else a for a in fold.axes)
-        self.statements: list[Statement] = []
-        self.temporaries: list[Tensor] = []
+        self.found = Refinement()
         self.left, self.right = factors
         self.fixed = fixed
 
-    def rewritten(self) -> Iterator[Statement]:
+    def refinement(self) -> Refinement:
         """The copies, the sums of the factors alone, and the statement itself."""
         rewrite = substitute({Part(self.fold, 0): self._total()})
         stores = tuple(Store(s.tensor, s.coordinates, rewrite(s.value)) for s in self.compute.stores)
-        yield from self.statements
-        yield Compute(self.compute.axes, stores)
+        self.found.statements.append(Compute(self.compute.axes, stores))
+        return self.found
 
     def _total(self) -> Expression:
         """Of the bytes of ``dot4`` one factor's are unsigned and the other one's signed: of two alike the first is
@@ -219,8 +189,8 @@ class _Packing:
         axes = tuple(axis for axis in self.compute.axes if axis in moving)
         sums = temporary(name, I32, [axis.size for axis in axes] or [1])
         place = indices(axes) or (constant(0, index(self.word).type),)
-        self.temporaries.append(sums)
-        self.statements.append(Compute(axes, (Store(sums, place, self._sum(a, b)),)))
+        self.found.temporaries.append(sums)
+        self.found.statements.append(Compute(axes, (Store(sums, place, self._sum(a, b)),)))
         return load(sums, place)
 
     def _packed(self, factor: _Factor, flipped: int) -> Expression:
@@ -246,8 +216,8 @@ class _Packing:
             value = value | (select(step < size, part, 0) if size % self.per_word else part) << (bits * i)
         logical = (*outer, group * count + word, *inner)
         stored = Store(copy, tuple(logical[i] for i in order), cast(value, I32))
-        self.temporaries.append(copy)
-        self.statements.append(Compute(axes, (stored,)))
+        self.found.temporaries.append(copy)
+        self.found.statements.append(Compute(axes, (stored,)))
         rest = Affine(tuple((t, c // size * count) for t, c in words.rest.terms), words.rest.constant // size * count)
         zero = constant(0, word.type)
         place = [zero if repeated else c for c, repeated in zip(factor.load.coordinates, repeats, strict=True)]

@@ -1,0 +1,39 @@
+"""What a rule of refinement is given, and what it makes of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from opendml.expression.ir import Compute, ElementType, Expression, Statement, Store, Tensor, grid, indices, temporary
+from opendml.targets.cpu.target import CpuTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The target, and the inputs of a definition that are ``fixed``: what is made of these alone is made once, before
+    the program ever runs."""
+
+    target: CpuTarget
+    fixed: frozenset[Tensor]
+
+
+@dataclass(slots=True)
+class Refinement:
+    """The statements that take the place of one, in the order in which they run, and their temporaries."""
+
+    statements: list[Statement] = field(default_factory=list)
+    temporaries: list[Tensor] = field(default_factory=list)
+
+    def copy(self, name: str, type: ElementType, sizes: tuple[int, ...], element: Callable[..., Expression]) -> Tensor:
+        """A packed temporary with ``element(*coordinates)`` at all coordinates, and the statement that writes it,
+        added."""
+        made = temporary(name, type, sizes)
+        axes = grid(sizes)
+        self.temporaries.append(made)
+        self.statements.append(Compute(axes, (Store(made, indices(axes), element(*indices(axes))),)))
+        return made
+
+
+Rule = Callable[[Statement, Surroundings], Refinement | None]
+"""What a statement becomes; None where the rule does not fit, or is not worth it."""

@@ -1,0 +1,62 @@
+"""Definitions as a processor computes them: layouts, copies and instructions are its own, the arithmetic is not.
+
+Definitions say what every element of the outputs is, one statement a result. A rule knows one form of statement by its
+accesses, whichever operator wrote it, and makes other statements of it: copies that lie better in memory and the sums
+that read them. Expressions in, expressions out, so that the interpreter can run what really runs; bits move, and the
+order of arithmetic stays. A definition is refined before it is joined with others, while its accesses are those that
+were written down, and what is made of weights alone is computed once like everything that depends on them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from opendml.description.descriptors import Operator
+from opendml.expression.ir import Definition, Statement, Tensor
+from opendml.targets.cpu.refine.refinement import Refinement, Rule, Surroundings
+from opendml.targets.cpu.refine.words import words
+from opendml.targets.cpu.target import CpuTarget
+
+STAGES: Final[tuple[tuple[Rule, ...], ...]] = ((words,),)
+"""Rules, each stage's tried on what the stage before has left: of one stage the first that fits is taken."""
+
+
+def refine(definition: Definition, target: CpuTarget, fixed: Iterable[Tensor] = ()) -> Definition:
+    """The definition for this target. Of its inputs those that are ``fixed`` are known before it ever runs."""
+    surroundings = Surroundings(target, frozenset(fixed))
+    for rules in STAGES:
+        found = [_refinement(statement, rules, surroundings) for statement in definition.statements]
+        if any(refinement is not None for refinement in found):
+            definition = _refined(definition, found)
+    return definition
+
+
+def _refinement(statement: Statement, rules: Iterable[Rule], surroundings: Surroundings) -> Refinement | None:
+    return next((found for rule in rules if (found := rule(statement, surroundings)) is not None), None)
+
+
+def _refined(definition: Definition, found: Iterable[Refinement | None]) -> Definition:
+    """The definition with what was found for each of its statements."""
+    statements, temporaries = list[Statement](), list(definition.temporaries)
+    for statement, refinement in zip(definition.statements, found, strict=True):
+        statements += [statement] if refinement is None else refinement.statements
+        temporaries += [] if refinement is None else refinement.temporaries
+    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+
+
+def refined_definition(desc: Operator, target: CpuTarget) -> Definition:
+    """What is computed for a single operator; its tensors OWNED_BY_DML are fixed."""
+    definition = desc.define()
+    owned = (
+        tensor
+        for tensor, (_, described) in zip(definition.inputs, desc.inputs(), strict=True)
+        if tensor is not None and described is not None and described.is_owned_by_dml
+    )
+    return refine(definition, target, owned)
+
+
+def refining(target: CpuTarget) -> Callable[[Definition, Iterable[Tensor]], Definition]:
+    """What joins a graph's definitions for this target is given: ``join(graph, refining(target))``."""
+    return lambda definition, fixed: refine(definition, target, fixed)
