@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from opendml.description.tensor import TensorDesc as TensorDesc
     from opendml.programs.device import CheckedOperator as CheckedOperator
     from opendml.programs.device import Device as Device
+    from opendml.programs.device import devices as devices
     from opendml.description.errors import BindingError as BindingError
     from opendml.description.errors import ConfigurationError as ConfigurationError
     from opendml.functions import fused_activation as fused_activation
@@ -267,7 +268,7 @@ if TYPE_CHECKING:
 # What the package offers, by the module that has it.
 _EXPORTS = {
     "description.descriptors": "OperatorDesc",
-    "programs.device": "CheckedOperator Device",
+    "programs.device": "CheckedOperator Device devices",
     "description.enums": """
         AxisDirection BindingType ConvolutionDirection ConvolutionMode CreateDeviceFlags DepthSpaceOrder ExecutionFlags
         Feature FeatureLevel GraphEdgeType GraphNodeType InterpolationMode IsInfinityMode MatrixTransform

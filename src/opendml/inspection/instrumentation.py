@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from opendml.description.errors import ConfigurationError
 from opendml.expression.ir import Definition
 from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import load_object
@@ -20,8 +21,8 @@ from opendml.programs.compilation import load_program
 from opendml.programs.program import Program
 from opendml.targets.cpu.code.program_code import CLOCK, RECORD, ProgramCode
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.runtime.executable import CpuExecutable
-from opendml.targets.cpu.target import host_target
 
 CALIBRATION_SECONDS: Final = 0.02
 """How long the processor's counter is compared with the operating system's clock."""
@@ -60,9 +61,17 @@ class InstrumentedProgram:
         return [KernelTimes(float(waiting.max()), tuple(own.tolist())) for own, waiting in zip(work, time, strict=True)]
 
 
+def processor_of(program: Program) -> Processor:
+    """The processor that a program was compiled for. Raises ConfigurationError for a program of another target."""
+    if isinstance(program.target, Processor):
+        return program.target
+    device = "the reference device" if program.target is None else program.target.name
+    raise ConfigurationError(f"only kernels of the processor record their times, not those of {device}")
+
+
 def instrumented(definition: Definition, original: Program) -> InstrumentedProgram:
     """The program of a definition with records, for the same tensors and threads as the ``original`` one."""
-    target = original.target or host_target()
+    target = processor_of(original)
     code = generate(definition, target, in_place=original.in_place, profiled=True)
     program = load_program(
         code,

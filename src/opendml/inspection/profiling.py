@@ -27,7 +27,7 @@ from opendml.expression.statements import reads_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
-from opendml.inspection.instrumentation import InstrumentedProgram, KernelTimes, instrumented
+from opendml.inspection.instrumentation import InstrumentedProgram, KernelTimes, instrumented, processor_of
 from opendml.inspection.machine_limits import MachineLimits, machine_limits
 from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
@@ -35,7 +35,6 @@ from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import Program, shallow_copy
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.refine.refining import refined_definition, refining
-from opendml.targets.cpu.target import host_target
 
 LEAST_RUNS: Final = 3
 MOST_RUNS: Final = 10_000
@@ -346,7 +345,7 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
         raise BindingError(f"expected a compiled program, got {quoted(program)}")
     if program.desc is None:
         raise BindingError("this program is only a part of a graph: profile the graph")
-    definition = refined_definition(program.desc, program.target or host_target())
+    definition = refined_definition(program.desc, processor_of(program))
     name = program.desc.type.name
     made = instrumented(definition, program)
     inputs, outputs = _names(program.inputs), _names(program.outputs)
@@ -354,7 +353,7 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
 
 
 def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
-    graph, target = program.desc, program.execution.target or host_target()
+    graph, target = program.desc, processor_of(program.execution)
     joined = join(graph, refining(target))
     parts = divide_and_fuse(joined, fusion=program.fusion, costs=target.tuning.graph)
     made = instrumented(parts.execution, program.execution)

@@ -1,19 +1,16 @@
-"""From definitions, or the object files made of them, to programs."""
+"""From definitions, or the objects made of them, to programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opendml.expression.ir import Definition
 from opendml.programs.binding import Binding
 from opendml.programs.program import Program
-from opendml.targets.cpu.compilation import generate
 
 if TYPE_CHECKING:
-    from opendml.targets.cpu.code.interface import Requirements
-    from opendml.targets.cpu.code.program_code import ProgramCode
-    from opendml.targets.cpu.target import CpuTarget
+    from opendml.expression.ir import Definition
+    from opendml.targets.target import Code, Requirements, Target
 
 
 def compile_definition(
@@ -22,29 +19,27 @@ def compile_definition(
     inputs: Sequence[Binding],
     outputs: Sequence[Binding],
     in_place: bool,
-    target: CpuTarget,
+    target: Target,
     thread_count: int,
 ) -> Program:
     """Generate, compile (or fetch from the cache) and load the code of a definition."""
-    code = generate(definition, target, in_place=in_place)
+    code = target.generate(definition, in_place=in_place)
     return load_program(
         code, inputs=inputs, outputs=outputs, in_place=in_place, target=target, thread_count=thread_count
     )
 
 
 def load_program(
-    code: ProgramCode,
+    code: Code,
     *,
     inputs: Sequence[Binding],
     outputs: Sequence[Binding],
     in_place: bool,
-    target: CpuTarget,
+    target: Target,
     thread_count: int,
 ) -> Program:
     """Compile (or fetch from the cache) and load code."""
-    from opendml.llvm.object_cache import get_or_compile_all
-
-    objects, from_cache = get_or_compile_all(code.modules, target.machine)
+    objects, from_cache = target.compile(code.modules)
     return program_of(
         objects,
         code.requirements,
@@ -64,18 +59,13 @@ def program_of(
     inputs: Sequence[Binding],
     outputs: Sequence[Binding],
     in_place: bool,
-    target: CpuTarget,
+    target: Target,
     thread_count: int,
     from_cache: bool,
 ) -> Program:
-    """The program of object files, the first of them with the entry; they must be of this host's own making."""
-    from opendml.llvm.native import load_object
-    from opendml.targets.cpu.code.interface import ENTRY
-    from opendml.targets.cpu.runtime.executable import CpuExecutable
-
-    loaded = load_object(objects[0], [ENTRY], target.machine, objects[1:])
+    """The program of a target's objects, in the order of the modules; they must be of this host's own making."""
     program = Program(
-        CpuExecutable(requirements, loaded, loaded[ENTRY], thread_count),
+        target.load(objects, requirements, thread_count),
         inputs=inputs,
         outputs=outputs,
         in_place=in_place,

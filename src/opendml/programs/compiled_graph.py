@@ -15,8 +15,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.llvm.compile_workers import Progress
-from opendml.llvm.object_cache import default_cache, get_or_compile_all, object_key
+from opendml.llvm.object_cache import default_cache
 from opendml.operators.definition import DATA_TYPE_OF
 from opendml.programs.binding import Binding, BoundTensor, copied, several, signature_text
 from opendml.programs.compilation import program_of
@@ -31,15 +30,12 @@ from opendml.programs.graph_plan import (
 )
 from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import BoundCall, Program
-from opendml.targets.cpu.code.interface import NOTHING_NEEDED
-from opendml.targets.cpu.compilation import generate
-from opendml.targets.cpu.refine.refining import refining
-from opendml.targets.cpu.target import host_target
 from opendml.targets.host_memory import aligned_empty
+from opendml.targets.registry import find_target
+from opendml.targets.target import NOTHING_NEEDED
 
 if TYPE_CHECKING:
-    from opendml.targets.cpu.target import CpuTarget
-    from opendml.targets.cpu.tuning import Tuning
+    from opendml.targets.target import Progress, Target
 
 Array = npt.NDArray[Any]
 
@@ -102,15 +98,14 @@ class CompiledGraph:
         kept = None
         if self._kept is not None and any(self.owned):
             kept = _Kept(self._identity(), tuple(bound.array for bound in self._kept))
-        interpreted = isinstance(self.execution.executable, InterpretedExecutable)
         target = self.execution.target
-        how = self.execution.thread_count, self.fusion, target and target.tuning
-        return _rebuilt, (self.desc, *how, kept, interpreted, self.execution_flags)
+        device = None if target is None else (target.name, target.tuning)
+        return _rebuilt, (self.desc, device, self.thread_count, self.fusion, kept, self.execution_flags)
 
     def _identity(self) -> tuple[Any, ...]:
         """What must be the same for memory that another program has kept: the code, and the tensors."""
         return (
-            graph_key(self.desc, self.execution.target or host_target(), self.fusion),
+            graph_key(self.desc, self.execution.target, self.fusion),
             self._plan.kept,
             self._plan.persistent,
         )
@@ -214,7 +209,7 @@ class CompiledGraph:
 def compile_graph(
     graph: GraphDesc,
     *,
-    target: CpuTarget,
+    target: Target,
     thread_count: int,
     fusion: bool = True,
     progress: Progress | None = None,
@@ -293,18 +288,18 @@ def _initialisation_bindings(plan: GraphPlan) -> tuple[list[Binding], list[Bindi
 
 def _rebuilt(
     graph: GraphDesc,
+    device: tuple[str, Any] | None,
     thread_count: int,
     fusion: bool,
-    tuning: Tuning | None,
     kept: _Kept | None,
-    interpreted: bool,
     flags: ExecutionFlags,
 ) -> CompiledGraph:
-    """What an unpickled program is: compiled again, for this machine."""
-    if interpreted:
+    """What an unpickled program is: compiled again, for this machine. ``device``: its target's name and tuning, None
+    for one that was interpreted."""
+    if device is None:
         program = interpret_graph(graph)
     else:
-        program = compile_graph(graph, target=host_target(tuning=tuning), thread_count=thread_count, fusion=fusion)
+        program = compile_graph(graph, target=find_target(*device), thread_count=thread_count, fusion=fusion)
     program.execution_flags = flags
     if kept is not None:
         program.restore(kept)
@@ -329,16 +324,16 @@ def _stored_objects(plan: GraphPlan) -> dict[bytes, bytes] | None:
 
 
 def _compiled(
-    graph: GraphDesc, target: CpuTarget, fusion: bool, progress: Progress | None
+    graph: GraphDesc, target: Target, fusion: bool, progress: Progress | None
 ) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
     """A plan, its object files by their keys, and whether all of these came from the cache."""
-    joined = join(graph, refining(target))
-    parts = divide_and_fuse(joined, fusion=fusion, costs=target.tuning.graph)
+    joined = join(graph, target.refine)
+    parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
     definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
-    codes = [generate(definition, target, in_place=False) for definition in definitions]
+    codes = [target.generate(definition, in_place=False) for definition in definitions]
     modules = list(dict.fromkeys(module for code in codes for module in code.modules))
-    compiled, from_cache = get_or_compile_all(modules, target.machine, progress)
-    keys = {module: object_key(module, target.machine) for module in modules}
+    compiled, from_cache = target.compile(modules, progress)
+    keys = {module: target.object_key(module) for module in modules}
     stored = [StoredProgram(code.requirements, tuple(keys[module] for module in code.modules)) for code in codes]
     plan = plan_of(joined, parts, stored[0], stored[1] if len(stored) > 1 else None)
     return plan, {keys[module]: data for module, data in zip(modules, compiled, strict=True)}, from_cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
@@ -15,58 +15,61 @@ from opendml.llvm.host import MAXIMUM_THREADS
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.program import Program
+from opendml.targets.registry import KINDS, find_target, parse_target_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opendml.description.graph_desc import GraphDesc
     from opendml.programs.compiled_graph import CompiledGraph
-    from opendml.targets.cpu.tuning import Tuning
+    from opendml.targets.target import DeviceDescription, Target
 
-_NAMES: Final = ("cpu", "reference")
+_REFERENCE: Final = "reference"
 
 Flags = ExecutionFlags | int | str | Sequence[str]
 """Execution flags: a set of them, a number, a name or names."""
 
+DEFAULT_DEVICE: Final = "cpu"
 DEFAULT_FEATURE_LEVEL: Final = FeatureLevel.LEVEL_6_4
 
 
 class Device:
-    """A processor and the feature level that descriptors are held to.
+    """A processor, or another target, and the feature level that descriptors are held to.
 
-    ``name`` is ``"cpu"``, or ``"reference"`` for the interpreter: the same interface and the same bits, from NumPy,
-    operator by operator and with one thread, for a second opinion on what was compiled. ``feature_level`` is a
+    ``name`` is ``"cpu"``, or that of a device that ``dml.devices()`` lists, or ``"reference"`` for the interpreter: the
+    same interface and the same bits, from NumPy, operator by operator and with one thread, for a second opinion on what
+    was compiled. ``feature_level`` is a
     ``FeatureLevel`` or text such as ``"3_0"``; a device accepts exactly what DirectML accepts at that level.
     ``thread_count`` is the number of threads of a dispatch (the default: ``OPENDML_NUM_THREADS``, else the processors
     that this process may use); results do not depend on it. ``tuning``, for experiments, replaces
-    the knobs of the generated code: a ``Tuning`` of ``opendml.targets.cpu.tuning``, on which only the speed depends.
+    the knobs of the generated code, a ``Tuning`` of the device's target (``opendml.targets.cpu.tuning``), on which only
+    the speed depends.
 
         >>> import opendml as dml
         >>> device = dml.Device("cpu", feature_level="6_4")
         >>> desc = dml.TensorDesc("FLOAT32", [2, 2])
         >>> program = device.compile(dml.operators.ElementWiseAdd(a_tensor=desc, b_tensor=desc, output_tensor=desc))
 
-    Raises ConfigurationError for an unknown name, level or number of threads. Devices are values without
-    state, equal where these three are, and may be used from any thread.
+    Raises ConfigurationError for an unknown name, level or number of threads, and for a device that is not there or
+    cannot give the specified results. Devices are values without
+    state, equal where these are, and may be used from any thread.
     """
 
     def __init__(
         self,
-        name: str = "cpu",
+        name: str = DEFAULT_DEVICE,
         *,
         feature_level: FeatureLevel | str = DEFAULT_FEATURE_LEVEL,
         thread_count: int | None = None,
-        tuning: Tuning | None = None,
+        tuning: Any = None,
     ) -> None:
-        if not isinstance(name, str) or name not in _NAMES:
-            raise ConfigurationError(f"unknown device {quoted(name)}: expected {' or '.join(map(repr, _NAMES))}")
-        if name == "reference" and not (thread_count is None or (type(thread_count) is int and thread_count == 1)):
-            raise ConfigurationError(f"thread_count={quoted(thread_count)}: the reference device has one thread")
+        self.name, has_threads = _canonical_name(name)
+        if not has_threads and not (thread_count is None or (type(thread_count) is int and thread_count == 1)):
+            raise ConfigurationError(f"thread_count={quoted(thread_count)}: the {self.name} device has one thread")
         if thread_count is not None and (type(thread_count) is not int or not 1 <= thread_count <= MAXIMUM_THREADS):
             raise ConfigurationError(
                 f"thread_count={quoted(thread_count)}: expected a number from 1 to {MAXIMUM_THREADS}"
             )
-        self.name = name
         try:
             self.feature_level = FeatureLevel.parse(feature_level)
         except UnknownMemberError as error:
@@ -91,11 +94,10 @@ class Device:
     @property
     def thread_count(self) -> int:
         """Threads of a dispatch."""
-        from opendml.llvm.host import default_thread_count
+        return 1 if self.name == _REFERENCE else self._target().thread_count(self._thread_count)
 
-        if self.name == "reference":
-            return 1
-        return self._thread_count if self._thread_count is not None else default_thread_count()
+    def _target(self) -> Target:
+        return find_target(self.name, self._tuning)
 
     def supports(self, data_type: TensorDataType | str) -> bool:
         """Whether tensors of a data type exist at the device's level (``TENSOR_DATA_TYPE_SUPPORT`` of DirectML)."""
@@ -127,11 +129,11 @@ class Device:
 
         flags = _parsed_flags(execution_flags)
         checked = operator if isinstance(operator, CheckedOperator) else self.create_operator(operator)
-        if self.name == "reference":
+        if self.name == _REFERENCE:
             from opendml.programs.interpreted import interpret_operator
 
             return interpret_operator(checked.desc, flags)
-        return on_large_stack(lambda: compile_operator(checked.desc, self.thread_count, flags, self._tuning))
+        return on_large_stack(lambda: compile_operator(checked.desc, self.thread_count, flags, self._tuning, self.name))
 
     def compile_graph(
         self,
@@ -153,14 +155,13 @@ class Device:
         from opendml.description.graph_desc import validate_graph_or_raise
         from opendml.llvm.stacks import on_large_stack
         from opendml.programs.compiled_graph import compile_graph, interpret_graph
-        from opendml.targets.cpu.target import host_target
 
         flags = _parsed_flags(execution_flags)
         validate_graph_or_raise(graph, self.feature_level)
-        if self.name == "reference":
+        if self.name == _REFERENCE:
             program = interpret_graph(graph, memory_limit)
         else:
-            target, threads = host_target(tuning=self._tuning), self.thread_count
+            target, threads = self._target(), self.thread_count
             program = on_large_stack(
                 lambda: compile_graph(
                     graph,
@@ -192,6 +193,35 @@ class CheckedOperator:
         return self.device.compile(self, execution_flags=execution_flags)
 
 
+def _canonical_name(name: object) -> tuple[str, bool]:
+    """The one name of a device, and whether its programs run in threads of this process. A device that may be absent
+    is looked for."""
+    if name == _REFERENCE:
+        return _REFERENCE, False
+    parsed = parse_target_name(name) if isinstance(name, str) else None
+    if parsed is None:
+        known = [kind.join(("'", ":0'" if KINDS[kind].is_numbered else "'")) for kind in KINDS]
+        raise ConfigurationError(f"unknown device {quoted(name)}: expected {', '.join(known)} or {_REFERENCE!r}")
+    canonical, kind = str(parsed), KINDS[parsed.kind]
+    if kind.is_numbered:
+        find_target(canonical)
+    return canonical, kind.has_threads
+
+
+def devices() -> list[DeviceDescription]:
+    """The devices that there are here: the processor, what other targets find, and the interpreter.
+
+    >>> import opendml as dml
+    >>> [device.name for device in dml.devices()][0]
+    'cpu'
+    """
+    from opendml.targets.registry import describe_devices
+    from opendml.targets.target import DeviceDescription
+
+    reference = DeviceDescription(_REFERENCE, "Interpreter of the operators' definitions")
+    return [*describe_devices(), reference]
+
+
 def _parsed_flags(value: Flags) -> ExecutionFlags:
     try:
         flags = ExecutionFlags.parse(value)
@@ -207,15 +237,15 @@ def compile_operator(
     desc: Operator,
     thread_count: int,
     execution_flags: ExecutionFlags = ExecutionFlags.NONE,
-    tuning: Tuning | None = None,
+    tuning: Any = None,
+    device: str = DEFAULT_DEVICE,
 ) -> Program:
     """Native code for a valid descriptor."""
-    from opendml.targets.cpu.refine.refining import refined_definition
-    from opendml.targets.cpu.target import host_target
+    from opendml.graph.joining import refined_definition
 
-    target = host_target(tuning=tuning)
+    target = find_target(device, tuning)
     program = compile_definition(
-        refined_definition(desc, target),
+        refined_definition(desc, target.refine),
         inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
         outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
         in_place=desc.in_place,
@@ -223,14 +253,14 @@ def compile_operator(
         thread_count=thread_count,
     )
     program.desc, program.execution_flags = desc, execution_flags
-    program.origin = compile_operator, (desc, program.thread_count, execution_flags, tuning)
+    program.origin = compile_operator, (desc, program.thread_count, execution_flags, tuning, device)
     return program
 
 
 @functools.cache
 def default_device() -> Device:
     """The device that eager functions use where none is given."""
-    return Device("cpu")
+    return Device(DEFAULT_DEVICE)
 
 
-__all__ = ["CheckedOperator", "Device", "compile_operator", "default_device"]
+__all__ = ["CheckedOperator", "Device", "compile_operator", "default_device", "devices"]

@@ -18,8 +18,7 @@ from opendml.graph.compilation import GraphDefinitions
 from opendml.graph.joining import SEEN_BYTES, JoinedGraph
 from opendml.llvm.native import DEFAULT_OPTIONS, compiler_version
 from opendml.llvm.object_cache import default_cache
-from opendml.targets.cpu.code.interface import Requirements
-from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.target import Requirements, Target
 
 PACKAGE: Final = Path(__file__).parent.parent
 
@@ -44,7 +43,7 @@ class KeptTensor(NamedTuple):
 
 
 class StoredProgram(NamedTuple):
-    """A program whose object files are in the cache under ``keys``."""
+    """A program whose objects are in the cache under ``keys``."""
 
     requirements: Requirements
     keys: tuple[bytes, ...]
@@ -131,7 +130,7 @@ def store_plan(key: bytes | None, plan: GraphPlan) -> None:
         cache.write(key, plan.to_bytes())
 
 
-def graph_key(graph: GraphDesc, target: CpuTarget, fusion: bool) -> bytes | None:
+def graph_key(graph: GraphDesc, target: Target | None, fusion: bool) -> bytes | None:
     """The 32 bytes that name a plan: a hash over all that it depends on, but for the names in a valid graph. None where
     that is not known, because it includes the package's own code."""
     digest = _package_digest()

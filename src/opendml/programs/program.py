@@ -15,8 +15,8 @@ from opendml.targets.host_memory import empty, new_array, place_of
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
-    from opendml.targets.cpu.target import CpuTarget
     from opendml.targets.interface import Dispatch, Executable
+    from opendml.targets.target import Target
 
 Array = npt.NDArray[Any]
 Whole = TypeVar("Whole")
@@ -58,7 +58,7 @@ class Program:
         self.from_cache = from_cache
         self.desc: Operator | None = None
         self.execution_flags = ExecutionFlags.NONE
-        self.target: CpuTarget | None = None
+        self.target: Target | None = None
         self.origin: tuple[Callable[..., Program], tuple[Any, ...]] | None = None
         self._output_places = tuple(None if b.desc is None else place_of(b.desc) for b in self.outputs)
 

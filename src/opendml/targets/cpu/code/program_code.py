@@ -30,7 +30,7 @@ from opendml.expression.statements import own_of, stores_of, writes_of
 from opendml.llvm.builder import Builder, Value
 from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, bytes_of, plan_memory
 from opendml.targets.cpu.code.call_runs import Call, Place, RunWriter, moved_thread, runs
-from opendml.targets.cpu.code.interface import ENTRY, Requirements
+from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.code.likeness import Likeness, likeness
 from opendml.targets.cpu.code.read_constants import constant_tables, read_constants
@@ -48,6 +48,7 @@ from opendml.targets.cpu.schedule import (
     work_of,
 )
 from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.target import Requirements
 
 SCRATCH: Final = -1
 """In place of an argument's number: the memory that the thread has alone."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from opendml.description.descriptors import Operator
 from opendml.expression.ir import Definition, Statement, Tensor
+from opendml.graph import joining
 from opendml.targets.cpu.refine.refinement import Refinement, Rule, Surroundings
 from opendml.targets.cpu.refine.words import words
 from opendml.targets.cpu.target import CpuTarget
@@ -48,13 +49,7 @@ def _refined(definition: Definition, found: Iterable[Refinement | None]) -> Defi
 
 def refined_definition(desc: Operator, target: CpuTarget) -> Definition:
     """What is computed for a single operator; its tensors OWNED_BY_DML are fixed."""
-    definition = desc.define()
-    owned = (
-        tensor
-        for tensor, (_, described) in zip(definition.inputs, desc.inputs(), strict=True)
-        if tensor is not None and described is not None and described.is_owned_by_dml
-    )
-    return refine(definition, target, owned)
+    return joining.refined_definition(desc, refining(target))
 
 
 def refining(target: CpuTarget) -> Callable[[Definition, Iterable[Tensor]], Definition]:

@@ -15,8 +15,8 @@ from opendml.targets.host_memory import address_of, aligned_empty
 
 if TYPE_CHECKING:
     from opendml.llvm.native import LoadedObject
-    from opendml.targets.cpu.code.interface import Requirements
     from opendml.targets.interface import ArrayLayouts, Buffer
+    from opendml.targets.target import Requirements
 
 Array = npt.NDArray[Any]
 

@@ -1,0 +1,83 @@
+"""The processor of this process as a target of programs (``targets.target.Target``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opendml.graph.costs import GraphCosts
+from opendml.llvm.host import default_thread_count, host_machine
+from opendml.llvm.object_cache import get_or_compile_all, object_key
+from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.tuning import TUNING, Tuning
+from opendml.targets.target import DeviceDescription, Progress, Requirements, Target
+
+if TYPE_CHECKING:
+    from opendml.expression.ir import Definition, Tensor
+    from opendml.targets.cpu.code.program_code import ProgramCode
+    from opendml.targets.cpu.runtime.executable import CpuExecutable
+
+
+@dataclass(frozen=True, slots=True)
+class Processor(CpuTarget):
+    """A ``CpuTarget`` that makes programs."""
+
+    @property
+    def name(self) -> str:
+        """The only device of this kind."""
+        return "cpu"
+
+    @property
+    def costs(self) -> GraphCosts:
+        """What fusion weighs."""
+        return self.tuning.graph
+
+    def thread_count(self, asked: int | None) -> int:
+        """As many as are asked for, else as many as the process may use."""
+        return default_thread_count() if asked is None else asked
+
+    def refine(self, definition: Definition, fixed: Iterable[Tensor] = ()) -> Definition:
+        """By the rules of ``refine/``: layouts for vectors and for the processor's instructions."""
+        from opendml.targets.cpu.refine.refining import refine
+
+        return refine(definition, self, fixed)
+
+    def generate(self, definition: Definition, *, in_place: bool) -> ProgramCode:
+        """LLVM modules, the first of them with the entry."""
+        from opendml.targets.cpu.compilation import generate
+
+        return generate(definition, self, in_place=in_place)
+
+    def object_key(self, module: str) -> bytes:
+        """A hash over the module, the processor and the compiler."""
+        return object_key(module, self.machine)
+
+    def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
+        """Relocatable object files."""
+        return get_or_compile_all(modules, self.machine, progress)
+
+    def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> CpuExecutable:
+        """Map objects into this process. They are machine code that will run."""
+        from opendml.llvm.native import load_object
+        from opendml.targets.cpu.code.interface import ENTRY
+        from opendml.targets.cpu.runtime.executable import CpuExecutable
+
+        loaded = load_object(objects[0], [ENTRY], self.machine, objects[1:])
+        return CpuExecutable(requirements, loaded, loaded[ENTRY], thread_count)
+
+
+def host_processor(level: str | None = None, tuning: Tuning | None = None) -> Processor:
+    """This process's processor, as ``host_target``."""
+    return Processor(host_machine(level), tuning or TUNING)
+
+
+def open_target(number: int, tuning: Tuning | None) -> Target:
+    """The processor; its number is 0."""
+    return host_processor(tuning=tuning)
+
+
+def describe_devices() -> list[DeviceDescription]:
+    """This process's processor."""
+    machine = host_machine()
+    return [DeviceDescription("cpu", machine.cpu_name, (("Triple", machine.triple),))]

@@ -1,0 +1,112 @@
+"""What a target is to the packages above it: a value that makes programs of definitions.
+
+A target is found by the name of a device (``targets.registry``), never imported: ``cpu``, ``opencl:0``. It says what
+fusion is to weigh, rewrites a graph for itself, makes code of definitions, compiles that to bytes that can be stored,
+and loads such bytes. What comes out is an ``Executable`` (``targets.interface``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from opendml.expression.ir import Definition, Tensor
+    from opendml.graph.costs import GraphCosts
+    from opendml.targets.interface import Executable
+
+Progress = Callable[[float], None]
+"""Told which part of a compilation is done, from 0 to 1."""
+
+
+class Requirements(NamedTuple):
+    """What a program must have to run its code.
+
+    ``temporary_size``: bytes of memory for temporary tensors; ``least_temporary_size``: what those have that are alive
+    at one time, which no plan can do without. ``scratch_size``: bytes that each thread needs alone, behind those.
+    ``parallel``: whether several threads of the process can help.
+    """
+
+    temporary_size: int
+    least_temporary_size: int
+    scratch_size: int
+    parallel: bool
+
+
+NOTHING_NEEDED: Final = Requirements(0, 0, 0, False)
+
+
+class Code(Protocol):
+    """What a target makes of a definition: modules, as text, to be compiled."""
+
+    @property
+    def modules(self) -> Sequence[str]:
+        """What is compiled, each to one object."""
+
+    @property
+    def requirements(self) -> Requirements:
+        """What a program of the code must have."""
+
+
+class Target(Protocol):
+    """One device, and the choices that code for it is made by: a value that pickles, compares and prints whole, since
+    what it prints is in the keys of the cache. Code and results follow from it and from the definition alone, the
+    results from the definition alone."""
+
+    @property
+    def name(self) -> str:
+        """The device's name, by which it is found again: ``cpu``, ``opencl:0``."""
+
+    @property
+    def machine(self) -> Any:
+        """The facts of the device, frozen."""
+
+    @property
+    def tuning(self) -> Any:
+        """The knobs of its code, frozen."""
+
+    @property
+    def costs(self) -> GraphCosts:
+        """What fusion weighs."""
+
+    def thread_count(self, asked: int | None) -> int:
+        """Threads of this process that run a program, where so many are asked for or the usual number is."""
+
+    def refine(self, definition: Definition, fixed: Iterable[Tensor] = ()) -> Definition:
+        """The definition as it is computed here: expressions in, expressions out. It moves bits and changes no
+        arithmetic. Inputs that are ``fixed`` are known before it ever runs."""
+
+    def generate(self, definition: Definition, *, in_place: bool) -> Code:
+        """The code of a definition; with ``in_place``, an input may be the same memory as an output.
+
+        Raises CodeGenerationError for what the target has no code for.
+        """
+
+    def object_key(self, module: str) -> bytes:
+        """The 32 bytes that name the object of a module in the cache: a hash over all that it depends on."""
+
+    def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
+        """The objects of modules, and whether all came from the cache. Raises CodeGenerationError."""
+
+    def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> Executable:
+        """A program's objects, in the order of its modules, ready to run. They are of this process's own making, or
+        from the authenticated cache."""
+
+
+class DeviceDescription(NamedTuple):
+    """A device that there is: the ``name`` that ``Device`` takes, what it is called, and facts to tell it by."""
+
+    name: str
+    description: str
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+class TargetModule(Protocol):
+    """What the module of a kind of targets offers, under these names."""
+
+    def open_target(self, number: int, tuning: Any) -> Target:
+        """The device of a number, with the usual knobs where ``tuning`` is None. Raises ConfigurationError, with what
+        to do about it, where there is no such device or it cannot give the definitions' bits."""
+
+    def describe_devices(self) -> list[DeviceDescription]:
+        """The devices that there are, none where what reaches them is not installed."""
