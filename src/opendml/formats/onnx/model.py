@@ -117,16 +117,35 @@ class OnnxModel:
         Where nodes ask for the values of small inputs, the program is for these values, too. Raises as ``compile``
         does, and BindingError for arrays that do not fit.
         """
-        return self._program(arrays, device).run(arrays)
+        return self.program_for(arrays, device=device).run(arrays)
 
     def __call__(self, **arrays: Any) -> dict[str, Array]:
         """``run`` with the inputs as parameters."""
         return self.run(arrays)
 
+    @property
+    def proto(self) -> Any:
+        """The ModelProto, as the package onnx has read it: metadata, nodes, weights. It is not to be changed."""
+        return self._model
+
+    def needed_values(self, *, device: Device | None = None, sizes: Sizes | None = None) -> tuple[str, ...]:
+        """The inputs whose values nodes ask for, where there is no program for sizes without ``values`` of them.
+
+        Raises ModelFormatError for sizes that are missing.
+        """
+        bound = self._sizes(sizes or {}, {})
+        translations = (self._translated(device, bound, {}, selects)[1] for selects in (False, True))
+        needed: set[str] = set()
+        for translation in translations:
+            if not translation.problems:
+                return ()
+            needed = translation.needed
+        return tuple(sorted(needed))
+
     # ---- programs
 
-    def _program(self, arrays: Mapping[str, Any], device: Device | None) -> OnnxProgram:
-        """The program for arrays: one that is kept, or a new one."""
+    def program_for(self, arrays: Mapping[str, Any], *, device: Device | None = None) -> OnnxProgram:
+        """The program that ``run`` uses for arrays: one that is kept, or a new one. Not by several threads at once."""
         taken = self._arrays(arrays)
         sizes = tuple((name, array.shape) for name, array in taken.items())
         for key, program in reversed(self._programs.items()):

@@ -1,0 +1,116 @@
+"""onnxruntime's interface: a script written for ``onnxruntime-directml`` runs with one line changed.
+
+    import opendml.compatibility.onnxruntime as onnxruntime
+
+    session = onnxruntime.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
+    (y,) = session.run(["y"], {"x": x})
+
+Code of others that imports onnxruntime calls this behind
+
+    import sys
+    import opendml.compatibility.onnxruntime as onnxruntime
+
+    sys.modules["onnxruntime"] = onnxruntime
+
+Models are read with the package onnx (extra ``onnx``). Training, quantisation tools, sparse tensors and plug-in
+providers are not here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opendml.compatibility.onnxruntime.binding import IOBinding
+from opendml.compatibility.onnxruntime.node_arguments import ModelMetadata, NodeArg
+from opendml.compatibility.onnxruntime.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
+from opendml.compatibility.onnxruntime.providers import AVAILABLE
+from opendml.compatibility.onnxruntime.session import InferenceSession
+from opendml.compatibility.onnxruntime.values import OrtDevice, OrtValue
+
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtDevice",
+    "OrtValue",
+    "RunOptions",
+    "SessionIOBinding",
+    "SessionOptions",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_build_info",
+    "get_device",
+    "get_version_string",
+    "preload_dlls",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_seed",
+]
+
+__version__: Final = "1.24.0"
+"""The version of onnxruntime whose interface this is; scripts compare it."""
+
+SessionIOBinding = IOBinding
+
+
+def get_available_providers() -> list[str]:
+    """DirectML's provider and the processor's."""
+    return list(AVAILABLE)
+
+
+def get_all_providers() -> list[str]:
+    """The same."""
+    return list(AVAILABLE)
+
+
+def get_device() -> str:
+    """``CPU-DML``, as the package with DirectML says; the device of a session is that of its providers."""
+    return "CPU-DML"
+
+
+def get_version_string() -> str:
+    """The version of onnxruntime whose interface this is."""
+    return __version__
+
+
+def get_build_info() -> str:
+    """What computes: opendml and its version."""
+    from opendml._version import __version__ as version
+
+    return f"opendml {version}"
+
+
+def set_default_logger_severity(severity: int, /) -> None:
+    """Accepted; nothing is logged."""
+
+
+def set_default_logger_verbosity(verbosity: int, /) -> None:
+    """Accepted; nothing is logged."""
+
+
+def set_seed(seed: int, /) -> None:
+    """Accepted; models have no random numbers whose seed is not in them."""
+
+
+def enable_telemetry_events() -> None:
+    """Accepted; nothing is ever sent."""
+
+
+def disable_telemetry_events() -> None:
+    """Accepted; nothing is ever sent."""
+
+
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
+    """Accepted; there are no libraries to load."""

@@ -1,0 +1,1 @@
+"""Modules of onnxruntime that scripts import exceptions and classes from."""
