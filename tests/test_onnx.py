@@ -157,9 +157,34 @@ def test_all_that_has_no_expression_is_named() -> None:
 
 
 def test_rules_of_operators_are_reasons() -> None:
-    model = model_of([node("Sqrt", ["x"], ["y"], name="root")], [info("x", [2], TYPES.DOUBLE)], [info("y", [2], 11)])
-    with pytest.raises(dml.ModelFormatError, match=r"^Sqrt 'root': .*FLOAT64"):
+    model = model_of([node("Sqrt", ["x"], ["y"], name="root")], [info("x", [2], TYPES.BFLOAT16)], [info("y", None)])
+    with pytest.raises(dml.ModelFormatError, match=r"^input 'x': DirectML has no tensors of bfloat16$"):
         model.compile()
+    model = model_of([node("Det", ["x"], ["y"])], [info("x", [2, 2])], [info("y", None)])
+    with pytest.raises(dml.ModelFormatError, match=r"^Det 'y': DirectML has no determinants$"):
+        model.compile()
+
+
+def test_float64_becomes_float32_where_that_is_asked_for() -> None:
+    """Only in nodes whose operators have no FLOAT64, and they are named."""
+    nodes = [node("Identity", ["x"], ["a"], name="same"), node("Sqrt", ["a"], ["y"], name="root")]
+    model = model_of(nodes, [info("x", [2], TYPES.DOUBLE)], [info("y", [2], TYPES.DOUBLE)])
+    with pytest.raises(dml.ModelFormatError, match=r"^Sqrt 'root': no FLOAT64 here \(narrow_float64=True .*FLOAT64"):
+        model.compile()
+    program = model.compile(REFERENCE, narrow_float64=True)
+    assert program.narrowed == ("Sqrt 'root'",)
+    x = np.array([2.0, 4.0])
+    assert program.run({"x": x})["y"].tolist() == np.sqrt(x.astype("f")).astype("d").tolist()
+    assert model.run({"x": x}, device=REFERENCE, narrow_float64=True)["y"].dtype == np.float64
+
+
+def test_old_models_whose_operators_have_not_changed() -> None:
+    given = {"x": np.array([True, False])}
+    model = model_of([node("Not", ["x"], ["y"])], [info("x", [2], TYPES.BOOL)], [info("y", None, TYPES.BOOL)], opset=1)
+    assert model.run(given, device=REFERENCE)["y"].tolist() == [False, True]
+    old = proto([node("Add", ["x", "x"], ["y"])], [info("x", [1])], [info("y", [1])], opset=6)
+    with pytest.raises(dml.ModelFormatError, match="version 6 is older than 7"):
+        dml.load(old.SerializeToString())
 
 
 def test_values_that_decide_sizes() -> None:
@@ -343,9 +368,6 @@ def test_damaged_models() -> None:
             dml.load(data)
     with pytest.raises(dml.ModelFormatError, match=r"^not an ONNX model: it is a NumPy array; numpy.load"):
         dml.load(b"\x93NUMPY")
-    old = proto([node("Relu", ["x"], ["y"])], [info("x", [1])], [info("y", [1])], opset=6)
-    with pytest.raises(dml.ModelFormatError, match="version 6 is older than 7"):
-        dml.load(old.SerializeToString())
 
 
 def test_data_of_another_length() -> None:
@@ -396,6 +418,74 @@ def test_sums_of_products(equation: str, sizes: list[tuple[int, ...]]) -> None:
     found = model.run(given, device=REFERENCE)["y"]
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "function"), [("add", np.add), ("mul", np.multiply), ("max", np.maximum), ("min", np.minimum)]
+)
+@pytest.mark.parametrize("data_type", ["float32", "int32"])
+def test_scatters_that_join(reduction: str, function: Any, data_type: str) -> None:
+    """Several updates of an element, indices from the end, and parts of the data that no index can reach."""
+    random = np.random.default_rng(5)
+    data, updates = (random.integers(-4, 5, sizes).astype(data_type) for sizes in ((4, 5), (7, 3)))
+    indices = random.integers(-4, 4, (7, 3))
+    expected = data.copy()
+    for place in np.ndindex(7, 3):
+        function.at(expected, (indices[place], place[1]), updates[place])
+    given = {"x": data, "i": indices, "u": updates}
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(data_type))
+    inputs = [info("x", [4, 5], element), info("i", [7, 3], TYPES.INT64), info("u", [7, 3], element)]
+    output = [info("y", None, element)]
+    model = model_of([node("ScatterElements", list(given), ["y"], reduction=reduction)], inputs, output, opset=18)
+    assert model.run(given, device=REFERENCE)["y"].tolist() == expected.tolist()
+    places = random.integers(-4, 4, (6, 1))
+    rows = random.integers(-4, 5, (6, 5)).astype(data_type)
+    expected = data.copy()
+    function.at(expected, places[:, 0], rows)
+    given = {"x": data, "i": places, "u": rows}
+    inputs = [info("x", [4, 5], element), info("i", [6, 1], TYPES.INT64), info("u", [6, 5], element)]
+    model = model_of([node("ScatterND", list(given), ["y"], reduction=reduction)], inputs, output, opset=18)
+    assert model.run(given, device=REFERENCE)["y"].tolist() == expected.tolist()
+
+
+def test_scatters_leave_parts_as_they_are() -> None:
+    data, indices = np.zeros((3, 4), "f"), np.array([[2, 0]])
+    given = {"x": data, "i": indices, "u": np.array([[1, 2]], "f")}
+    inputs = [info("x", [3, 4]), info("i", [1, 2], TYPES.INT64), info("u", [1, 2])]
+    model = model_of([node("ScatterElements", list(given), ["y"])], inputs, [info("y", None)], opset=18)
+    assert model.run(given, device=REFERENCE)["y"].tolist() == [[0, 2, 0, 0], [0] * 4, [1, 0, 0, 0]]
+
+
+def test_powers_of_integers_are_exact() -> None:
+    base = np.array([3, -3, 2, 7, 0, 5, -2])
+    exponent = np.array([39, 39, 62, 0, 0, 1, 3])
+    model = model_of(
+        [node("Pow", ["x", "e"], ["y"])],
+        [info("x", [7], TYPES.INT64), info("e", [7], TYPES.INT64)],
+        [info("y", None, TYPES.INT64)],
+        opset=15,
+    )
+    found = model.run({"x": base, "e": exponent}, device=REFERENCE)["y"]
+    assert found.tolist() == [int(b) ** int(e) for b, e in zip(base, exponent, strict=True)]
+
+
+@pytest.mark.parametrize("inverse", [0, 1])
+@pytest.mark.parametrize(("length", "given"), [(6, 8), (8, 6), (5, 5)])
+def test_transforms_are_those_of_numpy(inverse: int, length: int, given: int) -> None:
+    """Of fewer and of more elements than there are."""
+    random = np.random.default_rng(2)
+    x = random.standard_normal((2, given, 3, 2)).astype("f")
+    numbers = x[..., 0] + 1j * x[..., 1]
+    expected = (np.fft.ifft if inverse else np.fft.fft)(numbers, length, axis=1)
+    nodes = [node("DFT", ["x", "n", "axis"], ["y"], inverse=inverse)]
+    constants = {"n": np.array(length), "axis": np.array(1)}
+    model = model_of(nodes, [info("x", x.shape)], [info("y", None)], opset=20, **constants)
+    found = model.run({"x": x}, device=REFERENCE)["y"]
+    np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], expected, atol=1e-5)
+    nodes = [node("DFT", ["x", "n", "axis"], ["y"], inverse=1, onesided=1)]
+    model = model_of(nodes, [info("x", x.shape)], [info("y", None)], opset=20, **constants)
+    found = model.run({"x": x}, device=REFERENCE)["y"]
+    np.testing.assert_allclose(found[..., 0], np.fft.irfft(numbers, length, axis=1), atol=1e-5)
 
 
 # ---- the command

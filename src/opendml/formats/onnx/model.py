@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,23 @@ KEPT_PROGRAMS: Final = 4
 
 LARGEST_VALUES: Final = 4096
 """Elements of an input up to which ``OnnxModel.run`` compiles for its values where nodes ask for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What a program is for, all of it known.
+
+    ``selects``: whether both branches of a condition that is not known are computed. ``narrows``: whether FLOAT64
+    becomes FLOAT32 where its operator has no FLOAT64.
+    """
+
+    device: Device | None
+    sizes: Mapping[str, tuple[int, ...]]
+    values: Mapping[str, Array]
+    narrows: bool
+    progress: Callable[[float], None] | None = None
+    execution_flags: Flags = ExecutionFlags.NONE
+    selects: bool = False
 
 
 class OnnxModel:
@@ -67,6 +85,7 @@ class OnnxModel:
         *,
         sizes: Sizes | None = None,
         values: Mapping[str, Any] | None = None,
+        narrow_float64: bool = False,
         progress: Callable[[float], None] | None = None,
         execution_flags: Flags = ExecutionFlags.NONE,
     ) -> OnnxProgram:
@@ -74,16 +93,15 @@ class OnnxModel:
 
         ``sizes``: of dimensions by their name, ``{"batch": 1}``, or of an input by its name,
         ``{"image": [1, 3, 224, 224]}``. ``values``: of inputs whose values decide sizes or branches, ``{"sr": 16000}``;
-        the program computes with these and needs them no more.
+        the program computes with these and needs them no more. ``narrow_float64``: nodes on FLOAT64 whose operators
+        have none are computed in FLOAT32, and named in the program's ``narrowed``; else they are refused.
 
         Raises ModelFormatError, whose ``problems`` are all sizes that are missing, or else all nodes that DirectML's
         operators do not express, with their names and reasons.
         """
-        given = self._values(values or {})
-        bound = self._sizes(sizes or {}, given)
-        translation, program = self._compiled(device, bound, given, progress, execution_flags)
-        if program is None and translation.needed:
-            translation, program = self._compiled(device, bound, given, progress, execution_flags, selects=True)
+        translation, program = self._compiled(
+            self._request(device, sizes, values, narrow_float64, progress, execution_flags)
+        )
         if program is None:
             raise _refusal(translation)
         return program
@@ -94,16 +112,16 @@ class OnnxModel:
         *,
         sizes: Sizes | None = None,
         values: Mapping[str, Any] | None = None,
+        narrow_float64: bool = False,
     ) -> GraphDesc:
         """The graph that ``compile`` would compile as DirectML's descriptor, with the weights in it.
 
         Outputs that are known without computing are no outputs of it. Arguments and errors as for ``compile``.
         """
-        given = self._values(values or {})
-        bound = self._sizes(sizes or {}, given)
-        graph, translation, outputs, _ = self._translated(device, bound, given)
+        request = self._request(device, sizes, values, narrow_float64)
+        graph, translation, outputs, _ = self._translated(request)
         if translation.problems and translation.needed:
-            graph, translation, outputs, _ = self._translated(device, bound, given, selects=True)
+            graph, translation, outputs, _ = self._translated(replace(request, selects=True))
         if translation.problems:
             raise _refusal(translation)
         tensors = graph_outputs(outputs)
@@ -111,13 +129,15 @@ class OnnxModel:
             raise ModelFormatError("", "all of its outputs are known without computing, so that it has no graph")
         return graph.describe(tensors)
 
-    def run(self, arrays: Mapping[str, Any], *, device: Device | None = None) -> dict[str, Array]:
+    def run(
+        self, arrays: Mapping[str, Any], *, device: Device | None = None, narrow_float64: bool = False
+    ) -> dict[str, Array]:
         """The outputs by name for inputs by name, by a program for their sizes, compiled when they are first met.
 
         Where nodes ask for the values of small inputs, the program is for these values, too. Raises as ``compile``
         does, and BindingError for arrays that do not fit.
         """
-        return self.program_for(arrays, device=device).run(arrays)
+        return self.program_for(arrays, device=device, narrow_float64=narrow_float64).run(arrays)
 
     def __call__(self, **arrays: Any) -> dict[str, Array]:
         """``run`` with the inputs as parameters."""
@@ -133,8 +153,8 @@ class OnnxModel:
 
         Raises ModelFormatError for sizes that are missing.
         """
-        bound = self._sizes(sizes or {}, {})
-        translations = (self._translated(device, bound, {}, selects)[1] for selects in (False, True))
+        request = self._request(device, sizes, None, narrows=False)
+        translations = (self._translated(replace(request, selects=selects))[1] for selects in (False, True))
         needed: set[str] = set()
         for translation in translations:
             if not translation.problems:
@@ -144,71 +164,82 @@ class OnnxModel:
 
     # ---- programs
 
-    def program_for(self, arrays: Mapping[str, Any], *, device: Device | None = None) -> OnnxProgram:
+    def program_for(
+        self, arrays: Mapping[str, Any], *, device: Device | None = None, narrow_float64: bool = False
+    ) -> OnnxProgram:
         """The program that ``run`` uses for arrays: one that is kept, or a new one. Not by several threads at once."""
         taken = self._arrays(arrays)
         sizes = tuple((name, array.shape) for name, array in taken.items())
         for key, program in reversed(self._programs.items()):
-            if key == (device, sizes, *_values_key(program.values, taken)):
+            if key == (device, narrow_float64, sizes, *_values_key(program.values, taken)):
                 self._programs.move_to_end(key)
                 return program
-        program = self._made(device, dict(sizes), taken)
-        self._programs[device, sizes, *_values_key(program.values, taken)] = program
+        program = self._made(_Request(device, self._sizes(dict(sizes), {}), {}, narrow_float64), taken)
+        self._programs[device, narrow_float64, sizes, *_values_key(program.values, taken)] = program
         if len(self._programs) > KEPT_PROGRAMS:
             self._programs.popitem(last=False)
         return program
 
-    def _made(
-        self, device: Device | None, sizes: Mapping[str, tuple[int, ...]], taken: dict[str, Array]
-    ) -> OnnxProgram:
+    def _made(self, request: _Request, taken: Mapping[str, Array]) -> OnnxProgram:
         """A program for arrays. Nodes say which values they need, which may let others say so."""
-        values: dict[str, Array] = {}
-        bound = self._sizes(sizes, {})
-        selects = False
         while True:
-            translation, program = self._compiled(device, bound, values, None, ExecutionFlags.NONE, selects)
+            translation, program = self._compiled(request, selects=False)
+            asked = {name for name in translation.needed if taken[name].size <= LARGEST_VALUES} - set(request.values)
+            if program is None and not asked:
+                translation, program = self._compiled(request)
             if program is not None:
                 return program
-            asked = {name for name in translation.needed if taken[name].size <= LARGEST_VALUES} - set(values)
-            if not asked and (selects or not translation.needed):
+            if not asked:
                 raise _refusal(translation)
-            selects = not asked
-            values |= {name: np.array(taken[name]) for name in asked}
+            request = replace(request, values={**request.values, **{name: np.array(taken[name]) for name in asked}})
 
-    def _compiled(
+    def _request(
         self,
         device: Device | None,
-        sizes: Mapping[str, tuple[int, ...]],
-        values: Mapping[str, Array],
-        progress: Callable[[float], None] | None,
-        flags: Flags,
-        selects: bool = False,
-    ) -> tuple[Translation, OnnxProgram | None]:
-        """What became of the model's nodes, and the program, if all of them have an expression."""
-        graph, translation, outputs, bound = self._translated(device, sizes, values, selects)
+        sizes: Sizes | None,
+        values: Mapping[str, Any] | None,
+        narrows: bool,
+        progress: Callable[[float], None] | None = None,
+        flags: Flags = ExecutionFlags.NONE,
+    ) -> _Request:
+        given = self._values(values or {})
+        return _Request(device, self._sizes(sizes or {}, given), given, narrows, progress, flags)
+
+    def _compiled(self, request: _Request, selects: bool = True) -> tuple[Translation, OnnxProgram | None]:
+        """What became of the model's nodes, and the program, if all of them have an expression.
+
+        ``selects``: whether branches are both computed if nothing else helps.
+        """
+        graph, translation, outputs, bound = self._translated(request)
         if translation.problems:
+            if selects and translation.needed and not request.selects:
+                return self._compiled(replace(request, selects=True))
             return translation, None
         infos = [
-            TensorInfo(one.name, one.data_type, sizes[one.name], one.element_type)
+            TensorInfo(one.name, one.data_type, request.sizes[one.name], one.element_type)
             for one in self.inputs
-            if one.name not in values
+            if one.name not in request.values
         ]
-        return translation, OnnxProgram.of(graph, infos, bound, outputs, values, progress, flags)
+        program = OnnxProgram.of(
+            graph,
+            infos,
+            bound,
+            outputs,
+            request.values,
+            translation.narrowed,
+            request.progress,
+            request.execution_flags,
+        )
+        return translation, program
 
-    def _translated(
-        self,
-        device: Device | None,
-        sizes: Mapping[str, tuple[int, ...]],
-        values: Mapping[str, Array],
-        selects: bool = False,
-    ) -> tuple[Graph, Translation, dict[str, Value], list[str]]:
+    def _translated(self, request: _Request) -> tuple[Graph, Translation, dict[str, Value], list[str]]:
         """The graph, what became of the nodes, the outputs, and the names of the graph's inputs."""
-        graph = ModelGraph(device, name=self.name)
-        translation = Translation(graph, self._model, self._folder, selects)
+        graph = ModelGraph(request.device, name=self.name)
+        translation = Translation(graph, self._model, self._folder, request.selects, request.narrows)
         scope: Scope = {}
         bound = []
         for info in self.inputs:
-            scope[info.name], is_bound = self._input(translation, info, sizes[info.name], values)
+            scope[info.name], is_bound = self._input(translation, info, request.sizes[info.name], request.values)
             bound += [info.name] if is_bound else []
         translation.graph_of(self._model.graph, scope)
         outputs = {info.name: self._output(translation, info, scope) for info in self.outputs}

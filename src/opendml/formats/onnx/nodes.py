@@ -94,6 +94,19 @@ class Node:
         """Those values as integers."""
         return [int(value) for value in self.known(position).reshape(-1)]
 
+    def narrowed(self) -> Node:
+        """The same node with FLOAT32 in place of FLOAT64."""
+        inputs = [value if value is None else self._narrow(value) for value in self.inputs]
+        return Node(self.graph, self.operator, self.version, inputs, self.attributes, self.outputs)
+
+    def _narrow(self, value: Value) -> Value:
+        if value.data_type != np.float64:
+            return value
+        if value.array is not None:
+            return known(value.array.astype(np.float32), value.inputs)
+        assert value.tensor is not None
+        return self.result(value.tensor.astype("float32"), value.sizes)
+
     # ---- attributes
 
     def integer(self, name: str, usual: int = 0) -> int:

@@ -29,6 +29,7 @@ class OnnxProgram:
     ``inputs`` and ``outputs``: their names, types and sizes. ``program``: the ``GraphProgram`` that computes, for
     ``dml.profile`` and ``dml.explain``, whose inputs and outputs are DirectML's (bools are UINT8, one dimension at
     least); None where all outputs are known. ``values``: the inputs that it was compiled for the values of.
+    ``narrowed``: the nodes on FLOAT64 that are computed in FLOAT32, by ``narrow_float64``.
 
     May be called from several threads at once.
     """
@@ -40,11 +41,13 @@ class OnnxProgram:
         bound: Sequence[str],
         outputs: Mapping[str, Value],
         values: Mapping[str, Array],
+        narrowed: Sequence[str] = (),
     ) -> None:
         self.program = program
         self.inputs = tuple(inputs)
         self.outputs = tuple(TensorInfo(name, value.data_type.name, value.sizes) for name, value in outputs.items())
         self.values = dict(values)
+        self.narrowed = tuple(narrowed)
         self._bound = tuple(bound)
         self._sizes = {name: value.sizes for name, value in outputs.items()}
         self._known = {name: value.array for name, value in outputs.items() if value.array is not None}
@@ -57,13 +60,14 @@ class OnnxProgram:
         bound: Sequence[str],
         outputs: Mapping[str, Value],
         values: Mapping[str, Array],
+        narrowed: Sequence[str],
         progress: Callable[[float], None] | None,
         flags: Flags,
     ) -> OnnxProgram:
         """Compiles what the outputs need that are not known."""
         tensors = graph_outputs(outputs)
         program = graph.compile(tensors, progress=progress, execution_flags=flags) if tensors else None
-        return cls(program, inputs, bound, outputs, values)
+        return cls(program, inputs, bound, outputs, values, narrowed)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(repr, infos)) for infos in (self.inputs, self.outputs))

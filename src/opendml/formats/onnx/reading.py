@@ -39,14 +39,17 @@ def model_of_bytes(data: bytes) -> Any:
     if not model.HasField("graph") or not model.opset_import:
         raise ModelFormatError("", "it is no ONNX model: it has no graph or no set of operators")
     for imported in model.opset_import:
-        _check_version(onnx, imported)
+        _check_version(onnx, imported, model)
     return model
 
 
-def _check_version(onnx: Any, imported: Any) -> None:
+def _check_version(onnx: Any, imported: Any, model: Any) -> None:
+    """A model of an older version is one of the oldest that is read if its operators have not changed up to there."""
     if imported.domain not in ("", "ai.onnx"):
         return
     newest = onnx.defs.onnx_opset_version()
+    if imported.version < OLDEST and not _has_changed(onnx, imported.version, model):
+        imported.version = OLDEST
     if imported.version < OLDEST:
         cure = "onnx.version_converter converts it"
         raise ModelFormatError("opset_import", f"version {imported.version} is older than {OLDEST}; {cure}")
@@ -55,3 +58,15 @@ def _check_version(onnx: Any, imported: Any) -> None:
         raise ModelFormatError(
             "opset_import", f"version {imported.version}; the installed package onnx knows up to {newest}; {cure}"
         )
+
+
+def _has_changed(onnx: Any, version: int, model: Any) -> bool:
+    """Whether an operator of the model means something else in the oldest version that is read."""
+    has = onnx.defs.has
+    for name in {node.op_type for node in model.graph.node if node.domain in ("", "ai.onnx")}:
+        if not has(name, version, "") or not has(name, OLDEST, ""):
+            return True
+        versions = (onnx.defs.get_schema(name, one, "").since_version for one in (version, OLDEST))
+        if len({*versions}) > 1 or name in ("If", "Loop", "Scan"):
+            return True
+    return False

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from opendml.building.graph_building import Graph
 from opendml.building.places import Place
 from opendml.description.descriptors import Operator
@@ -18,6 +20,7 @@ from opendml.formats.onnx.bodies import Functions, body_of, usual_attributes
 from opendml.formats.onnx.folding import fold
 from opendml.formats.onnx.nodes import Node
 from opendml.formats.onnx.operators.control import CONTROL
+from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.table import OPERATORS, REASONS
 from opendml.formats.onnx.tensors import array_of
 from opendml.formats.onnx.values import NotExpressibleError, UnknownValuesError, Value, known
@@ -40,6 +43,10 @@ FAILED: Final = _Failed()
 Scope = MutableMapping[str, "Value | _Failed"]
 """What names stand for, inner graphs before outer ones."""
 
+_NO_DOUBLE: Final = "no FLOAT64 here (narrow_float64=True computes it in FLOAT32)"
+DOUBLE: Final = np.dtype(np.float64)
+SINGLE: Final = np.dtype(np.float32)
+
 DEEPEST: Final = 64
 """Functions and graphs inside of one another, at most."""
 
@@ -52,11 +59,16 @@ class Translation:
     """A model on its way to a graph.
 
     ``problems`` are the nodes without an expression and their reasons, ``needed`` the inputs of the model whose values
-    nodes ask for. ``selects``: whether nodes with branches compute both where the condition is not known.
+    nodes ask for. ``selects``: whether nodes with branches compute both where the condition is not known. ``narrows``:
+    whether nodes whose operators have no FLOAT64 are computed in FLOAT32; ``narrowed`` are these.
     """
 
-    def __init__(self, graph: Graph, model: Any, folder: Path | None, selects: bool = False) -> None:
+    def __init__(
+        self, graph: Graph, model: Any, folder: Path | None, selects: bool = False, narrows: bool = False
+    ) -> None:
         self.selects = selects
+        self.narrows = narrows
+        self.narrowed: list[str] = []
         self.graph = graph
         self.folder = folder
         self.problems: list[FormatProblem] = []
@@ -124,13 +136,33 @@ class Translation:
             return seen.values(CONTROL[node.op_type](self, seen, scope))
         function = OPERATORS.get((domain, node.op_type))
         if function is not None:
-            found = function(seen)
+            found = self._by_function(function, seen, node)
             if found is not None:
-                return seen.values(found)
+                return found
         body = body_of(node, inputs, version) if domain in _ONNX_DOMAINS else None
         if body is None:
             raise NotExpressibleError(_no_expression(domain, node.op_type))
         return self._expanded(body, node, inputs, usual_attributes(node, version))
+
+    def _by_function(self, function: Function, node: Node, proto: Any) -> list[Value | None] | None:
+        """What an operator's function gives; None where ONNX's definition is to be taken."""
+        try:
+            found = function(node)
+        except InvalidDescriptorError as error:
+            if not any(value is not None and value.data_type == DOUBLE for value in node.inputs):
+                raise
+            if not self.narrows:
+                raise NotExpressibleError(f"{_NO_DOUBLE}: {_reason(error)}") from None
+            self.narrowed.append(_place(proto))
+            found = function(node.narrowed())
+            return None if found is None else [self._widened(node, value) for value in node.values(found)]
+        return None if found is None else node.values(found)
+
+    def _widened(self, node: Node, value: Value | None) -> Value | None:
+        """A result of FLOAT32 as the FLOAT64 that it stands for."""
+        if value is None or value.tensor is None or value.data_type != SINGLE:
+            return value
+        return node.result(value.tensor.astype("float64"), value.sizes)
 
     def _expanded(
         self, function: Any, node: Any, inputs: list[Value | None], usual: Iterable[Any] = ()

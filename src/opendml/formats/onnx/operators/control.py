@@ -67,15 +67,28 @@ def _loop(translation: Translation, node: Node, scope: Any) -> Results:
 
 
 def _scan(translation: Translation, node: Node, scope: Any) -> Results:
-    """A round for every element along the axes of the inputs that are scanned."""
-    if node.version < 9:
-        raise NotExpressibleError("scans over batches (version 8) are not done yet")
-    body, count = node.attributes["body"], node.integer("num_scan_inputs")
-    values = [node.value(position) for position in range(len(node.inputs))]
-    states, scanned = values[: len(values) - count], values[len(values) - count :]
+    """A round for every element along the axes of the inputs that are scanned; below version 9 for every batch."""
+    first = 1 if node.version < 9 else 0
+    if first and node.has(0):
+        raise NotExpressibleError("batches with lengths of their own have no operator")
+    count = node.integer("num_scan_inputs")
+    values = [node.value(position) for position in range(first, len(node.inputs))]
+    if not first:
+        return _scanned(translation, node, scope, values[: len(values) - count], values[len(values) - count :])
+    batches = [
+        _scanned(translation, node, scope, each[: len(each) - count], each[len(each) - count :])
+        for each in ([_element(node, value, 0, batch) for value in values] for batch in range(values[0].sizes[0]))
+    ]
+    return [_stacked(node, parts, 0) for parts in zip(*batches, strict=True)]
+
+
+def _scanned(
+    translation: Translation, node: Node, scope: Any, states: list[Value], scanned: list[Value]
+) -> list[Value]:
+    body, count = node.attributes["body"], len(scanned)
     given_axes = node.integers("scan_input_axes") or [0] * count
     axes = [normal_axis(axis, value.rank) for axis, value in zip(given_axes, scanned, strict=True)]
-    backwards = node.integers("scan_input_directions") or [0] * count
+    backwards = node.integers("scan_input_directions") or node.integers("directions") or [0] * count
     results_count = len(body.output) - len(states)
     collected: list[list[Value]] = [[] for _ in range(results_count)]
     rounds = scanned[0].sizes[axes[0]]

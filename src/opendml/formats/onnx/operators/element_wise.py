@@ -93,9 +93,9 @@ _POWER_BITS: Final = 6
 
 
 def _integer_power(base: GraphTensor, exponent: Value, node: Node) -> GraphTensor:
-    """Exact, by squaring; exponents are not negative and less than 64."""
+    """Exact, by squaring; an exponent that is known is not negative and less than 64."""
     if exponent.array is None or exponent.array.size != 1:
-        raise NotExpressibleError("a power of integers needs one exponent that is known")
+        return _integer_powers(base, node.tensor(1))
     power = float(exponent.array.reshape(()))
     if not power.is_integer() or not 0 <= power < 1 << _POWER_BITS:
         raise NotExpressibleError(f"integers to the power of {power} are no integers, or too large")
@@ -110,6 +110,29 @@ def _integer_power(base: GraphTensor, exponent: Value, node: Node) -> GraphTenso
         one = np.ones(base.sizes, base.dtype)
         return node.graph.constant(np.broadcast_to(one[(slice(0, 1),) * one.ndim], base.sizes))
     return found
+
+
+def _integer_powers(base: GraphTensor, exponents: GraphTensor) -> GraphTensor:
+    """Each by an exponent of its own: exact for those from 0 to 63; others are rounded towards zero."""
+    if exponents.dtype.kind == "f":
+        whole = dml.cast(dml.floor(exponents), "int32")
+        is_exact = dml.equals(dml.floor(exponents), exponents)
+    else:
+        whole = dml.cast(exponents, "int32")
+        is_exact = dml.equals(whole, whole)
+    rest = dml.bit_and(whole, np.full((1,) * whole.rank, -1 << _POWER_BITS, np.int32))
+    is_exact = dml.logical_and(is_exact, dml.equals(rest, np.zeros((1,) * whole.rank, np.int32)))
+    found: GraphTensor | None = None
+    square = base
+    one = np.ones((1,) * base.rank, base.dtype)
+    for bit in range(_POWER_BITS):
+        has_bit = dml.bit_and(whole, np.full((1,) * whole.rank, 1 << bit, np.int32))
+        factor = dml.if_(dml.logical_not(dml.equals(has_bit, np.zeros((1,) * whole.rank, np.int32))), square, one)
+        found = factor if found is None else found * factor
+        square = square * square
+    assert found is not None
+    rounded = dml.pow(dml.cast(base, "float32"), dml.cast(exponents, "float32"))
+    return dml.if_(is_exact, found, dml.cast(rounded, base.data_type))
 
 
 def _clip(node: Node) -> Results:
@@ -180,9 +203,10 @@ def _cast_like(node: Node) -> Results:
 
 def _bit_cast(node: Node) -> Results:
     data_type = array_type(node.integer("to"))
-    if not has_tensors(data_type) or data_type == BOOL or node.type_of() == BOOL:
-        raise NotExpressibleError(f"bits of {node.type_of()} as {data_type} have no tensors")
-    return node.result(node.tensor().packed().reinterpret(data_type=data_type), node.sizes())
+    if not has_tensors(data_type):
+        raise NotExpressibleError(f"DirectML has no tensors of {data_type}")
+    seen = np.dtype(np.uint8) if data_type == BOOL else data_type
+    return node.result(node.tensor().packed().reinterpret(data_type=seen), node.sizes(), data_type)
 
 
 def _prelu(node: Node) -> Results:

@@ -80,11 +80,9 @@ def _per(node: Node, position: int) -> GraphTensor | None:
 
 
 def _scale(node: Node, position: int) -> GraphTensor:
-    if node.type_of(position) != np.float32:
-        raise NotExpressibleError(f"scales of {node.type_of(position)} have no operator")
     found = _per(node, position)
     assert found is not None
-    return found
+    return found if found.dtype == np.float32 else dml.cast(found, "float32")
 
 
 def _qlinear_matmul(node: Node) -> Results:

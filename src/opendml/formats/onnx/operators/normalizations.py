@@ -24,18 +24,40 @@ def _aligned(tensor: GraphTensor | None, rank: int) -> GraphTensor | None:
 
 
 def _batch_normalization(node: Node) -> Results:
-    if node.integer("training_mode") or any(node.wants(position) for position in range(1, 5)):
-        raise NotExpressibleError("in training it computes running statistics, which has no operator yet")
+    if node.integer("training_mode"):
+        return _trained_batch_normalization(node)
+    if any(node.wants(position) for position in range(1, 5)):
+        raise NotExpressibleError("in training below version 14 it gives statistics that are not defined well")
     if node.integer("spatial", 1) != 1:
         raise NotExpressibleError("statistics of single elements (spatial = 0) have no operator yet")
     data = node.tensor()
     scale, bias, mean, variance = (
-        _per_channel(dml.cast(one, data.data_type) if one.dtype != data.dtype else one, data.rank)
-        for one in (node.tensor(position) for position in range(1, 5))
+        _per_channel(_typed(one, data), data.rank) for one in (node.tensor(position) for position in range(1, 5))
     )
     epsilon = node.number("epsilon", 1e-5)
     found: Any = dml.batch_normalization(data, mean, variance, scale, bias, epsilon=epsilon)
     return node.result(found, node.sizes())
+
+
+def _trained_batch_normalization(node: Node) -> Results:
+    """By the statistics of the batch, with which those that are kept are updated."""
+    data = node.tensor()
+    scale, bias, mean, variance = (node.tensor(position) for position in range(1, 5))
+    found = dml.batch_normalization_training(
+        data,
+        *(_per_channel(_typed(one, data), data.rank) for one in (scale, bias)),
+        epsilon=node.number("epsilon", 1e-5),
+    )
+    kept = node.number("momentum", 0.9)
+    updated = [
+        old * kept + _typed(new.reshape(old.sizes), old) * (1.0 - kept)
+        for old, new in ((mean, found.mean), (variance, found.variance))
+    ]
+    return [node.result(found.output, node.sizes()), *updated]
+
+
+def _typed(tensor: GraphTensor, beside: GraphTensor) -> GraphTensor:
+    return tensor if tensor.dtype == beside.dtype else dml.cast(tensor, beside.data_type)
 
 
 def _instance_normalization(node: Node) -> Results:

@@ -18,6 +18,9 @@ __all__ = ["QUANTIZATION"]
 BYTES: Final = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
+WORDS: Final = (np.dtype(np.uint16), np.dtype(np.int16))
+
+
 def _placed(node: Node, position: int) -> GraphTensor | None:
     """A scale or a zero point where its elements belong: everywhere, along the axis, or one for every block of it."""
     tensor = node.optional(position)
@@ -42,14 +45,26 @@ def _quantize(node: Node) -> Results:
     data_type: Any = array_type(asked) if asked else np.dtype(np.uint8) if zero_point is None else zero_point.dtype
     if node.integer("precision") not in (0, 1):
         raise NotExpressibleError("a division in another type than float32 has no operator")
-    if data_type not in BYTES:
-        raise NotExpressibleError(f"quantising to {data_type} has no operator")
     data, scale = node.tensor(), _placed(node, 1)
     assert scale is not None
+    if data_type in WORDS:
+        return node.result(_to_words(data, scale, zero_point, data_type), node.sizes())
+    if data_type not in BYTES:
+        raise NotExpressibleError(f"quantising to {data_type} has no operator")
     if data.dtype != scale.dtype:
         raise NotExpressibleError(f"a scale of {scale.dtype} beside {data.dtype} has no operator")
     found: Any = dml.quantize_linear(data, scale, zero_point, output_data_type=data_type)
     return node.result(found, node.sizes())
+
+
+def _to_words(data: GraphTensor, scale: GraphTensor, zero_point: GraphTensor | None, data_type: Any) -> GraphTensor:
+    """To integers of 16 bits, which QUANTIZE_LINEAR lacks: all of them are numbers of float32."""
+    data, scale = (dml.cast(one, "float32") if one.dtype != np.float32 else one for one in (data, scale))
+    found = dml.round(data / scale)
+    if zero_point is not None:
+        found = found + dml.cast(zero_point, "float32")
+    limits = np.iinfo(data_type)
+    return dml.cast(dml.min(dml.max(found, float(limits.min)), float(limits.max)), data_type)
 
 
 def _dequantize(node: Node) -> Results:

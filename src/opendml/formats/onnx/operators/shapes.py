@@ -53,6 +53,11 @@ def _identity(node: Node) -> Results:
     return node.value(0)
 
 
+def _has_element(node: Node) -> Results:
+    """A tensor is always there; an input that is left out is not."""
+    return np.array(node.has(0))
+
+
 def _dropout(node: Node) -> Results:
     """Nothing is dropped when a network is used; the mask says so."""
     if node.has(2) and bool(node.known(2).reshape(-1)[0]) and not (node.has(1) and float(node.known(1)) == 0):
@@ -312,6 +317,8 @@ SHAPES: Final[Table] = {
     "HannWindow": _only_known,
     "Identity": _identity,
     "MelWeightMatrix": _only_known,
+    "OptionalGetElement": _identity,
+    "OptionalHasElement": _has_element,
     "Pad": _pad,
     "Range": _only_known,
     "Reshape": _reshape,

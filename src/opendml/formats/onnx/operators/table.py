@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from opendml.formats.onnx.operators.classic import CLASSIC
 from opendml.formats.onnx.operators.einsum import EINSUM
 from opendml.formats.onnx.operators.element_wise import ELEMENT_WISE
 from opendml.formats.onnx.operators.gathering import GATHERING
@@ -14,7 +15,10 @@ from opendml.formats.onnx.operators.quantization import QUANTIZATION
 from opendml.formats.onnx.operators.recurrent import RECURRENT
 from opendml.formats.onnx.operators.reductions import REDUCTIONS
 from opendml.formats.onnx.operators.resizing import RESIZING
+from opendml.formats.onnx.operators.sampling import SAMPLING
 from opendml.formats.onnx.operators.shapes import SHAPES
+from opendml.formats.onnx.operators.spectra import SPECTRA
+from opendml.formats.onnx.operators.training import TRAINING
 from opendml.formats.onnx.operators.windows import WINDOWS
 
 __all__ = ["OPERATORS", "REASONS"]
@@ -29,12 +33,20 @@ _FAMILIES: Final = (
     RECURRENT,
     REDUCTIONS,
     RESIZING,
+    SAMPLING,
     SHAPES,
+    SPECTRA,
     WINDOWS,
 )
 
+_DOMAINS: Final = (
+    *(("", family) for family in _FAMILIES),
+    ("ai.onnx.ml", CLASSIC),
+    ("ai.onnx.preview.training", TRAINING),
+)
+
 OPERATORS: Final[dict[tuple[str, str], Function]] = {
-    ("", name): function for family in _FAMILIES for name, function in family.items()
+    (domain, name): function for domain, family in _DOMAINS for name, function in family.items()
 }
 """Functions by domain (of ONNX's own operators it is empty) and name. What is not here and is a function of other
 operators by ONNX's definition is translated as that."""
@@ -59,7 +71,7 @@ REASONS: Final[dict[tuple[str, str], str]] = {
         for name in (
             *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
             *("SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence"),
-            *("Optional", "OptionalGetElement", "OptionalHasElement"),
+            "Optional",
         )
     },
     ("", "Det"): "DirectML has no determinants",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import numpy as np
 
 import opendml as dml
 from opendml.building.graph_tensor import GraphTensor
@@ -91,14 +94,15 @@ def _transposed_convolution(node: Node) -> Results:
         )
     ]
     start, end = _cut(node, image, window.strides, full)
-    if min(*start, *end, 0) < 0:
-        raise NotExpressibleError("its padding would be negative, which has no operator")
+    more = [max(-first, 0) + max(-last, 0) for first, last in zip(start, end, strict=True)]
+    start, end = ([max(one, 0) for one in cut] for cut in (start, end))
     group = node.integer("group", 1)
     sizes = [length - first - last for length, first, last in zip(full, start, end, strict=True)]
+    bias = _bias(node, 2)
     found: Any = dml.convolution(
         data,
         filter,
-        _bias(node, 2),
+        None if any(more) else bias,
         direction="BACKWARD",
         strides=window.strides,
         dilations=window.dilations,
@@ -108,11 +112,14 @@ def _transposed_convolution(node: Node) -> Results:
         group_count=group,
         output_sizes=[data.sizes[0], filter.sizes[1] * group, *sizes],
     )
+    if any(more):
+        found = dml.padding(found, start_padding=[0] * data.rank, end_padding=[0, 0, *more])
+        found = found if bias is None else found + bias.reshape(1, -1, *[1] * len(image))
     return node.result(found)
 
 
 def _cut(node: Node, image: Sequence[int], strides: Sequence[int], full: Sequence[int]) -> tuple[list[int], list[int]]:
-    """What a transposed convolution leaves out at the start and at the end."""
+    """What a transposed convolution leaves out at the start and at the end; less than nothing is added at the end."""
     mode = node.text("auto_pad", "NOTSET")
     wanted = node.integers("output_shape")
     if wanted is not None:
@@ -124,7 +131,8 @@ def _cut(node: Node, image: Sequence[int], strides: Sequence[int], full: Sequenc
         pads = pads or [0] * 2 * len(image)
         return pads[: len(image)], pads[len(image) :]
     totals = [have - want for have, want in zip(full, wanted, strict=True)]
-    return _shared(totals, "SAME_UPPER" if mode == "SAME_UPPER" else "SAME_LOWER")
+    start, end = _shared([max(total, 0) for total in totals], "SAME_UPPER" if mode == "SAME_UPPER" else "SAME_LOWER")
+    return start, [last + min(total, 0) for last, total in zip(end, totals, strict=True)]
 
 
 def _integer_convolution(node: Node) -> Results:
@@ -205,8 +213,6 @@ def _result_sizes(node: Node, sizes: Sequence[int]) -> list[int]:
 
 def _max_pool(node: Node) -> Results:
     data, window, sizes = _pooled(node)
-    if node.wants(1) and node.integer("storage_order"):
-        raise NotExpressibleError("indices by columns (storage_order = 1) have no operator")
     found = dml.max_pooling(
         data,
         window_size=window.size,
@@ -219,7 +225,23 @@ def _max_pool(node: Node) -> Results:
     values = node.result(found.values, kept)
     if found.indices is None:
         return values
-    return [values, node.result(found.indices.reinterpret(data_type="int64"), kept)]
+    indices = found.indices.reinterpret(data_type="int64")
+    if node.integer("storage_order"):
+        indices = _by_columns(indices, data.sizes[2:])
+    return [values, node.result(indices, kept)]
+
+
+def _by_columns(indices: GraphTensor, image: Sequence[int]) -> GraphTensor:
+    """Numbers of elements that count the first spatial dimension fastest."""
+    every = [np.full((1,) * indices.rank, count, np.int64) for count in (math.prod(image), *image)]
+    place = dml.modulus_floor(indices, every[0])
+    found = indices - place
+    step = np.ones((1,) * indices.rank, np.int64)
+    steps = [step * math.prod(image[:number]) for number in range(len(image))]
+    for count, one in reversed(list(zip(every[1:], steps, strict=True))):
+        found = found + dml.modulus_floor(place, count) * one
+        place = dml.divide(place, count)
+    return found
 
 
 def _average_pool(node: Node) -> Results:
