@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,12 @@ from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
-from opendml.operators import scattering
+from opendml.targets.cpu.tuning import TUNING
 
 bounded = examples(25)
 types = st.sampled_from(ALL_TYPES)
 index_types = st.sampled_from(["INT64", "INT32", "UINT64", "UINT32"])
-smallest_blocks = st.sampled_from([1, scattering.SMALLEST_BLOCK])
+smallest_blocks = st.sampled_from([1, TUNING.scattered_block])
 
 
 def clamped(position: int, size: int) -> int:
@@ -122,9 +123,7 @@ def test_gather_nd(
 
 def run_scatter(desc: Operator, smallest_block: int, *arrays: Array) -> Array:
     """The output; blocks of at least ``smallest_block`` elements are updated as a whole."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scattering, "SMALLEST_BLOCK", smallest_block)
-        return run_single(desc, *arrays)
+    return run_single(desc, *arrays, tuning=replace(TUNING, scattered_block=smallest_block))
 
 
 @bounded

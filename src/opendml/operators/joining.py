@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from opendml.description.data_types import ALL, FLOATS_AND_16_TO_32_BIT, UP_TO_32_BIT
 from opendml.description.descriptors import (
@@ -18,17 +18,13 @@ from opendml.description.descriptors import (
     uint,
 )
 from opendml.description.enums import OperatorType
-from opendml.expression.ir import Compute, Definition, Expression, Store, Tensor, grid, index, indices, load, select
+from opendml.expression.ir import Compute, Definition, Expression, Store, grid, indices, load
 from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Count, Integer, TensorList, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
-
-ALTERNATING_PIECES: Final = 8
-ALTERNATING_BYTES: Final = 4096
-"""How many pieces of a row, and how long a row, are copied together by JOIN."""
 
 
 class Split(Operator, type=OperatorType.SPLIT, since="1_0"):
@@ -85,11 +81,9 @@ class Join(Operator, type=OperatorType.JOIN, since="1_0"):
         check_pieces(rules, whole="output_tensor", pieces="input_tensors")
 
     def define(self) -> Definition:
-        """One copy an input, each to where the one before it ended; or one of all, where they alternate in memory."""
+        """One copy an input, each to where the one before it ended."""
         sources = tuple(tensor(name, desc, "input") for name, desc in self.inputs() if desc is not None)
         target = tensor("OutputTensor", self.output_tensor, "output")
-        if _alternates(target, sources, self.axis):
-            return Definition(sources, (target,), (_joined(target, sources, self.axis),))
         copies, start = [], 0
         for source in sources:
             axes = grid(source.sizes)
@@ -97,25 +91,6 @@ class Join(Operator, type=OperatorType.JOIN, since="1_0"):
             copies.append(Compute(axes, (Store(target, place, load(source, indices(axes))),)))
             start += source.sizes[self.axis]
         return Definition(sources, (target,), tuple(copies))
-
-
-def _alternates(target: Tensor, sources: Sequence[Tensor], axis: int) -> bool:
-    """Whether the pieces take turns within short rows, which are better written as a whole."""
-    row = target.sizes[axis] * target.type.bits // 8
-    return 1 < len(sources) <= ALTERNATING_PIECES and row <= ALTERNATING_BYTES and target.strides[axis] == 1
-
-
-def _joined(target: Tensor, sources: Sequence[Tensor], axis: int) -> Compute:
-    """Every element of the output from the piece that it is in."""
-    axes = grid(target.sizes)
-    *before, last = sources
-    start = target.sizes[axis] - last.sizes[axis]
-    value = load(last, _moved(indices(axes), axis, -start))
-    for source in reversed(before):
-        end, start = start, start - source.sizes[axis]
-        piece = load(source, _moved(indices(axes), axis, -start))
-        value = select(index(axes[axis]) < end, piece, value)
-    return Compute(axes, (Store(target, indices(axes), value),))
 
 
 def check_pieces(rules: Rules, whole: str, pieces: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from opendml.description.data_types import FLOATS
 from opendml.description.descriptors import (
@@ -50,7 +50,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.windows import Window, row_major, sliding_window
-from opendml.operators.definition import computation_type, every_element, tensor, widen
+from opendml.operators.definition import computation_type, tensor, widen
 from opendml.operators.groups import Place
 from opendml.operators.pooling import NO_POSITION, check_windows
 
@@ -58,12 +58,6 @@ if TYPE_CHECKING:
     from opendml.description.field_types import Count, Integers, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
-
-MARGIN_ELEMENTS: Final = 1 << 16
-"""Elements that the windows' values may have in any case, with their margin."""
-
-MARGIN_GROWTH: Final = 3
-"""How many times larger the margin may make the windows' values."""
 
 
 class PoolingGradient(Operator):
@@ -185,11 +179,7 @@ class _Dimension(NamedTuple):
 
 
 class _Windows:
-    """The values of windows, and the elements under them that sum them up.
-
-    Values are kept with a margin of zeros for the windows that do not exist, so that sums ask as little as possible,
-    unless that would be out of proportion.
-    """
+    """The values of windows, and the elements under them that sum them up: those of the windows that exist."""
 
     def __init__(self, desc: PoolingGradient) -> None:
         self.desc = desc
@@ -207,43 +197,24 @@ class _Windows:
             ).parts
             for i in range(len(desc.window_size))
         ]
-        before = [max(0, -min(part.lowest for part in parts)) for parts in self.dimensions]
-        behind = [
-            max(0, max(part.highest for part in parts) - (size - 1))
-            for parts, size in zip(self.dimensions, self.sizes[2:], strict=True)
-        ]
-        padded = [size + b + e for size, b, e in zip(self.sizes[2:], before, behind, strict=True)]
-        room = MARGIN_GROWTH * math.prod(self.sizes) + MARGIN_ELEMENTS
-        self.is_padded = math.prod((*self.sizes[:2], *padded)) <= room
-        self.before = before if self.is_padded else [0] * len(before)
-        self.padded_sizes = (*self.sizes[:2], *padded) if self.is_padded else self.sizes
         self.statements: list[Statement] = []
         self.temporaries: list[Tensor] = []
 
-    def keep(self, name: str, type: ElementType, value: Callable[[Sequence[Axis]], Expression], outside: int) -> Tensor:
-        """A tensor of the windows' values, ``outside`` in the margin."""
-        kept = temporary(name, type, self.padded_sizes)
+    def keep(self, name: str, type: ElementType, value: Callable[[Sequence[Axis]], Expression]) -> Tensor:
+        """A tensor of the windows' values."""
+        kept = temporary(name, type, self.sizes)
         self.temporaries.append(kept)
-        if self.padded_sizes != self.sizes:
-            self.statements.append(every_element(kept, lambda _: constant(outside, type)))
         axes = grid(self.sizes)
-        self.statements.append(Compute(axes, (Store(kept, self._place(indices(axes)), value(axes)),)))
+        self.statements.append(Compute(axes, (Store(kept, indices(axes), value(axes)),)))
         return kept
-
-    def plain(self, source: Tensor) -> Tensor:
-        """A tensor of windows itself, or a copy with the margin in the computation type."""
-        if self.padded_sizes == self.sizes:
-            return source
-        type = computation_type(source.type)
-        return self.keep(f"padded_{source.name}", type, lambda axes: widen(load(source, indices(axes))), 0)
 
     def spread(
         self,
         term: Callable[[Place, Place], Expression],
         finish: Callable[[Expression], Expression] = lambda total: total,
     ) -> None:
-        """Stores, in every element, ``finish`` of the sum of ``term(place in kept tensors, place of the element)`` from
-        +0 on, over the windows that cover it, in row-major order."""
+        """Stores, in every element, ``finish`` of the sum of ``term(place of the window, of the element)`` from +0
+        on, over the windows that cover it, in row-major order."""
         for parts in itertools.product(*self.dimensions):
             plane = grid(self.target.sizes[:2], "nc")
             axes = (*plane, *(axis for part in parts for axis in part.axes))
@@ -255,9 +226,8 @@ class _Windows:
                 found = [part.window(tap) for part, tap in zip(parts, taps, strict=True)]
                 windows = [window for window, _ in found]
                 where = both(condition for _, condition in found)
-                if not self.is_padded:
-                    where = where & both(map(self._exists, parts, windows, self.sizes[2:]))
-                return term(self._place((*place[:2], *windows)), place), where
+                exists = both(map(self._exists, parts, windows, self.sizes[2:]))
+                return term((*place[:2], *windows), place), where & exists
 
             value = cast(finish(sum_of_terms([part.reaching for part in parts], term_at)), self.target.type)
             self.statements.append(Compute(axes, (Store(self.target, place, value),)))
@@ -266,10 +236,6 @@ class _Windows:
         """Whether there is a window of that number; only what can fail is asked."""
         exists = as_expression(window >= 0 if part.lowest < 0 else True, BOOL)
         return exists & (window < count if part.highest >= count else constant(True, BOOL))
-
-    def _place(self, windows: Sequence[Expression]) -> Place:
-        """Where kept tensors have the value of a window."""
-        return (*windows[:2], *(w + b for w, b in zip(windows[2:], self.before, strict=True)))
 
     def definition(self, *inputs: Tensor) -> Definition:
         """What the statements compute."""
@@ -311,15 +277,16 @@ class AveragePoolingGrad(PoolingGradient, type=OperatorType.AVERAGE_POOLING_GRAD
         if isinstance(count, Const):
             # Where no window has an element of the tensor, all sums are of nothing, and nothing divided by 1 is 0.
             divisor = constant(max(int(count.value), 1), I64)
-            kept = windows.plain(source)
-            windows.spread(lambda window, _: widen(load(kept, window)), lambda total: total / cast(divisor, total.type))
+            windows.spread(
+                lambda window, _: widen(load(source, window)), lambda total: total / cast(divisor, total.type)
+            )
             return windows.definition(source)
 
         def quotient(axes: Sequence[Axis]) -> Expression:
             gradient = widen(load(source, indices(axes)))
             return gradient / cast(self.window(axes).element_count, gradient.type)
 
-        quotients = windows.keep("quotients", computation_type(source.type), quotient, 0)
+        quotients = windows.keep("quotients", computation_type(source.type), quotient)
         windows.spread(lambda window, _: load(quotients, window))
         return windows.definition(source)
 
@@ -356,12 +323,11 @@ class MaxPoolingGrad(PoolingGradient, type=OperatorType.MAX_POOLING_GRAD, since=
         source = tensor("InputTensor", self.input_tensor, "input")
         gradient = tensor("InputGradientTensor", self.input_gradient_tensor, "input")
         windows = _Windows(self)
-        positions = windows.keep("positions", U32, lambda axes: self._position(source, axes), NO_POSITION)
-        kept = windows.plain(gradient)
+        positions = windows.keep("positions", U32, lambda axes: self._position(source, axes))
 
         def chosen(window: Place, place: Place) -> Expression:
             here = cast(row_major(place[2:], source.sizes[2:]), U32)
-            return select(load(positions, window).equals(here), widen(load(kept, window)), 0)
+            return select(load(positions, window).equals(here), widen(load(gradient, window)), 0)
 
         windows.spread(chosen)
         return windows.definition(source, gradient)

@@ -6,17 +6,14 @@ logical order stays.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from opendml.description.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
 from opendml.description.enums import OperatorType
 from opendml.expression.ir import (
     I32,
-    I64,
-    U32,
     Definition,
     Expression,
     Scatter,
@@ -28,9 +25,7 @@ from opendml.expression.ir import (
     grid,
     indices,
     load,
-    packed_strides,
     select,
-    temporary,
 )
 from opendml.operators.definition import every_element, tensor
 from opendml.operators.gathering import IndexTuples, check_index_tuples, index_inside
@@ -75,13 +70,12 @@ class ScatterElements(Operator, type=OperatorType.SCATTER_ELEMENTS, since="2_0")
     def define(self) -> Definition:
         """A copy with updates, the last one of each element."""
         axis, size = self.axis, self.output_tensor.sizes[self.axis]
-        strides = self.indices_tensor.effective_strides
 
         def place(chosen: Tensor, target: Tensor, o: tuple[Expression, ...]) -> _Place:
             position, inside = index_inside(load(chosen, o), size)
             return (*o[:axis], position, *o[axis + 1 :]), inside
 
-        return _updated(self, place, [d for d, stride in enumerate(strides) if d != axis and stride == 0])
+        return _updated(self, place)
 
 
 class ScatterNd(Operator, type=OperatorType.SCATTER_ND, since="2_1"):
@@ -122,8 +116,7 @@ class ScatterNd(Operator, type=OperatorType.SCATTER_ND, since="2_1"):
             positions = [index_inside(coordinate, size) for coordinate, size in found]
             return tuples.place(o, [position for position, _ in positions]), both(inside for _, inside in positions)
 
-        rank, block_rank = self.output_tensor.rank, self.input_dimension_count - self.indices_tensor.sizes[-1]
-        return _updated(self, place, range(rank - block_rank, rank))
+        return _updated(self, place)
 
 
 class OneHot(Operator, type=OperatorType.ONE_HOT, since="2_0"):
@@ -176,62 +169,18 @@ class OneHot(Operator, type=OperatorType.ONE_HOT, since="2_0"):
         return Definition((chosen, values), (target,), (every_element(target, value),))
 
 
-SMALLEST_BLOCK: Final = 16
-"""Elements of a block from which on blocks are updated as a whole."""
-
 _Place = tuple[tuple[Expression, ...], Expression]
 _PlaceOf = Callable[[Tensor, Tensor, tuple[Expression, ...]], _Place]
 
 
-class _Tensors(NamedTuple):
-    source: Tensor
-    chosen: Tensor
-    updates: Tensor
-    target: Tensor
-
-
-def _updated(desc: ScatterElements | ScatterNd, place: _PlaceOf, block: Sequence[int]) -> Definition:
-    """The input with updates: ``place(indices, output, o)`` is where update ``o`` belongs, and whether it is one.
-
-    ``block``: dimensions that updates and output have in common, along which the indices stay the same.
-    """
-    tensors = _Tensors(
-        tensor("InputTensor", desc.input_tensor, "input"),
-        tensor("IndicesTensor", desc.indices_tensor, "input"),
-        tensor("UpdatesTensor", desc.updates_tensor, "input"),
-        tensor("OutputTensor", desc.output_tensor, "output"),
-    )
-    if math.prod(tensors.target.sizes[d] for d in block) >= SMALLEST_BLOCK:
-        return _block_by_block(tensors, place, block)
-    axes = grid(tensors.updates.sizes)
-    coordinates, inside = place(tensors.chosen, tensors.target, indices(axes))
-    copy = every_element(tensors.target, lambda o: load(tensors.source, o))
-    scatter = Scatter(axes, inside, Store(tensors.target, coordinates, load(tensors.updates, indices(axes))))
-    return Definition(tensors[:3], tensors[3:], (copy, scatter))
-
-
-def _block_by_block(tensors: _Tensors, place: _PlaceOf, block: Sequence[int]) -> Definition:
-    """A scatter, in order, of nothing but the numbers of updates: one a block of the output, 0 for none. What takes
-    time is then one copy, which many threads share."""
-    source, chosen, updates, target = tensors
-    first_of_blocks = [1 if d in block else size for d, size in enumerate(updates.sizes)]
-    strides = packed_strides(first_of_blocks)
-    last = temporary("last_update", U32, [1 if d in block else size for d, size in enumerate(target.sizes)])
-    axes = grid(first_of_blocks)
-    number: Expression = constant(1, I64)
-    for i, stride in zip(indices(axes), strides, strict=True):
-        number = number + i * stride
+def _updated(desc: ScatterElements | ScatterNd, place: _PlaceOf) -> Definition:
+    """The input with updates: ``place(indices, output, o)`` is where update ``o`` belongs, and whether it is one."""
+    source = tensor("InputTensor", desc.input_tensor, "input")
+    chosen = tensor("IndicesTensor", desc.indices_tensor, "input")
+    updates = tensor("UpdatesTensor", desc.updates_tensor, "input")
+    target = tensor("OutputTensor", desc.output_tensor, "output")
+    axes = grid(updates.sizes)
     coordinates, inside = place(chosen, target, indices(axes))
-
-    def value(o: tuple[Expression, ...]) -> Expression:
-        given = cast(load(last, [0 if d in block else i for d, i in enumerate(o)]), I64)
-        parts = [(given - 1) // stride % size for stride, size in zip(strides, first_of_blocks, strict=True)]
-        update = load(updates, [i if d in block else part for d, (i, part) in enumerate(zip(o, parts, strict=True))])
-        return select(given > 0, update, load(source, o))
-
-    statements = (
-        every_element(last, lambda _: constant(0, U32)),
-        Scatter(axes, inside, Store(last, coordinates, cast(number, U32))),
-        every_element(target, value),
-    )
-    return Definition(tensors[:3], tensors[3:], statements, (last,))
+    copy = every_element(target, lambda o: load(source, o))
+    scatter = Scatter(axes, inside, Store(target, coordinates, load(updates, indices(axes))))
+    return Definition((source, chosen, updates), (target,), (copy, scatter))

@@ -24,21 +24,18 @@ from opendml.expression.ir import (
     Expression,
     Statement,
     Store,
-    Tensor,
     as_expression,
     both,
     cast,
     constant,
     grid,
-    in_range,
     index,
     indices,
     load,
     select,
-    temporary,
 )
 from opendml.expression.windows import row_major, sliding_window
-from opendml.operators.definition import every_element, tensor, widen
+from opendml.operators.definition import tensor, widen
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Count, Integers, Value
@@ -136,36 +133,20 @@ class Unfold(_SlidingBlocks, type=OperatorType.UNFOLD, since="6_4"):
         self.check_blocks(rules, "input_tensor", "output_tensor")
 
     def define(self) -> Definition:
-        """One copy of the elements inside the image, or of those of a padded one."""
+        """One copy, of what lies inside the image."""
         source = tensor("InputTensor", self.input_tensor, "input")
         target = tensor("OutputTensor", self.output_tensor, "output")
         counts = self.block_counts(source.sizes)
         plane, blocks = grid(source.sizes[:2], "nc"), [Axis(f"b{i}", count) for i, count in enumerate(counts)]
-        padded = (
-            *source.sizes[:2],
-            *map(sum, zip(source.sizes[2:], self.start_padding, self.end_padding, strict=True)),
-        )
-        image, start, statements = source, self.start_padding, list[Statement]()
-        if padded != source.sizes and math.prod(padded) <= math.prod(target.sizes):
-            # Each element is read as often as a window has elements: the padding is asked for once, in a copy.
-            image, start = temporary("padded", source.type, padded), (0,) * len(counts)
-            statements.append(every_element(image, lambda place: self._element(source, place)))
-        window = sliding_window((*plane, *blocks), image.sizes, self.window_sizes, self.strides, self.dilations, start)
-        value = load(image, window.coordinates)
+        fields = (self.window_sizes, self.strides, self.dilations, self.start_padding)
+        window = sliding_window((*plane, *blocks), source.sizes, *fields)
+        value = load(source, window.coordinates)
         if window.where is not None:
             value = select(window.where, value, 0)
         row = row_major((index(plane[1]), *indices(window.taps)), (source.sizes[1], *self.window_sizes))
         place = (index(plane[0]), row, row_major(indices(blocks), counts))
         axes = (*plane, *window.taps, *blocks)
-        statements.append(Compute(axes, (Store(target, place, value),)))
-        return Definition((source,), (target,), tuple(statements), (image,) if image is not source else ())
-
-    def _element(self, source: Tensor, place: tuple[Expression, ...]) -> Expression:
-        """An element of the padded image."""
-        moved = [p - start if start else p for p, start in zip(place[2:], self.start_padding, strict=True)]
-        pads = zip(moved, source.sizes[2:], self.start_padding, self.end_padding, strict=True)
-        inside = both(in_range(p, size) for p, size, start, end in pads if start or end)
-        return select(inside, load(source, (*place[:2], *moved)), 0)
+        return Definition((source,), (target,), (Compute(axes, (Store(target, place, value),)),))
 
 
 class Fold(_SlidingBlocks, type=OperatorType.FOLD, since="6_4"):

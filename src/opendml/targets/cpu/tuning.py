@@ -19,6 +19,23 @@ class Tuning:
     graph: GraphCosts = GRAPH_COSTS
     """What fusion weighs: a package before this one defines these knobs, since it is fusion that asks them."""
 
+    # Refinement: what statements are made of definitions -------------------------------------------------------------
+
+    scattered_block: int = 16
+    """Elements of a block from which on a scatter updates blocks as a whole."""
+
+    alternating_copies: int = 8
+    """Copies that take turns within a row and are joined to one statement at most."""
+
+    alternating_bytes: int = 4096
+    """Bytes of such a row at most: of longer ones each piece is long enough by itself."""
+
+    margin_elements: int = 1 << 16
+    """Elements that a tensor may have in any case with a margin of zeros: beyond the caches it has to pay off."""
+
+    margin_growth: int = 3
+    """How many times larger the margin may make the tensor then."""
+
     # Work items ------------------------------------------------------------------------------------------------------
 
     serial_work: int = 32768

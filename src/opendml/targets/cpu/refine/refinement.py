@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from opendml.expression.ir import Compute, ElementType, Expression, Statement, Store, Tensor, grid, indices, temporary
+from opendml.expression.ir import (
+    Compute,
+    Definition,
+    ElementType,
+    Expression,
+    Statement,
+    Store,
+    Tensor,
+    grid,
+    indices,
+    temporary,
+)
 from opendml.targets.cpu.target import CpuTarget
 
 
@@ -37,3 +48,6 @@ class Refinement:
 
 Rule = Callable[[Statement, Surroundings], Refinement | None]
 """What a statement becomes; None where the rule does not fit, or is not worth it."""
+
+DefinitionRule = Callable[[Definition, Surroundings], Definition]
+"""As ``Rule``, for forms that several statements have together; the definition itself where the rule does not fit."""

@@ -16,9 +16,15 @@ from typing import Final
 from opendml.description.descriptors import Operator
 from opendml.expression.ir import Definition, Statement, Tensor
 from opendml.graph import joining
-from opendml.targets.cpu.refine.refinement import Refinement, Rule, Surroundings
+from opendml.targets.cpu.refine.copies import joined_copies
+from opendml.targets.cpu.refine.margins import margins
+from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, Rule, Surroundings
+from opendml.targets.cpu.refine.scatters import blocks_of_updates
 from opendml.targets.cpu.refine.words import words
 from opendml.targets.cpu.target import CpuTarget
+
+TOGETHER: Final[tuple[DefinitionRule, ...]] = (blocks_of_updates, joined_copies, margins)
+"""Rules for several statements together, one after the other, before those of single statements."""
 
 STAGES: Final[tuple[tuple[Rule, ...], ...]] = ((words,),)
 """Rules, each stage's tried on what the stage before has left: of one stage the first that fits is taken."""
@@ -27,6 +33,8 @@ STAGES: Final[tuple[tuple[Rule, ...], ...]] = ((words,),)
 def refine(definition: Definition, target: CpuTarget, fixed: Iterable[Tensor] = ()) -> Definition:
     """The definition for this target. Of its inputs those that are ``fixed`` are known before it ever runs."""
     surroundings = Surroundings(target, frozenset(fixed))
+    for rule in TOGETHER:
+        definition = rule(definition, surroundings)
     for rules in STAGES:
         found = [_refinement(statement, rules, surroundings) for statement in definition.statements]
         if any(refinement is not None for refinement in found):
