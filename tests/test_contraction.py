@@ -241,7 +241,7 @@ def test_large_products_are_cut_into_enough_items() -> None:
     assert not kernel.serial and kernel.item_count >= TUNING.items // 2
     assert kernel.panel is not None and kernel.panel.transposed is None
     assert kernel.panel_bytes <= 2 * TUNING.vector_side_bytes
-    assert "copied to panel" in describe_kernel(kernel)
+    assert "copied to panel" in describe_kernel(kernel, host_target())
 
 
 @given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))

@@ -278,7 +278,7 @@ def test_scatters_are_cut_along_axes_that_no_index_moves(
     assert {kernel.axes.index(a): block for a, block in kernel.blocks} == cut
     assert kernel.item_count == items
     assert not kernel.serial
-    assert ("its own part" in describe_kernel(kernel)) == (not cut)
+    assert ("this thread's share" in describe_kernel(kernel, TARGET)) == (not cut)
 
 
 def test_small_scatters_wake_nobody() -> None:

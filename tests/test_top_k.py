@@ -224,7 +224,7 @@ def test_an_order_as_text() -> None:
         "    y[i, r] = x[i, chosen]",
     ]
     kernel = schedule_order(order, host_target())
-    lines = [line.strip() for line in describe_kernel(kernel).splitlines()]
+    lines = [line.strip() for line in describe_kernel(kernel, host_target()).splitlines()]
     assert lines[:2] == ["40 work items, shared out among the threads", "for i < 40"]
     assert lines[-1].startswith("y@(10*i + r) = x@(")
     assert kernel.room < 100

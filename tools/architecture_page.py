@@ -121,7 +121,7 @@ def stages() -> list[tuple[str, str, str, str]]:
             "`loops/` and `targets/cpu/`: addresses become sums of the axes, axes are merged, one of them becomes the"
             " vectors (here of a processor with AVX2), others are shared out among threads.",
             "text",
-            "\n".join(describe_kernel(kernel) for kernel in code.kernels),
+            "\n".join(describe_kernel(kernel, code.target) for kernel in code.kernels),
         ),
         (
             "7. LLVM",

@@ -64,13 +64,13 @@ NUMPY_TYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 
 
-_REMAINS: Final = 0xA5
+REMAINS: Final = 0xA5
 """The byte that fills what nobody has written yet."""
 
 _WIDEST: Final = 8
 """Bytes of the widest element."""
 
-_LANE_DIMENSIONS: Final = 4
+LANE_DIMENSIONS: Final = 4
 """Dimensions for the lanes of folds within folds."""
 
 
@@ -87,7 +87,7 @@ def interpret(definition: Definition, buffers: Mapping[Tensor, Array]) -> None:
         storage[view] = storage[root].view(NUMPY_TYPES[view.type.name])
     with np.errstate(all="ignore"):
         for statement in definition.statements:
-            _run(statement, storage, {})
+            interpret_statement(statement, storage, {})
 
 
 def memory_of(tensor: Tensor, definition: Definition) -> Array:
@@ -120,7 +120,7 @@ def logical_view(tensor: Tensor, buffer: Array) -> Array:
     return np.lib.stride_tricks.as_strided(buffer[tensor.offset :], tensor.sizes, strides)
 
 
-class _Frame:
+class Frame:
     """Values known while a set of points is evaluated: coordinates, bound variables, and which points are active."""
 
     def __init__(self, storage: dict[Tensor, Array], bound: dict[object, Array], mask: Array | None, lane: int) -> None:
@@ -142,18 +142,20 @@ class _Frame:
                 self._inside[e] = inside and (not isinstance(e, Load) or _reaches_inside(self, e))
         return self._inside[expression]
 
-    def narrowed(self, condition: Array) -> _Frame:
+    def narrowed(self, condition: Array) -> Frame:
         """The frame with fewer active points; what is known at more of them is known here."""
         mask = condition if self.mask is None else self.mask & condition
-        frame = _Frame(self.storage, self.bound, mask, self.lane_dimension)
+        frame = Frame(self.storage, self.bound, mask, self.lane_dimension)
         frame.known |= self.known
         return frame
 
-    def with_bound(self, names: Sequence[object], values: Sequence[Array]) -> _Frame:
+    def with_bound(self, names: Sequence[object], values: Sequence[Array]) -> Frame:
+        """The frame with values for variables and axes."""
         bound = self.bound | dict(zip(names, values, strict=True))
-        return _Frame(self.storage, bound, self.mask, self.lane_dimension)
+        return Frame(self.storage, bound, self.mask, self.lane_dimension)
 
     def value(self, expression: Expression) -> Array:
+        """The value of an expression at all points."""
         known = self.known
         for e in inner_first(expression, known, self._parts):
             known[e] = _EVALUATE[type(e)](self, e)
@@ -166,12 +168,13 @@ class _Frame:
         return (e.condition, *filter(self.stays_inside, (e.then, e.otherwise)))
 
     def values(self, expressions: Sequence[Expression]) -> list[Array]:
+        """The values of several expressions."""
         return [self.value(e) for e in expressions]
 
 
-def _grid_frame(axes: Sequence[Axis], storage: dict[Tensor, Array], bound: dict[object, Array]) -> _Frame:
+def _grid_frame(axes: Sequence[Axis], storage: dict[Tensor, Array], bound: dict[object, Array]) -> Frame:
     """A frame in which axis number d varies along dimension d; further dimensions are kept for lanes of folds."""
-    rank = len(axes) + _LANE_DIMENSIONS
+    rank = len(axes) + LANE_DIMENSIONS
     own: dict[object, Array] = {}
     for d, axis in enumerate(axes):
         shape = [1] * rank
@@ -181,10 +184,11 @@ def _grid_frame(axes: Sequence[Axis], storage: dict[Tensor, Array], bound: dict[
         name: value.reshape(value.shape[:0] + (1,) * rank) if value.size == 1 else value
         for name, value in bound.items()
     }
-    return _Frame(storage, outer | own, None, len(axes))
+    return Frame(storage, outer | own, None, len(axes))
 
 
-def _run(statement: Statement, storage: dict[Tensor, Array], bound: dict[object, Array]) -> None:
+def interpret_statement(statement: Statement, storage: dict[Tensor, Array], bound: dict[object, Array]) -> None:
+    """Run a statement where some axes stand already."""
     if isinstance(statement, Compute):
         frame = _grid_frame(statement.axes, storage, bound)
         sizes = [axis.size for axis in statement.axes]
@@ -206,15 +210,15 @@ def _run(statement: Statement, storage: dict[Tensor, Array], bound: dict[object,
     elif isinstance(statement, Repeat):
         for i in range(statement.axis.size):
             for inner_statement in statement.statements:
-                _run(inner_statement, storage, bound | {statement.axis: np.asarray(i, np.int64)})
+                interpret_statement(inner_statement, storage, bound | {statement.axis: np.asarray(i, np.int64)})
     elif isinstance(statement, Each):
         # From the last point to the first one, each with remains in its tensors: what depends on neither does here.
         for point in reversed(list(np.ndindex(*[axis.size for axis in statement.axes]))):
             for tensor in statement.own:
-                storage[tensor].view(np.uint8)[...] = _REMAINS
+                storage[tensor].view(np.uint8)[...] = REMAINS
             place = {a: np.asarray(i, np.int64) for a, i in zip(statement.axes, point, strict=True)}
             for inner_statement in statement.statements:
-                _run(inner_statement, storage, bound | place)
+                interpret_statement(inner_statement, storage, bound | place)
 
 
 def _write(
@@ -287,7 +291,7 @@ def _order(order: Order, storage: dict[Tensor, Array], bound: dict[object, Array
     key = frame.value(order.key)
     keys = np.broadcast_to(key.reshape(key.shape[: len(sizes)]) if key.ndim else key, sizes)
     positions = np.argsort(keys, -1, kind="stable")[..., : order.rank.size].astype(np.int64)
-    chosen = positions.reshape(*positions.shape, *[1] * _LANE_DIMENSIONS)
+    chosen = positions.reshape(*positions.shape, *[1] * LANE_DIMENSIONS)
     inner = _grid_frame((*order.axes, order.rank), storage, bound).with_bound((order.chosen,), (chosen,))
     prepared = [(store, inner.values(store.coordinates), inner.value(store.value)) for store in order.stores]
     for store, coordinates, value in prepared:
@@ -297,7 +301,7 @@ def _order(order: Order, storage: dict[Tensor, Array], bound: dict[object, Array
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _load(frame: _Frame, e: Load) -> Array:
+def _load(frame: Frame, e: Load) -> Array:
     address = _address(e.tensor, frame.values(e.coordinates), frame.mask)
     buffer = frame.storage[e.tensor]
     if frame.mask is None and address.size and int(address.max()) >= buffer.size:
@@ -311,7 +315,7 @@ def _parts_here(e: Expression) -> tuple[Expression, ...]:
     return () if isinstance(e, Part) else e.children
 
 
-def _reaches_inside(frame: _Frame, e: Load) -> bool:
+def _reaches_inside(frame: Frame, e: Load) -> bool:
     """Whether a load, whose coordinates can be evaluated, stays in its tensor at all points of a frame."""
     tensor, address = e.tensor, e.tensor.offset
     for coordinate, size, stride in zip(frame.values(e.coordinates), tensor.sizes, tensor.strides, strict=True):
@@ -321,7 +325,7 @@ def _reaches_inside(frame: _Frame, e: Load) -> bool:
     return address < frame.storage[tensor].size
 
 
-def _select(frame: _Frame, e: Select) -> Array:
+def _select(frame: Frame, e: Select) -> Array:
     condition = frame.value(e.condition)
     # Only loads care which points are active; where these stay inside, the value is shared with the rest of the frame.
     then = (frame if e.then in frame.known else frame.narrowed(condition)).value(e.then)
@@ -403,7 +407,7 @@ def _reaches(value: Array, type: ElementType) -> bool:
     return not (value.dtype == np.float16 and type.bits - (type.kind == "int") >= 16)
 
 
-def _fold(frame: _Frame, fold: Fold) -> list[Array]:
+def _fold(frame: Frame, fold: Fold) -> list[Array]:
     """All values of a fold: its points in order, each for all points of the frame at once."""
     if fold.lanes > 1:
         return _fold_lanes(frame, fold)
@@ -416,14 +420,14 @@ def _fold(frame: _Frame, fold: Fold) -> list[Array]:
     return state
 
 
-def _largest(frame: _Frame, count: Expression, most: int) -> int:
+def _largest(frame: Frame, count: Expression, most: int) -> int:
     """The largest of the counts at the active points of a frame, at most ``most``."""
     counts = frame.value(count)
     active = counts if frame.mask is None else np.where(frame.mask, counts, 0)
     return min(int(active.max(initial=0)), most)
 
 
-def _fold_step(inner: _Frame, fold: Fold, state: list[Array], active: Array | None = None) -> list[Array]:
+def _fold_step(inner: Frame, fold: Fold, state: list[Array], active: Array | None = None) -> list[Array]:
     if fold.where is not None:
         condition = inner.value(fold.where)
         active = condition if active is None else active & condition
@@ -435,13 +439,13 @@ def _fold_step(inner: _Frame, fold: Fold, state: list[Array], active: Array | No
     return [np.where(active, new, old) for new, old in zip(following, state, strict=True)]
 
 
-def _combined(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
+def _combined(inner: Frame, fold: Fold, state: list[Array]) -> list[Array]:
     elements = inner.values(fold.elements)
     joint = inner.with_bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
     return joint.values(fold.combine.result)
 
 
-def _contracted(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
+def _contracted(inner: Frame, fold: Fold, state: list[Array]) -> list[Array]:
     """One fused multiply-add."""
     product = fold.elements[0]
     assert isinstance(product, Binary)
@@ -450,10 +454,10 @@ def _contracted(inner: _Frame, fold: Fold, state: list[Array]) -> list[Array]:
     return [fused_multiply_add(inner.value(product.left), inner.value(product.right), state[0])]
 
 
-def _fold_lanes(frame: _Frame, fold: Fold) -> list[Array]:
+def _fold_lanes(frame: Frame, fold: Fold) -> list[Array]:
     lanes, last = fold.lanes, fold.axes[-1]
     dimension = frame.lane_dimension
-    shape = [1] * max([_LANE_DIMENSIONS, *(v.ndim for v in frame.bound.values())])
+    shape = [1] * max([LANE_DIMENSIONS, *(v.ndim for v in frame.bound.values())])
     shape[dimension] = lanes
     lane = np.arange(lanes, dtype=np.int64).reshape(shape)
     state = [np.broadcast_to(v, np.broadcast_shapes(v.shape, lane.shape)) for v in frame.values(fold.initial)]
@@ -468,7 +472,7 @@ def _fold_lanes(frame: _Frame, fold: Fold) -> list[Array]:
     return _merge_lanes(frame, fold, state, dimension)
 
 
-def _merge_lanes(frame: _Frame, fold: Fold, state: list[Array], dimension: int) -> list[Array]:
+def _merge_lanes(frame: Frame, fold: Fold, state: list[Array], dimension: int) -> list[Array]:
     combine = fold.combine
     result = combine.result if combine.merge is None else combine.merge
     width = fold.lanes
@@ -480,19 +484,19 @@ def _merge_lanes(frame: _Frame, fold: Fold, state: list[Array], dimension: int) 
     return state
 
 
-def _part(frame: _Frame, e: Part) -> Array:
+def _part(frame: Frame, e: Part) -> Array:
     values = _fold(frame, e.fold)
     for number, value in enumerate(values):
         frame.known[Part(e.fold, number)] = value
     return values[e.number]
 
 
-def _constant(frame: _Frame, e: Const) -> Array:
+def _constant(frame: Frame, e: Const) -> Array:
     unsigned = np.asarray(e.bits, f"u{max(e.type.bits, 8) // 8}")
     return unsigned.view(NUMPY_TYPES[e.type.name])
 
 
-_EVALUATE: Final[dict[type, Callable[[_Frame, Any], Array]]] = {
+_EVALUATE: Final[dict[type, Callable[[Frame, Any], Array]]] = {
     Const: _constant,
     Index: lambda frame, e: frame.bound[e.axis],
     Variable: lambda frame, e: frame.bound[e],

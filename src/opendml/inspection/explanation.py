@@ -80,7 +80,7 @@ def explain_operator(desc: Operator, *, llvm: bool = False, assembly: bool = Fal
     definition, target = desc.define(), host_target()
     refined = refined_definition(desc, target)
     code = generate(refined, target, in_place=desc.in_place)
-    kernels = "\n".join(describe_kernel(kernel) for kernel in code.kernels)
+    kernels = "\n".join(describe_kernel(kernel, target) for kernel in code.kernels)
     sections = {"Descriptor": _json(desc), "Expressions": format_definition(definition)}
     if refined.statements != definition.statements:
         sections["Expressions as refined for this processor"] = format_definition(refined)
@@ -103,7 +103,9 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
         sections["Expressions of the initialisation"] = format_definition(parts.initialisation)
     sections["Expressions"] = format_definition(parts.execution)
     sections["Kernels"] = "\n".join(
-        f"{', '.join(_node_text(graph, node) for node in provenance.nodes(statement))}\n{describe_kernel(kernel)}\n"
+        "\n".join(
+            [", ".join(_node_text(graph, n) for n in provenance.nodes(statement)), describe_kernel(kernel, target), ""]
+        )
         for kernel, (statement, _) in zip(code.kernels, code.origins, strict=True)
     )
     needs = code.requirements

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from opendml.expression.affine import Affine, Dependencies, Element
 from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor, temporary
 from opendml.expression.rewriting import substitute, walk
-from opendml.targets.cpu.schedule import ElementStore, coalesce, lowered_stores, reads_of
+from opendml.loops.nest import ElementStore
+from opendml.targets.cpu.schedule import coalesce, lowered_stores, reads_of
 from opendml.targets.cpu.target import CpuTarget
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 from opendml.expression.affine import format_address
 from opendml.expression.ir import Axis
 from opendml.expression.printer import format_expression, format_values
+from opendml.loops.nest_printer import format_nest
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.schedule import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
+from opendml.targets.cpu.target import CpuTarget
 
 
-def describe_kernel(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel) -> str:
-    """The loops of a kernel from the outside in, and what is stored in the innermost one."""
+def describe_kernel(
+    kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel, target: CpuTarget
+) -> str:
+    """The loops of a kernel from the outside in, and what is stored in the innermost one: its nest."""
+    nest = kernel_nest(kernel, target)
+    if nest is not None:
+        return format_nest(nest)
     if isinstance(kernel, ComputeKernel):
         lines = _compute_loops(kernel)
         stores = kernel.stores
@@ -20,15 +28,8 @@ def describe_kernel(kernel: ComputeKernel | ContractionKernel | ScanKernel | Sca
     elif isinstance(kernel, OrderKernel):
         lines = _order_loops(kernel)
         stores = kernel.stores
-    elif isinstance(kernel, ScanKernel):
-        lines = _scan_loops(kernel)
-        stores = kernel.stores
     else:
-        lines = [_scatter_items(kernel)]
-        blocks = dict(kernel.blocks)
-        cut = {a: f" in blocks of {b} (shared out)" if b > 1 else " (shared out)" for a, b in blocks.items()}
-        lines += [f"{_loop(axis)}{'' if kernel.serial else cut.get(axis, '')}, in order" for axis in kernel.axes]
-        stores = (kernel.store,)
+        raise TypeError(type(kernel).__name__)
     text = ["  " * depth + line for depth, line in enumerate(lines)]
     targets = [(f"{store.tensor.name}@({format_address(store.address)})", store.value) for store in stores]
     return "\n".join(text + ["  " * len(lines) + line for line in format_values(targets)])
@@ -74,29 +75,12 @@ def _items(count: int, serial: bool) -> str:
     return "by one thread" if serial else f"{count} work items, shared out among the threads"
 
 
-def _scan_loops(kernel: ScanKernel) -> list[str]:
-    lines = [_items(kernel.item_count, kernel.serial), *(_loop(axis) for axis in kernel.outer)]
-    along = f"{_loop(kernel.scan.along)}, carrying a state"
-    if kernel.vector is not None:
-        inner = f"{_loop(kernel.vector)} in blocks of {kernel.block}, {kernel.lanes} at a time"
-        return [*lines, along, inner] if kernel.by_rows else [*lines, inner, along]
-    if kernel.rows is not None:
-        lines.append(f"{_loop(kernel.rows)}, {kernel.rows_together} together")
-    return [*lines, along]
-
-
 def _order_loops(kernel: OrderKernel) -> list[str]:
     lines = [_items(kernel.item_count, kernel.serial), *(_loop(axis) for axis in kernel.axes)]
     some = "all" if kernel.room == kernel.along.size else f"up to {kernel.room}"
     key = format_expression(kernel.key)
     lines.append(f"{_loop(kernel.along)}, {kernel.lanes} at a time, {some} of them ordered together by {key}")
     return [*lines, f"{_loop(kernel.rank)}, {kernel.chosen.name} is the coordinate of the first ones"]
-
-
-def _scatter_items(kernel: ScatterKernel) -> str:
-    if kernel.serial or kernel.blocks:
-        return _items(kernel.item_count, kernel.serial)
-    return "by all threads, each writing its own part of the output"
 
 
 def _loop(axis: Axis) -> str:

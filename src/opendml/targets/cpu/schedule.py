@@ -41,18 +41,10 @@ from opendml.expression.ir import (
     Variable,
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
+from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lower_loads, simplify
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ElementStore:
-    """A store by address."""
-
-    tensor: Tensor
-    address: Affine
-    value: Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.work_items import block_bounds, decoded, moved_back, smaller, write_items
 from opendml.targets.cpu.contraction import ContractionKernel, Panel
+from opendml.targets.cpu.nests.looks import look_of
 
 
 def write_contraction(kernel: ContractionKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
@@ -21,8 +22,8 @@ def write_contraction(kernel: ContractionKernel, builder: Builder, evaluator: Ev
     writer = _Writer(kernel, builder, evaluator)
     # Steps of a sum written out one after the other would share what they load, in more registers than there are.
     builder.rolled, evaluator.unroll_steps = True, 0
-    tuning = evaluator.target.tuning
-    write_items(builder, kernel, kernel.work, tuning, lambda number: writer.item(number, origin))
+    look = look_of(kernel.item_count, kernel.work, evaluator.target.tuning)
+    write_items(builder, kernel.item_count, lambda number: writer.item(number, origin), serial=kernel.serial, look=look)
 
 
 class _Writer:

@@ -29,20 +29,23 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
 from opendml.llvm.builder import SCRATCH_ALIGNMENT, Builder, Value
+from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import simplify
 from opendml.targets.cpu.code.contraction_code import write_contraction
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.kept_rows import in_order_of_evaluation, kept_rows, parts_outside_selects
 from opendml.targets.cpu.code.memory import Pointer
+from opendml.targets.cpu.code.nest_code import write_nest
 from opendml.targets.cpu.code.order_code import write_order
-from opendml.targets.cpu.code.ordered_code import write_scan, write_scatter
 from opendml.targets.cpu.code.point import Point, Position
 from opendml.targets.cpu.code.staging import Stage
 from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, moved_back, smaller, write_items
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.nests.looks import look_of
+from opendml.targets.cpu.nests.scan import scan_nest
+from opendml.targets.cpu.nests.scatter import scatter_nest
 from opendml.targets.cpu.schedule import (
     ComputeKernel,
-    ElementStore,
     OrderKernel,
     ScanKernel,
     ScatterKernel,
@@ -101,10 +104,10 @@ def kernel_code(
         write_order(kernel, builder, evaluator, origin)
         alias = False
     elif isinstance(kernel, ScanKernel):
-        write_scan(kernel, builder, evaluator, origin)
+        write_nest(scan_nest(kernel, target.tuning), builder, evaluator, origin)
         alias = True
     else:
-        write_scatter(kernel, builder, evaluator, origin)
+        write_nest(scatter_nest(kernel, target.tuning), builder, evaluator, origin)
         alias = True
     qualifier = "" if alias else " noalias"
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
@@ -201,7 +204,8 @@ class _ComputeWriter:
                 else:
                     stage.write(point, bounds, lambda stores, here: self._inner(kernel.inner, stores, here))
 
-        write_items(builder, kernel, work_of(kernel), self.target.tuning, item)
+        look = look_of(kernel.item_count, work_of(kernel), self.target.tuning)
+        write_items(builder, kernel.item_count, item, serial=kernel.serial, look=look)
         if kernel.streamed or stage is not None:
             builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
 

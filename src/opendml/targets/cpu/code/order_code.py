@@ -21,6 +21,7 @@ from opendml.llvm.builder import UNSIGNED, Builder, Value, index_value, vector_t
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.work_items import decoded, write_items
+from opendml.targets.cpu.nests.looks import look_of
 from opendml.targets.cpu.schedule import OrderKernel
 
 POSITION_BITS: Final = 32
@@ -59,7 +60,8 @@ def write_order(kernel: OrderKernel, builder: Builder, evaluator: Evaluator, ori
                 point = point.at(axis, name)
             writer.write(point)
 
-    write_items(builder, kernel, kernel.work, evaluator.target.tuning, item)
+    look = look_of(kernel.item_count, kernel.work, evaluator.target.tuning)
+    write_items(builder, kernel.item_count, item, serial=kernel.serial, look=look)
 
 
 class _OrderWriter:

@@ -14,10 +14,11 @@ from typing import Final
 from opendml.expression.affine import Affine
 from opendml.expression.ir import U8, U16, U32, U64, Axis
 from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.loops.nest import ElementStore
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.work_items import smaller
-from opendml.targets.cpu.schedule import ComputeKernel, ElementStore
+from opendml.targets.cpu.schedule import ComputeKernel
 
 Bounds = Mapping[Axis, tuple[str, str]]
 UNSIGNED_OF_SIZE: Final = {1: U8, 2: U16, 4: U32, 8: U64}

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from opendml.llvm.builder import Builder, Value
-from opendml.targets.cpu.tuning import Tuning
 
 Bounds = tuple[str, str]
 """The first point of a part of an axis, and the one behind its last."""
 
 
-class Items(Protocol):
-    """A kernel, as far as its work items go."""
+def write_items(
+    builder: Builder, count: int, body: Callable[[str], None], *, serial: bool = False, look: int | None = None
+) -> None:
+    """``body(item)`` for this thread's share of ``count`` work items, or for all of them by the first thread.
 
-    @property
-    def item_count(self) -> int:
-        """How many there are."""
-
-    @property
-    def serial(self) -> bool:
-        """Whether one thread does all of them."""
-
-
-def write_items(builder: Builder, kernel: Items, work: int, tuning: Tuning, body: Callable[[str], None]) -> None:
-    """``body(item)`` for this thread's share of the work items of a kernel, of ``work`` steps together."""
-    count, serial = kernel.item_count, kernel.serial
+    Every ``look`` items the thread looks whether it is to go on.
+    """
 
     def one(position: str, _: list[Value]) -> list[Value]:
         body(position)
@@ -37,19 +27,18 @@ def write_items(builder: Builder, kernel: Items, work: int, tuning: Tuning, body
         first, last = "0", builder.assign(f"select i1 {is_mine}, i64 {count}, i64 0")
     else:
         first, last = share(builder, count)
-    run = max(tuning.work_between_looks * count // max(work, 1), 1)
-    if run >= count:
+    if look is None:
         builder.loop(first, last, 1, [], one)
         return
 
     def several(position: str, _: list[Value]) -> list[Value]:
-        end = smaller(builder, builder.assign(f"add nsw i64 {position}, {run}"), last)
+        end = smaller(builder, builder.assign(f"add nsw i64 {position}, {look}"), last)
         goes_on = builder.assign("call i1 @go_on(ptr %control, i64 %thread)")
         builder.loop(position, builder.assign(f"select i1 {goes_on}, i64 {end}, i64 {position}"), 1, [], one)
         return []
 
     builder.is_controlled = True
-    builder.loop(first, last, run, [], several)
+    builder.loop(first, last, look, [], several)
 
 
 def share(builder: Builder, count: int) -> Bounds:

@@ -1,0 +1,389 @@
+"""Nests run with NumPy: slow, simple, and the oracle of the code that is written from them.
+
+A nest is run by one thread after the other, in any order: what comes out must not depend on it. The points of a vector,
+and those that are taken together, are elements of NumPy arrays; everything else is a Python loop. Loads and stores are
+checked, and so is that no two threads write different things to one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from opendml.expression.affine import Affine, Element
+from opendml.expression.interpreter import (
+    LANE_DIMENSIONS,
+    NUMPY_TYPES,
+    REMAINS,
+    Array,
+    Frame,
+    StrayAccessError,
+    interpret_statement,
+    memory_of,
+)
+from opendml.expression.ir import (
+    Axis,
+    Definition,
+    Each,
+    Expression,
+    Load,
+    Repeat,
+    Single,
+    Statement,
+    Tensor,
+    Variable,
+)
+from opendml.expression.rewriting import Rewriter
+from opendml.loops.nest import (
+    At,
+    Block,
+    Body,
+    Branch,
+    Condition,
+    Cut,
+    Difference,
+    ElementStore,
+    End,
+    Equal,
+    Integer,
+    Items,
+    Keep,
+    Leaf,
+    Let,
+    Local,
+    Loop,
+    Memory,
+    Nest,
+    Node,
+    Points,
+    Recall,
+    Share,
+    Start,
+    WholeSteps,
+    Within,
+)
+
+Storage = dict[Tensor, Array]
+NestOf = Callable[[Single, tuple[Axis, ...]], Nest | None]
+"""The nest of a statement in some Repeats; without one the statement itself is interpreted."""
+
+
+class RaceError(AssertionError):
+    """Two threads wrote different values to one element; always a defect of the schedule."""
+
+
+def interpret_nests(
+    definition: Definition,
+    buffers: Mapping[Tensor, Array],
+    nest_of: NestOf,
+    threads: int = 1,
+    order: Sequence[int] | None = None,
+) -> None:
+    """As ``expression.interpreter.interpret``, by the nests of the statements and so many threads, which take turns
+    statement by statement in the given ``order``."""
+    storage = dict(buffers)
+    for tensor in definition.temporaries:
+        storage[tensor] = memory_of(tensor, definition)
+    for view, root in definition.views:
+        storage[view] = storage[root].view(NUMPY_TYPES[view.type.name])
+    run = _Statements(storage, nest_of, order or range(threads))
+    with np.errstate(all="ignore"):
+        for statement in definition.statements:
+            run(statement, {})
+
+
+def run_nest(
+    nest: Nest, storage: Storage, order: Iterable[int] = (0,), positions: Mapping[Axis, int] | None = None
+) -> None:
+    """Run a nest by threads one after the other, on flat buffers; ``positions`` are those of the Repeats around it."""
+    order = list(order)
+    memory = _Memory(storage)
+    with np.errstate(all="ignore"):
+        for thread in order:
+            _Thread(nest, memory, thread, len(order)).run(positions or {})
+
+
+class _Statements:
+    """The statements of a definition, each as its nest."""
+
+    def __init__(self, storage: Storage, nest_of: NestOf, order: Iterable[int]) -> None:
+        self._storage = storage
+        self._nest_of = nest_of
+        self._order = list(order)
+        self._nests: dict[Single, Nest | None] = {}
+
+    def __call__(self, statement: Statement, positions: Mapping[Axis, int]) -> None:
+        if isinstance(statement, Repeat):
+            for i in range(statement.axis.size):
+                for inner in statement.statements:
+                    self(inner, {**positions, statement.axis: i})
+        elif isinstance(statement, Each):
+            self._each(statement, positions)
+        else:
+            self._single(statement, positions, self._order)
+
+    def _single(self, statement: Single, positions: Mapping[Axis, int], order: Sequence[int]) -> None:
+        nest = self._nest(statement, positions)
+        if nest is not None:
+            run_nest(nest, self._storage, order, positions)
+        else:
+            interpret_statement(statement, self._storage, {axis: np.asarray(i) for axis, i in positions.items()})
+
+    def _each(self, each: Each, positions: Mapping[Axis, int]) -> None:
+        """One thread does all of a point; from the last point to the first one, each with remains in its tensors."""
+        for point in reversed(list(np.ndindex(*[axis.size for axis in each.axes]))):
+            for tensor in each.own:
+                self._storage[tensor].view(np.uint8)[...] = REMAINS
+            here = {**positions, **dict(zip(each.axes, point, strict=True))}
+            for inner in each.statements:
+                self._single(inner, here, (0,))
+
+    def _nest(self, statement: Single, positions: Mapping[Axis, int]) -> Nest | None:
+        if statement not in self._nests:
+            self._nests[statement] = self._nest_of(statement, tuple(positions))
+        return self._nests[statement]
+
+
+class _Memory:
+    """Tensors as rows of elements, loads from them by address, and who has written what."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._flat: dict[Tensor, Tensor] = {}
+        self._given = storage
+        self.storage: Storage = {}
+        self._writers: dict[tuple[int, int], tuple[int, bytes]] = {}
+        self.by_place = Rewriter(read=self._read)
+
+    def flat(self, tensor: Tensor) -> Tensor:
+        """The tensor as a row of its elements."""
+        if tensor not in self._flat:
+            row = Tensor(tensor.name, tensor.type, (tensor.extent,), (1,), tensor.role)
+            self._flat[tensor] = row
+            self.storage[row] = self._given[tensor]
+        return self._flat[tensor]
+
+    def _read(self, _: Expression, e: Expression) -> Expression:
+        return Load(self.flat(e.tensor), (e.address.as_expression(),)) if isinstance(e, Element) else e
+
+    def write(self, tensor: Tensor, places: Array, values: Array, thread: int) -> None:
+        """Values to places in order, by a thread."""
+        buffer = self.storage[self.flat(tensor)]
+        if places.size and (int(places.min()) < 0 or int(places.max()) >= min(tensor.extent, buffer.size)):
+            raise StrayAccessError(f"{tensor.name}: a store outside of its {tensor.extent} elements")
+        for place, value in zip(places.tolist(), values, strict=True):
+            bits = value.tobytes()
+            writer, before = self._writers.setdefault((id(buffer), place), (thread, bits))
+            if writer != thread and before != bits:
+                raise RaceError(f"{tensor.name}: element {place} is written by two threads")
+            self._writers[id(buffer), place] = (thread, bits)
+            buffer[place] = value
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the axes stand. ``spread`` are the axes of which several points are taken at once, and how many; the first
+    ``active`` of the vector's take part. ``copy``: the number of the unrolled point."""
+
+    positions: Mapping[Axis, int]
+    spread: tuple[tuple[Axis, int], ...] = ()
+    vector: Axis | None = None
+    active: int | None = None
+    copy: int = 0
+
+    def at(self, axis: Axis, position: int) -> _Place:
+        return replace(self, positions={**self.positions, axis: position})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many points there are along each axis of several."""
+        return tuple(count for _, count in self.spread)
+
+    @property
+    def coordinates(self) -> dict[object, Array]:
+        """Where each axis stands at all of the points, a dimension for every axis of several, and more for lanes."""
+        found: dict[object, Array] = {axis: np.asarray(i, np.int64) for axis, i in self.positions.items()}
+        rank = len(self.spread) + LANE_DIMENSIONS
+        for d, (axis, count) in enumerate(self.spread):
+            steps = np.arange(count, dtype=np.int64).reshape([count if n == d else 1 for n in range(rank)])
+            found[axis] = found[axis] + steps
+        return found
+
+    @property
+    def mask(self) -> Array | None:
+        """Which of the points take part; None: all."""
+        if self.active is None:
+            return None
+        coordinates, vector = self.coordinates, self.vector
+        assert vector is not None
+        return np.asarray(coordinates[vector] < self.positions[vector] + self.active)
+
+
+class _Thread:
+    """One thread on its way through a nest."""
+
+    def __init__(self, nest: Nest, memory: _Memory, thread: int, threads: int) -> None:
+        self._nest = nest
+        self._memory = memory
+        self._thread = thread
+        self._threads = threads
+        self._parts: dict[Axis, tuple[int, int]] = {}
+        self._locals: dict[Local, int] = {}
+        self._registers: dict[tuple[Variable, int], Array] = {}
+        self._own: dict[Memory, Array] = {}
+
+    def run(self, positions: Mapping[Axis, int]) -> None:
+        for memory in self._nest.memories:
+            width = max(memory.type.bits, 8) // 8
+            remains = np.full(memory.size * width, REMAINS, np.uint8)
+            self._own[memory] = remains.view(NUMPY_TYPES[memory.type.name])
+        self._body(self._nest.body, _Place(positions))
+
+    def _body(self, body: Body, place: _Place) -> None:
+        for node in body:
+            _RUN[type(node)](self, node, place)
+
+    # Integers and conditions -----------------------------------------------------------------------------------------
+
+    def _integer(self, e: Integer) -> int:
+        if isinstance(e, int):
+            return e
+        if isinstance(e, Local):
+            return self._locals[e]
+        if isinstance(e, Start | End):
+            return self._parts[e.axis][isinstance(e, End)]
+        if isinstance(e, WholeSteps):
+            first, last = self._integer(e.first), self._integer(e.last)
+            return last - int(np.fmod(last - first, e.step))
+        left, right = self._integer(e.left), self._integer(e.right)
+        return left - right if isinstance(e, Difference) else min(left, right)
+
+    def _holds(self, condition: Condition, place: _Place) -> bool:
+        if isinstance(condition, Within):
+            address = int(self._value(condition.address.as_expression(), place))
+            return self._integer(condition.first) <= address < self._integer(condition.last)
+        if isinstance(condition, Equal):
+            return self._integer(condition.left) == self._integer(condition.right)
+        return bool(self._value(condition, place))
+
+    def _share(self, count: int) -> tuple[int, int]:
+        return self._thread * count // self._threads, (self._thread + 1) * count // self._threads
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def items(self, node: Items, place: _Place) -> None:
+        first, last = self._share(node.count)
+        if node.serial:
+            first, last = 0, node.count if self._thread == 0 else 0
+        for number in range(first, last):
+            self._item(node, place, [int(n) for n in np.unravel_index(number, node.counts)] if node.counts else [])
+
+    def _item(self, node: Items, place: _Place, numbers: Sequence[int]) -> None:
+        parts: dict[Axis, tuple[int, int]] = {}
+        for cut, number in zip(node.cuts, numbers, strict=True):
+            if cut.block is None:
+                place = place.at(cut.axis, number)
+            else:
+                parts[cut.axis] = _part(cut, cut.block, number, parts.get(cut.axis))
+        self._parts = {**self._parts, **parts}
+        self._body(node.body, place)
+
+    def loop(self, node: Loop, place: _Place) -> None:
+        for position in range(self._integer(node.first), self._integer(node.last), node.step):
+            start = position if node.limit is None else min(position, node.limit)
+            self._body(node.body, place.at(node.axis, start))
+
+    def points(self, node: Points, place: _Place) -> None:
+        if node.kind == "unrolled":
+            for number in range(node.count):
+                here = place.at(node.axis, place.positions[node.axis] + number)
+                self._body(node.body, replace(here, copy=place.copy * node.count + number))
+            return
+        here = replace(place, spread=(*place.spread, (node.axis, node.count)))
+        if node.kind == "vector":
+            here = replace(here, vector=node.axis, active=node.active)
+        self._body(node.body, here)
+
+    def at(self, node: At, place: _Place) -> None:
+        self._body(node.body, place.at(node.axis, self._integer(node.position)))
+
+    def share(self, node: Share, _: _Place) -> None:
+        self._locals[node.first], self._locals[node.last] = self._share(node.count)
+
+    def let(self, node: Let, _: _Place) -> None:
+        self._locals[node.local] = self._integer(node.value)
+
+    def block(self, node: Block, place: _Place) -> None:
+        self._body(node.body, place)
+
+    def branch(self, node: Branch, place: _Place) -> None:
+        self._body(node.then if self._holds(node.condition, place) else node.otherwise, place)
+
+    # Expressions -----------------------------------------------------------------------------------------------------
+
+    def _frame(self, place: _Place) -> Frame:
+        bound = place.coordinates
+        for (variable, copy), value in self._registers.items():
+            if copy == place.copy:
+                bound[variable] = value
+        return Frame(self._memory.storage, bound, place.mask, len(place.spread))
+
+    def _value(self, e: Expression, place: _Place) -> Array:
+        return self._frame(place).value(self._memory.by_place(e))
+
+    def leaf(self, node: Leaf, place: _Place) -> None:
+        frame, by_place = self._frame(place), self._memory.by_place
+        values = [frame.value(by_place(e)) for e in node.values]
+        stores = [(s, self._address(frame, s.address), frame.value(by_place(s.value))) for s in node.stores]
+        for store, address, value in stores:
+            self._store(store, address, value, place, frame.mask)
+        self._registers |= {(v, place.copy): value for v, value in zip(node.registers, values, strict=True)}
+
+    def _address(self, frame: Frame, address: Affine) -> Array:
+        return frame.value(self._memory.by_place(address.as_expression()))
+
+    def _store(self, store: ElementStore, address: Array, value: Array, place: _Place, mask: Array | None) -> None:
+        places, values = _at_points(address, place), _at_points(value, place)
+        if mask is not None:
+            active = _at_points(mask, place)
+            places, values = places[active], values[active]
+        self._memory.write(store.tensor, places, values, self._thread)
+
+    def recall(self, node: Recall, place: _Place) -> None:
+        there = place.coordinates[node.axis] - self._integer(node.origin)
+        for register, memory in zip(node.registers, node.memories, strict=True):
+            self._registers[register, place.copy] = self._own[memory][there]
+
+    def keep(self, node: Keep, place: _Place) -> None:
+        there = _at_points(place.coordinates[node.axis], place) - self._integer(node.origin)
+        for register, memory in zip(node.registers, node.memories, strict=True):
+            self._own[memory][there] = _at_points(self._registers[register, place.copy], place)
+
+
+def _part(cut: Cut, block: int, number: int, outer: tuple[int, int] | None) -> tuple[int, int]:
+    """The part of an axis that the block of a number is."""
+    start, end = outer or (0, cut.axis.size)
+    return start + number * block, min(start + (number + 1) * block, end)
+
+
+def _at_points(value: Array, place: _Place) -> Array:
+    """A value at every one of the points, in a row."""
+    shape = (*place.shape, *([1] * LANE_DIMENSIONS))
+    return np.broadcast_to(value.reshape((1,) * (len(shape) - value.ndim) + value.shape), shape).reshape(-1)
+
+
+_RUN: Final[dict[type[Node], Callable[[_Thread, Any, _Place], None]]] = {
+    Items: _Thread.items,
+    Loop: _Thread.loop,
+    Points: _Thread.points,
+    At: _Thread.at,
+    Share: _Thread.share,
+    Let: _Thread.let,
+    Block: _Thread.block,
+    Branch: _Thread.branch,
+    Leaf: _Thread.leaf,
+    Recall: _Thread.recall,
+    Keep: _Thread.keep,
+}

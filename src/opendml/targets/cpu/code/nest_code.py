@@ -1,0 +1,242 @@
+"""Loop nests into LLVM functions, node by node: everything has been decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from opendml.expression.ir import BOOL, Axis, Expression, Variable
+from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.loops.nest import (
+    At,
+    Block,
+    Body,
+    Branch,
+    Condition,
+    Difference,
+    End,
+    Equal,
+    Integer,
+    Items,
+    Keep,
+    Leaf,
+    Least,
+    Let,
+    Local,
+    Loop,
+    Memory,
+    Nest,
+    Node,
+    Points,
+    Recall,
+    Share,
+    Start,
+)
+from opendml.targets.cpu.code.evaluation import Evaluator
+from opendml.targets.cpu.code.point import Point
+from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
+
+
+def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
+    """The lines of a nest."""
+    areas = {memory: builder.allocate(builder.fresh(memory.name), memory.size_in_bytes) for memory in nest.memories}
+    _NestWriter(builder, evaluator, areas).body(nest.body, _Place((origin,)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The points that stand here, and the number of the unrolled one."""
+
+    points: tuple[Point, ...]
+    copy: int = 0
+
+    def each(self, moved: Callable[[Point], Point]) -> _Place:
+        return replace(self, points=tuple(map(moved, self.points)))
+
+
+class _NestWriter:
+    """Writes nodes through a Builder, and the expressions in them through an Evaluator."""
+
+    def __init__(self, builder: Builder, evaluator: Evaluator, areas: dict[Memory, str]) -> None:
+        self._builder = builder
+        self._evaluator = evaluator
+        self._areas = areas
+        self._parts: dict[Axis, Bounds] = {}
+        self._locals: dict[Local, str] = {}
+        self._registers: dict[tuple[Variable, int], Value] = {}
+
+    def body(self, body: Body, place: _Place) -> None:
+        """All nodes of a body."""
+        for node in body:
+            _WRITE[type(node)](self, node, place)
+
+    def block(self, node: Block, place: _Place) -> None:
+        self._inside(node.body, place)
+
+    def _inside(self, body: Body, place: _Place) -> None:
+        """A body whose values are not known behind it."""
+        with self._evaluator.scope():
+            self.body(body, place)
+
+    # Integers and conditions -----------------------------------------------------------------------------------------
+
+    def _integer(self, e: Integer) -> str:
+        if isinstance(e, int):
+            return str(e)
+        if isinstance(e, Local):
+            return self._locals[e]
+        if isinstance(e, Start | End):
+            return self._parts[e.axis][isinstance(e, End)]
+        if isinstance(e, Difference):
+            return self._builder.assign(f"sub nsw i64 {self._integer(e.left)}, {self._integer(e.right)}")
+        if isinstance(e, Least):
+            return smaller(self._builder, self._integer(e.left), self._integer(e.right))
+        first, last = self._integer(e.first), self._integer(e.last)
+        span = self._builder.assign(f"sub nsw i64 {last}, {first}")
+        return self._builder.assign(f"sub nsw i64 {last}, {self._builder.assign(f'srem i64 {span}, {e.step}')}")
+
+    def _condition(self, condition: Condition, place: _Place) -> Value:
+        (point,) = place.points
+        if isinstance(condition, Expression):
+            return self._evaluator.value(condition, point)
+        if isinstance(condition, Equal):
+            left, right = self._integer(condition.left), self._integer(condition.right)
+            return Value(self._builder.assign(f"icmp eq i64 {left}, {right}"), BOOL)
+        element = self._evaluator.index(condition.address, point).text
+        above = self._builder.assign(f"icmp sge i64 {element}, {self._integer(condition.first)}")
+        below = self._builder.assign(f"icmp slt i64 {element}, {self._integer(condition.last)}")
+        return Value(self._builder.assign(f"and i1 {above}, {below}"), BOOL)
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def items(self, node: Items, place: _Place) -> None:
+        counts = node.counts
+
+        def item(number: str) -> None:
+            with self._evaluator.scope():
+                here, parts, whole = place, dict[Axis, Bounds](), dict[Axis, int]()
+                for cut, part in zip(node.cuts, decoded(self._builder, number, counts), strict=True):
+                    axis, block = cut.axis, cut.block
+                    if block is None:
+                        here = _moved(here, axis, part)
+                        continue
+                    size = whole.get(axis, axis.size)
+                    parts[axis] = block_bounds(self._builder, part, block, size, parts.get(axis))
+                    whole[axis] = block
+                self._parts = {**self._parts, **parts}
+                self.body(node.body, here)
+
+        write_items(self._builder, node.count, item, serial=node.serial, look=node.look)
+
+    def loop(self, node: Loop, place: _Place) -> None:
+        carried = [(variable, copy) for copy in range(node.copies) for variable in node.carried]
+
+        def step(position: str, values: list[Value]) -> list[Value]:
+            self._registers |= dict(zip(carried, values, strict=True))
+            with self._evaluator.scope():
+                start = position if node.limit is None else smaller(self._builder, position, node.limit)
+                self.body(node.body, _moved(place, node.axis, start))
+            return [self._registers[register] for register in carried]
+
+        first, last = self._integer(node.first), self._integer(node.last)
+        before = [self._registers[register] for register in carried]
+        after = self._builder.loop(first, last, node.step, before, step)
+        self._registers |= dict(zip(carried, after, strict=True))
+
+    def points(self, node: Points, place: _Place) -> None:
+        axis, count = node.axis, node.count
+        if node.kind == "vector":
+            self.body(node.body, place.each(lambda p: replace(p, vector=axis, lanes=count, active=node.active)))
+        elif node.kind == "together":
+            points = tuple(_further(point, axis, number) for point in place.points for number in range(count))
+            self.body(node.body, replace(place, points=points))
+        else:
+            for number in range(count):
+                here = tuple(_further(point, axis, number) for point in place.points)
+                self.body(node.body, _Place(here, place.copy * count + number))
+
+    def at(self, node: At, place: _Place) -> None:
+        position = node.position if isinstance(node.position, int) else self._integer(node.position)
+        self.body(node.body, _moved(place, node.axis, position))
+
+    def share(self, node: Share, _: _Place) -> None:
+        self._locals[node.first], self._locals[node.last] = share(self._builder, node.count)
+
+    def let(self, node: Let, _: _Place) -> None:
+        self._locals[node.local] = self._integer(node.value)
+
+    def branch(self, node: Branch, place: _Place) -> None:
+        def arm(body: Body) -> Callable[[], list[Value]]:
+            def write() -> list[Value]:
+                self._inside(body, place)
+                return []
+
+            return write
+
+        self._builder.branch(self._condition(node.condition, place), arm(node.then), arm(node.otherwise))
+
+    # Expressions, registers and memory -------------------------------------------------------------------------------
+
+    def leaf(self, node: Leaf, place: _Place) -> None:
+        known = {variable: value for (variable, copy), value in self._registers.items() if copy == place.copy}
+        points = [point.bound(tuple(known), tuple(known.values())) if known else point for point in place.points]
+        computed = []
+        for point in points:
+            values = [self._builder.spread(self._evaluator.value(e, point), point.lanes) for e in node.values]
+            computed.append((values, [self._evaluator.value(store.value, point) for store in node.stores]))
+        for point, (values, stored) in zip(points, computed, strict=True):
+            for store, value in zip(node.stores, stored, strict=True):
+                self._evaluator.store(store.tensor, store.address, value, point)
+            self._registers |= {(v, place.copy): value for v, value in zip(node.registers, values, strict=True)}
+
+    def recall(self, node: Recall, place: _Place) -> None:
+        (point,) = place.points
+        for variable, address in zip(node.registers, self._addresses(node, point), strict=True):
+            kind, size = vector_type(variable.type, point.lanes), max(variable.type.bits, 8) // 8
+            text = self._builder.assign(f"load {kind}, ptr {address}, align {size}")
+            self._registers[variable, place.copy] = Value(text, variable.type, point.lanes)
+
+    def keep(self, node: Keep, place: _Place) -> None:
+        (point,) = place.points
+        for variable, address in zip(node.registers, self._addresses(node, point), strict=True):
+            value = self._registers[variable, place.copy]
+            self._builder.line(f"store {value.typed}, ptr {address}, align {max(variable.type.bits, 8) // 8}")
+
+    def _addresses(self, node: Recall | Keep, point: Point) -> Sequence[str]:
+        """Where each memory has what belongs to a point."""
+        number = self._builder.assign(f"sub nsw i64 {point.positions[node.axis].name}, {self._integer(node.origin)}")
+        return [
+            self._builder.assign(
+                f"getelementptr {vector_type(memory.type, 1)}, ptr {self._areas[memory]}, i64 {number}"
+            )
+            for memory in node.memories
+        ]
+
+
+def _moved(place: _Place, axis: Axis, position: str | int) -> _Place:
+    """All points with an axis somewhere else."""
+    if isinstance(position, int):
+        return place.each(lambda point: point.at(axis, None, position))
+    return place.each(lambda point: point.at(axis, position))
+
+
+def _further(point: Point, axis: Axis, distance: int) -> Point:
+    """A point so much further along an axis."""
+    name, constant = point.positions[axis]
+    return point.at(axis, name, constant + distance)
+
+
+_WRITE: Final[dict[type[Node], Callable[[_NestWriter, Any, _Place], None]]] = {
+    Items: _NestWriter.items,
+    Loop: _NestWriter.loop,
+    Points: _NestWriter.points,
+    At: _NestWriter.at,
+    Share: _NestWriter.share,
+    Let: _NestWriter.let,
+    Block: _NestWriter.block,
+    Branch: _NestWriter.branch,
+    Leaf: _NestWriter.leaf,
+    Recall: _NestWriter.recall,
+    Keep: _NestWriter.keep,
+}

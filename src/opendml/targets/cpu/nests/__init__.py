@@ -1,0 +1,1 @@
+"""What schedules have chosen, as loop nests: a file for every kind of kernel."""

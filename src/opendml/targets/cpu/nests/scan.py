@@ -1,0 +1,100 @@
+"""Scans as nests: what has to be done in order, for many points side by side.
+
+The points of a scan run along one axis with their state. Where many of them lie next to each other they go together,
+row by row: their state waits in memory of the thread's own, and rows are read as they lie. A few points next to each
+other have their state in a register, and so have several points that lie apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opendml.expression.ir import Axis
+from opendml.loops.nest import (
+    At,
+    Body,
+    Branch,
+    Cut,
+    Difference,
+    End,
+    Equal,
+    Integer,
+    Items,
+    Keep,
+    Leaf,
+    Let,
+    Local,
+    Loop,
+    Memory,
+    Nest,
+    Points,
+    Recall,
+    Start,
+    WholeSteps,
+)
+from opendml.targets.cpu.nests.looks import look_of
+from opendml.targets.cpu.schedule import ScanKernel
+from opendml.targets.cpu.tuning import Tuning
+
+
+def scan_nest(kernel: ScanKernel, tuning: Tuning) -> Nest:
+    """Work items of a block of ``vector``, of ``rows``, or of one point."""
+    state = kernel.scan.state
+    memories = tuple(Memory("state", v.type, kernel.block) for v in state) if kernel.by_rows else ()
+    cuts = [Cut(axis) for axis in kernel.outer]
+    if kernel.rows is not None:
+        cuts.append(Cut(kernel.rows, kernel.rows_together))
+    if kernel.vector is not None:
+        cuts.append(Cut(kernel.vector, kernel.block))
+    body = _points(kernel, memories)
+    return Nest((Items(tuple(cuts), body, kernel.serial, look_of(kernel.item_count, kernel.work, tuning)),), memories)
+
+
+def _points(kernel: ScanKernel, memories: tuple[Memory, ...]) -> Body:
+    if memories and kernel.vector is not None:
+        return _by_rows(kernel, kernel.vector, memories)
+    if kernel.vector is not None:
+        return _chunks(kernel, kernel.vector, _along(kernel, 1, lambda leaf: (leaf,)))
+    if kernel.rows is not None:
+        return _together(kernel, kernel.rows)
+    return _along(kernel, 1, lambda leaf: (leaf,))
+
+
+def _chunks(kernel: ScanKernel, vector: Axis, body: Body) -> Body:
+    """``body`` for all points of the work item, each once since a scan may work in place: in whole vectors, then in
+    quarters of one, then one by one."""
+    nodes: list[Let | Loop] = []
+    first: Integer = Start(vector)
+    for width in dict.fromkeys((kernel.lanes, max(kernel.lanes // 4, 1), 1)):
+        end = Local(f"end{len(nodes) // 2}")
+        inner: Body = (Points(vector, width, "vector", body),) if width > 1 else body
+        nodes += [Let(end, WholeSteps(first, End(vector), width)), Loop(vector, first, end, width, inner)]
+        first = end
+    return tuple(nodes)
+
+
+def _by_rows(kernel: ScanKernel, vector: Axis, memories: tuple[Memory, ...]) -> Body:
+    """Step by step along the scan, in every step all points of the block, their state in memory."""
+    state, along = kernel.scan.state, kernel.scan.along
+    place = (state, memories, vector, Start(vector))
+    begin: Body = (Leaf(registers=state, values=kernel.initial), Keep(*place))
+    step: Body = (Recall(*place), Leaf(kernel.stores, state, kernel.step), Keep(*place))
+    steps = Loop(along, 0, along.size, 1, _chunks(kernel, vector, step))
+    return (*_chunks(kernel, vector, begin), steps)
+
+
+def _together(kernel: ScanKernel, rows: Axis) -> Body:
+    """The points of a block side by side, so that none of them waits for its own state only."""
+    count = kernel.rows_together
+    side_by_side = _along(kernel, count, lambda leaf: (Points(rows, count, "unrolled", (leaf,)),))
+    one_by_one = Loop(rows, Start(rows), End(rows), 1, _along(kernel, 1, lambda leaf: (leaf,)))
+    whole = Equal(Difference(End(rows), Start(rows)), count)
+    return (Branch(whole, (At(rows, Start(rows), side_by_side),), (one_by_one,)),)
+
+
+def _along(kernel: ScanKernel, copies: int, at_points: Callable[[Leaf], Body]) -> Body:
+    """The whole scan of some points, their state in registers."""
+    state, along = kernel.scan.state, kernel.scan.along
+    begin = at_points(Leaf(registers=state, values=kernel.initial))
+    step = at_points(Leaf(kernel.stores, state, kernel.step))
+    return (*begin, Loop(along, 0, along.size, 1, step, carried=state, copies=copies))
