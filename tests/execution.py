@@ -25,7 +25,8 @@ from opendml.description.enums import FeatureLevel, TensorDataType
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Definition, Statement, Tensor
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition, Statement
 from opendml.llvm.native import verify
 from opendml.loops import memory_plan
 from opendml.programs import binding as binding_module

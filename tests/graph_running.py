@@ -15,7 +15,8 @@ import opendml as dml
 from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.graph_desc import ConstantNode, graph_input_tensors, graph_output_tensors
 from opendml.expression.interpreter import NUMPY_TYPES, interpret, logical_view
-from opendml.expression.ir import Definition, Tensor
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition
 from opendml.graph.compilation import GraphDefinitions, divide_and_fuse
 from opendml.graph.joining import JoinedGraph, join
 from opendml.targets.cpu.compilation import generate

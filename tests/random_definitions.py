@@ -11,29 +11,11 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from opendml.expression.element_types import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, ElementType
 from opendml.expression.folds import extreme_with_position, fold, lanes_for, lowest, sum_of_products
 from opendml.expression.ir import (
-    BOOL,
-    F16,
-    F32,
-    F64,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
     Axis,
-    Compute,
-    Definition,
-    ElementType,
     Expression,
-    Order,
-    Scan,
-    Scatter,
-    Statement,
-    Store,
     Tensor,
     Variable,
     binary,
@@ -48,6 +30,7 @@ from opendml.expression.ir import (
     temporary,
     unary,
 )
+from opendml.expression.statements import Compute, Definition, Order, Scan, Scatter, Statement, Store
 
 STORED = (F16, F32, F64, I8, U8, I16, I32, U32, I64)
 COMPUTED = (F32, I32, U16, I64, F64)

@@ -27,7 +27,8 @@ from test_mathematics import assert_error
 from opendml import operators
 from opendml.description.enums import OperatorType
 from opendml.description.tensor import TensorDesc
-from opendml.expression.ir import F32, I32, Variable, constant
+from opendml.expression.element_types import F32, I32
+from opendml.expression.ir import Variable, constant
 from opendml.operators.activation import FUSABLE_WITH_CLIP
 from opendml.operators.activation_functions import ACTIVATIONS, activate, clip
 from opendml.programs.device import compile_operator

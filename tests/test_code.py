@@ -15,31 +15,20 @@ from execution import assert_identical
 from opendml.description.enums import TensorDataType
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import BOOL, ELEMENT_TYPES, F16, F32, F64, I64, U8, ElementType
 from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, interpret, run_interpreted
 from opendml.expression.ir import (
     ARITHMETIC,
-    BOOL,
     COMPARISONS,
-    ELEMENT_TYPES,
-    F16,
-    F32,
-    F64,
-    I64,
-    U8,
     Axis,
     Binary,
     Bitcast,
     Cast,
-    Compute,
     Const,
-    Definition,
-    ElementType,
     Expression,
     FusedMultiplyAdd,
-    Scatter,
     Select,
-    Store,
     Tensor,
     Unary,
     binary,
@@ -51,6 +40,7 @@ from opendml.expression.ir import (
     temporary,
     unary,
 )
+from opendml.expression.statements import Compute, Definition, Scatter, Store
 from opendml.llvm.builder import Builder, Value, literal
 from opendml.llvm.native import assembly
 from opendml.programs.binding import Binding

@@ -19,24 +19,11 @@ import opendml as dml
 from opendml import operators
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import F16, F32, F64, ElementType
 from opendml.expression.folds import sum_of_products
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
-from opendml.expression.ir import (
-    F16,
-    F32,
-    F64,
-    Axis,
-    Compute,
-    Definition,
-    ElementType,
-    Store,
-    Tensor,
-    cast,
-    index,
-    indices,
-    load,
-    select,
-)
+from opendml.expression.ir import Axis, Tensor, cast, index, indices, load, select
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of

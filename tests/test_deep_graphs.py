@@ -14,25 +14,12 @@ import pytest
 
 import opendml as dml
 from opendml.expression.affine import Dependencies, affine, interval
+from opendml.expression.element_types import F32
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import (
-    F32,
-    Axis,
-    Compute,
-    Definition,
-    Expression,
-    Load,
-    Statement,
-    Store,
-    Tensor,
-    constant,
-    index,
-    load,
-    select,
-)
+from opendml.expression.ir import Axis, Expression, Load, Tensor, constant, index, load, select
 from opendml.expression.printer import format_expression, format_values
 from opendml.expression.rewriting import conjuncts, substitute, walk
-from opendml.expression.statements import expressions_of
+from opendml.expression.statements import Compute, Definition, Statement, Store, expressions_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.costs import GRAPH_COSTS
 from opendml.graph.joining import join

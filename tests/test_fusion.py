@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from properties import examples
 
 import opendml as dml
-from opendml.expression.ir import F32, I32, Definition, Fold, Tensor, packed_strides
+from opendml.expression.element_types import F32, I32
+from opendml.expression.ir import Fold, Tensor, packed_strides
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import expressions_of, stores_of
+from opendml.expression.statements import Definition, expressions_of, stores_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.layouts import coordinate_factors

@@ -16,7 +16,9 @@ from properties import examples
 
 import opendml as dml
 from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
-from opendml.expression.ir import F32, Compute, Definition, Store, Tensor, grid, indices, load, temporary
+from opendml.expression.element_types import F32
+from opendml.expression.ir import Tensor, grid, indices, load, temporary
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.costs import GraphCosts
 from opendml.loops.memory_plan import plan_memory
 from opendml.programs import compiled_graph as graph_program

@@ -27,24 +27,11 @@ import opendml as dml
 from opendml import operators
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import ELEMENT_TYPES, ElementType
 from opendml.expression.folds import fold, lanes_for, sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
-from opendml.expression.ir import (
-    ELEMENT_TYPES,
-    Axis,
-    Compute,
-    Definition,
-    ElementType,
-    Expression,
-    Store,
-    Tensor,
-    binary,
-    constant,
-    index,
-    load,
-    select,
-    unary,
-)
+from opendml.expression.ir import Axis, Expression, Tensor, binary, constant, index, load, select, unary
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.llvm.host import machine_of
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition

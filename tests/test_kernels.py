@@ -20,19 +20,11 @@ from opendml.description.enums import TensorDataType
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import EXACT, affine, decide, interval, threshold_form
+from opendml.expression.element_types import F32, I8, I32, I64, U8
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
 from opendml.expression.ir import (
-    F32,
-    I8,
-    I32,
-    I64,
-    U8,
     Axis,
-    Compute,
-    Definition,
     Expression,
-    Scatter,
-    Store,
     Tensor,
     Variable,
     binary,
@@ -45,6 +37,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import substitute, walk
+from opendml.expression.statements import Compute, Definition, Scatter, Store
 from opendml.llvm.host import machine_of
 from opendml.loops.rewriting import simplify
 from opendml.programs.binding import Binding

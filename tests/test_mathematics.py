@@ -14,26 +14,10 @@ from execution import assert_same_values
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.expression import mathematics, trigonometry
+from opendml.expression.element_types import F16, F32, F64, I64, ElementType
 from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
-from opendml.expression.ir import (
-    F16,
-    F32,
-    F64,
-    I64,
-    Axis,
-    Compute,
-    Definition,
-    ElementType,
-    Expression,
-    Store,
-    Tensor,
-    cast,
-    fused_multiply_add,
-    in_range,
-    index,
-    load,
-    select,
-)
+from opendml.expression.ir import Axis, Expression, Tensor, cast, fused_multiply_add, in_range, index, load, select
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu.target import host_target

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opendml.expression.ir import F32, Tensor, temporary
+from opendml.expression.element_types import F32
+from opendml.expression.ir import Tensor, temporary
 from opendml.loops import memory_plan
 
 Lives = dict[Tensor, tuple[int, int]]

@@ -16,8 +16,10 @@ from random_descriptors import descriptors, is_drawn
 
 from opendml.description.enums import TensorDataType
 from opendml.expression.affine import Affine, Element
+from opendml.expression.element_types import I32
 from opendml.expression.interpreter import NUMPY_TYPES, StrayAccessError, interpret
-from opendml.expression.ir import I32, Axis, Definition, Expression, Tensor, Variable, index
+from opendml.expression.ir import Axis, Expression, Tensor, Variable, index
+from opendml.expression.statements import Definition
 from opendml.loops.nest import (
     At,
     Block,

@@ -16,8 +16,10 @@ from opendml import operators
 from opendml.description.data_types import UP_TO_32_BIT
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import I64
 from opendml.expression.interpreter import StrayAccessError, interpret
-from opendml.expression.ir import I64, Axis, Definition, Scatter, Store, Tensor, cast, constant, index, load
+from opendml.expression.ir import Axis, Tensor, cast, constant, index, load
+from opendml.expression.statements import Definition, Scatter, Store
 from opendml.operators import nonzero
 from opendml.targets.cpu.schedule import schedule_scatter
 from opendml.targets.cpu.target import host_target

@@ -28,7 +28,9 @@ from specification import SHARED
 import opendml as dml
 from opendml.description.errors import BindingError
 from opendml.description.tensor import packed_strides
-from opendml.expression.ir import F32, Axis, Compute, Scan, Scatter, Store, Tensor, constant, index, indices, load
+from opendml.expression.element_types import F32
+from opendml.expression.ir import Axis, Tensor, constant, index, indices, load
+from opendml.expression.statements import Compute, Scan, Scatter, Store
 from opendml.graph import provenance
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
@@ -164,7 +166,7 @@ def test_costs_bound_what_is_touched(sizes: list[int], reads: list[tuple[int, ..
 
 
 def constant_of(number: int) -> Any:
-    from opendml.expression.ir import I64
+    from opendml.expression.element_types import I64
 
     return constant(number, I64)
 

@@ -9,7 +9,7 @@ from test_refinement import TARGET, assert_refined_is_defined
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.expression.ir import Definition, Scatter
+from opendml.expression.statements import Definition, Scatter
 
 
 def names(definition: Definition) -> set[str]:

@@ -13,7 +13,7 @@ from random_descriptors import descriptors, is_drawn
 from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Definition
+from opendml.expression.statements import Definition
 from opendml.llvm.host import machine_of
 from opendml.operators import implemented
 from opendml.targets.cpu.refine.refining import refined_definition

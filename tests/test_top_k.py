@@ -17,9 +17,11 @@ from opendml import operators
 from opendml.description.data_types import ALL_BUT_FLOAT64
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import I64
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import I64, Axis, Definition, Order, Store, Tensor, Variable, constant, index, load
+from opendml.expression.ir import Axis, Tensor, Variable, constant, index, load
 from opendml.expression.printer import format_definition
+from opendml.expression.statements import Definition, Order, Store
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.schedule import schedule_order
 from opendml.targets.cpu.target import host_target

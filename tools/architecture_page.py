@@ -19,8 +19,8 @@ import numpy as np
 
 import opendml as dml
 from opendml.description.graph_desc import GraphDesc
-from opendml.expression.ir import Definition
 from opendml.expression.printer import format_definition
+from opendml.expression.statements import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of

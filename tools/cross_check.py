@@ -33,7 +33,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from opendml.expression.interpreter import NUMPY_TYPES, interpret, memory_of
-from opendml.expression.ir import Definition, Tensor
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition
 from opendml.llvm.host import machine_of
 from opendml.targets.cpu.target import CpuTarget
 

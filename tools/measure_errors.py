@@ -28,21 +28,9 @@ import numpy.typing as npt
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.expression import mathematics, trigonometry
-from opendml.expression.ir import (
-    F16,
-    F32,
-    F64,
-    Axis,
-    Compute,
-    Definition,
-    ElementType,
-    Expression,
-    Store,
-    Tensor,
-    cast,
-    index,
-    load,
-)
+from opendml.expression.element_types import F16, F32, F64, ElementType
+from opendml.expression.ir import Axis, Expression, Tensor, cast, index, load
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import widen
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition

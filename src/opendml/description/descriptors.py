@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
-    from opendml.expression.ir import Definition
+    from opendml.expression.statements import Definition
 
 __all__ = [
     "LevelSupport",

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
+from weakref import WeakKeyDictionary
 
+from opendml.expression.element_types import I64, ElementType
 from opendml.expression.ir import (
-    I64,
+    REPR_LENGTH,
     Axis,
     Binary,
     Cast,
     Const,
-    ElementType,
     Expression,
     Fold,
     Index,
@@ -27,6 +28,7 @@ from opendml.expression.ir import (
     as_expression,
     index,
 )
+from opendml.expression.notation import Words, written
 from opendml.expression.rewriting import inner_first
 
 EXACT: Final = 1 << 62
@@ -126,6 +128,13 @@ def _recombined(form: Affine) -> Affine:
     return form
 
 
+_forms: Final = WeakKeyDictionary[Expression, Affine | None]()
+"""The forms of sums, for as long as these live; None for a sum that is opaque, which would keep itself alive."""
+
+_bounds: Final = WeakKeyDictionary[Expression, Interval | None]()
+"""The bounds of other integer expressions over all of their axes."""
+
+
 def affine(expression: Expression) -> Affine:
     """Any integer expression as an affine form; what is not affine, or may overflow, becomes an opaque term."""
     if isinstance(expression, Const):
@@ -134,10 +143,9 @@ def affine(expression: Expression) -> Affine:
         return Affine(((expression.axis, 1),), 0)
     if not _is_sum(expression):
         return Affine(((expression, 1),), 0)
-    if not hasattr(expression, "_form"):
+    if expression not in _forms:
         _settle(expression)
-    found: Affine = expression._form
-    return found
+    return _forms[expression] or Affine(((expression, 1),), 0)
 
 
 def _is_sum(e: Expression) -> TypeGuard[Binary]:
@@ -166,14 +174,13 @@ def _settle(expression: Expression) -> None:
         stack.pop()
         if _is_sum(e):
             form = _linear(e)
-            is_exact = form is not None and form.magnitude <= EXACT
-            e._form = form if is_exact else Affine(((e, 1),), 0)
+            _forms[e] = form if form is not None and form.magnitude <= EXACT else None
         else:
-            e._bounds = _interval(e, {}, lambda part: interval(part, {}))
+            _bounds[e] = _interval(e, {}, lambda part: interval(part, {}))
 
 
 def _is_settled(e: Expression) -> bool:
-    return not _integer_parts(e) or hasattr(e, "_form" if _is_sum(e) else "_bounds")
+    return not _integer_parts(e) or e in (_forms if _is_sum(e) else _bounds)
 
 
 def _linear(e: Binary) -> Affine | None:
@@ -193,42 +200,42 @@ class Element(Expression):
     speculatively.
     """
 
-    __slots__ = ("address", "safe", "tensor")
+    tensor: Tensor
+    address: Affine
+    safe: bool
 
-    def __init__(self, tensor: Tensor, address: Affine, safe: bool) -> None:
-        self.tensor = tensor
-        self.address = address
-        self.safe = safe
-        self.type: ElementType = tensor.type
+    def _result(self) -> ElementType:
+        return self.tensor.type
 
-    def _key(self) -> tuple[object, ...]:
-        return (
-            id(self.tensor),
-            tuple((id(t) if isinstance(t, Axis) else None, c) for t, c in self.address.terms),
-            self.address.constant,
-        )
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
+    def _inside(self) -> tuple[Expression, ...]:
         return self.address.opaque
 
     def rebuilt(self, rewrite: Callable[[Expression], Expression]) -> Expression:
         """The element with its address rewritten; an opaque term may turn out affine now."""
         return Element(self.tensor, self.address.rebuilt(rewrite), self.safe) if self.address.opaque else self
 
-    def __str__(self) -> str:
-        return f"{self.tensor.name}@({format_address(self.address)})"
+    def words(self) -> Words:
+        return [f"{self.tensor.name}@(", *_address_words(self.address), ")"]
 
 
 def format_address(address: Affine) -> str:
     """An address in elements, as a sum."""
-    terms = []
+    return written(_address_words(address), limit=REPR_LENGTH)
+
+
+def _address_words(address: Affine) -> Words:
+    words: list[Any] = []
     for term, coefficient in address.terms:
-        name = term.name if isinstance(term, Axis) else repr(term)
-        terms.append(name if coefficient == 1 else f"{coefficient}*{name}")
-    if address.constant or not terms:
-        terms.append(str(address.constant))
-    return " + ".join(terms).replace("+ -", "- ")
+        name = term.name if isinstance(term, Axis) else term
+        words += _signed(coefficient, words), *(() if coefficient == 1 else (f"{abs(coefficient)}*",)), name
+    if address.constant or not words:
+        words += _signed(address.constant, words), str(abs(address.constant))
+    return words
+
+
+def _signed(number: int, before: Words) -> str:
+    """The sign of a summand behind others."""
+    return (" - " if number < 0 else " + ") if before else ("-" if number < 0 else "")
 
 
 def address_of(tensor: Tensor, coordinates: Iterable[Expression]) -> Affine:
@@ -258,10 +265,9 @@ def interval(expression: Expression, ranges: Ranges) -> Interval | None:
             form = affine(expression)
             is_opaque = form.terms == ((expression, 1),)
             return _interval(expression, {}, lambda part: interval(part, {})) if is_opaque else form.range({})
-        if not hasattr(expression, "_bounds"):
+        if expression not in _bounds:
             _settle(expression)
-        found: Interval | None = expression._bounds
-        return found
+        return _bounds[expression]
     known: dict[Expression, Interval | None] = {}
     for e in inner_first(expression, known, _bounding_parts):
         known[e] = _interval(e, ranges, known.__getitem__) if _integer_parts(e) else interval(e, ranges)

@@ -6,25 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from opendml.expression.ir import (
-    F16,
-    F32,
-    F64,
-    I32,
-    I64,
-    U32,
-    U64,
-    Bitcast,
-    Cast,
-    ElementType,
-    Expression,
-    Number,
-    as_expression,
-    float_bits,
-    fused_multiply_add,
-    select,
-    unary,
-)
+from opendml.expression.element_types import F16, F32, F64, I32, I64, U32, U64, ElementType, Number, float_bits
+from opendml.expression.ir import Bitcast, Cast, Expression, as_expression, fused_multiply_add, select, unary
 
 NAN: Final = float("nan")
 INFINITY: Final = float("inf")

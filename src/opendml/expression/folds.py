@@ -6,12 +6,11 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
+from opendml.expression.element_types import I64, ElementType
 from opendml.expression.ir import (
-    I64,
     Axis,
     Combine,
     Const,
-    ElementType,
     Expression,
     Fold,
     Part,

@@ -14,37 +14,28 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from opendml.expression.element_types import BOOL, ElementType
 from opendml.expression.fused import fused_multiply_add
+from opendml.expression.integer_folding import dot
 from opendml.expression.ir import (
-    BOOL,
     Axis,
     Binary,
     Bitcast,
     Cast,
-    Compute,
     Const,
-    Definition,
-    Each,
-    ElementType,
     Expression,
     Fold,
     FusedMultiplyAdd,
     Index,
     Load,
-    Order,
     Part,
-    Repeat,
-    Scan,
-    Scatter,
     Select,
-    Statement,
-    Store,
     Tensor,
     Unary,
     Variable,
-    dot,
 )
 from opendml.expression.rewriting import inner_first, step_limits, walk
+from opendml.expression.statements import Compute, Definition, Each, Order, Repeat, Scan, Scatter, Statement, Store
 
 Array = npt.NDArray[Any]
 

@@ -5,6 +5,7 @@
                | FusedMultiplyAdd(x, y, z) | Cast(x, type) | Bitcast(x, type)
                | Variable                                          -- a value bound by Fold, Scan or Order
                | Part(Fold(axes, initial, elements, combine), i)   -- ordered reduction, several values at once
+
     statement  = Compute(axes, stores)        -- for all axes: store; all points independent
                | Scan(axes, along, ...)       -- a running state along one axis
                | Scatter(axes, where, store)  -- stores at data-dependent places, in order, the last one wins
@@ -13,70 +14,31 @@
                | Each(axes, statements, own)  -- statements in order, for all axes; all points independent
     definition = Definition(inputs, outputs, temporaries, statements)
 
-Expressions are immutable values, compared by structure; their hash is computed once, so sharing is cheap. All
-coordinates are 64-bit integers. ``Select`` evaluates only the branch taken, which is how a load is guarded.
+Expressions are immutable values, and interned: those of equal structure are one object, so that comparing and finding
+them costs nothing. What a stage finds out about them it keeps in tables of its own. All coordinates are 64-bit
+integers. ``Select`` evaluates only the branch taken, which is how a load is guarded.
 Arithmetic is exact about types: integers wrap, floating point is IEEE 754 with one rounding an operation, and
 there is no ``max`` of floats: the definitions say with ``Select`` what happens to NaN and to -0.
 """
 
 from __future__ import annotations
 
-import itertools
-import operator
-import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-Number = int | float | bool
-
-
-@dataclass(frozen=True, slots=True)
-class ElementType:
-    """The type of a value: ``name`` as LLVM-like short form, ``bits`` wide, ``kind`` float, int, uint or bool."""
-
-    name: str
-    bits: int
-    kind: Literal["float", "int", "uint", "bool"]
-
-    @property
-    def is_float(self) -> bool:
-        """Whether values are IEEE 754 floating-point numbers."""
-        return self.kind == "float"
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether values are signed or unsigned integers (``bool`` is neither)."""
-        return self.kind in ("int", "uint")
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-F16: Final = ElementType("f16", 16, "float")
-F32: Final = ElementType("f32", 32, "float")
-F64: Final = ElementType("f64", 64, "float")
-I8: Final = ElementType("i8", 8, "int")
-I16: Final = ElementType("i16", 16, "int")
-I32: Final = ElementType("i32", 32, "int")
-I64: Final = ElementType("i64", 64, "int")
-U8: Final = ElementType("u8", 8, "uint")
-U16: Final = ElementType("u16", 16, "uint")
-U32: Final = ElementType("u32", 32, "uint")
-U64: Final = ElementType("u64", 64, "uint")
-BOOL: Final = ElementType("bool", 1, "bool")
-
-ELEMENT_TYPES: Final = {t.name: t for t in (F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
-
-_FLOAT_FORMATS: Final = {16: "<e", 32: "<f", 64: "<d"}
+from opendml.expression.element_types import BOOL, F32, F64, I64, ElementType, Number, bits_of, number_of
+from opendml.expression.integer_folding import folded_integers
+from opendml.expression.nodes import Node
+from opendml.expression.notation import SIGNS, Words, call, listed, written
 
 ARITHMETIC: Final = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr")
 WORD_PRODUCTS: Final = ("dot2", "dot4")
 COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+UNARY: Final = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even", "not")
+
 REPR_LENGTH: Final = 2000
 """Characters of an expression that Python's ``repr`` shows, about: with all that it shares it may be endless."""
-
-UNARY: Final = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even", "not")
 
 
 class Axis:
@@ -115,73 +77,42 @@ class Tensor:
         return self.name
 
 
-class Expression:
-    """Base of all expressions; ``type`` is the type of its value. Python's operators build expressions."""
+class Expression(metaclass=Node):
+    """Base of all expressions; ``type`` is the type of its value. Python's operators build expressions.
 
-    __slots__ = ("_bounds", "_equal", "_form", "_hash", "_inner", "type")
-    type: ElementType
-    _hash: int
-    _equal: Expression
-    _form: Any  # what ``expression.affine`` has found out
-    _bounds: Any
-    _inner: tuple[Expression, ...]  # what ``rewriting.walk`` has found inside
+    Classes state their fields; ``nodes`` makes constructors of them. Nothing is ever added to a node.
+    """
 
-    def _key(self) -> tuple[object, ...]:
-        """What tells expressions of one kind apart, beside their ``children``."""
-        raise TypeError(type(self).__name__)
+    __slots__ = ("__weakref__", "children", "type")
+
+    if TYPE_CHECKING:
+
+        @property
+        def type(self) -> ElementType: ...
+
+        @property
+        def children(self) -> tuple[Expression, ...]:
+            """The expressions this one is made of, bound ones included."""
+
+    def _result(self) -> ElementType:
+        """The type of the value; raises TypeError or ValueError where the fields do not fit together."""
+        return self.type
 
     @property
-    def children(self) -> tuple[Expression, ...]:
-        """The expressions this one is made of, bound ones included."""
-        return ()
+    def own(self) -> tuple[object, ...]:
+        """What tells the expression from others of its class with the same children."""
+        return tuple([getattr(self, field) for field in type(self).own_fields])
+
+    def words(self) -> Words:
+        """How the expression is written, with its parts as they are."""
+        raise NotImplementedError(type(self).__name__)
 
     def rebuilt(self, rewrite: Callable[[Expression], Expression]) -> Expression:
         """The expression with its parts rewritten; for leaves, and kinds that a later stage adds to the grammar."""
         return self
 
-    def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            pass
-        stack: list[Expression] = [self]
-        while stack:
-            e = stack[-1]
-            children = e.children
-            missing = [child for child in children if not hasattr(child, "_hash")]
-            if missing:
-                stack += missing
-            else:
-                e._hash = hash((type(e).__name__, *e._key(), *[child._hash for child in children]))
-                stack.pop()
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if type(self) is not type(other) or hash(self) != hash(other):
-            return False
-        assert isinstance(other, Expression)
-        if not self.children:
-            return self._key() == other._key()
-        # What was found equal once is remembered: expressions share parts, and along all paths to them there may be
-        # exponentially many comparisons.
-        found = _equal_pairs(self, other)
-        for first, second in found or ():
-            second._equal = first
-        return found is not None
-
-    def _representative(self) -> Expression:
-        """One of the expressions that this one was found equal to, the same for all of them.
-
-        Links lead to lower addresses only, so there is no cycle even if several threads make them.
-        """
-        found = self
-        while hasattr(found, "_equal"):
-            found = found._equal
-        if found is not self:
-            self._equal = found
-        return found
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field) for field in type(self).fields)
 
     def __add__(self, other: Expression | Number) -> Expression:
         return binary("add", self, other)
@@ -260,114 +191,62 @@ class Expression:
         return binary("ne", self, other)
 
     def __repr__(self) -> str:
-        from opendml.expression.printer import format_expression
-
-        return format_expression(self, limit=REPR_LENGTH)
-
-
-def _equal_pairs(one: Expression, other: Expression) -> list[tuple[Expression, Expression]] | None:
-    """The pairs of different objects that two expressions being equal takes to be equal, lower addresses first; None if
-    they are not equal."""
-    pairs: list[tuple[Expression, Expression]] = []
-    joined: dict[int, Expression] = {}  # what is taken to be equal so far
-    stack = [(one, other)]
-    while stack:
-        a, b = stack.pop()
-        if a is b:
-            continue
-        if type(a) is not type(b) or a._hash != b._hash:
-            return None
-        a, b = a._representative(), b._representative()
-        while id(a) in joined:
-            a = joined[id(a)]
-        while id(b) in joined:
-            b = joined[id(b)]
-        if a is b:
-            continue
-        if a._key() != b._key():
-            return None
-        children = a.children
-        if children:
-            first, second = (a, b) if id(a) < id(b) else (b, a)
-            joined[id(second)] = first
-            pairs.append((first, second))
-            stack += zip(children, b.children, strict=True)
-    return pairs
+        return written([self], limit=REPR_LENGTH)
 
 
 class Const(Expression):
     """A constant, kept as the bits of its type so that NaN and -0 are values like others."""
 
-    __slots__ = ("bits",)
-
-    def __init__(self, bits: int, type: ElementType) -> None:
-        self.bits = bits
-        self.type = type
-
-    def _key(self) -> tuple[object, ...]:
-        return (self.bits, self.type.name)
+    bits: int
+    type: ElementType
 
     @property
-    def value(self) -> int | float | bool:
+    def value(self) -> Number:
         """The constant as a Python number."""
-        kind, width = self.type.kind, self.type.bits
-        if kind == "float":
-            number: float = struct.unpack(_FLOAT_FORMATS[width], self.bits.to_bytes(width // 8, "little"))[0]
-            return number
-        if kind == "bool":
-            return bool(self.bits)
-        return self.bits - (1 << width) if kind == "int" and self.bits >> (width - 1) else self.bits
+        return number_of(self.bits, self.type)
+
+    def words(self) -> Words:
+        return [str(self.value) if self.type in (I64, BOOL) else f"{self.value}:{self.type}"]
 
 
 class Index(Expression):
     """The current coordinate of an axis, a 64-bit integer in ``range(axis.size)``."""
 
-    __slots__ = ("axis",)
+    axis: Axis
 
-    def __init__(self, axis: Axis) -> None:
-        self.axis = axis
-        self.type = I64
+    def _result(self) -> ElementType:
+        return I64
 
-    def _key(self) -> tuple[object, ...]:
-        return (id(self.axis),)
+    def words(self) -> Words:
+        return [self.axis.name]
 
 
 class Load(Expression):
     """The element of ``tensor`` at ``coordinates``, one 64-bit integer a dimension, each inside the sizes."""
 
-    __slots__ = ("coordinates", "tensor")
+    tensor: Tensor
+    coordinates: tuple[Expression, ...]
 
-    def __init__(self, tensor: Tensor, coordinates: tuple[Expression, ...]) -> None:
-        if len(coordinates) != len(tensor.sizes):
-            raise ValueError(f"{tensor.name} has {len(tensor.sizes)} dimensions, not {len(coordinates)}")
-        self.tensor = tensor
-        self.coordinates = coordinates
-        self.type = tensor.type
+    def _result(self) -> ElementType:
+        if len(self.coordinates) != len(self.tensor.sizes):
+            raise ValueError(f"{self.tensor.name} has {len(self.tensor.sizes)} dimensions, not {len(self.coordinates)}")
+        return self.tensor.type
 
-    def _key(self) -> tuple[object, ...]:
-        return (id(self.tensor),)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return self.coordinates
+    def words(self) -> Words:
+        return [f"{self.tensor.name}[", *listed(self.coordinates), "]"]
 
 
 class Unary(Expression):
     """One of ``UNARY`` applied to one operand, in the operand's type."""
 
-    __slots__ = ("operand", "operation")
+    operation: str
+    operand: Expression
 
-    def __init__(self, operation: str, operand: Expression) -> None:
-        self.operation = operation
-        self.operand = operand
-        self.type = operand.type
+    def _result(self) -> ElementType:
+        return self.operand.type
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.operation,)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.operand,)
+    def words(self) -> Words:
+        return call(self.operation, (self.operand,))
 
 
 class Binary(Expression):
@@ -380,22 +259,18 @@ class Binary(Expression):
     for them.
     """
 
-    __slots__ = ("left", "operation", "right")
+    operation: str
+    left: Expression
+    right: Expression
 
-    def __init__(self, operation: str, left: Expression, right: Expression) -> None:
-        if left.type is not right.type:
-            raise TypeError(f"{operation} of {left.type} and {right.type}")
-        self.operation = operation
-        self.left = left
-        self.right = right
-        self.type = BOOL if operation in COMPARISONS else left.type
+    def _result(self) -> ElementType:
+        if self.left.type is not self.right.type:
+            raise TypeError(f"{self.operation} of {self.left.type} and {self.right.type}")
+        return BOOL if self.operation in COMPARISONS else self.left.type
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.operation,)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.left, self.right)
+    def words(self) -> Words:
+        sign = SIGNS.get(self.operation)
+        return ["(", self.left, f" {sign} ", self.right, ")"] if sign else call(self.operation, self.children)
 
 
 class Select(Expression):
@@ -405,44 +280,34 @@ class Select(Expression):
     the condition holds in no lane.
     """
 
-    __slots__ = ("condition", "otherwise", "rare", "then")
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+    rare: bool = False
 
-    def __init__(self, condition: Expression, then: Expression, otherwise: Expression, rare: bool = False) -> None:
-        if condition.type is not BOOL or then.type is not otherwise.type:
-            raise TypeError(f"select({condition.type}, {then.type}, {otherwise.type})")
-        self.condition = condition
-        self.then = then
-        self.otherwise = otherwise
-        self.rare = rare
-        self.type = then.type
+    def _result(self) -> ElementType:
+        if self.condition.type is not BOOL or self.then.type is not self.otherwise.type:
+            raise TypeError(f"select({self.condition.type}, {self.then.type}, {self.otherwise.type})")
+        return self.then.type
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.rare,)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.condition, self.then, self.otherwise)
+    def words(self) -> Words:
+        return call("select", self.children)
 
 
 class FusedMultiplyAdd(Expression):
     """``x * y + z`` with one rounding, as IEEE 754 defines it; all three F32 or F64."""
 
-    __slots__ = ("x", "y", "z")
+    x: Expression
+    y: Expression
+    z: Expression
 
-    def __init__(self, x: Expression, y: Expression, z: Expression) -> None:
-        if not (x.type is y.type is z.type and x.type in (F32, F64)):
-            raise TypeError(f"fused multiply-add of {x.type}, {y.type} and {z.type}")
-        self.x = x
-        self.y = y
-        self.z = z
-        self.type = x.type
+    def _result(self) -> ElementType:
+        if not (self.x.type is self.y.type is self.z.type and self.x.type in (F32, F64)):
+            raise TypeError(f"fused multiply-add of {self.x.type}, {self.y.type} and {self.z.type}")
+        return self.x.type
 
-    def _key(self) -> tuple[object, ...]:
-        return ()
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.x, self.y, self.z)
+    def words(self) -> Words:
+        return call("fma", self.children)
 
 
 class Cast(Expression):
@@ -452,53 +317,36 @@ class Cast(Expression):
     wraps; integer to float rounds to nearest even; bool gives 0 or 1; a number casts to bool as ``!= 0``.
     """
 
-    __slots__ = ("operand",)
+    operand: Expression
+    type: ElementType
 
-    def __init__(self, operand: Expression, type: ElementType) -> None:
-        self.operand = operand
-        self.type = type
-
-    def _key(self) -> tuple[object, ...]:
-        return (self.type.name,)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.operand,)
+    def words(self) -> Words:
+        return call(self.type.name, (self.operand,))
 
 
 class Bitcast(Expression):
     """The same bits read as another type of the same width."""
 
-    __slots__ = ("operand",)
+    operand: Expression
+    type: ElementType
 
-    def __init__(self, operand: Expression, type: ElementType) -> None:
-        if operand.type.bits != type.bits:
-            raise TypeError(f"bitcast of {operand.type} to {type}")
-        self.operand = operand
-        self.type = type
+    def _result(self) -> ElementType:
+        if self.operand.type.bits != self.type.bits:
+            raise TypeError(f"bitcast of {self.operand.type} to {self.type}")
+        return self.type
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.type.name,)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.operand,)
+    def words(self) -> Words:
+        return call(f"bits_as_{self.type}", (self.operand,))
 
 
-_variable_numbers: Iterator[int] = itertools.count()
+class Variable(Expression, interned=False):
+    """A value bound by the Fold, Scan or Order around it; every variable made is another one."""
 
+    name: str
+    type: ElementType
 
-class Variable(Expression):
-    """A value bound by the Fold, Scan or Order around it; two variables are equal only if they are the same object."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str, type: ElementType) -> None:
-        self.name = name
-        self.type = type
-
-    def _key(self) -> tuple[object, ...]:
-        return (id(self),)
+    def words(self) -> Words:
+        return [self.name]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -532,159 +380,41 @@ class Fold(Expression):
     width, so a target may take their products in any order and with any instruction.
     """
 
-    __slots__ = ("axes", "combine", "contract", "elements", "initial", "lanes", "where")
+    axes: tuple[Axis, ...]
+    initial: tuple[Expression, ...]
+    elements: tuple[Expression, ...]
+    combine: Combine
+    where: Expression | None = None
+    lanes: int = 1
+    contract: bool = False
 
-    def __init__(
-        self,
-        axes: tuple[Axis, ...],
-        initial: tuple[Expression, ...],
-        elements: tuple[Expression, ...],
-        combine: Combine,
-        where: Expression | None = None,
-        lanes: int = 1,
-        contract: bool = False,
-    ) -> None:
-        self.axes = axes
-        self.initial = initial
-        self.elements = elements
-        self.combine = combine
-        self.where = where
-        self.lanes = lanes
-        self.contract = contract
-        self.type = elements[0].type
+    def _result(self) -> ElementType:
+        return self.elements[0].type
 
-    def _key(self) -> tuple[object, ...]:
-        axes = tuple(map(id, self.axes))
-        return (axes, id(self.combine), self.where is None, self.lanes, self.contract)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        guard = () if self.where is None else (self.where,)
-        return (*self.initial, *self.elements, *guard)
+    def words(self) -> Words:
+        combine = self.combine
+        axes = ", ".join(f"{axis.name} < {axis.size}" for axis in self.axes)
+        guard = () if self.where is None else (" where ", self.where)
+        lanes = f", {self.lanes} lanes" if self.lanes > 1 else ""
+        fused = ", fused multiply-add" if self.contract else ""
+        return [
+            *(f"fold[{axes}", *guard, f"{lanes}{fused}]("),
+            *(*listed(self.initial), "; (", *listed(combine.left), "), (", *listed(combine.right)),
+            *(") -> (", *listed(combine.result), "); ", *listed(self.elements), ")"),
+        ]
 
 
 class Part(Expression):
     """One of the values of a Fold."""
 
-    __slots__ = ("fold", "number")
+    fold: Fold
+    number: int
 
-    def __init__(self, fold: Fold, number: int) -> None:
-        self.fold = fold
-        self.number = number
-        self.type = fold.elements[number].type
+    def _result(self) -> ElementType:
+        return self.fold.elements[self.number].type
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.number,)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.fold,)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Store:
-    """``tensor[coordinates] = value``."""
-
-    tensor: Tensor
-    coordinates: tuple[Expression, ...]
-    value: Expression
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Compute:
-    """All ``stores`` for every point of ``axes``; every point writes elements of its own, in any order."""
-
-    axes: tuple[Axis, ...]
-    stores: tuple[Store, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scan:
-    """A running state along one axis, for every point of ``axes``.
-
-    ``state`` begins as ``initial``; at every point of ``along``, in order, the stores are done (their values may use
-    the state before the point, the variables ``state``, and the expressions ``step``, the state after it), then the
-    state becomes ``step``.
-    """
-
-    axes: tuple[Axis, ...]
-    along: Axis
-    state: tuple[Variable, ...]
-    initial: tuple[Expression, ...]
-    step: tuple[Expression, ...]
-    stores: tuple[Store, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scatter:
-    """``store`` where ``where`` holds, for every point of ``axes`` in row-major order: the last of equals wins.
-
-    The coordinates may depend on loaded values; ``where`` must imply that they are inside the tensor. Points that
-    differ in an axis of ``apart`` never store to the same element, whatever is loaded.
-    """
-
-    axes: tuple[Axis, ...]
-    where: Expression
-    store: Store
-    apart: tuple[Axis, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Order:
-    """The points of ``along`` in ascending order of ``key``, equal ones in their own, for every point of ``axes``.
-
-    For every point of ``rank``, which is no longer than ``along``, the stores are done: ``chosen`` is the coordinate
-    along ``along`` of the point that has this place in the order. The key is an integer.
-    """
-
-    axes: tuple[Axis, ...]
-    along: Axis
-    key: Expression
-    rank: Axis
-    chosen: Variable
-    stores: tuple[Store, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Repeat:
-    """``statements`` in order, for every point of ``axis`` in order; each sees what the ones before it wrote."""
-
-    axis: Axis
-    statements: tuple[Statement, ...]
-
-
-Single = Compute | Scan | Scatter | Order
-"""A statement without others in it: what becomes one kernel."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Each:
-    """``statements`` in order, for every point of ``axes``, in any order, at the same time too.
-
-    Every point has the tensors ``own`` for itself, with nothing in them that it has not written, and writes no element
-    of another tensor that any other point reads or writes. ``statements`` are no Repeat and no Each.
-    """
-
-    axes: tuple[Axis, ...]
-    statements: tuple[Single, ...]
-    own: tuple[Tensor, ...]
-
-
-Statement = Single | Repeat | Each
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Definition:
-    """What an operator or a graph computes: tensors in binding order (None: not given), and the statements.
-
-    ``views`` are tensors that are the memory of another tensor, seen with another layout or type.
-    """
-
-    inputs: tuple[Tensor | None, ...]
-    outputs: tuple[Tensor | None, ...]
-    statements: tuple[Statement, ...]
-    temporaries: tuple[Tensor, ...] = ()
-    views: tuple[tuple[Tensor, Tensor], ...] = ()
+    def words(self) -> Words:
+        return [self.fold, f".{self.number}" if len(self.fold.elements) > 1 else ""]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -693,20 +423,7 @@ class Definition:
 
 def constant(value: Number, type: ElementType) -> Const:
     """A constant of ``type``; integers wrap to its width, floats are rounded to nearest even."""
-    if type.kind == "float":
-        return Const(float_bits(float(value), type), type)
-    if type.kind == "bool":
-        return Const(int(bool(value)), type)
-    return Const(int(value) & ((1 << type.bits) - 1), type)
-
-
-def float_bits(value: float, type: ElementType) -> int:
-    """The bits of ``value`` rounded to the floating-point ``type``; overflow gives an infinity."""
-    try:
-        packed = struct.pack(_FLOAT_FORMATS[type.bits], value)
-    except OverflowError:
-        packed = struct.pack(_FLOAT_FORMATS[type.bits], float("inf") if value > 0 else float("-inf"))
-    return int.from_bytes(packed, "little")
+    return Const(bits_of(value, type), type)
 
 
 def as_expression(value: Expression | Number, type: ElementType) -> Expression:
@@ -757,9 +474,9 @@ def binary(operation: str, left: Expression, right: Expression | Number) -> Expr
     if left.type.kind == "float":
         return Binary(operation, left, right)
     if isinstance(left, Const) and isinstance(right, Const):
-        folded = _fold_integers(operation, left, right)
+        folded = folded_integers(operation, left.value, right.value, left.type)
         if folded is not None:
-            return folded
+            return constant(folded, BOOL if operation in COMPARISONS else left.type)
     simpler = _simplify(operation, left, right)
     return Binary(operation, left, right) if simpler is None else simpler
 
@@ -822,44 +539,6 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 def temporary(name: str, type: ElementType, sizes: Sequence[int]) -> Tensor:
     """A packed tensor of the program's own."""
     return Tensor(name, type, tuple(sizes), packed_strides(sizes), "temporary")
-
-
-def dot(count: int, a: Any, b: Any) -> Any:
-    """``dot2`` or ``dot4`` of integers, or of arrays of them, not wrapped."""
-    bits = 32 // count
-    mask, half = (1 << bits) - 1, 1 << (bits - 1)
-    total = a & 0
-    for i in range(count):
-        x, y = (a >> i * bits) & mask, ((((b >> i * bits) & mask) ^ half) - half)
-        total = total + (x if count == 4 else (x ^ half) - half) * y
-    return total
-
-
-def _fold_integers(operation: str, left: Const, right: Const) -> Const | None:
-    a, b, type = left.value, right.value, left.type
-    if operation in ("div", "rem", "shl", "shr"):
-        if type.kind == "bool" or b <= 0 or a < 0 or (operation in ("shl", "shr") and b >= type.bits):
-            return None
-        # Only the one that is asked for: a shift by what may be a divisor takes as much memory.
-        results = {"div": operator.floordiv, "rem": operator.mod, "shl": operator.lshift, "shr": operator.rshift}
-        return constant(results[operation](int(a), int(b)), type)
-    if operation in COMPARISONS:
-        order = {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}
-        return constant(order[operation], BOOL)
-    a, b = int(a), int(b)
-    if operation in WORD_PRODUCTS:
-        return constant(dot(int(operation[-1]), a, b), type)
-    arithmetic = {
-        "add": a + b,
-        "sub": a - b,
-        "mul": a * b,
-        "min": min(a, b),
-        "max": max(a, b),
-        "and": a & b,
-        "or": a | b,
-        "xor": a ^ b,
-    }
-    return constant(arithmetic[operation], type)
 
 
 def _simplify(operation: str, left: Expression, right: Expression) -> Expression | None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from opendml.expression.element_types import F16, F32, F64, I64, float_bits
 from opendml.expression.floating_point import (
     FORMATS,
     INFINITY,
@@ -36,20 +37,7 @@ from opendml.expression.floating_point import (
     two_product,
     with_sign_of,
 )
-from opendml.expression.ir import (
-    F16,
-    F32,
-    F64,
-    I64,
-    Bitcast,
-    Expression,
-    cast,
-    constant,
-    float_bits,
-    fused_multiply_add,
-    select,
-    unary,
-)
+from opendml.expression.ir import Bitcast, Expression, cast, constant, fused_multiply_add, select, unary
 
 
 def exp(x: Expression) -> Expression:

@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from opendml.expression.ir import (
-    Axis,
-    Binary,
-    Bitcast,
-    Cast,
-    Compute,
-    Const,
-    Definition,
-    Each,
-    Expression,
-    Fold,
-    FusedMultiplyAdd,
-    Index,
-    Load,
-    Order,
-    Part,
-    Repeat,
-    Scan,
-    Scatter,
-    Select,
-    Statement,
-    Store,
-    Tensor,
-    Unary,
-    Variable,
-)
+from opendml.expression.ir import Axis, Expression, Fold, Part, Tensor
+from opendml.expression.notation import listed, written
 from opendml.expression.rewriting import inner_first
-
-_SIGNS: Final = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "dot2": "dot2",
-    "dot4": "dot4",
-    "div": "/",
-    "rem": "%",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-    "shl": "<<",
-    "shr": ">>",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-}
+from opendml.expression.statements import Compute, Definition, Each, Order, Repeat, Scan, Scatter, Statement, Store
 
 NAMED_LENGTH: Final = 24
 """Length from which on what occurs several times is written once, under a name."""
 
 Names = Mapping[Expression, str]
-Words = str | Expression
 
 
 def format_expression(expression: Expression, names: Names | None = None, *, limit: int | None = None) -> str:
@@ -66,24 +21,7 @@ def format_expression(expression: Expression, names: Names | None = None, *, lim
 
     What is longer than ``limit`` characters ends in dots: without names, what occurs several times is written as often.
     """
-    return _text([expression], names or {}, limit)
-
-
-def _text(parts: Sequence[Words], names: Names, limit: int | None = None) -> str:
-    """Words and expressions one after another; however deep these are, nothing here calls itself for their parts."""
-    words: list[str] = []
-    length = 0
-    stack = list(reversed(parts))
-    while stack and (limit is None or length < limit):
-        part = stack.pop()
-        word = part if isinstance(part, str) else names.get(part)
-        if word is None:
-            assert isinstance(part, Expression)
-            stack += reversed(_WORDS.get(type(part), _other_words)(part))
-        else:
-            words.append(word)
-            length += len(word)
-    return "".join(words) + ("..." if stack else "")
+    return written([expression], names, limit)
 
 
 def format_values(values: Sequence[tuple[str, Expression]]) -> list[str]:
@@ -100,7 +38,7 @@ def format_values(values: Sequence[tuple[str, Expression]]) -> list[str]:
         is_fold = isinstance(e, Fold)
         if not is_fold and (count < 2 or not e.children or isinstance(e, Part)):
             continue
-        text = _text(_fold_words(e), names) if isinstance(e, Fold) else format_expression(e, names)
+        text = written(e.words(), names)
         if is_fold or len(text) >= NAMED_LENGTH:
             kind = "fold" if is_fold else "x"
             names[e] = f"{kind}{counts[kind]}"
@@ -143,7 +81,7 @@ def _axes(axes: Iterable[Axis]) -> str:
 
 
 def _format_stores(stores: Iterable[Store]) -> list[str]:
-    return format_values([(f"{s.tensor.name}[{_list(s.coordinates, {})}]", s.value) for s in stores])
+    return format_values([(f"{s.tensor.name}[{_list(s.coordinates)}]", s.value) for s in stores])
 
 
 def _format_statement(statement: Statement) -> list[str]:
@@ -174,71 +112,15 @@ def _format_statement(statement: Statement) -> list[str]:
 
 
 def _format_scan(scan: Scan) -> list[str]:
-    state = _list(scan.state, {})
+    state = _list(scan.state)
     steps = [(f"next {variable.name}", step) for variable, step in zip(scan.state, scan.step, strict=True)]
     return [
         f"for {_axes(scan.axes) or 'one point'}:",
-        f"  scan {_axes([scan.along])} with ({state}) = ({_list(scan.initial, {})}):",
+        f"  scan {_axes([scan.along])} with ({state}) = ({_list(scan.initial)}):",
         *(f"    {line}" for line in _format_stores(scan.stores)),
         *(f"    {line}" for line in format_values(steps)),
     ]
 
 
-def _list(expressions: Iterable[Expression], names: Names) -> str:
-    return _text(_list_words(expressions), names)
-
-
-def _list_words(expressions: Iterable[Expression]) -> list[Words]:
-    words: list[Words] = []
-    for e in expressions:
-        words += (", ", e) if words else (e,)
-    return words
-
-
-def _call_words(name: str, operands: Iterable[Expression]) -> list[Words]:
-    return [f"{name}(", *_list_words(operands), ")"]
-
-
-def _binary_words(e: Binary) -> list[Words]:
-    sign = _SIGNS.get(e.operation)
-    return ["(", e.left, f" {sign} ", e.right, ")"] if sign else _call_words(e.operation, (e.left, e.right))
-
-
-def _fold_words(fold: Fold) -> list[Words]:
-    combine = fold.combine
-    guard = () if fold.where is None else (" where ", fold.where)
-    lanes = f", {fold.lanes} lanes" if fold.lanes > 1 else ""
-    fused = ", fused multiply-add" if fold.contract else ""
-    return [
-        *(f"fold[{_axes(fold.axes)}", *guard, f"{lanes}{fused}]("),
-        *(*_list_words(fold.initial), "; (", *_list_words(combine.left), "), (", *_list_words(combine.right)),
-        *(") -> (", *_list_words(combine.result), "); ", *_list_words(fold.elements), ")"),
-    ]
-
-
-def _part_words(e: Part) -> list[Words]:
-    return [e.fold, f".{e.number}" if len(e.fold.elements) > 1 else ""]
-
-
-def _constant_words(e: Const) -> list[Words]:
-    return [str(e.value) if e.type.name in ("i64", "bool") else f"{e.value}:{e.type}"]
-
-
-def _other_words(e: Expression) -> list[Words]:
-    return [str(e)]
-
-
-_WORDS: Final[dict[type, Callable[[Any], list[Words]]]] = {
-    Const: _constant_words,
-    Index: lambda e: [e.axis.name],
-    Variable: lambda e: [e.name],
-    Load: lambda e: [f"{e.tensor.name}[", *_list_words(e.coordinates), "]"],
-    Unary: lambda e: _call_words(e.operation, (e.operand,)),
-    Binary: _binary_words,
-    Select: lambda e: _call_words("select", (e.condition, e.then, e.otherwise)),
-    FusedMultiplyAdd: lambda e: _call_words("fma", (e.x, e.y, e.z)),
-    Cast: lambda e: _call_words(e.type.name, (e.operand,)),
-    Bitcast: lambda e: _call_words(f"bits_as_{e.type}", (e.operand,)),
-    Fold: _fold_words,
-    Part: _part_words,
-}
+def _list(expressions: Iterable[Expression]) -> str:
+    return written(listed(expressions))

@@ -13,19 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from opendml.expression.element_types import I64, U32, ElementType
 from opendml.expression.folds import extreme_combine, highest, lanes_for, lowest, replaces_nan, simple_combine
 from opendml.expression.ir import (
-    I64,
-    U32,
     Axis,
     Combine,
-    Compute,
-    ElementType,
     Expression,
     Fold,
     Part,
-    Statement,
-    Store,
     Tensor,
     cast,
     constant,
@@ -36,6 +31,7 @@ from opendml.expression.ir import (
     packed_strides,
     temporary,
 )
+from opendml.expression.statements import Compute, Statement, Store
 
 PIECE: Final = 16384
 """Elements of one partial result, or of those side by side where the last dimension stays in place."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
 
+from opendml.expression.element_types import BOOL
 from opendml.expression.ir import (
-    BOOL,
     Axis,
     Binary,
     Bitcast,
@@ -136,15 +138,19 @@ def substitute(replacements: dict[Expression, Expression]) -> Rewriter:
     return Rewriter(replacements.get)
 
 
+_inner: Final = WeakKeyDictionary[Expression, tuple[Expression, ...]]()
+"""What is inside of expressions, for as long as they live: the compiler's stages ask the same few dozens of times."""
+
+
 def walk(expression: Expression, leaf: Callable[[Expression], bool] | None = None) -> Iterable[Expression]:
     """All sub-expressions, each once, parents first; what is inside of a ``leaf`` is left out."""
     if leaf is not None:
         return _walked(expression, leaf)
-    # The compiler's stages ask the same few expressions dozens of times.
-    try:
-        inner = expression._inner
-    except AttributeError:
-        inner = expression._inner = tuple(_walked(expression, None))[1:] if expression.children else ()
+    if not expression.children:
+        return (expression,)
+    inner = _inner.get(expression)
+    if inner is None:
+        inner = _inner[expression] = tuple(_walked(expression, None))[1:]
     return itertools.chain((expression,), inner)
 
 

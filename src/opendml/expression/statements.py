@@ -1,24 +1,121 @@
-"""Statements as a whole: what they read and write, and the same statements over other tensors."""
+"""The grammar's statements: what they are, what they read and write, and the same statements over other tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from opendml.expression.ir import (
-    Compute,
-    Each,
-    Expression,
-    Load,
-    Order,
-    Repeat,
-    Scan,
-    Scatter,
-    Single,
-    Statement,
-    Store,
-    Tensor,
-)
+from opendml.expression.ir import Axis, Expression, Load, Tensor, Variable
 from opendml.expression.rewriting import Rewriter, walk
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """``tensor[coordinates] = value``."""
+
+    tensor: Tensor
+    coordinates: tuple[Expression, ...]
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    """All ``stores`` for every point of ``axes``; every point writes elements of its own, in any order."""
+
+    axes: tuple[Axis, ...]
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """A running state along one axis, for every point of ``axes``.
+
+    ``state`` begins as ``initial``; at every point of ``along``, in order, the stores are done (their values may use
+    the state before the point, the variables ``state``, and the expressions ``step``, the state after it), then the
+    state becomes ``step``.
+    """
+
+    axes: tuple[Axis, ...]
+    along: Axis
+    state: tuple[Variable, ...]
+    initial: tuple[Expression, ...]
+    step: tuple[Expression, ...]
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scatter:
+    """``store`` where ``where`` holds, for every point of ``axes`` in row-major order: the last of equals wins.
+
+    The coordinates may depend on loaded values; ``where`` must imply that they are inside the tensor. Points that
+    differ in an axis of ``apart`` never store to the same element, whatever is loaded.
+    """
+
+    axes: tuple[Axis, ...]
+    where: Expression
+    store: Store
+    apart: tuple[Axis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """The points of ``along`` in ascending order of ``key``, equal ones in their own, for every point of ``axes``.
+
+    For every point of ``rank``, which is no longer than ``along``, the stores are done: ``chosen`` is the coordinate
+    along ``along`` of the point that has this place in the order. The key is an integer.
+    """
+
+    axes: tuple[Axis, ...]
+    along: Axis
+    key: Expression
+    rank: Axis
+    chosen: Variable
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """``statements`` in order, for every point of ``axis`` in order; each sees what the ones before it wrote."""
+
+    axis: Axis
+    statements: tuple[Statement, ...]
+
+
+Single = Compute | Scan | Scatter | Order
+"""A statement without others in it: what becomes one kernel."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Each:
+    """``statements`` in order, for every point of ``axes``, in any order, at the same time too.
+
+    Every point has the tensors ``own`` for itself, with nothing in them that it has not written, and writes no element
+    of another tensor that any other point reads or writes. ``statements`` are no Repeat and no Each.
+    """
+
+    axes: tuple[Axis, ...]
+    statements: tuple[Single, ...]
+    own: tuple[Tensor, ...]
+
+
+Statement = Single | Repeat | Each
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Definition:
+    """What an operator or a graph computes: tensors in binding order (None: not given), and the statements.
+
+    ``views`` are tensors that are the memory of another tensor, seen with another layout or type.
+    """
+
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...]
+    statements: tuple[Statement, ...]
+    temporaries: tuple[Tensor, ...] = ()
+    views: tuple[tuple[Tensor, Tensor], ...] = ()
+
+
+# What they read and write, and the same over others ------------------------------------------------------------------
 
 
 def stores_of(statement: Statement) -> tuple[Store, ...]:

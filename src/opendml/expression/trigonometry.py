@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from opendml.expression.element_types import F32, F64, I64
 from opendml.expression.floating_point import (
     FORMATS,
     INFINITY,
@@ -27,18 +28,7 @@ from opendml.expression.floating_point import (
     two_sum,
     with_sign_of,
 )
-from opendml.expression.ir import (
-    F32,
-    F64,
-    I64,
-    Bitcast,
-    Expression,
-    cast,
-    constant,
-    fused_multiply_add,
-    select,
-    unary,
-)
+from opendml.expression.ir import Bitcast, Expression, cast, constant, fused_multiply_add, select, unary
 
 
 def sin(x: Expression) -> Expression:

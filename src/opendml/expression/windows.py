@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import (
-    BOOL,
-    I64,
     Axis,
     Const,
     Expression,

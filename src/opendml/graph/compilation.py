@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opendml.expression.ir import Definition, Statement, Tensor
-from opendml.expression.statements import reads_of, writes_of
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition, Statement, reads_of, writes_of
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.fusion import fuse
 from opendml.graph.joining import JoinedGraph

@@ -20,25 +20,20 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from opendml.expression.affine import Dependencies, address_of, affine, follows_axes
-from opendml.expression.ir import (
-    I64,
-    Axis,
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Axis, Const, Expression, Fold, Index, Load, Part, Select, Tensor, Variable, constant
+from opendml.expression.rewriting import Rewriter, inner_first, walk
+from opendml.expression.statements import (
     Compute,
-    Const,
-    Expression,
-    Fold,
-    Index,
-    Load,
-    Part,
-    Select,
     Statement,
     Store,
-    Tensor,
-    Variable,
-    constant,
+    expressions_of,
+    reads_of,
+    replaced_loads,
+    rewritten,
+    stores_of,
+    writes_of,
 )
-from opendml.expression.rewriting import Rewriter, inner_first, walk
-from opendml.expression.statements import expressions_of, reads_of, replaced_loads, rewritten, stores_of, writes_of
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
 

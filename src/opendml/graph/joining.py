@@ -21,20 +21,8 @@ from opendml.description.graph_desc import (
     used_bytes,
 )
 from opendml.description.tensor import TensorDesc
-from opendml.expression.ir import (
-    Compute,
-    Const,
-    Definition,
-    Expression,
-    Load,
-    Statement,
-    Store,
-    Tensor,
-    grid,
-    indices,
-    load,
-)
-from opendml.expression.statements import replaced_loads, rewritten
+from opendml.expression.ir import Const, Expression, Load, Tensor, grid, indices, load
+from opendml.expression.statements import Compute, Definition, Statement, Store, replaced_loads, rewritten
 from opendml.graph.layouts import coordinate_factors, moved_coordinates
 from opendml.operators.definition import tensor
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opendml.expression.ir import I64, Expression, Tensor, constant
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Expression, Tensor, constant
 
 Factors = tuple[tuple[int, ...], ...]
 """For each dimension of one tensor, how far a step along each dimension of another one moves along it."""

@@ -15,8 +15,8 @@ from opendml.description.graph_desc import (
     sources,
     topological_order,
 )
-from opendml.expression.ir import Definition, Statement, Tensor
-from opendml.expression.statements import reads_of, writes_of
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition, Statement, reads_of, writes_of
 from opendml.graph.joining import JoinedGraph
 
 

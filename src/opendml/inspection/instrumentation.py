@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.description.errors import ConfigurationError
-from opendml.expression.ir import Definition
+from opendml.expression.statements import Definition
 from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import load_object
 from opendml.llvm.object_cache import get_or_compile

@@ -22,8 +22,8 @@ from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.notebook import paragraphs, table
 from opendml.description.quoting import quoted
-from opendml.expression.ir import Axis, Definition, Tensor
-from opendml.expression.statements import reads_of, writes_of
+from opendml.expression.ir import Axis, Tensor
+from opendml.expression.statements import Definition, reads_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance

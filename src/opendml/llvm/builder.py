@@ -12,23 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from opendml.expression.ir import (
-    BOOL,
-    F16,
-    F32,
-    F64,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    WORD_PRODUCTS,
-    Const,
-    ElementType,
-    constant,
-)
+from opendml.expression.element_types import BOOL, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, ElementType
+from opendml.expression.ir import WORD_PRODUCTS, Const, constant
 
 LLVM_TYPES: Final = {
     "f16": "half",

@@ -8,22 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from opendml.expression.affine import Dependencies, Interval, address_of
-from opendml.expression.ir import (
-    Axis,
-    Binary,
-    Expression,
-    Fold,
-    FusedMultiplyAdd,
-    Load,
-    Order,
-    Scan,
-    Single,
-    Tensor,
-    Unary,
-    Variable,
-)
+from opendml.expression.ir import Axis, Binary, Expression, Fold, FusedMultiplyAdd, Load, Tensor, Unary, Variable
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import expressions_of, stores_of
+from opendml.expression.statements import Order, Scan, Single, expressions_of, stores_of
 
 ARITHMETIC: Final = frozenset(("add", "sub", "mul", "div", "rem"))
 """Operations of two floating-point numbers that count as one; comparisons and minima do not count."""

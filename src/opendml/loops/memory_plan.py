@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from opendml.expression.ir import Definition, Tensor
-from opendml.expression.statements import own_of, reads_of, writes_of
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition, own_of, reads_of, writes_of
 
 ALIGNMENT = 64
 """Bytes to which tensors are aligned: a cache line, and the widest vector."""

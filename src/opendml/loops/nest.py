@@ -34,7 +34,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from opendml.expression.affine import Affine
-from opendml.expression.ir import Axis, ElementType, Expression, Tensor, Variable
+from opendml.expression.element_types import ElementType
+from opendml.expression.ir import Axis, Expression, Tensor, Variable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

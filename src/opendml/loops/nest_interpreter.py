@@ -24,19 +24,9 @@ from opendml.expression.interpreter import (
     interpret_statement,
     memory_of,
 )
-from opendml.expression.ir import (
-    Axis,
-    Definition,
-    Each,
-    Expression,
-    Load,
-    Repeat,
-    Single,
-    Statement,
-    Tensor,
-    Variable,
-)
+from opendml.expression.ir import Axis, Expression, Load, Tensor, Variable
 from opendml.expression.rewriting import Rewriter
+from opendml.expression.statements import Definition, Each, Repeat, Single, Statement
 from opendml.loops.nest import (
     At,
     Block,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from opendml.expression.affine import Element, Ranges, address_of, always_inside, decide
-from opendml.expression.ir import BOOL, Binary, Expression, Load, constant
+from opendml.expression.element_types import BOOL
+from opendml.expression.ir import Binary, Expression, Load, constant
 from opendml.expression.rewriting import Rewriter
 
 

@@ -17,8 +17,9 @@ from opendml.description.descriptors import (
     uint_array,
 )
 from opendml.description.enums import FeatureLevel, OperatorType
-from opendml.expression.ir import Definition, Expression, Tensor, cast, load, select
+from opendml.expression.ir import Expression, Tensor, cast, load, select
 from opendml.expression.reductions import Reduction, reduction
+from opendml.expression.statements import Definition
 from opendml.operators.activation_functions import activate, hardmax, log_softmax, parameterized_relu, softmax
 from opendml.operators.definition import every_element, tensor, widen
 

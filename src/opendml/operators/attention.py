@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opendml.description.field_types import Integer, Member, Number, Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
-    from opendml.expression.ir import Definition
+    from opendml.expression.statements import Definition
 
 _LAYOUTS: Final = {
     "query_tensor": "B S NH",

@@ -19,17 +19,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from opendml.description.enums import MatrixTransform, MultiheadAttentionMaskType
 from opendml.description.fields import TensorField, camel_case
+from opendml.expression.element_types import F32, I64
 from opendml.expression.folds import lanes_for, sum_of_products
 from opendml.expression.ir import (
-    F32,
-    I64,
     Axis,
-    Compute,
-    Definition,
-    Each,
     Expression,
-    Statement,
-    Store,
     Tensor,
     binary,
     cast,
@@ -44,6 +38,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.reductions import ENOUGH_OUTPUTS, reduction
+from opendml.expression.statements import Compute, Definition, Each, Statement, Store
 from opendml.operators.activation_functions import softmax
 from opendml.operators.definition import optional_tensor, widen
 from opendml.operators.matrix import is_dot

@@ -24,11 +24,7 @@ from opendml.description.descriptors import (
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode, OperatorType
 from opendml.expression.folds import sum_of_products
 from opendml.expression.ir import (
-    Compute,
-    Definition,
     Expression,
-    Statement,
-    Store,
     Tensor,
     both,
     cast,
@@ -41,6 +37,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.activation import FUSABLE_WITH_CLIP
 from opendml.operators.activation_functions import activate
 from opendml.operators.definition import computation_type, optional_tensor, packed_copy, tensor, widen

@@ -17,16 +17,10 @@ from opendml.description.descriptors import (
     uint_array,
 )
 from opendml.description.enums import OperatorType
+from opendml.expression.element_types import F32, I32, I64
 from opendml.expression.folds import sum_of_products
 from opendml.expression.ir import (
-    F32,
-    I32,
-    I64,
-    Compute,
-    Definition,
     Expression,
-    Statement,
-    Store,
     Tensor,
     both,
     cast,
@@ -39,6 +33,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.convolution import check_divisible, is_in_proportion, padded_name, span_name
 from opendml.operators.quantization_parameters import (
     CHANNELS,

@@ -16,7 +16,8 @@ from opendml.description.descriptors import (
     uint,
 )
 from opendml.description.enums import AxisDirection, OperatorType
-from opendml.expression.ir import Definition, Scan, Store, Variable, binary, cast, constant, grid, index, load
+from opendml.expression.ir import Variable, binary, cast, constant, grid, index, load
+from opendml.expression.statements import Definition, Scan, Store
 from opendml.operators.definition import tensor, widen
 
 if TYPE_CHECKING:

@@ -8,23 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ElementType
 from opendml.expression.ir import (
-    F16,
-    F32,
-    F64,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    Compute,
     Const,
-    ElementType,
     Expression,
-    Store,
     Tensor,
     cast,
     constant,
@@ -36,6 +23,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.statements import Compute, Store
 
 if TYPE_CHECKING:
     from opendml.description.fields import ScalarUnion

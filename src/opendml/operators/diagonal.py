@@ -17,7 +17,9 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import OperatorType, TensorDataType
-from opendml.expression.ir import BOOL, I32, I64, Const, Definition, Expression, Tensor, cast, constant, load, select
+from opendml.expression.element_types import BOOL, I32, I64
+from opendml.expression.ir import Const, Expression, Tensor, cast, constant, load, select
+from opendml.expression.statements import Definition
 from opendml.operators.definition import converted, every_element, optional_tensor, scalar, tensor
 
 if TYPE_CHECKING:

@@ -27,8 +27,10 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import OperatorType, TensorDataType
-from opendml.expression.ir import F16, F32, F64, Definition, ElementType, Expression, Tensor, cast, load
+from opendml.expression.element_types import F16, F32, F64, ElementType
+from opendml.expression.ir import Expression, Tensor, cast, load
 from opendml.expression.mathematics import narrow_to_f16
+from opendml.expression.statements import Definition
 from opendml.operators.activation import FUSABLE
 from opendml.operators.activation_functions import activate, clip
 from opendml.operators.definition import (

@@ -16,8 +16,9 @@ from opendml.description.data_types import (
 )
 from opendml.description.descriptors import Support, at, enumeration, levels
 from opendml.description.enums import OperatorType, RoundingMode, TensorDataType
+from opendml.expression.element_types import F32, F64
 from opendml.expression.folds import maximum, minimum
-from opendml.expression.ir import F32, F64, Expression, cast, constant, fused_multiply_add, select, unary
+from opendml.expression.ir import Expression, cast, constant, fused_multiply_add, select, unary
 from opendml.operators.element_wise import BinaryElementWise, ScaledElementWise, UnaryElementWise
 
 if TYPE_CHECKING:

@@ -9,24 +9,9 @@ from opendml.description.data_types import FLOATS, UP_TO_32_BIT
 from opendml.description.descriptors import Support, at, float_value, levels, scale_bias, tensor_input, tensor_output
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.expression import mathematics, trigonometry
-from opendml.expression.ir import (
-    F16,
-    F32,
-    F64,
-    U64,
-    Axis,
-    Combine,
-    Definition,
-    Expression,
-    Fold,
-    Part,
-    Variable,
-    cast,
-    constant,
-    index,
-    select,
-    unary,
-)
+from opendml.expression.element_types import F16, F32, F64, U64
+from opendml.expression.ir import Axis, Combine, Expression, Fold, Part, Variable, cast, constant, index, select, unary
+from opendml.expression.statements import Definition
 from opendml.operators.definition import widen
 from opendml.operators.element_wise import (
     BinaryElementWise,

@@ -15,7 +15,8 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import OperatorType, TensorDataType
-from opendml.expression.ir import Definition, Expression, select
+from opendml.expression.ir import Expression, select
+from opendml.expression.statements import Definition
 from opendml.operators.definition import ELEMENT_TYPE_OF, converted, scalar, widen
 from opendml.operators.element_wise import ElementWise, ScaledElementWise, each_element
 

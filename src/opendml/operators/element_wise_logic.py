@@ -15,17 +15,9 @@ from opendml.description.data_types import (
 )
 from opendml.description.descriptors import Operator, Support, at, enumeration, levels, tensor_input, tensor_output
 from opendml.description.enums import IsInfinityMode, OperatorType
-from opendml.expression.ir import (
-    ELEMENT_TYPES,
-    Bitcast,
-    Definition,
-    ElementType,
-    Expression,
-    binary,
-    constant,
-    select,
-    unary,
-)
+from opendml.expression.element_types import ELEMENT_TYPES, ElementType
+from opendml.expression.ir import Bitcast, Expression, binary, constant, select, unary
+from opendml.expression.statements import Definition
 from opendml.operators.element_wise import BinaryElementWise, ElementWise, UnaryElementWise, each_element
 
 if TYPE_CHECKING:

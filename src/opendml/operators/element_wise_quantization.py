@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 from opendml.description.data_types import BYTES, FLOAT32_ONLY, FLOATS, INTEGERS_UP_TO_32_BIT, UINT8_ONLY, data_types
 from opendml.description.descriptors import at, levels, tensor_input, tensor_output
 from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
-from opendml.expression.ir import F32, F64, Definition, ElementType, Expression, cast, unary
+from opendml.expression.element_types import F32, F64, ElementType
+from opendml.expression.ir import Expression, cast, unary
+from opendml.expression.statements import Definition
 from opendml.operators.definition import ELEMENT_TYPE_OF, widen
 from opendml.operators.element_wise import ElementWise, each_element
 

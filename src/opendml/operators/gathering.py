@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from opendml.description.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
 from opendml.description.enums import OperatorType
-from opendml.expression.ir import (
-    I64,
-    Definition,
-    Expression,
-    Tensor,
-    binary,
-    cast,
-    clamp_index,
-    constant,
-    in_range,
-    load,
-    select,
-)
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Expression, Tensor, binary, cast, clamp_index, constant, in_range, load, select
+from opendml.expression.statements import Definition
 from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:

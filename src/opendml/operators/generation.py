@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import ALL, ALL_BUT_FLOAT64, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, enumeration, levels, scalar_union, tensor_output
 from opendml.description.enums import OperatorType, TensorDataType
-from opendml.expression.ir import I32, I64, Definition, Expression, cast, constant, packed_strides
+from opendml.expression.element_types import I32, I64
+from opendml.expression.ir import Expression, cast, constant, packed_strides
+from opendml.expression.statements import Definition
 from opendml.operators.definition import every_element, scalar, tensor, widen
 
 if TYPE_CHECKING:

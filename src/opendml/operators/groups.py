@@ -11,17 +11,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from opendml.expression.ir import (
-    Compute,
-    Expression,
-    Store,
-    Tensor,
-    cast,
-    grid,
-    indices,
-    load,
-)
+from opendml.expression.ir import Expression, Tensor, cast, grid, indices, load
 from opendml.expression.reductions import SHORTEST_LANES, Reducer, Reduction, one_value, sum_start
+from opendml.expression.statements import Compute, Store
 from opendml.operators.definition import computation_type, every_element, widen
 
 Place = tuple[Expression, ...]

@@ -18,7 +18,8 @@ from opendml.description.descriptors import (
     uint,
 )
 from opendml.description.enums import OperatorType
-from opendml.expression.ir import Compute, Definition, Expression, Store, grid, indices, load
+from opendml.expression.ir import Expression, grid, indices, load
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:

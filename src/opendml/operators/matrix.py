@@ -17,23 +17,11 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import MatrixTransform, OperatorType
+from opendml.expression.element_types import F16
 from opendml.expression.folds import lanes_for, sum_of_products
-from opendml.expression.ir import (
-    F16,
-    Compute,
-    Definition,
-    Expression,
-    Statement,
-    Store,
-    Tensor,
-    cast,
-    grid,
-    index,
-    indices,
-    load,
-    temporary,
-)
+from opendml.expression.ir import Expression, Tensor, cast, grid, index, indices, load, temporary
 from opendml.expression.reductions import SHORTEST_LANES, packed_reduction
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.activation import FUSABLE_WITH_SOFTMAX, ActivationSoftmax, ActivationSoftmax1
 from opendml.operators.activation_functions import activate, softmax
 from opendml.operators.definition import computation_type, optional_tensor, tensor, widen

@@ -8,22 +8,11 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import BYTES, FLOAT32_ONLY, FLOATS, INT32_ONLY, INTEGERS_UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output
 from opendml.description.enums import OperatorType
+from opendml.expression.element_types import F32, I32, I64
 from opendml.expression.folds import lanes_for, sum_of_products
-from opendml.expression.ir import (
-    F32,
-    I32,
-    I64,
-    Compute,
-    Definition,
-    Expression,
-    Store,
-    cast,
-    grid,
-    index,
-    indices,
-    load,
-)
+from opendml.expression.ir import Expression, cast, grid, index, indices, load
 from opendml.expression.reductions import SHORTEST_LANES
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import widen
 from opendml.operators.quantization_parameters import (
     COLUMNS,

@@ -13,20 +13,11 @@ from typing import TYPE_CHECKING, Final
 from opendml.description.data_types import UINT32_ONLY, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output
 from opendml.description.enums import FeatureLevel, OperatorType
+from opendml.expression.element_types import I64, U8, U16, U32
 from opendml.expression.folds import fold, lanes_for
 from opendml.expression.ir import (
-    I64,
-    U8,
-    U16,
-    U32,
     Axis,
-    Compute,
-    Definition,
     Expression,
-    Scan,
-    Scatter,
-    Statement,
-    Store,
     Tensor,
     Variable,
     cast,
@@ -38,6 +29,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.statements import Compute, Definition, Scan, Scatter, Statement, Store
 from opendml.operators.definition import chosen, digits, every_element, row_major_number, tensor, widen
 
 if TYPE_CHECKING:

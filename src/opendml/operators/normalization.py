@@ -26,11 +26,8 @@ from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.expression.folds import sum_of
 from opendml.expression.ir import (
     Axis,
-    Compute,
     Const,
-    Definition,
     Expression,
-    Store,
     Tensor,
     both,
     cast,
@@ -45,6 +42,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.mathematics import pow, power_integer
 from opendml.expression.reductions import Reduction, reduction
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.expression.windows import WindowDimension
 from opendml.operators.activation import FUSABLE
 from opendml.operators.activation_functions import activate

@@ -23,20 +23,9 @@ from opendml.description.descriptors import (
     uint,
 )
 from opendml.description.enums import FeatureLevel, OperatorType
-from opendml.expression.ir import (
-    Compute,
-    Definition,
-    Expression,
-    Store,
-    Tensor,
-    cast,
-    grid,
-    indices,
-    load,
-    temporary,
-    unary,
-)
+from opendml.expression.ir import Expression, Tensor, cast, grid, indices, load, temporary, unary
 from opendml.expression.reductions import reduction
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.activation import FUSABLE
 from opendml.operators.activation_functions import activate
 from opendml.operators.definition import computation_type, every_element, optional_tensor, tensor, widen

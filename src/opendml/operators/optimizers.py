@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import FLOATS, UINT32_ONLY
 from opendml.description.descriptors import Operator, at, float_value, levels, tensor_input, tensor_output
 from opendml.description.enums import OperatorType
-from opendml.expression.ir import (
-    Compute,
-    Definition,
-    Expression,
-    Store,
-    cast,
-    constant,
-    grid,
-    indices,
-    load,
-    temporary,
-    unary,
-)
+from opendml.expression.ir import Expression, cast, constant, grid, indices, load, temporary, unary
 from opendml.expression.mathematics import pow
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import computation_type, every_element, tensor, widen
 
 if TYPE_CHECKING:

@@ -20,21 +20,9 @@ from opendml.description.descriptors import (
 )
 from opendml.description.enums import OperatorType, PaddingMode, TensorDataType
 from opendml.description.tensor import MAXIMUM_UINT
-from opendml.expression.ir import (
-    I64,
-    Compute,
-    Definition,
-    Expression,
-    Store,
-    both,
-    constant,
-    grid,
-    in_range,
-    index,
-    indices,
-    load,
-    select,
-)
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Expression, both, constant, grid, in_range, index, indices, load, select
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import ELEMENT_TYPE_OF, converted, every_element, scalar, tensor
 
 if TYPE_CHECKING:

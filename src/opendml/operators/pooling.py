@@ -22,16 +22,11 @@ from opendml.description.descriptors import (
     uint_array,
 )
 from opendml.description.enums import OperatorType
+from opendml.expression.element_types import I64, U32
 from opendml.expression.folds import extreme_of, extreme_with_position, lowest, sum_of
 from opendml.expression.ir import (
-    I64,
-    U32,
     Axis,
-    Compute,
-    Definition,
     Expression,
-    Scatter,
-    Store,
     Tensor,
     cast,
     constant,
@@ -43,6 +38,7 @@ from opendml.expression.ir import (
     unary,
 )
 from opendml.expression.mathematics import power_integer, root
+from opendml.expression.statements import Compute, Definition, Scatter, Store
 from opendml.expression.windows import Window, sliding_window
 from opendml.operators.definition import every_element, tensor, widen
 

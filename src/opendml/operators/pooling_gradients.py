@@ -24,19 +24,12 @@ from opendml.description.descriptors import (
     uint_array,
 )
 from opendml.description.enums import OperatorType
+from opendml.expression.element_types import BOOL, I64, U32, ElementType
 from opendml.expression.folds import extreme_with_position, lowest, sum_of_terms
 from opendml.expression.ir import (
-    BOOL,
-    I64,
-    U32,
     Axis,
-    Compute,
     Const,
-    Definition,
-    ElementType,
     Expression,
-    Statement,
-    Store,
     Tensor,
     as_expression,
     both,
@@ -49,6 +42,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.expression.windows import Window, row_major, sliding_window
 from opendml.operators.definition import computation_type, tensor, widen
 from opendml.operators.groups import Place

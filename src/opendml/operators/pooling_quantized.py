@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import BYTES, FLOAT32_ONLY
 from opendml.description.descriptors import at, boolean, levels, tensor_input, uint_array
 from opendml.description.enums import OperatorType
+from opendml.expression.element_types import F32, I32
 from opendml.expression.folds import sum_of
-from opendml.expression.ir import F32, I32, Compute, Definition, Store, cast, constant, grid, indices, load
+from opendml.expression.ir import cast, constant, grid, indices, load
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.pooling import Pooling, check_windows
 from opendml.operators.quantization_parameters import (
     CHANNELS,

@@ -18,31 +18,11 @@ from opendml.description.descriptors import (
 )
 from opendml.description.enums import OperatorType, QuantizationType, TensorDataType
 from opendml.expression.affine import EXACT
+from opendml.expression.element_types import BOOL, F32, I8, U8, ElementType
 from opendml.expression.folds import maximum, minimum
-from opendml.expression.ir import (
-    BOOL,
-    F32,
-    I8,
-    U8,
-    Axis,
-    Compute,
-    Definition,
-    ElementType,
-    Expression,
-    Scatter,
-    Statement,
-    Store,
-    Tensor,
-    cast,
-    constant,
-    grid,
-    index,
-    load,
-    select,
-    temporary,
-    unary,
-)
+from opendml.expression.ir import Axis, Expression, Tensor, cast, constant, grid, index, load, select, temporary, unary
 from opendml.expression.reductions import one_value, reduction
+from opendml.expression.statements import Compute, Definition, Scatter, Statement, Store
 from opendml.operators.definition import every_element, tensor, widen
 from opendml.operators.element_wise_quantization import dequantized, quantized
 from opendml.operators.quantization_parameters import check_single

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from opendml.description.fields import TensorField
-from opendml.expression.ir import Definition, Expression, Statement, Tensor, cast, constant, load
+from opendml.expression.ir import Expression, Tensor, cast, constant, load
+from opendml.expression.statements import Definition, Statement
 from opendml.operators.definition import optional_tensor
 from opendml.operators.element_wise_quantization import quantized
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
     from opendml.description.rules import Rules
-    from opendml.expression.ir import ElementType
+    from opendml.expression.element_types import ElementType
 
 
 class Counted(NamedTuple):

@@ -12,23 +12,9 @@ from typing import TYPE_CHECKING, Final
 from opendml.description.data_types import UINT32_ONLY
 from opendml.description.descriptors import Operator, at, enumeration, levels, tensor_input, tensor_output
 from opendml.description.enums import OperatorType, RandomGeneratorType
-from opendml.expression.ir import (
-    U32,
-    U64,
-    Axis,
-    Compute,
-    Definition,
-    Expression,
-    Statement,
-    Store,
-    Tensor,
-    cast,
-    constant,
-    index,
-    load,
-    packed_strides,
-    temporary,
-)
+from opendml.expression.element_types import U32, U64
+from opendml.expression.ir import Axis, Expression, Tensor, cast, constant, index, load, packed_strides, temporary
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.definition import chosen, digits, every_element, optional_tensor, row_major_number, tensor
 
 if TYPE_CHECKING:

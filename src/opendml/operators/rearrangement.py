@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import ALL, FLOATS, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, enumeration, levels, tensor_input, tensor_output, uint
 from opendml.description.enums import DepthSpaceOrder, OperatorType
-from opendml.expression.ir import (
-    I64,
-    Compute,
-    Definition,
-    Expression,
-    Store,
-    Tensor,
-    constant,
-    grid,
-    index,
-    indices,
-    load,
-)
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Expression, Tensor, constant, grid, index, indices, load
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:

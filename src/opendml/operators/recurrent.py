@@ -18,7 +18,7 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import OperatorType, RecurrentNetworkDirection, TensorFlags
-from opendml.expression.ir import Definition
+from opendml.expression.statements import Definition
 from opendml.operators.activation import FUSABLE_WITH_HARDMAX
 from opendml.operators.recurrent_networks import GatedNetwork, MemoryNetwork, Network
 

@@ -13,16 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opendml.description.enums import OperatorType
+from opendml.expression.element_types import I64
 from opendml.expression.folds import extreme_with_position, lowest, sum_of_products
 from opendml.expression.ir import (
-    I64,
     Axis,
-    Compute,
-    Definition,
     Expression,
-    Repeat,
-    Statement,
-    Store,
     Tensor,
     binary,
     cast,
@@ -35,6 +30,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.statements import Compute, Definition, Repeat, Statement, Store
 from opendml.operators.activation_functions import activate, clip
 from opendml.operators.definition import computation_type, optional_tensor, widen
 

@@ -27,10 +27,12 @@ from opendml.description.descriptors import (
     uint_array,
 )
 from opendml.description.enums import AxisDirection, OperatorType, ReduceFunction
+from opendml.expression.element_types import ElementType
 from opendml.expression.folds import highest, lowest, maximum, minimum
-from opendml.expression.ir import Definition, ElementType, Expression, Tensor, constant, load, select, unary
+from opendml.expression.ir import Expression, Tensor, constant, load, select, unary
 from opendml.expression.mathematics import exp, log
 from opendml.expression.reductions import Reduction, extreme_number_and_position, one_value, reduction, sum_start
+from opendml.expression.statements import Definition
 from opendml.operators.definition import computation_type, tensor, widen
 
 if TYPE_CHECKING:

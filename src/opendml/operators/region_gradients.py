@@ -22,23 +22,15 @@ from opendml.description.descriptors import (
     uint,
 )
 from opendml.description.enums import InterpolationMode, OperatorType, ReduceFunction
+from opendml.expression.element_types import BOOL, F32, I64, U8, U32, ElementType
 from opendml.expression.folds import fold, sum_of
 from opendml.expression.ir import (
-    BOOL,
-    F32,
-    I64,
-    U8,
-    U32,
     Axis,
     Combine,
-    Compute,
     Const,
-    Definition,
-    ElementType,
     Expression,
     Fold,
     Part,
-    Store,
     Tensor,
     Variable,
     cast,
@@ -50,6 +42,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import every_element, optional_tensor, tensor, widen
 from opendml.operators.regions import RANKS, Point, RegionDesc, Regions, Side, mixed
 

@@ -24,20 +24,12 @@ from opendml.description.descriptors import (
     uint,
 )
 from opendml.description.enums import InterpolationMode, OperatorType, ReduceFunction
+from opendml.expression.element_types import BOOL, F32, I32, I64, U32
 from opendml.expression.folds import extreme_of, sum_of
 from opendml.expression.ir import (
-    BOOL,
-    F32,
-    I32,
-    I64,
-    U32,
     Axis,
-    Compute,
     Const,
-    Definition,
     Expression,
-    Statement,
-    Store,
     Tensor,
     as_expression,
     binary,
@@ -53,6 +45,7 @@ from opendml.expression.ir import (
     temporary,
     unary,
 )
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.definition import every_element, tensor, widen
 
 if TYPE_CHECKING:

@@ -27,19 +27,11 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import AxisDirection, InterpolationMode, OperatorType
+from opendml.expression.element_types import F32, F64, I64, U32, ElementType
 from opendml.expression.folds import sum_of
 from opendml.expression.ir import (
-    F32,
-    F64,
-    I64,
-    U32,
     Axis,
-    Compute,
-    Definition,
-    ElementType,
     Expression,
-    Statement,
-    Store,
     Tensor,
     binary,
     cast,
@@ -53,6 +45,7 @@ from opendml.expression.ir import (
     temporary,
     unary,
 )
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.definition import tensor
 
 _Numbers = npt.NDArray[np.int64]

@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import FLOATS
 from opendml.description.descriptors import Operator, at, enumeration, levels, size_2d, tensor_input, tensor_output
 from opendml.description.enums import InterpolationMode, OperatorType
-from opendml.expression.ir import (
-    I64,
-    Axis,
-    Compute,
-    Definition,
-    Expression,
-    Store,
-    cast,
-    grid,
-    index,
-    indices,
-    load,
-    select,
-)
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Axis, Expression, cast, grid, index, indices, load, select
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import tensor, widen
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import ALL, UINT32_ONLY, UINT32_OR_64, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
 from opendml.description.enums import OperatorType
-from opendml.expression.ir import I64, Definition, Expression, binary, cast, constant, load, select
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Expression, binary, cast, constant, load, select
+from opendml.expression.statements import Definition
 from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:

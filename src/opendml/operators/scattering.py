@@ -12,21 +12,9 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import ALL, FLOATS, INDICES, UINT32_ONLY, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output, uint
 from opendml.description.enums import OperatorType
-from opendml.expression.ir import (
-    I32,
-    Definition,
-    Expression,
-    Scatter,
-    Store,
-    Tensor,
-    both,
-    cast,
-    constant,
-    grid,
-    indices,
-    load,
-    select,
-)
+from opendml.expression.element_types import I32
+from opendml.expression.ir import Expression, Tensor, both, cast, constant, grid, indices, load, select
+from opendml.expression.statements import Definition, Scatter, Store
 from opendml.operators.definition import every_element, tensor
 from opendml.operators.gathering import IndexTuples, check_index_tuples, index_inside
 

@@ -7,18 +7,11 @@ from typing import TYPE_CHECKING
 from opendml.description.data_types import ALL_BUT_FLOAT64, FLOATS, UINT32_ONLY, UINT32_OR_64, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, enumeration, levels, tensor_input, tensor_output, uint
 from opendml.description.enums import AxisDirection, OperatorType
+from opendml.expression.element_types import I16, I32, I64
 from opendml.expression.ir import (
-    I16,
-    I32,
-    I64,
     Axis,
     Bitcast,
-    Compute,
-    Definition,
     Expression,
-    Order,
-    Statement,
-    Store,
     Tensor,
     Variable,
     cast,
@@ -30,6 +23,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.statements import Compute, Definition, Order, Statement, Store
 from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:

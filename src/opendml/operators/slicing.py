@@ -17,21 +17,8 @@ from opendml.description.descriptors import (
     uint_array,
 )
 from opendml.description.enums import OperatorType
-from opendml.expression.ir import (
-    Compute,
-    Definition,
-    Expression,
-    Statement,
-    Store,
-    Tensor,
-    both,
-    constant,
-    grid,
-    in_range,
-    indices,
-    load,
-    select,
-)
+from opendml.expression.ir import Expression, Tensor, both, constant, grid, in_range, indices, load, select
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.definition import every_element, tensor
 
 if TYPE_CHECKING:

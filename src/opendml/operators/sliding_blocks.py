@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from opendml.description.data_types import FLOATS
 from opendml.description.descriptors import Operator, at, count_of, levels, tensor_input, tensor_output, uint_array
 from opendml.description.enums import OperatorType
+from opendml.expression.element_types import BOOL, I64
 from opendml.expression.folds import sum_of_terms
 from opendml.expression.ir import (
-    BOOL,
-    I64,
     Axis,
-    Compute,
-    Definition,
     Expression,
-    Statement,
-    Store,
     as_expression,
     both,
     cast,
@@ -34,6 +29,7 @@ from opendml.expression.ir import (
     load,
     select,
 )
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.expression.windows import row_major, sliding_window
 from opendml.operators.definition import tensor, widen
 

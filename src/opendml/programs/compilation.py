@@ -9,7 +9,7 @@ from opendml.programs.binding import Binding
 from opendml.programs.program import Program
 
 if TYPE_CHECKING:
-    from opendml.expression.ir import Definition
+    from opendml.expression.statements import Definition
     from opendml.targets.target import Code, Requirements, Target
 
 

@@ -12,7 +12,7 @@ from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, OutOfMemoryError
 from opendml.description.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors
 from opendml.description.tensor import TensorDesc
-from opendml.expression.ir import Definition
+from opendml.expression.statements import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.object_cache import default_cache

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from opendml._loading import LOADED_AT
 from opendml.description.graph_desc import GraphDesc, OperatorNode
-from opendml.expression.ir import ELEMENT_TYPES, Tensor
+from opendml.expression.element_types import ELEMENT_TYPES
+from opendml.expression.ir import Tensor
 from opendml.graph.compilation import GraphDefinitions
 from opendml.graph.joining import SEEN_BYTES, JoinedGraph
 from opendml.llvm.native import DEFAULT_OPTIONS, compiler_version

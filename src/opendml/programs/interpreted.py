@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
 from opendml.expression.interpreter import interpret, logical_view, memory_of
-from opendml.expression.ir import Definition
+from opendml.expression.statements import Definition
 from opendml.programs.binding import Binding
 from opendml.programs.program import Program
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from opendml.expression.ir import Definition, Tensor
+    from opendml.expression.ir import Tensor
+    from opendml.expression.statements import Definition
     from opendml.graph.costs import GraphCosts
     from opendml.targets.interface import Executable
 

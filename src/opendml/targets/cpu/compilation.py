@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opendml.expression.ir import Definition
+from opendml.expression.statements import Definition
 
 if TYPE_CHECKING:
     from opendml.targets.cpu.code.program_code import ProgramCode

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Affine, Dependencies, Element
-from opendml.expression.ir import Axis, Binary, Compute, Const, Expression, Fold, Tensor, temporary
+from opendml.expression.ir import Axis, Binary, Const, Expression, Fold, Tensor, temporary
 from opendml.expression.rewriting import substitute, walk
+from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
 from opendml.targets.cpu.schedule import coalesce, lowered_stores, reads_of
 from opendml.targets.cpu.target import CpuTarget

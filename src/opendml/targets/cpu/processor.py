@@ -14,7 +14,8 @@ from opendml.targets.cpu.tuning import TUNING, Tuning
 from opendml.targets.target import DeviceDescription, Progress, Requirements, Target
 
 if TYPE_CHECKING:
-    from opendml.expression.ir import Definition, Tensor
+    from opendml.expression.ir import Tensor
+    from opendml.expression.statements import Definition
     from opendml.targets.cpu.code.program_code import ProgramCode
     from opendml.targets.cpu.runtime.executable import CpuExecutable
 

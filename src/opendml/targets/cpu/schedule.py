@@ -22,25 +22,10 @@ from opendml.expression.affine import (
     threshold_form,
     total,
 )
-from opendml.expression.ir import (
-    BOOL,
-    Axis,
-    Binary,
-    Cast,
-    Compute,
-    ElementType,
-    Expression,
-    Fold,
-    Index,
-    Order,
-    Scan,
-    Scatter,
-    Select,
-    Store,
-    Tensor,
-    Variable,
-)
+from opendml.expression.element_types import BOOL, ElementType
+from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Index, Select, Tensor, Variable
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
+from opendml.expression.statements import Compute, Order, Scan, Scatter, Store
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lower_loads, simplify
 from opendml.targets.cpu.target import CpuTarget

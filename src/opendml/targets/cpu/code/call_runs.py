@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from opendml.expression.ir import BOOL
+from opendml.expression.element_types import BOOL
 from opendml.llvm.builder import Builder, Value
 from opendml.targets.cpu.schedule import power_below
 from opendml.targets.cpu.tuning import Tuning

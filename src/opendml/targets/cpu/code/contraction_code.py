@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from opendml.expression.affine import Element
-from opendml.expression.ir import BOOL, Axis, Part
+from opendml.expression.element_types import BOOL
+from opendml.expression.ir import Axis, Part
 from opendml.expression.rewriting import walk
 from opendml.llvm.builder import Builder, Value
 from opendml.targets.cpu.code.evaluation import Evaluator

@@ -15,9 +15,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from opendml.expression.affine import Affine, Dependencies, Element, affine, threshold_form
+from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import (
-    BOOL,
-    I64,
     Axis,
     Binary,
     Bitcast,

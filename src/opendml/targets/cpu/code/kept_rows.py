@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from opendml.expression.affine import Affine, Dependencies, Element
+from opendml.expression.element_types import BOOL
 from opendml.expression.ir import (
-    BOOL,
     Axis,
     Binary,
     Cast,

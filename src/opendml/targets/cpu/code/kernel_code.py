@@ -16,17 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Affine, Dependencies, Element, threshold_form
-from opendml.expression.ir import (
-    BOOL,
-    Axis,
-    Expression,
-    Fold,
-    Select,
-    Tensor,
-    Variable,
-    both,
-    constant,
-)
+from opendml.expression.element_types import BOOL
+from opendml.expression.ir import Axis, Expression, Fold, Select, Tensor, Variable, both, constant
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
 from opendml.llvm.builder import SCRATCH_ALIGNMENT, Builder, Value
 from opendml.loops.nest import ElementStore

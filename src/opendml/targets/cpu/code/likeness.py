@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from opendml.expression.affine import Affine, affine, always_inside
-from opendml.expression.ir import Axis, Compute, Const, Expression, Fold, Index, Load, Tensor, Variable
+from opendml.expression.ir import Axis, Const, Expression, Fold, Index, Load, Tensor, Variable
 from opendml.expression.rewriting import inner_first, walk
+from opendml.expression.statements import Compute
 
 Key = tuple[object, ...]
 
@@ -106,7 +107,7 @@ class _Describer:
         if isinstance(e, Const) and e in self._free:
             self._constants.append(e)
             return None
-        return e._key()
+        return e.own
 
     def _access(self, tensor: Tensor, coordinates: Sequence[Expression]) -> Key:
         """Which element of which tensor."""

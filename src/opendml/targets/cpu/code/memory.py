@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from opendml.expression.ir import BOOL, F16, I64, U16, Tensor
+from opendml.expression.element_types import BOOL, F16, I64, U16
+from opendml.expression.ir import Tensor
 from opendml.llvm.builder import Builder, Value, index_value, suffix, vector_type
 from opendml.targets.cpu.schedule import power_below
 from opendml.targets.cpu.target import CpuTarget

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from opendml.expression.ir import BOOL, Axis, Expression, Variable
+from opendml.expression.element_types import BOOL
+from opendml.expression.ir import Axis, Expression, Variable
 from opendml.llvm.builder import Builder, Value, vector_type
 from opendml.loops.nest import (
     At,

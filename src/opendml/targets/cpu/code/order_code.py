@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from opendml.expression.ir import BOOL, I64, U32, U64, ElementType
+from opendml.expression.element_types import BOOL, I64, U32, U64, ElementType
 from opendml.llvm.builder import UNSIGNED, Builder, Value, index_value, vector_type
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.expression.affine import Interval, affine
-from opendml.expression.ir import (
-    BOOL,
-    Axis,
+from opendml.expression.element_types import BOOL
+from opendml.expression.ir import Axis, Expression, Tensor
+from opendml.expression.statements import (
     Compute,
     Definition,
     Each,
-    Expression,
     Order,
     Repeat,
     Scan,
     Single,
     Statement,
     Store,
-    Tensor,
+    own_of,
+    stores_of,
+    writes_of,
 )
-from opendml.expression.statements import own_of, stores_of, writes_of
 from opendml.llvm.builder import Builder, Value
 from opendml.loops.memory_plan import ALIGNMENT, MemoryPlan, bytes_of, plan_memory
 from opendml.targets.cpu.code.call_runs import Call, Place, RunWriter, moved_thread, runs

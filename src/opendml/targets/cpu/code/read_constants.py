@@ -11,22 +11,10 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opendml.expression.ir import (
-    BOOL,
-    I64,
-    Binary,
-    Compute,
-    Const,
-    ElementType,
-    Expression,
-    Fold,
-    Load,
-    Statement,
-    Tensor,
-    load,
-)
+from opendml.expression.element_types import BOOL, I64, ElementType
+from opendml.expression.ir import Binary, Const, Expression, Fold, Load, Tensor, load
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import rewritten
+from opendml.expression.statements import Compute, Statement, rewritten
 from opendml.llvm.builder import literal, vector_type
 from opendml.targets.cpu.code.likeness import likeness
 

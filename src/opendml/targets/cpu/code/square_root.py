@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from opendml.expression.ir import F32, U32, constant
+from opendml.expression.element_types import F32, U32
+from opendml.expression.ir import constant
 from opendml.llvm.builder import Builder, Value
 from opendml.llvm.host import Machine
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from opendml.expression.affine import Affine
-from opendml.expression.ir import U8, U16, U32, U64, Axis
+from opendml.expression.element_types import U8, U16, U32, U64
+from opendml.expression.ir import Axis
 from opendml.llvm.builder import Builder, Value, vector_type
 from opendml.loops.nest import ElementStore
 from opendml.targets.cpu.code.evaluation import Evaluator

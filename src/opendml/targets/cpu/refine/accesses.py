@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from opendml.expression.ir import Compute, Statement, Tensor, indices
+from opendml.expression.ir import Tensor, indices
+from opendml.expression.statements import Compute, Statement
 
 
 def is_whole(statement: Statement, tensor: Tensor) -> bool:

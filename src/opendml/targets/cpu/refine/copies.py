@@ -10,22 +10,9 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from opendml.expression.ir import (
-    Compute,
-    Const,
-    Definition,
-    Expression,
-    Index,
-    Load,
-    Statement,
-    Store,
-    Tensor,
-    grid,
-    index,
-    indices,
-    select,
-)
+from opendml.expression.ir import Const, Expression, Index, Load, Tensor, grid, index, indices, select
 from opendml.expression.rewriting import substitute
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.targets.cpu.refine.refinement import Surroundings
 from opendml.targets.cpu.tuning import Tuning
 

@@ -19,15 +19,11 @@ from opendml.expression.affine import EXACT, interval
 from opendml.expression.ir import (
     Binary,
     Cast,
-    Compute,
     Const,
-    Definition,
     Expression,
     Fold,
     Load,
     Select,
-    Statement,
-    Store,
     Tensor,
     both,
     constant,
@@ -39,7 +35,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
-from opendml.expression.statements import reads_of, writes_of
+from opendml.expression.statements import Compute, Definition, Statement, Store, reads_of, writes_of
 from opendml.targets.cpu.refine.refinement import Surroundings
 from opendml.targets.cpu.tuning import Tuning
 

@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from opendml.expression.ir import (
-    Compute,
-    Definition,
-    ElementType,
-    Expression,
-    Statement,
-    Store,
-    Tensor,
-    grid,
-    indices,
-    temporary,
-)
+from opendml.expression.element_types import ElementType
+from opendml.expression.ir import Expression, Tensor, grid, indices, temporary
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.targets.cpu.target import CpuTarget
 
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from opendml.description.descriptors import Operator
-from opendml.expression.ir import Definition, Statement, Tensor
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition, Statement
 from opendml.graph import joining
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.margins import margins

@@ -12,18 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from opendml.expression.affine import Dependencies
+from opendml.expression.element_types import I64, U32
 from opendml.expression.ir import (
-    I64,
-    U32,
     Axis,
-    Compute,
-    Definition,
     Expression,
     Index,
     Load,
-    Scatter,
-    Statement,
-    Store,
     Tensor,
     cast,
     constant,
@@ -35,7 +29,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import Rewriter, substitute
-from opendml.expression.statements import reads_of
+from opendml.expression.statements import Compute, Definition, Scatter, Statement, Store, reads_of
 from opendml.targets.cpu.refine.accesses import is_whole
 from opendml.targets.cpu.refine.refinement import Surroundings
 

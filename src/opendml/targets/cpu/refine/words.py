@@ -13,23 +13,17 @@ import math
 from dataclasses import dataclass
 
 from opendml.expression.affine import Affine, Dependencies, affine
+from opendml.expression.element_types import I8, I32, U8, U32
 from opendml.expression.folds import simple_combine
 from opendml.expression.ir import (
-    I8,
-    I32,
-    U8,
-    U32,
     Axis,
     Binary,
     Cast,
-    Compute,
     Const,
     Expression,
     Fold,
     Load,
     Part,
-    Statement,
-    Store,
     Tensor,
     binary,
     cast,
@@ -42,6 +36,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import substitute, walk
+from opendml.expression.statements import Compute, Statement, Store
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.target import CpuTarget
 
