@@ -1,4 +1,7 @@
-"""``python -m benchmarks``: measure opendml against its peers and write the result. It takes about twenty minutes."""
+"""``python -m benchmarks``: measure opendml against its peers and write the result. It takes about twenty minutes.
+
+``python -m benchmarks compare BEFORE AFTER`` tells what has become slower between two runs that were saved.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,12 @@ DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "docs"
 
 
 def main() -> int:
-    """Runs the benchmark; the status is 1 if a contestant's result was wrong or opendml failed."""
+    """Runs the benchmark, or compares two runs.
+
+    The status is 1 if a contestant's result was wrong or opendml failed, or if something has become slower.
+    """
+    if sys.argv[1:2] == ["compare"]:
+        return _compare(_comparison_parser().parse_args(sys.argv[2:]))
     arguments = _parser().parse_args()
     # The libraries read these when they are loaded, so nothing of the benchmark is imported before.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENDML_NUM_THREADS"):
@@ -30,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks",
         description="Measure opendml against NumPy, PyTorch and ONNX Runtime. The tables are printed; a full run (about"
         " twenty minutes) also writes them as Markdown, with plots.",
+        epilog="python -m benchmarks compare BEFORE AFTER compares two runs that --save has written.",
     )
     parser.add_argument("--only", metavar="PATTERN", help="only cases whose 'group: name' contains or matches this")
     parser.add_argument("--quick", action="store_true", help="few rounds and few sizes: a look, not a measurement")
@@ -37,9 +46,39 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="where to write (docs, and nowhere with --only or --quick)"
     )
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write all timings to a file, for 'compare'")
     parser.add_argument("--no-growth", action="store_true", help="without the plot over sizes")
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     return parser
+
+
+def _comparison_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks compare",
+        description="Compare two runs that were saved with --save: what has become slower or faster beside its peers,"
+        " by more than the tolerance and than the quartiles of its samples. The status is 1 if anything is slower.",
+    )
+    parser.add_argument("before", type=Path, metavar="BEFORE", help="the first run")
+    parser.add_argument("after", type=Path, metavar="AFTER", help="the second run")
+    parser.add_argument(
+        "--tolerance", type=_part, default=0.05, metavar="PART", help="the part of the time that does not count (0.05)"
+    )
+    return parser
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from benchmarks.comparison import print_comparison
+    from benchmarks.runs import UnreadableRunError, load_run
+
+    try:
+        before, after = load_run(arguments.before), load_run(arguments.after)
+    except UnreadableRunError as error:
+        print(error, file=sys.stderr)
+        return 2
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    return 1 if print_comparison(before, after, arguments.tolerance, console) else 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -54,6 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from benchmarks.networks import NETWORKS, measure_networks, network_versions
     from benchmarks.peers import contestants
     from benchmarks.report import Report, print_report, versions
+    from benchmarks.runs import save_run
     from benchmarks.small import measure_small
 
     cases = [case for case in (*all_cases(), *function_cases()) if _is_chosen(case, arguments.only)]
@@ -99,6 +139,8 @@ def _run(arguments: argparse.Namespace) -> int:
     directory = arguments.output or (DEFAULT_OUTPUT if everything and not arguments.quick else None)
     if directory is not None:
         _write(report, directory)
+    if arguments.save is not None:
+        save_run(report, arguments.save)
     return 1 if report.faults else 0
 
 
@@ -123,6 +165,13 @@ def _count(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 1024:
         raise argparse.ArgumentTypeError("expected a number from 1 to 1024")
+    return number
+
+
+def _part(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 1:
+        raise argparse.ArgumentTypeError("expected a number from 0 to 1")
     return number
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
-import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 from benchmarks.cases import Case, Work
 from benchmarks.chains import Chain
 from benchmarks.peers import OPENDML, Array, Buffers, Call, Contestant, Prepared, Unsupported, make_buffers
+from benchmarks.timing import Timing
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ReduceFunction
@@ -36,15 +36,6 @@ class Effort:
 
     seconds: float
     minimum_rounds: int
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of one call: the median and the minimum of the samples, one a round."""
-
-    median: float
-    minimum: float
-    rounds: int
 
 
 @dataclass(kw_only=True)
@@ -123,7 +114,7 @@ def race(calls: Mapping[str, Call], effort: Effort) -> dict[str, Timing]:
                 samples[name].append(seconds_of(calls[name], repeats[name]))
     finally:
         gc.enable()
-    return {name: Timing(statistics.median(times), min(times), len(times)) for name, times in samples.items()}
+    return {name: Timing.of(times) for name, times in samples.items()}
 
 
 def seconds_of(call: Call, repeats: int = 1) -> float:

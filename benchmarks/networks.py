@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -39,11 +39,24 @@ RELATIVE_ERROR: Final = 1e-3
 COMPILE, ONNX_RUNTIME, OPENVINO = "torch.compile", "ONNX Runtime", "OpenVINO"
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of opendml's program in the run in which it was fastest. ``title``: its number, what it computes and the
+    sizes of its first result; ``share``: its part of the time of all; ``efficiency``: which part of its time the
+    machine needs at least to move its bytes or to compute, as ``opendml profile`` tells it."""
+
+    title: str
+    seconds: float
+    share: float
+    efficiency: float
+
+
 @dataclass
 class NetworkResult(Outcome):
     """A measured network."""
 
     name: str
+    kernels: list[Kernel] = field(default_factory=list)
 
 
 class Model:
@@ -121,7 +134,21 @@ def _measured(name: str, threads: int, effort: Effort, progress: Callable[[str],
             where = result.faults if contestant == OPENDML else result.absent
             where[contestant] = f"{type(error).__name__}: {error}".splitlines()[0]
     result.timings = race({contestant: racer.run for contestant, racer in racers.items()}, effort)
+    if OPENDML in racers:
+        result.kernels = _kernels(dml.profile(model.program, model.input, seconds=effort.seconds))
     return result
+
+
+def _kernels(profile: dml.Profile) -> list[Kernel]:
+    return [
+        Kernel(
+            f"{number}: {kernel.title}, {'x'.join(map(str, kernel.writes[0].sizes))}",
+            kernel.seconds,
+            profile.share(kernel),
+            kernel.efficiency(profile.limits),
+        )
+        for number, kernel in enumerate(profile.kernels)
+    ]
 
 
 def _agree(found: Array, expected: Array) -> bool:

@@ -17,7 +17,7 @@ from benchmarks.cases import Aim, Case, bytes_moved, floating_point_operations
 from benchmarks.growth import Curve
 from benchmarks.limits import Copy, Limits
 from benchmarks.measure import Outcome, Result
-from benchmarks.networks import CONTESTANTS, NetworkResult
+from benchmarks.networks import CONTESTANTS, Kernel, NetworkResult
 from benchmarks.peers import EAGER, OPENDML, Contestant
 from benchmarks.small import SmallResult
 from opendml.llvm.host import host_machine
@@ -75,7 +75,7 @@ def shortfalls(result: Result, limits: Limits) -> list[str]:
 
 def print_report(report: Report, console: Console) -> None:
     """The result on a terminal."""
-    for line in _facts(report):
+    for line in facts(report):
         console.print(line, highlight=False)
     for group, results in _groups(report):
         names, limits = _taking_part(results, report), report.limits[group]
@@ -110,7 +110,7 @@ def print_report(report: Report, console: Console) -> None:
 def markdown(report: Report, plots: Sequence[str]) -> str:
     """The result as a page."""
     lines = ["# Benchmarks", "", "Made by `python -m benchmarks`; `--help` says how to run a part of it.", ""]
-    lines += [f"- {fact}" for fact in _facts(report)]
+    lines += [f"- {fact}" for fact in facts(report)]
     lines += ["", *_EXPLANATION, ""]
     for group, results in _groups(report):
         names, limits = _taking_part(results, report), report.limits[group]
@@ -126,6 +126,9 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
         lines += _rows(_network_header(), [_network_cells(network) for network in report.networks])
         lines += [f"- {note}" for note in _network_notes(report)]
         lines += [""] if _network_notes(report) else []
+        lines += ["## Kernels of the networks", "", _KERNELS_EXPLANATION, ""]
+        for network in report.networks:
+            lines += [f"### {network.name}", "", *_rows(_KERNEL_HEADER, [_kernel_cells(k) for k in network.kernels])]
     if report.small:
         lines += ["## One small operator", ""]
         lines += _rows(["what", "median", "minimum", "aim"], [_small_cells(row) for row in report.small])
@@ -159,7 +162,21 @@ _NETWORKS_EXPLANATION = (
 )
 
 
-def _facts(report: Report) -> list[str]:
+_KERNELS_EXPLANATION = (
+    "Where the time of opendml's programs goes: `share` is a kernel's part of the time of all kernels, `of its limit`"
+    " the part of its own time that this machine needs at least to move the bytes or to compute, whichever takes longer."
+    " A kernel whose tensors are still in a near cache may be above 100%."
+)
+
+_KERNEL_HEADER = ["kernel", "time", "share", "of its limit"]
+
+
+def _kernel_cells(kernel: Kernel) -> list[str]:
+    return [kernel.title, _duration(kernel.seconds), f"{kernel.share:.1%}", f"{kernel.efficiency:.0%}"]
+
+
+def facts(report: Report) -> list[str]:
+    """The machine, the day and the contestants, a line each."""
     host = host_machine()
     peers = ", ".join(f"{name} {version}" for name, version in report.contestants)
     threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +13,9 @@ from typing import Any
 import opendml as dml
 from benchmarks import cases
 from benchmarks.cases import Case
-from benchmarks.measure import Effort, Timing, race, run_case
+from benchmarks.measure import Effort, race, run_case
 from benchmarks.peers import OPENDML, Contestant, Opendml, make_buffers
+from benchmarks.timing import Timing
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ReduceFunction
 from opendml.llvm.object_cache import DIRECTORY_VARIABLE
@@ -82,18 +82,14 @@ def _compilations(threads: int, effort: Effort) -> Iterator[SmallResult]:
             with _empty_cache():
                 cold.append(_seconds_to_compile(device, operator))
                 cached.append(_seconds_to_compile(device, operator))
-        yield SmallResult(f"{name}: cold compilation", _timing(cold), 0.150)
-        yield SmallResult(f"{name}: from the disk cache", _timing(cached), 0.010)
+        yield SmallResult(f"{name}: cold compilation", Timing.of(cold), 0.150)
+        yield SmallResult(f"{name}: from the disk cache", Timing.of(cached), 0.010)
 
 
 def _seconds_to_compile(device: dml.Device, operator: Operator) -> float:
     start = time.perf_counter()
     device.compile(operator)
     return time.perf_counter() - start
-
-
-def _timing(samples: Sequence[float]) -> Timing:
-    return Timing(statistics.median(samples), min(samples), len(samples))
 
 
 @contextmanager
