@@ -47,7 +47,7 @@ from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.program import Program
 from opendml.targets.cpu.compilation import generate
-from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.processor import Processor, host_processor
 
 Array = np.ndarray[Any, Any]
 
@@ -64,9 +64,9 @@ def no_cache() -> Iterator[None]:
         yield
 
 
-def _target(level: str) -> CpuTarget:
+def _target(level: str) -> Processor:
     try:
-        return host_target(level)
+        return host_processor(level)
     except ConfigurationError as error:
         pytest.skip(str(error))
 
@@ -122,7 +122,7 @@ def _desc(tensor: Tensor) -> TensorDesc:
     return TensorDesc(DATA_TYPES[NUMPY_TYPES[tensor.type.name]], tensor.sizes)
 
 
-def _compile(definition: Definition, target: CpuTarget, threads: int = 1) -> Program:
+def _compile(definition: Definition, target: Processor, threads: int = 1) -> Program:
     inputs = [Binding(t.name, _desc(t)) for t in definition.inputs if t is not None]
     outputs = [Binding(t.name, _desc(t)) for t in definition.outputs if t is not None]
     return compile_definition(
@@ -334,7 +334,7 @@ def test_steps_beyond_a_count_are_not_taken() -> None:
     given_counts = np.array([3, -1, 2])
     (interpreted,) = run_interpreted(definition, [given_counts])
     assert interpreted is not None and interpreted.tolist() == [12, 0, 3]
-    program = _compile(definition, host_target())
+    program = _compile(definition, host_processor())
     found = np.zeros(3, np.int64)
     program.bind([given_counts], [found])()
     assert found.tolist() == [12, 0, 3]

@@ -36,7 +36,8 @@ from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernel_description import describe_kernel
-from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.processor import host_processor
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
 TARGETS = (
@@ -117,7 +118,7 @@ def test_every_choice_of_loops_gives_the_same_bits(
             inputs=bindings[:-1],
             outputs=bindings[-1:],
             in_place=False,
-            target=host_target(level).tuned(
+            target=host_processor(level).tuned(
                 serial_work=0, items=items, vector_side_bytes=near_bytes, far_tile_bytes=near_bytes
             ),
             thread_count=5,
@@ -228,7 +229,7 @@ def test_large_products_are_cut_into_enough_items() -> None:
     assert not kernel.serial and kernel.item_count >= TUNING.items // 2
     assert kernel.panel is not None and kernel.panel.transposed is None
     assert kernel.panel_bytes <= 2 * TUNING.vector_side_bytes
-    assert "copied to panel" in describe_kernel(kernel, host_target())
+    assert "copied to panel" in describe_kernel(kernel, host_processor())
 
 
 @given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))
@@ -316,7 +317,7 @@ def test_code_is_the_same_each_time() -> None:
         graph = dml.Graph()
         a, b, *others = (graph.input("float32", [200, 200]) for _ in range(6))
         joined = join(graph.describe(sum(others, dml.gemm(a, b))))
-        return generate(divide_and_fuse(joined).execution, host_target(), in_place=False).modules
+        return generate(divide_and_fuse(joined).execution, host_processor(), in_place=False).modules
 
     first = text()
     assert any("@llvm.prefetch" in module for module in first)

@@ -37,8 +37,9 @@ from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu.code.memory import Memory
 from opendml.targets.cpu.code.program_code import program_code
+from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.runtime import executable as executable_module
-from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
 LENGTHS = (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 1000, 4095)
@@ -106,7 +107,7 @@ def check(definition: Definition, *arrays: Any) -> None:
         inputs=bindings(definition.inputs),
         outputs=bindings(definition.outputs),
         in_place=False,
-        target=host_target(),
+        target=host_processor(),
         thread_count=2,
     )
     results = program(*arrays)

@@ -45,7 +45,8 @@ from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.kernel_description import describe_kernel
-from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.processor import host_processor
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
 Array = np.ndarray[Any, Any]
@@ -64,7 +65,7 @@ def _levels() -> list[str]:
     found = []
     for level in ("native", "avx2", "baseline"):
         try:
-            host_target(level)
+            host_processor(level)
             found.append(level)
         except ConfigurationError:
             pass
@@ -82,7 +83,7 @@ def test_random_definitions(definition: Definition, level: str, in_place: bool, 
     contents = [random_values(DATA_TYPES[NUMPY_TYPES[t.type.name]], t.extent, generator) for t in tensors]
     expected = dict(zip(tensors, (c.copy() for c in contents), strict=True))
     interpret(definition, expected)
-    target = host_target(level).tuned(
+    target = host_processor(level).tuned(
         serial_work=0,
         streamed_bytes=1 << 40 if written == "cached" else 0,
         streamed_row_bytes=1 << 40 if written == "staged" else 0,
@@ -309,7 +310,7 @@ def test_equal_pieces_share_their_code(axis: int) -> None:
     split = op.Split(input_tensor=whole, output_tensors=[piece] * 30, axis=axis)
     join = op.Join(input_tensors=[piece] * 30, output_tensor=whole, axis=axis)
     for desc in (split, join):
-        text = "".join(generate(desc.define(), host_target(), in_place=False).modules)
+        text = "".join(generate(desc.define(), host_processor(), in_place=False).modules)
         assert len(re.findall(r"define.* @kernel\d+\(", text)) == 1
     x = np.arange(whole.element_count, dtype=np.float32).reshape(whole.sizes)
     parts = dml.Device().compile(split)(x)
@@ -321,7 +322,7 @@ def test_equal_pieces_of_large_tensors_share_their_code() -> None:
     """Wherever their lines of memory begin."""
     piece, whole = TensorDesc("float32", [4, 111, 301]), TensorDesc("float32", [4, 111 * 60, 301])
     split = op.Split(input_tensor=whole, output_tensors=[piece] * 60, axis=1)
-    text = "".join(generate(split.define(), host_target(), in_place=False).modules)
+    text = "".join(generate(split.define(), host_processor(), in_place=False).modules)
     assert "prefetch" in text
     assert len(re.findall(r"define.* @kernel\d+\(", text)) == 1
 
@@ -331,8 +332,8 @@ def test_small_kernels_take_turns() -> None:
     piece, whole = TensorDesc("float32", [100, 90]), TensorDesc("float32", [100, 90 * 11])
     join = op.Join(input_tensors=[piece] * 11, output_tensor=whole, axis=1)
     few = op.Join(input_tensors=[piece] * 3, output_tensor=TensorDesc("float32", [100, 270]), axis=1)
-    assert generate(join.define(), host_target(), in_place=False).requirements.parallel
-    assert not generate(few.define(), host_target(), in_place=False).requirements.parallel
+    assert generate(join.define(), host_processor(), in_place=False).requirements.parallel
+    assert not generate(few.define(), host_processor(), in_place=False).requirements.parallel
     parts = [np.full(piece.sizes, number, np.float32) for number in range(11)]
     for threads in (1, 2, 3, 7):
         program = dml.Device(thread_count=threads).compile(join)

@@ -20,7 +20,7 @@ from opendml.expression.ir import Axis, Expression, Tensor, cast, fused_multiply
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
-from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.processor import host_processor
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Expression]
@@ -60,7 +60,7 @@ def compiled(function: Function, *arrays: Array) -> Array:
         for tensors in (definition.inputs, definition.outputs)
     ]
     program = compile_definition(
-        definition, inputs=bindings[0], outputs=bindings[1], in_place=False, target=host_target(), thread_count=1
+        definition, inputs=bindings[0], outputs=bindings[1], in_place=False, target=host_processor(), thread_count=1
     )
     result = program(*arrays)
     assert isinstance(result, np.ndarray)
@@ -299,7 +299,7 @@ def test_rare_branches_under_a_guard(function: Function) -> None:
         inputs=[Binding(name, desc[name]) for name in "xn"],
         outputs=[Binding("y", desc["y"])],
         in_place=False,
-        target=host_target(),
+        target=host_processor(),
         thread_count=1,
     )
     assert expected is not None
