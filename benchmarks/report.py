@@ -164,7 +164,7 @@ _NETWORKS_EXPLANATION = (
 
 _KERNELS_EXPLANATION = (
     "Where the time of opendml's programs goes: `share` is a kernel's part of the time of all kernels, `of its limit`"
-    " the part of its own time that this machine needs at least to move the bytes or to compute, whichever takes longer."
+    " the part of its own time that the machine needs at least to move the bytes or to compute, whichever is longer."
     " A kernel whose tensors are still in a near cache may be above 100%."
 )
 
