@@ -10,6 +10,8 @@ from opendml.formats.onnx.operators.element_wise import ELEMENT_WISE
 from opendml.formats.onnx.operators.gathering import GATHERING
 from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.matrices import MATRICES
+from opendml.formats.onnx.operators.microsoft import MICROSOFT
+from opendml.formats.onnx.operators.microsoft.normalizations import SIMPLIFIED
 from opendml.formats.onnx.operators.normalizations import NORMALIZATIONS
 from opendml.formats.onnx.operators.quantization import QUANTIZATION
 from opendml.formats.onnx.operators.recurrent import RECURRENT
@@ -41,8 +43,10 @@ _FAMILIES: Final = (
 
 _DOMAINS: Final = (
     *(("", family) for family in _FAMILIES),
+    ("", SIMPLIFIED),
     ("ai.onnx.ml", CLASSIC),
     ("ai.onnx.preview.training", TRAINING),
+    ("com.microsoft", MICROSOFT),
 )
 
 OPERATORS: Final[dict[tuple[str, str], Function]] = {

@@ -15,7 +15,7 @@ from opendml.formats.onnx.nodes import Node, Results
 from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.values import NotExpressibleError
 
-__all__ = ["WINDOWS"]
+__all__ = ["WINDOWS", "pooled", "reaching"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _quantized_convolution(node: Node) -> Results:
 # ---- poolings
 
 
-def _pooled(node: Node) -> tuple[GraphTensor, _Window, list[int]]:
+def pooled(node: Node) -> tuple[GraphTensor, _Window, list[int]]:
     """The images with two spatial dimensions at least, the window, and the sizes of the output."""
     data = node.tensor()
     window = _window(node, data.sizes[2:], node.integers("kernel_shape") or [])
@@ -195,7 +195,7 @@ def _count(length: int, size: int, stride: int, dilation: int, start: int, end: 
     return count - 1 if (count - 1) * stride >= length + start else count
 
 
-def _reaching(window: _Window, image: Sequence[int], counts: Sequence[int]) -> _Window:
+def reaching(window: _Window, image: Sequence[int], counts: Sequence[int]) -> _Window:
     """The window with as much padding at the end as its last place needs."""
     end = [
         max(pad, (count - 1) * stride + (size - 1) * dilation + 1 - length - start)
@@ -212,14 +212,14 @@ def _result_sizes(node: Node, sizes: Sequence[int]) -> list[int]:
 
 
 def _max_pool(node: Node) -> Results:
-    data, window, sizes = _pooled(node)
+    data, window, sizes = pooled(node)
     found = dml.max_pooling(
         data,
         window_size=window.size,
         output_indices=node.wants(1),
         indices_data_type="uint64",
         output_sizes=sizes,
-        **_reaching(window, data.sizes[2:], sizes[2:]).fields(),
+        **reaching(window, data.sizes[2:], sizes[2:]).fields(),
     )
     kept = _result_sizes(node, sizes)
     values = node.result(found.values, kept)
@@ -246,28 +246,28 @@ def _by_columns(indices: GraphTensor, image: Sequence[int]) -> GraphTensor:
 
 def _average_pool(node: Node) -> Results:
     """Padding may count; what a window needs beyond it never does, so then the padding becomes a part of the image."""
-    data, window, sizes = _pooled(node)
+    data, window, sizes = pooled(node)
     counts_padding = bool(node.integer("count_include_pad"))
-    reaching = _reaching(window, data.sizes[2:], sizes[2:])
-    if counts_padding and reaching.end != window.end:
+    reached = reaching(window, data.sizes[2:], sizes[2:])
+    if counts_padding and reached.end != window.end:
         data = dml.padding(data, start_padding=[0, 0, *window.start], end_padding=[0, 0, *window.end])
         nothing = [0] * len(window.size)
-        reaching = _reaching(replace(window, start=nothing, end=nothing), data.sizes[2:], sizes[2:])
+        reached = reaching(replace(window, start=nothing, end=nothing), data.sizes[2:], sizes[2:])
         counts_padding = False
     found = dml.average_pooling(
-        data, window_size=window.size, include_padding=counts_padding, output_sizes=sizes, **reaching.fields()
+        data, window_size=window.size, include_padding=counts_padding, output_sizes=sizes, **reached.fields()
     )
     return node.result(found, _result_sizes(node, sizes))
 
 
 def _lp_pool(node: Node) -> Results:
-    data, window, sizes = _pooled(node)
+    data, window, sizes = pooled(node)
     found = dml.lp_pooling(
         data,
         window_size=window.size,
         p=node.integer("p", 2),
         output_sizes=sizes,
-        **_reaching(window, data.sizes[2:], sizes[2:]).fields(),
+        **reaching(window, data.sizes[2:], sizes[2:]).fields(),
     )
     return node.result(found, _result_sizes(node, sizes))
 

@@ -1,0 +1,16 @@
+"""Operators of com.microsoft: those that ONNX Runtime's optimisers put into models, and its DirectML provider has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opendml.formats.onnx.operators.interface import Table
+from opendml.formats.onnx.operators.microsoft.attention import ATTENTION
+from opendml.formats.onnx.operators.microsoft.fused import FUSED
+from opendml.formats.onnx.operators.microsoft.normalizations import NORMALIZATIONS
+from opendml.formats.onnx.operators.microsoft.quantized import QUANTIZED
+from opendml.formats.onnx.operators.recurrent import DYNAMIC
+
+__all__ = ["MICROSOFT"]
+
+MICROSOFT: Final[Table] = {**ATTENTION, **FUSED, **NORMALIZATIONS, **QUANTIZED, **DYNAMIC}
