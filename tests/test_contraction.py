@@ -37,7 +37,8 @@ from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.processor import host_processor
-from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.refine.refining import refined_definition, refining
+from opendml.targets.cpu.target import CpuTarget, host_target
 from opendml.targets.cpu.tuning import TUNING
 
 TARGETS = (
@@ -198,7 +199,7 @@ def test_convolutions_with_panels_and_columns(
 
 
 def product_kernel(desc: Any, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
-    *_, statement = desc.define().statements
+    *_, statement = refined_definition(desc, target).statements
     kernel = schedule_contraction(statement, target)
     assert kernel is not None
     return kernel
@@ -301,7 +302,7 @@ def test_other_folds_are_left_alone() -> None:
 
 def test_threads_have_scratch_memory_of_their_own() -> None:
     desc = gemm(256, 256, 256)
-    code = program_code(desc.define(), TARGETS[0], "")
+    code = program_code(refined_definition(desc, TARGETS[0]), TARGETS[0], "")
     (kernel,) = code.kernels
     assert isinstance(kernel, ContractionKernel)
     assert code.requirements.scratch_size >= kernel.panel_bytes > 0
@@ -318,6 +319,8 @@ def test_code_is_the_same_each_time() -> None:
         a, b, *others = (graph.input("float32", [200, 200]) for _ in range(6))
         joined = join(graph.describe(sum(others, dml.gemm(a, b))))
         return generate(divide_and_fuse(joined).execution, host_processor(), in_place=False).modules
+        joined = join(graph.describe(sum(others, dml.gemm(a, b))), refining(host_target()))
+        return generate(divide_and_fuse(joined).execution, host_target(), in_place=False).modules
 
     first = text()
     assert any("@llvm.prefetch" in module for module in first)

@@ -17,11 +17,10 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import MatrixTransform, OperatorType
-from opendml.expression.element_types import F16
 from opendml.expression.folds import lanes_for, sum_of_products
-from opendml.expression.ir import Expression, Tensor, cast, grid, index, indices, load, temporary
+from opendml.expression.ir import Expression, Tensor, cast, grid, index, indices, load
 from opendml.expression.reductions import SHORTEST_LANES, packed_reduction
-from opendml.expression.statements import Compute, Definition, Statement, Store
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.activation import FUSABLE_WITH_SOFTMAX, ActivationSoftmax, ActivationSoftmax1
 from opendml.operators.activation_functions import activate, softmax
 from opendml.operators.definition import computation_type, optional_tensor, tensor, widen
@@ -33,18 +32,7 @@ if TYPE_CHECKING:
 
 
 FEW: Final = 4
-"""Rows or columns of the output below which the other matrix is not copied: it would be read once or twice only."""
-
-PANEL: Final = 64
-"""Columns of a panel, the copied form of the right matrix: whole registers on every processor."""
-
-COLUMNS_OF_ROWS: Final = 128
-"""Columns of the output from which on a copy of a left matrix pays off that is not contiguous along its rows."""
-
-_Place = Sequence[Expression]
-_Element = Callable[[_Place], Expression]
-_PanelElement = Callable[[_Place, Expression, Expression, Expression], Expression]
-_Region = tuple[int, int, int]
+"""Rows or columns of the output below which a sum may run in lanes: the order of its terms depends on this."""
 
 
 class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
@@ -136,7 +124,6 @@ def _rows_and_columns(rank: int, transform: MatrixTransform) -> tuple[int, int]:
 class _Product:
     """The tensors and statements of one product.
 
-    A right matrix that is OWNED_BY_DML is laid out anew in panels of ``PANEL`` columns, contiguous and in float32.
     Where there are few rows or few columns (``is_dot``: by sizes and transforms alone) the sums run along the inner
     size in lanes, as vectors along it are contiguous in both matrices.
     """
@@ -146,112 +133,36 @@ class _Product:
         self.a, self.b = tensor("ATensor", desc.a_tensor, "input"), tensor("BTensor", desc.b_tensor, "input")
         self.c = optional_tensor("CTensor", desc.c_tensor, "input")
         self.output = tensor("OutputTensor", desc.output_tensor, "output")
-        self.order_a, self.order_b = _order(self.a, desc.trans_a), _order(self.b, desc.trans_b)
-        *self.batch, self.rows, self.columns = self.output.sizes
-        self.inner = self.a.sizes[self.order_a[-1]]
-        self.is_dot = is_dot(self.rows, self.columns, self.inner, desc.trans_a, desc.trans_b)
-        self.statements: list[Statement] = []
-        self.temporaries: list[Tensor] = []
 
     def definition(self) -> Definition:
-        """Copies, products, and a softmax of them."""
-        axes = self.desc.softmax_axes()
+        """The product, and a softmax of it."""
+        inputs, axes = (self.a, self.b, self.c), self.desc.softmax_axes()
         if axes is None:
-            self._multiply(self._store_output)
-        else:
-            work = packed_reduction("product", computation_type(self.a.type), self.output.sizes, axes)
-            self._multiply(lambda place, value: Store(work.source, work.place(place), value))
-            softmax(work, self.output)
-            self.statements += work.statements
-            self.temporaries += work.temporaries
-        tensors = (self.a, self.b, self.c)
-        return Definition(tensors, (self.output,), tuple(self.statements), tuple(self.temporaries))
+            return Definition(inputs, (self.output,), (self._product(self._store_output),))
+        work = packed_reduction("product", computation_type(self.a.type), self.output.sizes, axes)
+        product = self._product(lambda place, value: Store(work.source, work.place(place), value))
+        softmax(work, self.output)
+        return Definition(inputs, (self.output,), (product, *work.statements), tuple(work.temporaries))
 
-    def _store_output(self, place: _Place, value: Expression) -> Store:
+    def _store_output(self, place: Sequence[Expression], value: Expression) -> Store:
         return Store(self.output, tuple(place), cast(activate(self.desc.fused_activation, value), self.output.type))
 
-    def _multiply(self, store: Callable[[_Place, Expression], Store]) -> None:
-        """Adds the statements of the product, each for some of the columns."""
-        left = self._element(self.a, self.order_a, self._is_worth_rows())
-        if self.is_dot or not self._is_worth_panels():
-            right = self._right_of_dot() if self.is_dot else self._element(self.b, self.order_b, False)
-            self._add_product(
-                left, lambda batch, inner, block, column: right((*batch, inner, column)), (0, 1, self.columns), store
-            )
-            return
-        whole = self.columns // PANEL
-        for region in ((0, whole, PANEL), (whole * PANEL, 1, self.columns % PANEL)):
-            if region[1] and region[2]:
-                self._add_product(left, self._panels(region), region, store)
-
-    def _add_product(
-        self, left: _Element, right: _PanelElement, region: _Region, store: Callable[[_Place, Expression], Store]
-    ) -> None:
-        start, blocks, width = region
-        axes = grid([*self.batch, self.rows, blocks, width], "bcdefmno"[-len(self.batch) - 3 :])
-        (inner,) = grid([self.inner], "k")
-        *batch, row, block, column = indices(axes)
-        lanes = lanes_for(inner) if self.is_dot else 1
-        factors = left((*batch, row, index(inner))), right(batch, index(inner), block, column)
-        place = (*batch, row, block * width + column + start)
-        value = self.desc.scaled(sum_of_products((inner,), *factors, lanes=lanes), self.c, place)
-        self.statements.append(Compute(axes, (store(place, value),)))
-
-    def _is_worth_rows(self) -> bool:
-        """Whether copying the left matrix, so that its rows are contiguous and float32, costs less than it saves."""
-        inner_stride, row_stride = self.a.strides[self.order_a[-1]], self.a.strides[self.order_a[-2]]
-        if self.columns < FEW or 0 in (inner_stride, row_stride):
-            return False
-        return self.a.type is F16 or (self.columns >= COLUMNS_OF_ROWS and inner_stride != 1)
-
-    def _is_worth_panels(self) -> bool:
-        """Whether to lay the right matrix out in panels: where that is done only once, before the product ever runs."""
-        strides = self.b.strides[self.order_b[-1]], self.b.strides[self.order_b[-2]]
-        return self.desc.b_tensor.is_owned_by_dml and self.rows >= FEW and self.columns >= FEW and 0 not in strides
-
-    def _panels(self, region: _Region) -> _PanelElement:
-        """How the product reads a copy of some of the right matrix's columns, and that copy, added."""
-        start, blocks, width = region
-        # A matrix that all batches share (a stride of 0) is copied once.
-        batch = [1 if stride == 0 else n for n, stride in zip(self.batch, self.b.strides, strict=False)]
-        copy = temporary("panels", computation_type(self.b.type), [*batch, blocks, self.inner, width])
-        axes = grid(copy.sizes)
-        *place, block, inner, column = indices(axes)
-        logical = (*place, inner, block * width + column + start)
-        element = widen(load(self.b, [logical[d] for d in self.order_b]))
-        self._add_copy(copy, Compute(axes, (Store(copy, indices(axes), element),)))
-        return lambda batch, inner, block, column: load(copy, _repeated((*batch, block, inner, column), copy))
-
-    def _right_of_dot(self) -> _Element:
-        """The right matrix for sums along the inner size; a narrow one is copied so that its columns are contiguous."""
-        inner_stride = self.b.strides[self.order_b[-2]]
-        if inner_stride == 1 or self.columns >= FEW:
-            return self._element(self.b, self.order_b, False)
-        across = self._element(self.b, (*self.order_b[:-2], self.order_b[-1], self.order_b[-2]), True)
-        return lambda place: across((*place[:-2], place[-1], place[-2]))
-
-    def _element(self, source: Tensor, order: Sequence[int], is_copied: bool) -> _Element:
-        """How a matrix is read by coordinates in ``order``, and the copy of it that takes, added."""
-        if not is_copied:
-            return lambda place: widen(load(source, [place[d] for d in order]))
-        sizes = [1 if source.strides[d] == 0 and d < len(order) - 2 else source.sizes[d] for d in order]
-        copy = temporary(f"packed_{source.name}", computation_type(source.type), sizes)
-        axes = grid(sizes)
-        element = widen(load(source, [index(axes[d]) for d in order]))
-        self._add_copy(copy, Compute(axes, (Store(copy, indices(axes), element),)))
-        return lambda place: load(copy, _repeated(place, copy))
-
-    def _add_copy(self, copy: Tensor, statement: Statement) -> None:
-        self.temporaries.append(copy)
-        self.statements.append(statement)
+    def _product(self, store: Callable[[Sequence[Expression], Expression], Store]) -> Compute:
+        """For each row and column of each batch the sum over the inner size."""
+        desc, sizes = self.desc, self.output.sizes
+        rank = len(sizes)
+        order_a, order_b = _order(rank, desc.trans_a), _order(rank, desc.trans_b)
+        axes, (inner,) = grid(sizes, "bcdefmn"[-rank:]), grid([self.a.sizes[order_a[-1]]], "k")
+        *batch, row, column = place = indices(axes)
+        rows, columns = (*batch, row, index(inner)), (*batch, index(inner), column)
+        left = widen(load(self.a, [rows[d] for d in order_a]))
+        right = widen(load(self.b, [columns[d] for d in order_b]))
+        in_lanes = is_dot(sizes[-2], sizes[-1], inner.size, desc.trans_a, desc.trans_b)
+        total = sum_of_products((inner,), left, right, lanes=lanes_for(inner) if in_lanes else 1)
+        return Compute(axes, (store(place, desc.scaled(total, self.c, place)),))
 
 
-def _order(matrix: Tensor, transform: MatrixTransform) -> tuple[int, ...]:
+def _order(rank: int, transform: MatrixTransform) -> tuple[int, ...]:
     """The dimensions of a matrix tensor in the product's order (exchanging two is its own inverse)."""
-    *batch, row, column = range(len(matrix.sizes))
+    *batch, row, column = range(rank)
     return (*batch, column, row) if transform == MatrixTransform.TRANSPOSE else (*batch, row, column)
-
-
-def _repeated(place: _Place, copy: Tensor) -> list[Expression | int]:
-    """Coordinates in a copy that has dimensions of size 1 for those that repeat."""
-    return [0 if size == 1 else p for p, size in zip(place, copy.sizes, strict=True)]

@@ -58,6 +58,24 @@ class Tuning:
     gathered_candidates: int = 16
     """Candidates at least that are gathered beside those wanted before all are ordered."""
 
+    # Refinement: layouts of the factors of sums of products ----------------------------------------------------------
+
+    panel: int = 64
+    """Columns, or output channels, of a panel, the copied form of weights: whole registers on every processor."""
+
+    few_rows: int = 4
+    """Rows or columns of a product below which the other matrix is not copied: it would be read once or twice only."""
+
+    columns_of_rows: int = 128
+    """Columns of a product from which on a copy of a left matrix pays off that is not contiguous along its rows."""
+
+    packed_uses: int = 16
+    """Products of bytes for each element of a factor from which on both factors are packed in words: packing costs a
+    few instructions for each element, and a product of words saves one or two."""
+
+    packed_steps: int = 3
+    """Steps of the axis that is packed, at least: shorter ones leave most of each word empty."""
+
     # Vectors and tiles -----------------------------------------------------------------------------------------------
 
     interleaved_sizes: tuple[int, ...] = (2, 3, 4, 8)
@@ -72,13 +90,6 @@ class Tuning:
     shuffled_stride: int = 4
     """Largest step between neighbouring lanes, in elements, that is loaded as whole vectors and picked apart by
     shuffles: of further ones most of what is loaded is of no use."""
-
-    packed_uses: int = 16
-    """Products of bytes for each element of a factor from which on both factors are packed in words: packing costs a
-    few instructions for each element, and a product of words saves one or two."""
-
-    packed_steps: int = 3
-    """Steps of the axis that is packed, at least: shorter ones leave most of each word empty."""
 
     tiled_points: int = 12
     """Points of a tile that share the loads of a sum of products, where there are 32 registers or more."""

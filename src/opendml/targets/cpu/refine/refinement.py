@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from opendml.expression.element_types import ElementType
@@ -27,7 +27,7 @@ class Refinement:
     statements: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
 
-    def copy(self, name: str, type: ElementType, sizes: tuple[int, ...], element: Callable[..., Expression]) -> Tensor:
+    def copy(self, name: str, type: ElementType, sizes: Sequence[int], element: Callable[..., Expression]) -> Tensor:
         """A packed temporary with ``element(*coordinates)`` at all coordinates, and the statement that writes it,
         added."""
         made = temporary(name, type, sizes)

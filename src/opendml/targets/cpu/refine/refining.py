@@ -19,6 +19,7 @@ from opendml.expression.statements import Definition, Statement
 from opendml.graph import joining
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.margins import margins
+from opendml.targets.cpu.refine.matrix_products import matrix_product
 from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, Rule, Surroundings
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
 from opendml.targets.cpu.refine.words import words
@@ -27,7 +28,7 @@ from opendml.targets.cpu.target import CpuTarget
 TOGETHER: Final[tuple[DefinitionRule, ...]] = (blocks_of_updates, joined_copies, margins)
 """Rules for several statements together, one after the other, before those of single statements."""
 
-STAGES: Final[tuple[tuple[Rule, ...], ...]] = ((words,),)
+STAGES: Final[tuple[tuple[Rule, ...], ...]] = ((matrix_product,), (words,))
 """Rules, each stage's tried on what the stage before has left: of one stage the first that fits is taken."""
 
 

@@ -1,0 +1,154 @@
+"""Matrix products: rows of the left matrix and panels of columns of the right one, contiguous and widened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from opendml.expression.element_types import F16
+from opendml.expression.ir import Axis, Expression, Tensor, grid, index, indices, load
+from opendml.expression.statements import Statement
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
+from opendml.targets.cpu.refine.sums import Factor, Sum, at, moved, order_of, sum_of
+from opendml.targets.cpu.tuning import Tuning
+
+
+def matrix_product(statement: Statement, surroundings: Surroundings) -> Refinement | None:
+    """The product of two matrices, or batches of them, read from copies where these are worth it.
+
+    A right matrix that is fixed is laid out in panels of columns. Where the sums run in lanes they run along rows of
+    the left matrix and columns of the right one, so these are to be contiguous.
+    """
+    found = sum_of(statement)
+    product = None if found is None else _product(found)
+    return None if product is None else _Refined(product, surroundings).refinement()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Matrix:
+    """A factor, and its tensor's dimensions in the order of the product: the batch, then two."""
+
+    factor: Factor
+    order: tuple[int, ...]
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.factor.load.tensor
+
+    def stride(self, number: int) -> int:
+        """How far the elements lie apart along a dimension of the product's."""
+        return self.tensor.strides[self.order[number]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Product:
+    sum: Sum
+    batch: tuple[Axis, ...]
+    row: Axis
+    column: Axis
+    inner: Axis
+    left: _Matrix
+    right: _Matrix
+
+
+def _product(found: Sum) -> _Product | None:
+    """A sum over one axis for each row and column, of elements that are read at plain coordinates."""
+    fold, axes = found.fold, found.compute.axes
+    if len(fold.axes) != 1 or len(axes) < 2 or fold.where is not None or not fold.type.is_float:
+        return None
+    *batch, row, column = axes
+    factors, (inner,) = (found.left, found.right), fold.axes
+    if any(factor.zero_point is not None or factor.inside is not None for factor in factors):
+        return None
+    left = order_of(found.left.load, (*batch, row, inner))
+    right = order_of(found.right.load, (*batch, inner, column))
+    if left is None or right is None:
+        return None
+    return _Product(found, tuple(batch), row, column, inner, _Matrix(found.left, left), _Matrix(found.right, right))
+
+
+class _Refined:
+    def __init__(self, product: _Product, surroundings: Surroundings) -> None:
+        self.product = product
+        self.tuning: Tuning = surroundings.target.tuning
+        self.is_fixed = product.right.tensor in surroundings.fixed
+        self.is_dot = product.sum.fold.lanes > 1
+        self.found = Refinement()
+
+    def refinement(self) -> Refinement | None:
+        """The copies, then the product of all columns or of those in whole panels and those that are left."""
+        product, panel = self.product, self.tuning.panel
+        replaced: dict[Expression, Expression] = {}
+        if self._is_worth_rows():
+            replaced[product.left.factor.whole] = self._copied(
+                product.left, (*product.batch, product.row, product.inner)
+            )
+        if not self.is_dot and self._is_worth_panels():
+            whole, rest = divmod(product.column.size, panel)
+            for start, blocks, width in ((0, whole, panel), (whole * panel, 1, rest)):
+                if blocks and width:
+                    self._add_panels(replaced, start, blocks, width)
+            return self.found
+        if self.is_dot and product.column.size < self.tuning.few_rows and product.right.stride(-2) != 1:
+            columns = (*product.batch, product.column, product.inner)
+            replaced[product.right.factor.whole] = self._copied(product.right, columns)
+        if not replaced:
+            return None
+        self.found.statements.append(product.sum.rewritten(replaced, product.sum.compute.axes))
+        return self.found
+
+    def _is_worth_rows(self) -> bool:
+        """Whether copying the left matrix, so that its rows are contiguous and widened, costs less than it saves."""
+        left, columns = self.product.left, self.product.column.size
+        if columns < self.tuning.few_rows or 0 in (left.stride(-1), left.stride(-2)):
+            return False
+        return left.tensor.type is F16 or (columns >= self.tuning.columns_of_rows and left.stride(-1) != 1)
+
+    def _is_worth_panels(self) -> bool:
+        """Whether to lay the right matrix out in panels: where that is done only once, before the product ever runs."""
+        right, least = self.product.right, self.tuning.few_rows
+        is_large = self.product.row.size >= least and self.product.column.size >= least
+        return self.is_fixed and is_large and 0 not in (right.stride(-1), right.stride(-2))
+
+    def _copied(self, matrix: _Matrix, axes: Sequence[Axis]) -> Expression:
+        """The element, for the coordinates of ``axes``, of a copy of a matrix that has them as its dimensions."""
+        batch = len(self.product.batch)
+        strides = matrix.tensor.strides
+        places = order_of(matrix.factor.load, axes)
+        assert places is not None
+        sizes = [1 if strides[d] == 0 and i < batch else axes[i].size for i, d in enumerate(places)]
+        element = matrix.factor.element
+        copy = self.found.copy(
+            f"packed_{matrix.tensor.name}",
+            element.type,
+            sizes,
+            lambda *place: at(element, dict(zip(axes, place, strict=True))),
+        )
+        return _repeated(copy, indices(axes))
+
+    def _add_panels(self, replaced: dict[Expression, Expression], start: int, blocks: int, width: int) -> None:
+        """Adds a copy of some columns, in blocks of so many, and their products."""
+        product = self.product
+        strides = [product.right.tensor.strides[d] for d in product.right.order]
+        # A matrix that all batches share (a stride of 0) is copied once.
+        repeated = [1 if stride == 0 else axis.size for axis, stride in zip(product.batch, strides, strict=False)]
+        element = product.right.factor.element
+
+        def of_column(*place: Expression) -> Expression:
+            *batch, block, inner, column = place
+            there = {product.inner: inner, product.column: block * width + column + start}
+            return at(element, dict(zip(product.batch, batch, strict=True)) | there)
+
+        panels = self.found.copy("panels", element.type, [*repeated, blocks, product.inner.size, width], of_column)
+        block, column = grid([blocks, width], "no")
+        place = (*indices(product.batch), index(block), index(product.inner), index(column))
+        column_there = index(block) * width + index(column) + start
+        replacements = replaced | moved({product.column: column_there})
+        replacements[product.right.factor.whole] = _repeated(panels, place)
+        axes = (*product.batch, product.row, block, column)
+        self.found.statements.append(product.sum.rewritten(replacements, axes))
+
+
+def _repeated(copy: Tensor, place: Sequence[Expression]) -> Expression:
+    """The element of a copy that has dimensions of size 1 for those that repeat."""
+    return load(copy, [0 if size == 1 else p for p, size in zip(place, copy.sizes, strict=True)])
