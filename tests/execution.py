@@ -26,14 +26,17 @@ from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Tensor
-from opendml.expression.statements import Definition, Statement
+from opendml.expression.statements import Definition
 from opendml.llvm.native import verify
 from opendml.loops import memory_plan
+from opendml.loops import sequence as sequence_module
+from opendml.loops.sequence import KernelSequence
 from opendml.programs import binding as binding_module
 from opendml.programs import compiled_graph as graph_program_module
 from opendml.programs.device import compile_operator
 from opendml.programs.program import Program
 from opendml.targets.cpu.code import program_code
+from opendml.targets.cpu.code.written_kernels import WrittenKernel
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.runtime import executable as executable_module
@@ -92,13 +95,13 @@ def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool
     pages that tests protect, at their ``at_end``."""
     protected: list[int] = []
 
-    def plan(definition: Definition) -> memory_plan.MemoryPlan:
+    def plan(definition: Definition, _: object) -> memory_plan.MemoryPlan:
         separate = _separate_pages(definition)
         protected.extend(separate.offsets[t] + separate.sizes[t] for t in definition.temporaries)
         return separate
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program_code, "plan_memory", plan)
+        patch.setattr(sequence_module, "plan_memory", plan)
         _scratch_between_pages(patch, at_end)
         program = compile_operator(desc, thread_count=7, tuning=replace(tuning, serial_work=ALL_THREADS.serial_work))
     PROTECTED[program] = [*protected, *_pages_between_scratch(program.executable)]
@@ -111,24 +114,18 @@ def _scratch_between_pages(patch: pytest.MonkeyPatch, at_end: bool) -> None:
     What the thread needs lies at their end (to a cache line, as all of it does) or at their beginning.
     """
     page = mmap.PAGESIZE
-    writer = program_code._ProgramWriter
-    write = writer.program
-    paddings: dict[Any, int] = {}
+    sequence_of = program_code.sequence_of
 
-    def program(self: Any, statements: Sequence[Statement]) -> None:
-        write(self, statements)
-        if self.scratch_size:
-            whole = -(-self.scratch_size // page) * page
-            paddings[self] = whole - self.scratch_size if at_end else 0
-            self.scratch_size = whole + page
+    def sequence(*arguments: Any, **options: Any) -> KernelSequence[WrittenKernel]:
+        found = sequence_of(*arguments, **options)
+        if not found.scratch_bytes:
+            return found
+        whole = -(-found.scratch_bytes // page) * page
+        # Where the memory of the first thread begins: behind a page of its own too.
+        begin = -(-found.memory.size // page) * page + page + (whole - found.scratch_bytes if at_end else 0)
+        return replace(found, memory=replace(found.memory, size=begin), scratch_bytes=whole + page)
 
-    def temporary_size(self: Any) -> int:
-        """Where the memory of the first thread begins: behind a page of its own too."""
-        size: int = self._plan.size
-        return -(-size // page) * page + page + paddings[self] if self in paddings else size
-
-    patch.setattr(writer, "program", program)
-    patch.setattr(writer, "temporary_size", property(temporary_size))
+    patch.setattr(program_code, "sequence_of", sequence)
 
 
 def _pages_between_scratch(executable: CpuExecutable) -> list[int]:
@@ -222,7 +219,7 @@ def guarded_memory(apart: bool) -> Iterator[None]:
     plans: dict[int, list[int]] = {}
     page = mmap.PAGESIZE
 
-    def plan(definition: Definition) -> memory_plan.MemoryPlan:
+    def plan(definition: Definition, _: object) -> memory_plan.MemoryPlan:
         separate = _separate_pages(definition)
         if not separate.size:
             return separate
@@ -245,7 +242,7 @@ def guarded_memory(apart: bool) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         if apart:
-            patch.setattr(program_code, "plan_memory", plan)
+            patch.setattr(sequence_module, "plan_memory", plan)
             _scratch_between_pages(patch, at_end=True)
         for module in (binding_module, executable_module, graph_program_module):
             patch.setattr(module, "aligned_empty", guarded)

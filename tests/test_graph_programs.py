@@ -20,7 +20,7 @@ from opendml.expression.element_types import F32
 from opendml.expression.ir import Tensor, grid, indices, load, temporary
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.costs import GraphCosts
-from opendml.loops.memory_plan import plan_memory
+from opendml.loops.memory_plan import Placement, plan_memory
 from opendml.programs import compiled_graph as graph_program
 from opendml.programs import graph_plan as plan_module
 from opendml.programs.graph_plan import graph_key
@@ -93,8 +93,8 @@ def retuned(target: CpuTarget) -> Iterator[CpuTarget]:
     """Targets with another value of one knob each, of all of them."""
     for knob in fields(Tuning):
         value = getattr(target.tuning, knob.name)
-        if isinstance(value, GraphCosts):
-            yield from (target.tuned(graph=replace(value, **{cost.name: 1})) for cost in fields(GraphCosts))
+        if isinstance(value, GraphCosts | Placement):
+            yield from (target.tuned(**{knob.name: replace(value, **{one.name: 1})}) for one in fields(value))
         else:
             yield target.tuned(**{knob.name: (*value, 16) if isinstance(value, tuple) else value + 1})
 

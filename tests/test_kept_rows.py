@@ -279,13 +279,14 @@ def test_scratch_memory_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
 import sys
 sys.path[:0] = [TESTS]
 from test_kept_rows import SOFTMAX
+from dataclasses import replace
 from execution import program_code, compile_in_parallel, run_operator
 import numpy as np
-write = program_code._ProgramWriter.program
-def less(self, statements):
-    write(self, statements)
-    self.scratch_size -= 2048
-program_code._ProgramWriter.program = less
+whole = program_code.sequence_of
+def less(*arguments, **options):
+    found = whole(*arguments, **options)
+    return replace(found, scratch_bytes=found.scratch_bytes - 2048)
+program_code.sequence_of = less
 run_operator(SOFTMAX, [np.ones((7, 1000), np.float32)])
 """
     code = code.replace("TESTS", repr(str(Path(__file__).parent)))

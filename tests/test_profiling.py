@@ -529,7 +529,7 @@ def test_drawings(data: st.DataObject) -> None:
 def test_explain() -> None:
     program, _ = network()
     text = dml.explain(program)
-    titles = ["Graph", "Expressions", "Kernels", "Memory"]
+    titles = ["Graph", "Expressions", "Kernels", "Sequence", "Memory"]
     assert [title for title in titles if f"{title}\n{'-' * len(title)}\n" in text] == titles
     assert "CONVOLUTION of Nodes" in text
     assert "fused multiply-add" in text

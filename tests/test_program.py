@@ -21,9 +21,10 @@ from properties import HANGS, SHARE, examples, some
 from opendml import operators as op
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.tensor import TensorDesc
+from opendml.loops.alignment import ALIGNMENT
 from opendml.programs.device import Device, compile_operator
 from opendml.programs.program import Program
-from opendml.targets.host_memory import ALIGNMENT, aligned_empty, empty
+from opendml.targets.host_memory import aligned_empty, empty
 
 Array = np.ndarray[Any, Any]
 

@@ -18,8 +18,9 @@ from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
+from opendml.loops import conflicts, likeness, sequence
 from opendml.programs import binding
-from opendml.targets.cpu.code import likeness, program_code
+from opendml.targets.cpu.code import program_code, written_kernels
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import host_target
@@ -41,14 +42,14 @@ def test_regions_are_compared_with_their_neighbours(
     operator: Callable[[int], Operator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = 0
-    meet = program_code._meet
+    meet = conflicts.meet
 
-    def counted(a: program_code._Region, b: program_code._Region) -> bool:
+    def counted(a: conflicts.Region, b: conflicts.Region) -> bool:
         nonlocal compared
         compared += 1
         return meet(a, b)
 
-    monkeypatch.setattr(program_code, "_meet", counted)
+    monkeypatch.setattr(conflicts, "meet", counted)
     for count in (64, 128):
         compared = 0
         code = generate(operator(count).define(), host_target(), in_place=False)
@@ -62,12 +63,12 @@ def test_regions_meet_as_boxes_do() -> None:
     generator = np.random.default_rng(3)
     for _ in range(20):
         rank = int(generator.integers(0, 4))
-        regions = program_code._Regions(rank)
-        known: list[program_code._Region] = []
+        regions = conflicts.Regions(rank)
+        known: list[conflicts.Region] = []
         for _ in range(30):
             low, extent = generator.integers(0, 12, rank), generator.integers(0, 3, rank)
             region = tuple((int(a), int(a + b)) for a, b in zip(low, extent, strict=True))
-            assert regions.meet(region) == any(program_code._meet(region, other) for other in known)
+            assert regions.meet(region) == any(conflicts.meet(region, other) for other in known)
             regions.add(region)
             known.append(region)
 
@@ -77,14 +78,14 @@ def test_pieces_alike_are_scheduled_and_written_once(
     operator: Callable[[int], Operator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = 0
-    kernel_code = program_code.kernel_code
+    kernel_code = written_kernels.kernel_code
 
     def counted(*arguments: Any) -> Any:
         nonlocal written
         written += 1
         return kernel_code(*arguments)
 
-    monkeypatch.setattr(program_code, "kernel_code", counted)
+    monkeypatch.setattr(written_kernels, "kernel_code", counted)
     texts = []
     for count in (64, 128):
         written = 0
@@ -103,13 +104,13 @@ def test_a_kernel_is_the_same_whether_it_is_shared(
 ) -> None:
     definition = operator(count).define()
     shared = generate(definition, host_target(), in_place=False)
-    describe = program_code.likeness
+    describe = sequence.likeness
 
     def alone(*arguments: Any) -> likeness.Likeness:
         found = describe(*arguments)
         return replace(found, key=(object(), found.key))
 
-    monkeypatch.setattr(program_code, "likeness", alone)
+    monkeypatch.setattr(sequence, "likeness", alone)
     assert generate(definition, host_target(), in_place=False).modules == shared.modules
 
 
@@ -177,14 +178,14 @@ def _code(
 def test_statements_that_differ_in_constants_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One kernel for all of them, and those of which there are few keep their constants."""
     written = 0
-    kernel_code = program_code.kernel_code
+    kernel_code = written_kernels.kernel_code
 
     def counted(*arguments: Any) -> Any:
         nonlocal written
         written += 1
         return kernel_code(*arguments)
 
-    monkeypatch.setattr(program_code, "kernel_code", counted)
+    monkeypatch.setattr(written_kernels, "kernel_code", counted)
     for count in (TUNING.long_run, 2 * TUNING.long_run):
         written = 0
         (text,) = _code(_sums, count).modules

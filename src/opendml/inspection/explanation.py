@@ -85,6 +85,7 @@ def explain_operator(desc: Operator, *, llvm: bool = False, assembly: bool = Fal
     if refined.statements != definition.statements:
         sections["Expressions as refined for this processor"] = format_definition(refined)
     sections["Kernels"] = kernels
+    sections["Sequence"] = str(code.sequence)
     return _text(sections | _code(code, llvm, assembly))
 
 
@@ -108,6 +109,7 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
         )
         for kernel, (statement, _) in zip(code.kernels, code.origins, strict=True)
     )
+    sections["Sequence"] = str(code.sequence)
     needs = code.requirements
     alive = f"{needs.least_temporary_size} bytes of them are alive at one time, at most"
     scratch = f"; {needs.scratch_size} bytes more for each thread" if needs.scratch_size else ""

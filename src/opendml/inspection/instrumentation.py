@@ -19,7 +19,8 @@ from opendml.llvm.native import load_object
 from opendml.llvm.object_cache import get_or_compile
 from opendml.programs.compilation import load_program
 from opendml.programs.program import Program
-from opendml.targets.cpu.code.program_code import CLOCK, RECORD, ProgramCode
+from opendml.targets.cpu.code.program_code import ProgramCode
+from opendml.targets.cpu.code.records import CLOCK, RECORD
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.runtime.executable import CpuExecutable

@@ -14,6 +14,7 @@ from typing import Final
 
 from opendml.expression.element_types import BOOL, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, ElementType
 from opendml.expression.ir import WORD_PRODUCTS, Const, constant
+from opendml.loops.alignment import ALIGNMENT
 
 LLVM_TYPES: Final = {
     "f16": "half",
@@ -53,9 +54,6 @@ UNSIGNED: Final = {"i8": U8, "i16": U16, "i32": U32, "i64": U64, "u8": U8, "u16"
 _KIND_COLUMN: Final = {"float": 0, "int": 1, "uint": 2, "bool": 2}
 _COMPARISON: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round_even": "rint", "sqrt": "sqrt"}
-
-SCRATCH_ALIGNMENT: Final = 64
-"""Bytes to which memory of a thread is aligned: a cache line, and the widest vector."""
 
 ROLLED: Final = ", !llvm.loop !1"
 """On the jump that closes a loop: the optimiser must not unroll it."""
@@ -136,12 +134,12 @@ class Builder:
         self.lines.append(f"  {text}")
 
     def allocate(self, name: str, size: int) -> str:
-        """``size`` bytes of the thread's own memory, aligned to ``SCRATCH_ALIGNMENT``; their address.
+        """``size`` bytes of the thread's own memory, aligned to ``ALIGNMENT``; their address.
 
         It is the program's unless it is little: a caller's stack may be small, and what a kernel needs may be large.
         """
         self.allocations.append(f"  %{name} = getelementptr i8, ptr %scratch, i64 {self.scratch_bytes}")
-        self.scratch_bytes += -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        self.scratch_bytes += -(-size // ALIGNMENT) * ALIGNMENT
         return f"%{name}"
 
     def prefetch(self, pointer: str, *, is_stored: bool = False, cache: int = 1) -> None:

@@ -1,1 +1,1 @@
-"""From definitions to loop nests: affine addresses, simplification by ranges, and the choice of loops (schedules)."""
+"""From definitions to kernels in order, for any target: costs, memory, and what waits for what."""

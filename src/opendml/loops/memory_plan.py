@@ -9,9 +9,24 @@ from typing import Final
 
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, own_of, reads_of, writes_of
+from opendml.loops.alignment import ALIGNMENT
 
-ALIGNMENT = 64
-"""Bytes to which tensors are aligned: a cache line, and the widest vector."""
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How long places are looked for: knobs, which a target states."""
+
+    rounds: int = 16
+    """How often an order in which tensors get their places is tried again, those first that found none below the least
+    size: more gain a few per cent in a few graphs."""
+
+    compared_pairs: int = 1 << 17
+    """Pairs of tensors that are looked at for that at most, so that large graphs take no longer for it than small ones
+    do: some hundredths of a second."""
+
+
+PLACEMENT: Final = Placement()
+"""Where no target states others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +47,7 @@ class MemoryPlan:
         return start, start + self.sizes[tensor]
 
 
-def plan_memory(definition: Definition) -> MemoryPlan:
+def plan_memory(definition: Definition, placement: Placement = PLACEMENT) -> MemoryPlan:
     """Offsets for all temporaries: each at the lowest place that is free all through its life, in the one of several
     orders that takes the least memory."""
     roots = dict(definition.views)
@@ -46,7 +61,7 @@ def plan_memory(definition: Definition) -> MemoryPlan:
     least_size = _most_alive(lives, sizes)
     best: dict[Tensor, int] = {}
     best_size = -1
-    for order in _orders(lives, sizes):
+    for order in _orders(lives, sizes, placement):
         offsets = _placed(order, lives, sizes)
         size = max((offsets[t] + sizes[t] for t in offsets), default=0)
         if best_size < 0 or size < best_size:
@@ -58,18 +73,16 @@ def plan_memory(definition: Definition) -> MemoryPlan:
     return MemoryPlan(best, sizes, best_size, least_size)
 
 
-def _orders(lives: Mapping[Tensor, tuple[int, int]], sizes: Mapping[Tensor, int]) -> Iterator[list[Tensor]]:
+def _orders(
+    lives: Mapping[Tensor, tuple[int, int]], sizes: Mapping[Tensor, int], placement: Placement
+) -> Iterator[list[Tensor]]:
     """Lists in which tensors get their places: each by one of ``ORDERS``, then again as it has been changed since."""
-    rounds = min(ROUNDS, ROUNDS_WORK // max(len(lives), 1) ** 2)
+    rounds = min(placement.rounds, placement.compared_pairs // max(len(lives), 1) ** 2)
     for order in ORDERS:
         tensors = sorted(lives, key=lambda t: order(sizes[t], *lives[t]))
         for _ in range(1 + rounds):
             yield tensors
 
-
-ROUNDS: Final = 16
-ROUNDS_WORK: Final = 1 << 17
-"""How often an order is tried again, and the most pairs of tensors that are looked at for that."""
 
 ORDERS: Final[tuple[Callable[[int, int, int], tuple[int, ...]], ...]] = (
     lambda size, first, last: (-size, first, last),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy.typing as npt
 
 from opendml.description.tensor import TensorDesc
+from opendml.loops.alignment import ALIGNMENT
 from opendml.programs.program import Program
-from opendml.targets.host_memory import ALIGNMENT
 from opendml.targets.interface import ArrayLayouts
 
 Array = npt.NDArray[Any]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from opendml.description.errors import OutOfMemoryError
 from opendml.description.tensor import TensorDesc
+from opendml.loops.alignment import ALIGNMENT
 
 Array = npt.NDArray[Any]
-
-ALIGNMENT: Final = 64
-"""Bytes to which memory made here is aligned: a cache line, and the widest vector."""
 
 
 class Place(NamedTuple):

@@ -37,6 +37,7 @@ from opendml.formats.dxdispatch.model import (
 )
 from opendml.formats.dxdispatch.reports import Report, TextReport
 from opendml.formats.files import IMAGE_SUFFIXES, write_image, write_numpy, write_text
+from opendml.loops.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -286,13 +287,10 @@ def _write_bytes(file: BinaryIO, contents: NDArray[np.uint8]) -> None:
 def _allocate(resource: Resource) -> NDArray[np.uint8]:
     """The bytes of a resource, on a cache line's boundary, zero but for the initial values."""
     try:
-        memory = np.zeros(resource.size_in_bytes + _ALIGNMENT, np.uint8)
+        memory = np.zeros(resource.size_in_bytes + ALIGNMENT, np.uint8)
     except MemoryError:
         raise ModelFormatError(resource.path, f"{resource.size_in_bytes} bytes are more than there is memory") from None
-    begin = -memory.ctypes.data % _ALIGNMENT
+    begin = -memory.ctypes.data % ALIGNMENT
     buffer = memory[begin : begin + resource.size_in_bytes]
     resource.initial_values.write(buffer[resource.initial_values_offset_in_bytes : resource.used_size_in_bytes])
     return buffer
-
-
-_ALIGNMENT = 64

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
+from opendml.loops.memory_plan import PLACEMENT, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +258,9 @@ class Tuning:
     """How many steps of a sum before they are loaded vectors are asked for."""
 
     # Programs --------------------------------------------------------------------------------------------------------
+
+    placement: Placement = PLACEMENT
+    """How long places for temporaries are looked for."""
 
     module_size: int = 1 << 16
     """Characters of kernels from which on the next ones go to another module, which may be compiled at the same

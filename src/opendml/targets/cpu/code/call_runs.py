@@ -6,8 +6,7 @@ between the calls of a long run (buffers, places in them, which thread is the fi
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from opendml.expression.element_types import BOOL
@@ -29,8 +28,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a kernel.
+class WrittenCall:
+    """A call of a kernel with its arguments.
 
     ``rest``: the arguments behind the pointers and the thread. ``turn``: by how much the threads' numbers are moved.
     ``may_be_stopped``: whether it is left out in a dispatch that is to stop. ``looks``: whether the thread sees, behind
@@ -53,16 +52,6 @@ class Call:
         return f"call void @{self.name}({', '.join(arguments)})"
 
 
-def runs(calls: Sequence[Call]) -> Iterator[list[Call]]:
-    """Calls of one function in a row, with each of its pointers to arguments or to a table."""
-
-    def kind(call: Call) -> object:
-        return call.name, [place.table for place in call.places], call.positions, call.rest
-
-    for _, run in itertools.groupby(calls, kind):
-        yield list(run)
-
-
 class RunWriter:
     """Writes long runs; ``tables`` are the definitions of what differs in them."""
 
@@ -72,7 +61,7 @@ class RunWriter:
         self._look = look
         self._work_between_looks = tuning.work_between_looks
 
-    def write(self, run: Sequence[Call], write_call: Callable[[str, bool], None]) -> None:
+    def write(self, run: Sequence[WrittenCall], write_call: Callable[[str, bool], None]) -> None:
         """The loop; ``write_call(instruction, may_be_stopped)`` writes the call in it."""
         places = list(zip(*(call.places for call in run), strict=True))
         tables = [column[0].table for column in places]

@@ -19,7 +19,8 @@ from opendml.expression.affine import Affine, Dependencies, Element, threshold_f
 from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Expression, Fold, Select, Tensor, Variable, both, constant
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
-from opendml.llvm.builder import SCRATCH_ALIGNMENT, Builder, Value
+from opendml.llvm.builder import Builder, Value
+from opendml.loops.alignment import ALIGNMENT
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import simplify
 from opendml.targets.cpu.code.contraction_code import write_contraction
@@ -107,7 +108,7 @@ def kernel_code(
     if builder.is_controlled:
         parameters.append("ptr nocapture %control")
     if builder.scratch_bytes:
-        parameters.append(f"ptr noalias nocapture align {SCRATCH_ALIGNMENT} %scratch")
+        parameters.append(f"ptr noalias nocapture align {ALIGNMENT} %scratch")
     head = f"({', '.join(parameters)}) noinline #0 {{"
     text = "\n".join([head, "entry:", *builder.allocations, *builder.lines, "  ret void", "}"])
     places = tuple(origins[tensor] for tensor in tensors)

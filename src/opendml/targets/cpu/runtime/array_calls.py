@@ -30,8 +30,8 @@ import numpy as np
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import CompileOptions, load_object
 from opendml.llvm.object_cache import get_or_compile
+from opendml.loops.alignment import ALIGNMENT
 from opendml.targets.cpu.runtime.thread_team import CALL_WORDS, ThreadTeam
-from opendml.targets.host_memory import ALIGNMENT
 
 MAXIMUM_INPUTS: Final = 8
 

@@ -11,12 +11,11 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opendml.expression.element_types import BOOL, I64, ElementType
+from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import Binary, Const, Expression, Fold, Load, Tensor, load
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Statement, rewritten
-from opendml.llvm.builder import literal, vector_type
-from opendml.targets.cpu.code.likeness import likeness
+from opendml.loops.likeness import likeness
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +86,3 @@ def _rewritten(statement: Compute, loads: dict[Expression, Expression]) -> Compu
     changed = rewritten(statement, substitute(loads), {})
     assert isinstance(changed, Compute)
     return changed
-
-
-def constant_tables(constants: Mapping[Tensor, Const]) -> tuple[list[str], dict[Tensor, tuple[str, int]]]:
-    """Definitions of tables that hold constants; for each tensor the name of its table, and how many bytes it lies
-    behind the beginning of that."""
-    rows: dict[ElementType, list[Const]] = {}
-    places: dict[Tensor, tuple[str, int]] = {}
-    for tensor, const in constants.items():
-        row = rows.setdefault(const.type, [])
-        places[tensor] = f"@constants_{const.type}", len(row) * const.type.bits // 8
-        row.append(const)
-    tables = []
-    for type, row in rows.items():
-        element = vector_type(type, 1)
-        elements = ", ".join([f"{element} {literal(const)}" for const in row])
-        tables.append(f"@constants_{type} = internal constant [{len(row)} x {element}] [{elements}]")
-    return tables, places

@@ -1,0 +1,95 @@
+"""Statements into kernels: scheduled, and written as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from opendml.expression.ir import Axis, Tensor
+from opendml.expression.statements import Compute, Order, Scan, Single, writes_of
+from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
+from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
+from opendml.targets.cpu.schedule import (
+    ComputeKernel,
+    OrderKernel,
+    ScanKernel,
+    ScatterKernel,
+    schedule_compute,
+    schedule_order,
+    schedule_scan,
+    schedule_scatter,
+    work_of,
+)
+from opendml.targets.cpu.target import CpuTarget
+
+Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrittenKernel:
+    """A kernel and its function, as ``opendml.loops.sequence`` asks for it."""
+
+    name: str
+    tensors: Sequence[Tensor]
+    kernel: Kernel
+    code: KernelCode
+    work: int
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether one thread does all of it."""
+        return self.kernel.serial
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether that may be another thread than the first."""
+        return isinstance(self.kernel, ComputeKernel) and self.kernel.serial
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory that each thread needs alone."""
+        return self.code.scratch_bytes
+
+
+class KernelWriter:
+    """Makes kernels. ``functions`` are the texts, without their names, to the names; ``declarations`` what these need.
+
+    Threads at points of an Each do all work items of a kernel by themselves, and do not look for signals between them,
+    as only the first thread may.
+    """
+
+    def __init__(self, target: CpuTarget, in_place: bool) -> None:
+        self.functions: dict[str, str] = {}
+        self.declarations: set[str] = set()
+        self._target = target
+        self._alone = target.tuned(items=1, work_between_looks=1 << 62)
+        self._in_place = in_place
+
+    def __call__(
+        self, statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], *, alone: bool
+    ) -> WrittenKernel:
+        """The kernel of a statement."""
+        target = self._alone if alone else self._target
+        kernel = scheduled(statement, target, self._in_place)
+        tensors = sorted(kernel.reads | writes_of(statement), key=order.__getitem__)
+        code = kernel_code(kernel, tensors, repeats, target)
+        name = self.functions.setdefault(code.text, f"kernel{len(self.functions)}")
+        self.declarations |= code.declarations
+        return WrittenKernel(name, tensors, kernel, code, work_of_kernel(kernel))
+
+
+def work_of_kernel(kernel: Kernel) -> int:
+    """The steps of a kernel."""
+    return work_of(kernel) if isinstance(kernel, ComputeKernel) else kernel.work
+
+
+def scheduled(statement: Single, target: CpuTarget, in_place: bool) -> Kernel:
+    """The kernel of a statement, its loops chosen."""
+    if isinstance(statement, Compute):
+        found = None if in_place else schedule_contraction(statement, target)
+        return found or schedule_compute(statement, target, in_place=in_place)
+    if isinstance(statement, Scan):
+        return schedule_scan(statement, target)
+    if isinstance(statement, Order):
+        return schedule_order(statement, target)
+    return schedule_scatter(statement, target)
