@@ -172,6 +172,11 @@ def _walked(expression: Expression, leaf: Callable[[Expression], bool] | None) -
             stack.extend(e.combine.result)
 
 
+def asks_for(expression: Expression, axes: Container[Axis]) -> bool:
+    """Whether the coordinate of one of some axes occurs in an expression."""
+    return any(isinstance(e, Index) and e.axis in axes for e in walk(expression))
+
+
 def inner_first(
     root: Expression, known: Container[Expression], parts: Callable[[Expression], Sequence[Expression]] | None = None
 ) -> Iterator[Expression]:
@@ -211,8 +216,8 @@ def step_limits(fold: Fold) -> dict[Axis, Expression]:
     of its steps."""
     limits: dict[Axis, Expression] = {}
     for e in () if fold.where is None else conjuncts(fold.where):
-        if isinstance(e, Binary) and e.operation == "lt" and isinstance(e.left, Index) and e.left.axis in fold.axes:
-            is_fixed = not any(isinstance(part, Index) and part.axis in fold.axes for part in walk(e.right))
-            if is_fixed:
-                limits.setdefault(e.left.axis, e.right)
+        if not isinstance(e, Binary) or e.operation != "lt" or asks_for(e.right, fold.axes):
+            continue
+        if isinstance(e.left, Index) and e.left.axis in fold.axes:
+            limits.setdefault(e.left.axis, e.right)
     return limits

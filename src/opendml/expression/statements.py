@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from opendml.expression.affine import Element
 from opendml.expression.ir import Axis, Expression, Load, Tensor, Variable
 from opendml.expression.rewriting import Rewriter, walk
 
@@ -145,9 +146,14 @@ def expressions_of(statement: Statement) -> Iterator[Expression]:
         yield statement.key
 
 
+def tensors_read(expressions: Iterable[Expression]) -> set[Tensor]:
+    """The tensors that expressions load from, by coordinates or by address."""
+    return {x.tensor for e in expressions for x in walk(e) if isinstance(x, Load | Element)}
+
+
 def reads_of(statement: Statement) -> set[Tensor]:
     """The tensors that a statement loads from."""
-    return {x.tensor for e in expressions_of(statement) for x in walk(e) if isinstance(x, Load)}
+    return tensors_read(expressions_of(statement))
 
 
 def writes_of(statement: Statement) -> set[Tensor]:

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from opendml.expression.affine import Dependencies, address_of, affine, follows_axes
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Axis, Const, Expression, Fold, Index, Load, Part, Select, Tensor, Variable, constant
-from opendml.expression.rewriting import Rewriter, inner_first, walk
+from opendml.expression.rewriting import Rewriter, asks_for, inner_first, walk
 from opendml.expression.statements import (
     Compute,
     Statement,
@@ -501,11 +501,7 @@ def _innermost_last(statement: Compute) -> tuple[Axis, ...]:
 def _pace(store: Store, axis: Axis) -> int:
     """How far what is stored moves in memory with an axis."""
     pairs = zip(store.coordinates, store.tensor.strides, strict=True)
-    return max((abs(stride) for coordinate, stride in pairs if _uses(coordinate, axis)), default=0)
-
-
-def _uses(e: Expression, axis: Axis) -> bool:
-    return any(isinstance(x, Index) and x.axis is axis for x in walk(e))
+    return max((abs(stride) for coordinate, stride in pairs if asks_for(coordinate, (axis,))), default=0)
 
 
 def _work(value: Expression, costs: GraphCosts) -> int:
@@ -557,7 +553,7 @@ def _keeps_rows(producer: Compute) -> bool:
     if not isinstance(value, Load) or not producer.axes:
         return False
     last = producer.axes[-1]
-    uses = [any(isinstance(x, Index) and x.axis is last for x in walk(c)) for c in value.coordinates]
+    uses = [asks_for(c, (last,)) for c in value.coordinates]
     moves = sum(uses) == 1 and uses[-1] and not any(isinstance(x, Select) for x in walk(value))
     return (moves or last.size == 1) and value.tensor.strides[-1] == 1
 

@@ -18,7 +18,7 @@ from opendml.expression.ir import Axis, Binary, Const, Expression, Fold, Tensor,
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
-from opendml.targets.cpu.schedule import coalesce, lowered_stores, reads_of
+from opendml.targets.cpu.schedule import coalesce, lowered_stores, read_by
 from opendml.targets.cpu.target import CpuTarget
 
 
@@ -357,7 +357,7 @@ class _Problem:
             next_tile=self._next_tile(1 - side, tile.tile),
             panel=panel,
             serial=self.points * self.steps < self.tuning.serial_work,
-            reads=reads_of(self.stores),  # the panel is nobody else's
+            reads=read_by(self.stores),  # the panel is nobody else's
         )
 
     def _far(self, side: int, axis: Axis) -> tuple[Element, ...]:

@@ -25,7 +25,7 @@ from opendml.expression.affine import (
 from opendml.expression.element_types import BOOL, ElementType
 from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Index, Select, Tensor, Variable
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
-from opendml.expression.statements import Compute, Order, Scan, Scatter, Store
+from opendml.expression.statements import Compute, Order, Scan, Scatter, Store, tensors_read
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lower_loads, simplify
 from opendml.targets.cpu.target import CpuTarget
@@ -214,7 +214,7 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     if not all(follows_axes(store.address, axes) for store in stores):
         raise CodeGenerationError("a statement stores at addresses that are no sums of its axes")
     vector = axes.pop() if axes else None
-    reads = reads_of(stores)
+    reads = read_by(stores)
     in_place = in_place and any(_same_layout(read, store.tensor) for read in reads for store in stores)
     kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads)
     tuning = target.tuning
@@ -244,7 +244,7 @@ def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
         vector = rows = None  # a fold has vectors, and conditions, of its own
     outer = tuple(axis for axis in axes if axis not in (vector, rows))
     serial = scan.along.size * math.prod(axis.size for axis in axes) < tuning.serial_work
-    reads = reads_of(stores) | frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
+    reads = read_by(stores, *expressions)
     lanes = block = 1
     if vector is not None:
         state_bytes = max(max(v.type.bits, 8) // 8 for v in scan.state)
@@ -266,7 +266,7 @@ def schedule_scatter(scatter: Scatter, target: CpuTarget) -> ScatterKernel:
     """Shares a Scatter out over axes that are coordinates of the output, else over the output itself."""
     (store,) = lowered_stores((scatter.store,))
     where = lower_loads({})(scatter.where)
-    reads = reads_of((store,)) | frozenset(e.tensor for e in walk(where) if isinstance(e, Element))
+    reads = read_by((store,), where)
     serial = math.prod(axis.size for axis in scatter.axes) < target.tuning.serial_work or store.tensor in reads
     return ScatterKernel(scatter.axes, where, store, _scatter_blocks(scatter, target.tuning), serial, reads)
 
@@ -306,7 +306,7 @@ def schedule_order(order: Order, target: CpuTarget) -> OrderKernel:
     room = size if room + wanted >= size else room
     lanes = power_below(min(size, ORDERED_LANES, 8 * target.machine.vector_bytes // key.value.type.bits))
     serial = size * math.prod(axis.size for axis in axes) < tuning.serial_work
-    reads = reads_of((*merged, key))
+    reads = read_by((*merged, key))
     return OrderKernel(
         *(tuple(axes), order.along, key.value, order.rank, order.chosen), tuple(merged), lanes, room, serial, reads
     )
@@ -322,10 +322,10 @@ def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
     )
 
 
-def reads_of(stores: Sequence[ElementStore]) -> frozenset[Tensor]:
-    """The tensors that the values of stores, or their addresses, load from."""
-    expressions = [s.value for s in stores] + [term for s in stores for term in s.address.opaque]
-    return frozenset(e.tensor for x in expressions for e in walk(x) if isinstance(e, Element))
+def read_by(stores: Sequence[ElementStore], *others: Expression) -> frozenset[Tensor]:
+    """The tensors that the values of stores, their addresses, or other expressions load from."""
+    addresses = [term for store in stores for term in store.address.opaque]
+    return frozenset(tensors_read([*(store.value for store in stores), *addresses, *others]))
 
 
 def _same_layout(a: Tensor, b: Tensor) -> bool:

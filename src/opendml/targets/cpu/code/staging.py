@@ -18,10 +18,9 @@ from opendml.llvm.builder import Builder, Value, vector_type
 from opendml.loops.nest import ElementStore
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
-from opendml.targets.cpu.code.work_items import smaller
+from opendml.targets.cpu.code.work_items import Bounds, smaller
 from opendml.targets.cpu.schedule import ComputeKernel
 
-Bounds = Mapping[Axis, tuple[str, str]]
 UNSIGNED_OF_SIZE: Final = {1: U8, 2: U16, 4: U32, 8: U64}
 
 
@@ -93,7 +92,9 @@ class Stage:
         moved = ElementStore(store.tensor, Affine(tuple(address), 0), store.value)
         return _Area(store, moved, row, pitch, slack * size, planes, plane_pitch, area)
 
-    def write(self, point: Point, bounds: Bounds, body: Callable[[tuple[ElementStore, ...], Point], None]) -> None:
+    def write(
+        self, point: Point, bounds: Mapping[Axis, Bounds], body: Callable[[tuple[ElementStore, ...], Point], None]
+    ) -> None:
         """``body(stores, point)`` for all rows of a block into the stage, and from there to the outputs."""
         evaluator, builder, rows = self._evaluator, self._builder, self._rows
         first, last = bounds[rows]
