@@ -108,6 +108,38 @@ def test_a_network_is_compiled_and_run(tmp_path: Path) -> None:
         program()
 
 
+def test_arrays_are_bound() -> None:
+    """Inputs are read and outputs written at every call, bools and tensors without dimensions too."""
+    nodes = [
+        node("Add", ["x", "one"], ["y"]),
+        node("Not", ["b"], ["n"]),
+        node("ReduceSum", ["x"], ["s"], keepdims=0),
+        node("Shape", ["x"], ["shape"]),
+    ]
+    outputs = [info("y", None), info("n", None, TYPES.BOOL), info("s", []), info("shape", None, TYPES.INT64)]
+    model = model_of(nodes, [info("x", [3]), info("b", [2], TYPES.BOOL)], outputs, one=np.ones((), "f"))
+    for device in (REFERENCE, None):
+        program = model.compile(device)
+        x, b = np.zeros(3, "f"), np.array([True, False])
+        out = {"y": np.zeros(3, "f"), "n": np.zeros(2, np.bool_), "shape": np.zeros(1, np.int64)}
+        bound = program.bind({"x": x, "b": b}, out=out)
+        for number in range(3):
+            x[:], b[:] = number, number == 1
+            bound()
+            assert bound.results["y"] is out["y"]
+            assert out["y"].tolist() == [number + 1.0] * 3
+            assert out["n"].tolist() == [number != 1] * 2
+            assert bound.results["s"].shape == ()
+            assert bound.results["s"] == 3 * number
+        assert out["shape"].tolist() == [3]
+    with pytest.raises(dml.BindingError, match=r"^out, 'y': expected an array of float32 \[3\], got float64 \[3\]$"):
+        program.bind({"x": x, "b": b}, out={"y": np.zeros(3)})
+    with pytest.raises(dml.BindingError, match=r"^out: expected y, n, s, shape, got z$"):
+        program.bind({"x": x, "b": b}, out={"z": x})
+    with pytest.raises(dml.BindingError, match="not contiguous"):
+        program.bind({"x": x, "b": b}, out={"y": np.zeros(6, "f")[::2]})
+
+
 def test_programs_are_kept_for_sizes() -> None:
     model = dml.load(network().SerializeToString())
     assert isinstance(model, dml.OnnxModel)

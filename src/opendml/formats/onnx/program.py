@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.building.graph_building import Graph
-from opendml.building.graph_program import GraphProgram
+from opendml.building.graph_program import BoundGraph, GraphProgram
 from opendml.building.graph_tensor import GraphTensor
 from opendml.description.errors import BindingError
 from opendml.description.quoting import listed, quoted
@@ -18,7 +18,7 @@ from opendml.formats.onnx.values import Value
 from opendml.programs.binding import as_array
 from opendml.programs.device import Flags
 
-__all__ = ["OnnxProgram", "as_input", "graph_outputs"]
+__all__ = ["BoundOnnxProgram", "OnnxProgram", "as_input", "graph_outputs"]
 
 Array = npt.NDArray[Any]
 
@@ -89,6 +89,45 @@ class OnnxProgram:
             results = self.program(*(_seen(given[name]) for name in self._bound))
         return {info.name: self._result(info, results) for info in self.outputs}
 
+    def bind(self, arrays: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> BoundOnnxProgram:
+        """Checks arrays and fixes their addresses; the result is called without arguments, again and again.
+
+        ``out`` are arrays to write to, of some outputs or all. Inputs must be arrays, which every call reads anew.
+        Raises BindingError as ``run`` does, and for outputs of other types and sizes.
+        """
+        given = self._checked(arrays)
+        places = self._places(out or {})
+        bound = None
+        results: dict[str, Array] = {}
+        if self.program is not None:
+            seen = {name: _seen(array) for name, array in places.items() if name not in self._known}
+            bound = self.program.bind(*(_seen(given[name]) for name in self._bound), out=seen or None)
+            results = bound.results
+        for name in places.keys() & self._known.keys():
+            places[name][...] = self._known[name]
+        return BoundOnnxProgram(
+            bound, {info.name: places.get(info.name, self._result(info, results)) for info in self.outputs}
+        )
+
+    def _places(self, out: Mapping[str, Any]) -> dict[str, Array]:
+        """The arrays that outputs are to be written to."""
+        infos = {info.name: info for info in self.outputs}
+        unknown = [name for name in out if name not in infos]
+        if unknown:
+            raise BindingError(f"out: expected {listed(infos)}, got {listed(unknown)}")
+        found = {}
+        for name, array in out.items():
+            info = infos[name]
+            is_array = isinstance(array, np.ndarray)
+            if not is_array or (array.dtype.name, array.shape) != (info.data_type, info.sizes):
+                got = f"{array.dtype} {list(array.shape)}" if is_array else f"a {type(array).__name__}"
+                expected = f"an array of {info.data_type} {list(info.sizes or ())}"
+                raise BindingError(f"out, {quoted(name)}: expected {expected}, got {got}")
+            if not array.flags.c_contiguous or not array.flags.writeable:
+                raise BindingError(f"out, {quoted(name)}: the array is not contiguous, or not to be written to")
+            found[name] = array
+        return found
+
     def _checked(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         names = [info.name for info in self.inputs]
         unknown = [name for name in arrays if name not in names and name not in self.values]
@@ -113,6 +152,24 @@ class OnnxProgram:
             return np.array(self._known[info.name])
         array = results[info.name]
         return (array.view(np.bool_) if info.data_type == "bool" else array).reshape(self._sizes[info.name])
+
+
+class BoundOnnxProgram:
+    """Arrays bound to a program; call it to run. ``results`` are the outputs by name, which every call writes."""
+
+    __slots__ = ("_bound", "results")
+
+    def __init__(self, bound: BoundGraph | None, results: dict[str, Array]) -> None:
+        self._bound = bound
+        self.results = results
+
+    def __repr__(self) -> str:
+        return f"<BoundOnnxProgram {self._bound!r}>"
+
+    def __call__(self) -> None:
+        """Run once."""
+        if self._bound is not None:
+            self._bound()
 
 
 def graph_outputs(outputs: Mapping[str, Value]) -> dict[str, GraphTensor]:
