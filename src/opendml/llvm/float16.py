@@ -4,15 +4,16 @@ LLVM then calls the compiler's support library, which is not there; these are fu
 The method is the usual one of integer and float32 arithmetic on the bits: widening scales by 2^112 (exact, also for
 subnormal numbers), narrowing rounds to nearest even by an integer carry, or, for subnormal results, by a float32
 addition that aligns the last bit. NaN stays a (quiet) NaN.
+
+``BIT_CONVERSIONS`` are the same functions of the bits of a float16, ``@widened`` and ``@narrowed``, for targets whose
+code has no type for it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-CONVERSIONS: Final = """
-define weak float @__extendhfsf2(half %value) nounwind {
-  %bits16 = bitcast half %value to i16
+_WIDENING: Final = """\
   %bits = zext i16 %bits16 to i32
   %magnitude = and i32 %bits, 32767
   %sign = and i32 %bits, 32768
@@ -31,8 +32,9 @@ define weak float @__extendhfsf2(half %value) nounwind {
   %float = bitcast i32 %signed to float
   ret float %float
 }
+"""
 
-define weak half @__truncsfhf2(float %value) nounwind {
+_NARROWING: Final = """\
   %bits = bitcast float %value to i32
   %magnitude = and i32 %bits, 2147483647
   %sign_shifted = lshr i32 %bits, 16
@@ -58,7 +60,22 @@ define weak half @__truncsfhf2(float %value) nounwind {
   %result = select i1 %is_nan, i32 %nan, i32 %bounded
   %signed = or i32 %result, %sign
   %short = trunc i32 %signed to i16
-  %half = bitcast i16 %short to half
+"""
+
+CONVERSIONS: Final = f"""
+define weak float @__extendhfsf2(half %value) nounwind {{
+  %bits16 = bitcast half %value to i16
+{_WIDENING}
+define weak half @__truncsfhf2(float %value) nounwind {{
+{_NARROWING}  %half = bitcast i16 %short to half
   ret half %half
-}
+}}
+"""
+
+BIT_CONVERSIONS: Final = f"""
+define internal float @widened(i16 %bits16) {{
+{_WIDENING}
+define internal i16 @narrowed(float %value) {{
+{_NARROWING}  ret i16 %short
+}}
 """

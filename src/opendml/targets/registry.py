@@ -21,6 +21,7 @@ class TargetKind(NamedTuple):
 
 KINDS: Final = {
     "cpu": TargetKind("opendml.targets.cpu.processor", is_numbered=False, has_threads=True),
+    "opencl": TargetKind("opendml.targets.opencl.target", is_numbered=True, has_threads=False),
 }
 """A target is added by a line here and by its folder."""
 

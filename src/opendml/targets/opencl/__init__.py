@@ -1,0 +1,1 @@
+"""OpenCL devices that take SPIR-V: graphics processors, and processors."""

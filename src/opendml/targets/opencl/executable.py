@@ -1,0 +1,222 @@
+"""Programs on an OpenCL device: memory, kernels, and an in-order queue.
+
+Arrays live in the host's memory: a run copies inputs to the device and outputs back. What a program keeps for all its
+runs (``resident``) is copied once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendml.description.errors import CodeGenerationError, OutOfMemoryError
+from opendml.targets.gpu.program import LaunchPlan, Loop, Slot, Step
+from opendml.targets.interface import ArrayLayouts, Buffer
+from opendml.targets.opencl.machine import Tuning
+from opendml.targets.opencl.platform import Opened, opened, pyopencl_module
+from opendml.targets.target import Requirements
+
+Array = npt.NDArray[Any]
+
+BUILD_OPTIONS = "-cl-fp32-correctly-rounded-divide-sqrt"
+"""Asks for what ``divides_exactly`` says of a device. Contraction is off by the modules' own word, denormal numbers are
+there by default."""
+
+
+@dataclass(slots=True)
+class ResidentBuffer:
+    """An array that nobody writes to any longer, and its copy on the device."""
+
+    array: Array
+    address: int
+    memory: Any
+    refresh: None = None
+
+
+def load_program(number: int, tuning: Tuning, data: bytes, requirements: Requirements) -> OpenClExecutable:
+    """The program of an object: its launch plan and its SPIR-V. Raises CodeGenerationError with the driver's words."""
+    head, _, spirv = data.partition(b"\n")
+    plan, device = LaunchPlan.from_json(head.decode().removeprefix("; ")), opened(number)
+    cl = pyopencl_module()
+    built = None
+    if plan.steps:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what drivers say of builds that succeed
+                options = [BUILD_OPTIONS] if device.machine.divides_exactly else []
+                built = cl.Program(device.context, spirv).build(options)
+        except cl.Error as error:
+            raise CodeGenerationError(f"{device.machine.device} does not accept the generated code: {error}") from error
+    return OpenClExecutable(device, tuning, plan, built, requirements)
+
+
+class OpenClExecutable:
+    """A built program. Every dispatch has kernels and memory of its own, so several may run at once."""
+
+    thread_count = 1
+
+    def __init__(
+        self, device: Opened, tuning: Tuning, plan: LaunchPlan, built: Any, requirements: Requirements
+    ) -> None:
+        self.device = device
+        self.tuning = tuning
+        self.plan = plan
+        self.built = built
+        self.requirements = requirements
+        self.least_temporary_size = requirements.least_temporary_size
+
+    @property
+    def temporary_size(self) -> int:
+        """Bytes of temporary tensors, on the device."""
+        return self.requirements.temporary_size
+
+    def with_thread_count(self, thread_count: int) -> OpenClExecutable:
+        """The same; the device has its own threads."""
+        return self
+
+    def resident(self, buffers: Sequence[Buffer]) -> list[ResidentBuffer]:
+        """Copies of arrays on the device, for all dispatches of programs there."""
+        return [ResidentBuffer(b.array, b.address, self.uploaded(flat(b.array))) for b in buffers]
+
+    def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> OpenClDispatch:
+        """A dispatch with memory on the device."""
+        return OpenClDispatch(self, inputs, outputs)
+
+    def run(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> None:
+        """One dispatch."""
+        read, written = ([None if a is None else _HostBuffer(a) for a in arrays] for arrays in (inputs, outputs))
+        OpenClDispatch(self, read, written)()
+
+    def array_function(self, layouts: ArrayLayouts, *, into: bool) -> None:
+        """None: a call copies its arrays."""
+
+    def allocated(self, size: int) -> Any:
+        """Memory on the device."""
+        cl = pyopencl_module()
+        with _memory_errors(size):
+            return cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, max(size, 1))
+
+    def uploaded(self, array: Array, size: int = 0) -> Any:
+        """A copy of a flat array, with room for ``size`` bytes at least."""
+        memory = self.allocated(max(array.nbytes, size))
+        with _memory_errors(array.nbytes):
+            pyopencl_module().enqueue_copy(self.device.queue, memory, array)
+        return memory
+
+
+@dataclass(slots=True)
+class _HostBuffer:
+    """An array, of a call that comes once."""
+
+    array: Array
+    address: int = 0
+
+
+class OpenClDispatch:
+    """Kernels with their arguments, the arrays that are copied in before them, and those copied out behind them."""
+
+    def __init__(
+        self, executable: OpenClExecutable, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]
+    ) -> None:
+        self.executable = executable
+        self._read: list[tuple[Any, Array]] = []
+        self._written: list[tuple[Any, Array]] = []
+        plan = executable.plan
+        memory = [self._input(slot, buffer) for slot, buffer in zip(plan.inputs, inputs, strict=True)]
+        memory += [self._output(slot, buffer) for slot, buffer in zip(plan.outputs, outputs, strict=True)]
+        memory.append(executable.allocated(plan.temporary_size) if plan.temporary_size else None)
+        self._memory = memory
+        self._run = [self._prepared(step) for step in plan.steps]
+
+    def _input(self, slot: Slot | None, buffer: Buffer | None) -> Any:
+        if slot is None or buffer is None:
+            return None
+        if isinstance(buffer, ResidentBuffer):
+            return buffer.memory
+        array = flat(buffer.array)
+        memory = self.executable.allocated(max(slot.size, array.nbytes))
+        self._read.append((memory, array))
+        return memory
+
+    def _output(self, slot: Slot | None, buffer: Buffer | None) -> Any:
+        if slot is None or buffer is None:
+            return None
+        array = flat(buffer.array)
+        memory = self.executable.allocated(max(slot.size, array.nbytes))
+        if not slot.is_dense or array.nbytes > slot.size:
+            self._read.append((memory, array))
+        self._written.append((memory, array))
+        return memory
+
+    def _prepared(self, step: Step) -> Callable[[list[int]], None]:
+        """What runs a step at a point of the loops around it."""
+        if isinstance(step, Loop):
+            return self._prepared_loop(step)
+        cl, executable = pyopencl_module(), self.executable
+        kernel = cl.Kernel(executable.built, step.kernel)
+        kernel.set_args(*[self._memory[number] for number in step.buffers], *[np.int64(0) for _ in step.loops])
+        group = executable.tuning.group
+        size, queue, first = (-(-step.points // group) * group,), executable.device.queue, len(step.buffers)
+
+        def launch(position: list[int]) -> None:
+            for argument, number in enumerate(step.loops, first):
+                kernel.set_arg(argument, np.int64(position[number]))
+            cl.enqueue_nd_range_kernel(queue, kernel, size, None)
+
+        return launch
+
+    def _prepared_loop(self, loop: Loop) -> Callable[[list[int]], None]:
+        body = [self._prepared(step) for step in loop.body]
+
+        def run(position: list[int]) -> None:
+            for i in range(loop.count):
+                here = [*position, i]
+                for step in body:
+                    step(here)
+
+        return run
+
+    def __call__(self) -> None:
+        """Copy in, run, copy out, and wait."""
+        cl, queue = pyopencl_module(), self.executable.device.queue
+        with _memory_errors(0):
+            for memory, array in self._read:
+                cl.enqueue_copy(queue, memory, array, is_blocking=False)
+            for step in self._run:
+                step([])
+            for memory, array in self._written:
+                cl.enqueue_copy(queue, array, memory, is_blocking=False)
+            queue.finish()
+
+    def quicker(self) -> OpenClDispatch:
+        """The same: its arguments are set already."""
+        return self
+
+    def release(self) -> None:
+        """Its memory goes with it."""
+
+
+def flat(array: Array) -> Array:
+    """The memory of an array, from its first element to the last one, as bytes."""
+    span = 1 + sum((n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)) // array.itemsize
+    elements = array if array.ndim == 1 and array.flags.c_contiguous else None
+    if elements is None:
+        elements = np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
+    return elements.view(np.uint8)
+
+
+@contextlib.contextmanager
+def _memory_errors(size: int) -> Iterator[None]:
+    """A device's lack of memory in our words."""
+    cl = pyopencl_module()
+    try:
+        yield
+    except cl.MemoryError as error:
+        needed = f" of {size} bytes" if size else ""
+        raise OutOfMemoryError(f"there is no memory for a tensor{needed} on the device") from error

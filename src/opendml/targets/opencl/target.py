@@ -1,0 +1,89 @@
+"""An OpenCL device as a target: its facts, its knobs, and SPIR-V made of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opendml.description.errors import ConfigurationError
+from opendml.graph.costs import GraphCosts
+from opendml.llvm.foreign import compile_foreign, foreign_key
+from opendml.targets.gpu.dialect import SPIRV
+from opendml.targets.opencl.machine import FEATURES, OpenClMachine, Tuning
+from opendml.targets.opencl.platform import describe_device, find_devices, has_pyopencl, machine_of
+from opendml.targets.target import DeviceDescription, Progress, Requirements
+
+if TYPE_CHECKING:
+    from opendml.expression.ir import Definition, Tensor
+    from opendml.targets.gpu.program import GpuCode
+    from opendml.targets.opencl.executable import OpenClExecutable
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClTarget:
+    """``number`` counts the devices of all platforms."""
+
+    number: int
+    machine: OpenClMachine
+    tuning: Tuning
+
+    @property
+    def name(self) -> str:
+        """By which the device is found again."""
+        return f"opencl:{self.number}"
+
+    @property
+    def costs(self) -> GraphCosts:
+        """What fusion weighs."""
+        return self.tuning.graph
+
+    def thread_count(self, asked: int | None) -> int:
+        """One: the device's own are not this process's."""
+        return 1
+
+    def refine(self, definition: Definition, fixed: Iterable[Tensor] = ()) -> Definition:
+        """The definition itself: plain kernels want no other layout."""
+        return definition
+
+    def generate(self, definition: Definition, *, in_place: bool) -> GpuCode:
+        """One module of kernels. Outputs have memory of their own on the device, so ``in_place`` changes nothing."""
+        from opendml.targets.gpu.program import generate
+
+        machine = self.machine
+        return generate(definition, SPIRV, divides_exactly=machine.divides_exactly, has_float64=machine.has_float64)
+
+    def object_key(self, module: str) -> bytes:
+        """A hash over the module and the compiler: SPIR-V is the same for all devices."""
+        return foreign_key(module, SPIRV.triple)
+
+    def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
+        """SPIR-V, behind the launch plan."""
+        return compile_foreign(modules, SPIRV.triple, progress=progress)
+
+    def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> OpenClExecutable:
+        """Have the device's driver build a program."""
+        from opendml.targets.opencl.executable import load_program
+
+        return load_program(self.number, self.tuning, objects[0], requirements)
+
+
+def open_target(number: int, tuning: Tuning | None) -> OpenClTarget:
+    """The device of a number. Raises ConfigurationError where pyopencl or the device is absent, or the device lacks
+    arithmetic that the definitions need."""
+    devices = find_devices()
+    if number >= len(devices):
+        have = f"there are {len(devices)}" if devices else "no OpenCL device that takes SPIR-V was found"
+        raise ConfigurationError(
+            f"device 'opencl:{number}': {have}; 'pip install opendml[opencl]' brings one on x86-64"
+        )
+    machine = machine_of(devices[number])
+    lacking = [text for name, text in FEATURES.items() if not getattr(machine, name)]
+    if lacking:
+        raise ConfigurationError(f"device 'opencl:{number}' ({machine.device}) lacks {', '.join(lacking)}")
+    return OpenClTarget(number, machine, tuning or Tuning())
+
+
+def describe_devices() -> list[DeviceDescription]:
+    """The devices that there are; none where pyopencl is not installed."""
+    return [describe_device(number) for number in range(len(find_devices()))] if has_pyopencl() else []
