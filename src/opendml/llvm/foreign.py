@@ -27,13 +27,17 @@ from opendml.llvm.native import compiler_version
 from opendml.llvm.object_cache import FORMAT_VERSION, default_cache
 
 _HEADER: Final = struct.Struct("<?Q")
+OPTIMISATION: Final = 0
+"""How hard LLVM's code generator tries: not at all, since a driver has an optimiser of its own that knows the device.
+What is written is what it gets."""
+
 _FORKS: Final = hasattr(os, "fork")
 _ENDED: Final = "LLVM ended with status {} on the generated code for {}"
 
 
 def foreign_key(module: str, triple: str, processor: str = "", assembly: bool = False) -> bytes:
     """The 32 bytes that name a foreign module's object in the cache."""
-    facts = ("foreign", compiler_version(), FORMAT_VERSION, triple, processor, assembly)
+    facts = ("foreign", compiler_version(), FORMAT_VERSION, OPTIMISATION, triple, processor, assembly)
     return hashlib.sha256(f"{facts!r}\n{module}".encode()).digest()
 
 
@@ -166,9 +170,7 @@ def _answer(request: dict[str, Any], sink: IO[bytes]) -> None:
 def _compiled(triple: str, processor: str, assembly: bool, module: str) -> bytes:
     import llvmlite.binding as llvm
 
-    # Without the code generator's optimisations, since a driver has its own: what is written is what it gets. With them
-    # loops are turned to ones over pointers, which some drivers do not survive.
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=processor, opt=0)
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=processor, opt=OPTIMISATION)
     header = f'target datalayout = "{machine.target_data}"\ntarget triple = "{triple}"\n'
     parsed = llvm.parse_assembly(header + module)
     parsed.verify()

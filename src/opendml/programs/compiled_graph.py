@@ -17,7 +17,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.object_cache import default_cache
 from opendml.operators.definition import DATA_TYPE_OF
-from opendml.programs.binding import Binding, BoundTensor, copied, several, signature_text
+from opendml.programs.binding import Binding, copied, several, signature_text
 from opendml.programs.compilation import program_of
 from opendml.programs.graph_plan import (
     GraphPlan,
@@ -35,6 +35,7 @@ from opendml.targets.registry import find_target
 from opendml.targets.target import NOTHING_NEEDED
 
 if TYPE_CHECKING:
+    from opendml.targets.interface import Buffer
     from opendml.targets.target import Progress, Target
 
 Array = npt.NDArray[Any]
@@ -79,7 +80,7 @@ class CompiledGraph:
         self.execution = execution
         self._initialisation = initialisation
         self._plan = plan
-        self._kept: list[BoundTensor] | None = None
+        self._kept: Sequence[Buffer] | None = None
         if not any(self.owned):
             self.initialize([None] * len(self.inputs))
 

@@ -46,6 +46,10 @@ class InterpretedExecutable:
         """The same; the interpreter is one thread whatever is asked for."""
         return self
 
+    def resident(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """They are where they are read."""
+        return buffers
+
     def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> InterpretedDispatch:
         """An interpretation on fixed arrays."""
         read, written = ([None if b is None else b.array for b in buffers] for buffers in (inputs, outputs))

@@ -15,7 +15,7 @@ from opendml.targets.host_memory import empty, new_array, place_of
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
-    from opendml.targets.interface import Dispatch, Executable
+    from opendml.targets.interface import Buffer, Dispatch, Executable
     from opendml.targets.target import Target
 
 Array = npt.NDArray[Any]
@@ -111,7 +111,7 @@ class Program:
         self.executable.run(arrays, outputs)
         return outputs
 
-    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[BoundTensor] = ()) -> BoundCall:
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[Buffer] = ()) -> BoundCall:
         """Check arrays and fix their addresses; the result is called without arguments, again and again.
 
         Bound inputs are read anew at every call, as far as they are used in place. The arrays must not be resized
@@ -120,11 +120,11 @@ class Program:
         bound_inputs, bound_outputs = self._bound(inputs, outputs, last_inputs)
         read = [*bound_inputs, *last_inputs]
         dispatch = self.executable.dispatch(read, bound_outputs)
-        refreshed = [b for b in read if b is not None and b.refresh is not None]
+        refreshed = [b for b in bound_inputs if b is not None and b.refresh is not None]
         return BoundCall(dispatch, (self, *read, *bound_outputs), refreshed)
 
     def _bound(
-        self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[BoundTensor]
+        self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[Buffer]
     ) -> tuple[list[BoundTensor | None], list[BoundTensor | None]]:
         """The arrays of inputs, without the last ones, and of outputs, checked."""
         bound_inputs = bind_all(self.inputs[: len(self.inputs) - len(last_inputs)], inputs, "input")
@@ -132,10 +132,11 @@ class Program:
         check_overlap(bound_inputs, bound_outputs, in_place=self.in_place)
         return bound_inputs, bound_outputs
 
-    def bound_last(self, arrays: Sequence[Array]) -> list[BoundTensor]:
-        """The last inputs, checked once for any number of calls: memory that nobody else writes to."""
+    def bound_last(self, arrays: Sequence[Array]) -> Sequence[Buffer]:
+        """The last inputs, checked once for any number of calls, where the code reads them: memory that nobody else
+        writes to."""
         bound = bind_all(self.inputs[len(self.inputs) - len(arrays) :], arrays, "input")
-        return [tensor for tensor in bound if tensor is not None]
+        return self.executable.resident([tensor for tensor in bound if tensor is not None])
 
     def new_outputs(self) -> list[Array | None]:
         """New arrays for all outputs, None for absent ones."""

@@ -55,6 +55,10 @@ class Executable(Protocol):
     def with_thread_count(self, thread_count: int) -> Executable:
         """The same code run by another number of threads; the results are the same."""
 
+    def resident(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """The same tensors where the code reads them, for any number of dispatches: memory that nobody else writes
+        to."""
+
     def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> Dispatch:
         """The code with tensors, None for absent ones. They must live as long as the dispatch."""
 

@@ -12,21 +12,15 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from opendml.expression.affine import Dependencies, always_inside
+from opendml.expression.element_types import BOOL, F16, F32, F64, U8, U16, ElementType
 from opendml.expression.ir import (
-    BOOL,
     COMPARISONS,
-    F16,
-    F32,
-    F64,
-    U8,
-    U16,
     Axis,
     Binary,
     Bitcast,
     Cast,
     Combine,
     Const,
-    ElementType,
     Expression,
     Fold,
     FusedMultiplyAdd,

@@ -15,21 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from opendml.expression.ir import (
-    I64,
-    Axis,
-    Compute,
-    Order,
-    Scan,
-    Scatter,
-    Single,
-    Store,
-    Tensor,
-)
-from opendml.expression.statements import reads_of, stores_of
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Axis, Tensor
+from opendml.expression.statements import Compute, Order, Scan, Scatter, Single, Store, reads_of, stores_of
 from opendml.llvm.builder import Builder, Value, index_value
 from opendml.targets.gpu.dialect import Dialect
-from opendml.targets.gpu.evaluation import Evaluator, stored_type
+from opendml.targets.gpu.evaluation import Evaluator, Name, stored_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +58,7 @@ def write_kernel(
     builder.line(f"%is_point = icmp ult i64 %position, {points}")
     builder.line("br i1 %is_point, label %point, label %end")
     builder.begin("point")
-    around = {axis: index_value(f"%l{number}") for number, axis in enumerate(loops)}
+    around: dict[Name, Value] = {axis: index_value(f"%l{number}") for number, axis in enumerate(loops)}
     with evaluator.at({**around, **_decoded(builder, axes)}):
         _WRITE[type(statement)](evaluator, statement)
     builder.jump("end")
@@ -85,9 +76,9 @@ def _threads(statement: Single) -> tuple[Axis, ...]:
     return statement.axes
 
 
-def _decoded(builder: Builder, axes: Sequence[Axis]) -> dict[Axis, Value]:
+def _decoded(builder: Builder, axes: Sequence[Axis]) -> dict[Name, Value]:
     """The coordinates of a thread, in row-major order."""
-    coordinates: dict[Axis, Value] = {}
+    coordinates: dict[Name, Value] = {}
     rest = Value("%position", I64)
     large = [axis for axis in axes if axis.size > 1]
     coordinates |= {axis: index_value(0) for axis in axes if axis.size == 1}

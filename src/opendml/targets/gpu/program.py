@@ -13,19 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from opendml.description.errors import CodeGenerationError
-from opendml.expression.ir import (
-    F64,
-    Axis,
-    Definition,
-    Each,
-    ElementType,
-    Repeat,
-    Single,
-    Statement,
-    Tensor,
-)
+from opendml.expression.element_types import F64, ElementType
+from opendml.expression.ir import Axis, Tensor
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import expressions_of, own_of
+from opendml.expression.statements import Definition, Each, Repeat, Single, Statement, expressions_of, own_of
 from opendml.llvm.float16 import BIT_CONVERSIONS
 from opendml.loops.memory_plan import bytes_of, plan_memory
 from opendml.targets.gpu.dialect import Dialect
@@ -44,10 +35,10 @@ class Launch(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """Launches that are run ``count`` times, in order."""
+    """Launches that are run ``size`` times, in order."""
 
     number: int
-    count: int
+    size: int
     body: tuple[Step, ...]
 
 
@@ -87,8 +78,8 @@ def _step_of(fields: list[Any]) -> Step:
     if len(fields) == len(Launch._fields):
         kernel, buffers, loops, points = fields
         return Launch(kernel, tuple(buffers), tuple(loops), points)
-    number, count, body = fields
-    return Loop(number, count, tuple(map(_step_of, body)))
+    number, size, body = fields
+    return Loop(number, size, tuple(map(_step_of, body)))
 
 
 @dataclass(frozen=True, slots=True)

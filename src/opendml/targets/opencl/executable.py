@@ -175,7 +175,7 @@ class OpenClDispatch:
         body = [self._prepared(step) for step in loop.body]
 
         def run(position: list[int]) -> None:
-            for i in range(loop.count):
+            for i in range(loop.size):
                 here = [*position, i]
                 for step in body:
                     step(here)

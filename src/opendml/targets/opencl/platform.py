@@ -1,9 +1,8 @@
 """OpenCL as it is found here: runtimes, devices, and what these guarantee about arithmetic.
 
 Devices are those of every OpenCL platform that is installed, in its order, as far as they take SPIR-V. Intel's runtime
-for processors is on PyPI (``pip install opendml[opencl]`` brings it on x86-64 Linux). A wheel installs it where no loader
-looks for it, so it is named to the loader here, unless the user has chosen runtimes by the loader's environment
-variables.
+for processors is on PyPI; its wheel puts it where no loader looks for it, so it is named to the loader here, unless the
+user has chosen runtimes by the loader's environment variables.
 """
 
 from __future__ import annotations

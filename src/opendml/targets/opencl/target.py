@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from opendml.description.errors import ConfigurationError
 from opendml.graph.costs import GraphCosts
@@ -15,9 +15,13 @@ from opendml.targets.opencl.platform import describe_device, find_devices, has_p
 from opendml.targets.target import DeviceDescription, Progress, Requirements
 
 if TYPE_CHECKING:
-    from opendml.expression.ir import Definition, Tensor
+    from opendml.expression.ir import Tensor
+    from opendml.expression.statements import Definition
     from opendml.targets.gpu.program import GpuCode
     from opendml.targets.opencl.executable import OpenClExecutable
+
+
+ADVICE: Final = "on x86-64 Linux, 'pip install intel-opencl-rt intel-cmplr-lib-rt' makes the processor one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,8 @@ def open_target(number: int, tuning: Tuning | None) -> OpenClTarget:
     arithmetic that the definitions need."""
     devices = find_devices()
     if number >= len(devices):
-        have = f"there are {len(devices)}" if devices else "no OpenCL device that takes SPIR-V was found"
-        raise ConfigurationError(
-            f"device 'opencl:{number}': {have}; 'pip install opendml[opencl]' brings one on x86-64"
-        )
+        have = f"there are {len(devices)}" if devices else f"no OpenCL device that takes SPIR-V was found; {ADVICE}"
+        raise ConfigurationError(f"device 'opencl:{number}': {have}")
     machine = machine_of(devices[number])
     lacking = [text for name, text in FEATURES.items() if not getattr(machine, name)]
     if lacking:

@@ -63,6 +63,10 @@ class CpuExecutable:
         other._use_threads(thread_count)
         return other
 
+    def resident(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """They are where they are read."""
+        return buffers
+
     def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> TeamDispatch:
         """A dispatch with memory of its own, if it needs any."""
         memory = self._memory()

@@ -1,0 +1,151 @@
+"""Every target gives the interpreter's bits: of all operators, of graphs, and of hostile indices.
+
+A target is added by a line of ``KINDS``; its first device is met here. Where there is none the tests are skipped, and
+say why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import assert_same_values, guarded_buffer, random_array, random_values, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import examples
+from random_descriptors import descriptors, is_drawn
+from random_graphs import graphs
+from sample_descriptors import samples
+
+import opendml as dml
+from opendml.description.descriptors import Operator
+from opendml.description.enums import OperatorType
+from opendml.description.graph_desc import graph_input_tensors
+from opendml.targets.registry import KINDS
+
+OTHERS = [kind for kind in KINDS if kind != "cpu"]  # whose conformity the other tests are about
+DRAWN = [operator_type for operator_type in OperatorType if is_drawn(operator_type)]
+REFERENCE = dml.Device("reference")
+
+
+@pytest.fixture(scope="module", params=OTHERS)
+def device(request: pytest.FixtureRequest) -> dml.Device:
+    try:
+        return dml.Device(request.param)
+    except dml.ConfigurationError as error:
+        pytest.skip(str(error))
+
+
+def _check(device: dml.Device, desc: Operator, arrays: list[Any]) -> None:
+    """The outputs, in buffers of the exact size, and what lies between their elements."""
+    results = []
+    for on in (REFERENCE, device):
+        outputs = [
+            None if t is None else guarded_buffer(t.element_span, t.data_type.dtype, True) for _, t in desc.outputs()
+        ]
+        on.compile(desc).bind(arrays, outputs)()
+        results.append(outputs)
+    for expected, actual in zip(*results, strict=True):
+        if expected is not None and actual is not None:
+            assert_same_values(actual, expected)
+
+
+def _arrays(desc: Operator, seed: int) -> list[Any]:
+    return [None if t is None else random_array(t, seed + number) for number, (_, t) in enumerate(desc.inputs())]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("desc", samples(), ids=lambda desc: type(desc).__name__)
+def test_every_operator(device: dml.Device, desc: Operator) -> None:
+    _check(device, desc, _arrays(desc, 3))
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)
+@examples(1)
+@given(data=st.data(), seed=seeds)
+def test_random_descriptors(device: dml.Device, operator_type: OperatorType, data: st.DataObject, seed: int) -> None:
+    desc = data.draw(descriptors(operator_type))
+    _check(device, desc, _arrays(desc, seed))
+
+
+@examples(20)
+@given(graph=graphs(most=4), seed=seeds)
+def test_random_graphs(device: dml.Device, graph: dml.GraphDesc, seed: int) -> None:
+    """Fused, with constants and inputs OWNED_BY_DML; run twice."""
+    generator = np.random.default_rng(seed)
+    arrays = [
+        None if t is None else random_values(t.data_type, t.element_span, generator) for t in graph_input_tensors(graph)
+    ]
+    results = []
+    for on in (REFERENCE, device):
+        program = on.compile_graph(graph)
+        owned = program.owned
+        program.initialize([a if is_owned else None for a, is_owned in zip(arrays, owned, strict=True)])
+        call_inputs = [None if is_owned else a for a, is_owned in zip(arrays, owned, strict=True)]
+        outputs = [
+            guarded_buffer(b.desc.element_span, b.desc.data_type.dtype, True)
+            for b in program.outputs
+            if b.desc is not None
+        ]
+        call = program.bind(call_inputs, outputs)
+        call()
+        call()
+        results.append(outputs)
+    for expected, actual in zip(*results, strict=True):
+        assert_same_values(actual, expected)
+
+
+def test_what_a_definition_repeats_and_does_for_each(device: dml.Device) -> None:
+    """Loops of the host: steps of a recurrent network, and blocks of attention with memory of their own."""
+    kinds = {"Lstm", "Gru", "MultiheadAttention"}
+    chosen = {type(desc).__name__: desc for desc in samples() if type(desc).__name__ in kinds}
+    assert set(chosen) == kinds
+    for desc in chosen.values():
+        _check(device, desc, _arrays(desc, 5))
+
+
+HOSTILE = np.array([-(2**31), -1, 0, 2, 3, 7, 2**31 - 1, 1 << 20], np.int32)
+
+
+def test_hostile_indices(device: dml.Device) -> None:
+    """Indices from wherever: the definitions clamp or guard them, and no target loads what they guard."""
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    indices = HOSTILE.reshape(1, 8)
+    for on in (device,):
+        np.testing.assert_array_equal(
+            dml.gather(values, indices, axis=0, index_dimensions=1, device=on),
+            dml.gather(values, indices, axis=0, index_dimensions=1, device=REFERENCE),
+        )
+        places = np.resize(HOSTILE, (3, 4))
+        for function in (dml.gather_elements, dml.scatter_elements):
+            arguments = (values, places) if function is dml.gather_elements else (values, places, -values)
+            np.testing.assert_array_equal(
+                function(*arguments, axis=1, device=on), function(*arguments, axis=1, device=REFERENCE)
+            )
+
+
+def test_strided_outputs_keep_what_lies_between(device: dml.Device) -> None:
+    output = dml.TensorDesc("FLOAT32", [2, 3], [8, 2])
+    desc = dml.operators.ElementWiseIdentity(
+        input_tensor=dml.TensorDesc("FLOAT32", [2, 3]), output_tensor=output, scale_bias=None
+    )
+    buffer = np.full(output.element_span, 7, np.float32)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    device.compile(desc).bind([x], [buffer])()
+    expected = np.full(output.element_span, 7, np.float32)
+    np.lib.stride_tricks.as_strided(expected, (2, 3), (32, 8))[...] = x
+    np.testing.assert_array_equal(buffer, expected)
+
+
+def test_a_program_pickles_and_returns_to_its_device(device: dml.Device) -> None:
+    import pickle
+
+    x = np.linspace(-1, 1, 6, dtype=np.float32)
+    tensor = dml.TensorDesc("FLOAT32", [6])
+    program = device.compile(dml.operators.ActivationRelu(input_tensor=tensor, output_tensor=tensor))
+    copied = pickle.loads(pickle.dumps(program))
+    assert copied.target == program.target
+    assert copied.from_cache
+    np.testing.assert_array_equal(copied(x), np.maximum(x, 0))
