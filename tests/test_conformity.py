@@ -6,10 +6,14 @@ say why.
 
 from __future__ import annotations
 
+import json
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_lines import invoke
 from execution import assert_same_values, guarded_buffer, random_array, random_values, seeds
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,8 +144,6 @@ def test_strided_outputs_keep_what_lies_between(device: dml.Device) -> None:
 
 
 def test_a_program_pickles_and_returns_to_its_device(device: dml.Device) -> None:
-    import pickle
-
     x = np.linspace(-1, 1, 6, dtype=np.float32)
     tensor = dml.TensorDesc("FLOAT32", [6])
     program = device.compile(dml.operators.ActivationRelu(input_tensor=tensor, output_tensor=tensor))
@@ -149,3 +151,35 @@ def test_a_program_pickles_and_returns_to_its_device(device: dml.Device) -> None
     assert copied.target == program.target
     assert copied.from_cache
     np.testing.assert_array_equal(copied(x), np.maximum(x, 0))
+
+
+def test_the_command_line_runs_models_there(device: dml.Device, tmp_path: Path) -> None:
+    tensor = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 3]}
+    text = {"initialValuesDataType": "FLOAT32"}
+    model = {
+        "resources": {
+            "A": {**text, "initialValues": [1, 2, 3]},
+            "B": {**text, "initialValues": [5, 8, -5]},
+            "Out": {**text, "initialValues": [0, 0, 0]},
+        },
+        "dispatchables": {
+            "add": {
+                "type": "DML_OPERATOR_ELEMENT_WISE_ADD",
+                "desc": {"ATensor": tensor, "BTensor": tensor, "OutputTensor": tensor},
+            }
+        },
+        "commands": [
+            {
+                "type": "dispatch",
+                "dispatchable": "add",
+                "bindings": {"ATensor": "A", "BTensor": "B", "OutputTensor": "Out"},
+            },
+            {"type": "print", "resource": "Out"},
+        ],
+    }
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model))
+    result = invoke("run", path, "--device", device.name.partition(":")[0])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[-1] == "Resource 'Out': 6, 10, -2"
+    assert f"\n-Device: {device.name}\n" in invoke("run", "-s").stdout

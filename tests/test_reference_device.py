@@ -34,7 +34,7 @@ def test_it_is_a_device_like_the_other_one() -> None:
     assert REFERENCE.thread_count == 1
     with pytest.raises(ConfigurationError, match="one thread"):
         dml.Device("reference", thread_count=2)
-    with pytest.raises(ConfigurationError, match="'gpu': expected 'cpu' or 'reference'"):
+    with pytest.raises(ConfigurationError, match="'gpu': expected 'cpu', 'opencl:0' or 'reference'"):
         dml.Device("gpu")
     with pytest.raises(dml.InvalidDescriptorError):
         REFERENCE.compile(samples()[0].replace(output_tensor=dml.TensorDesc("float32", [9])))

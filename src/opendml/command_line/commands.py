@@ -36,10 +36,10 @@ MEMORY_LIMIT = Option(
     number(1),
     8192,
 )
-DEVICES: Final = ("cpu", "reference")
+DEVICES: Final = ("cpu", "reference", "opencl")
 DEVICE = Option(
     ("--device",),
-    "cpu, or reference: the interpreter, for a second opinion; by default cpu.",
+    "cpu; reference: the interpreter, for a second opinion; opencl, opencl:1 ... as --show_adapters lists them.",
     "NAME",
     completes=DEVICES,
 )

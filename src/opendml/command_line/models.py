@@ -61,5 +61,8 @@ def require_kernels(device: str, what: str) -> None:
     """Fail for a device that compiles nothing, or that there is not."""
     from opendml.programs.device import Device
 
-    if Device(device).name == "reference":
+    name = Device(device).name
+    if name == "reference":
         fail(f"--device reference: it interprets the operators' definitions, so there are no kernels to {what}")
+    if name != "cpu":
+        fail(f"--device {device}: there is nothing yet to {what} but the processor's kernels")

@@ -1,14 +1,16 @@
-"""What models can run on: DxDispatch's adapters. The processor, compiled for or interpreted."""
+"""What models can run on: DxDispatch's adapters. The processor, compiled for or interpreted, and others."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from opendml.description.errors import UnknownAdapterError
 from opendml.description.quoting import quoted
 from opendml.llvm.host import default_thread_count, usable_processors
+from opendml.targets.registry import describe_devices, parse_target_name
 
 __all__ = ["Adapter", "available", "select"]
 
@@ -35,17 +37,23 @@ class Adapter:
 
 def available() -> list[Adapter]:
     """All adapters of this machine, the preferred one first."""
+    return list(_adapters())
+
+
+def _adapters() -> Iterator[Adapter]:
+    """The processor, its interpreter, and then what has to be looked for, which takes a while."""
     properties = (
         ("Device", "cpu"),
         ("Architecture", platform.machine()),
         ("Processors", str(usable_processors())),
         ("Threads", str(default_thread_count())),
     )
+    yield Adapter("cpu", _processor_name(), properties)
     reference = (("Device", "reference"), ("Threads", "1"))
-    return [
-        Adapter("cpu", _processor_name(), properties),
-        Adapter("reference", "Interpreter of the operators' definitions", reference),
-    ]
+    yield Adapter("reference", "Interpreter of the operators' definitions", reference)
+    for found in describe_devices():
+        if found.name != "cpu":
+            yield Adapter(found.name, found.description, (("Device", found.name), *found.properties))
 
 
 def select(part: str = "", device: str | None = None) -> Adapter:
@@ -54,16 +62,18 @@ def select(part: str = "", device: str | None = None) -> Adapter:
     Raises:
         UnknownAdapterError: there is none.
     """
-    found = available()
-    if device is not None:
-        found = [adapter for adapter in found if adapter.device == device]
-        if not found:
-            devices = [adapter.device for adapter in available()]
-            raise UnknownAdapterError(f"no device {quoted(device)}; there are: {', '.join(devices)}")
-    for adapter in found:
-        if part.casefold() in f"{adapter.device} {adapter.description}".casefold():
-            return adapter
-    names = ", ".join(quoted(adapter.description) for adapter in found)
+    parsed = None if device is None else parse_target_name(device)
+    wanted = device if parsed is None else str(parsed)
+    refused = []
+    for adapter in _adapters():
+        if wanted in (None, adapter.device):
+            if part.casefold() in f"{adapter.device} {adapter.description}".casefold():
+                return adapter
+            refused.append(adapter)
+    if not refused:
+        devices = ", ".join(adapter.device for adapter in _adapters())
+        raise UnknownAdapterError(f"no device {quoted(device)}; there are: {devices}")
+    names = ", ".join(quoted(adapter.description) for adapter in refused)
     raise UnknownAdapterError(f"no adapter matches {quoted(part)}; there are: {names}")
 
 
