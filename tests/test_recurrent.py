@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,12 @@ from opendml.expression.statements import stores_of
 from opendml.llvm.host import host_machine, machine_of
 from opendml.llvm.native import assembly
 from opendml.llvm.stacks import STACK_BOUND
-from opendml.operators import recurrent_networks
 from opendml.operators.recurrent import Recurrent
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.tuning import TUNING, Tuning
 
 bounded = examples(20)
 
@@ -219,10 +221,10 @@ def arrays_of(desc: Recurrent, seed: int) -> list[Array | None]:
     return arrays
 
 
-def check(desc: Any, arrays: list[Array | None]) -> None:
+def check(desc: Any, arrays: list[Array | None], tuning: Tuning = TUNING) -> None:
     """Interpreted, compiled, by any number of threads, between guard pages: as the loop."""
     tolerance = 1e-5 if desc.input_tensor.data_type.name == "FLOAT32" else 2e-3
-    for actual, expected in zip(run_operator(desc, arrays), recur(desc, arrays), strict=False):
+    for actual, expected in zip(run_operator(desc, arrays, tuning=tuning), recur(desc, arrays), strict=False):
         if actual is not None:
             scale = max(1.0, float(np.abs(expected).max()))
             np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * scale)
@@ -233,11 +235,8 @@ def check(desc: Any, arrays: list[Array | None]) -> None:
 @given(data=st.data(), seed=seeds, has_room=st.booleans())
 def test_networks(operator: type[Any], data: st.DataObject, seed: int, has_room: bool) -> None:
     desc = data.draw(networks(operator))
-    with pytest.MonkeyPatch.context() as patch:
-        if not has_room:
-            patch.setattr(recurrent_networks, "PROJECTED_GROWTH", 0)
-            patch.setattr(recurrent_networks, "UNPROJECTED_ELEMENTS", 0)
-        check(desc, arrays_of(desc, seed))
+    tuning = TUNING if has_room else replace(TUNING, projected_growth=0, projected_elements=0)
+    check(desc, arrays_of(desc, seed), tuning)
 
 
 ALL = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", "sequence_lengths_tensor", "peephole_tensor")
@@ -337,7 +336,7 @@ def test_definitions_do_not_grow_with_sequences(operator: type[Any]) -> None:
 def test_memory_does_not_grow_with_projections() -> None:
     """Where the input is narrow beside the units its projections would be much larger than all that is bound."""
     desc = network(operators.Lstm, (4096, 4, 1, 512), output_sequence_tensor=None)
-    temporaries = desc.define().temporaries
+    temporaries = refined_definition(desc, TARGET).temporaries
     elements = sum(int(np.prod(tensor.sizes)) for tensor in temporaries)
     assert elements < 2 * int(np.prod(desc.recurrence_tensor.sizes))
 
@@ -352,7 +351,7 @@ KINDS = [(operators.Rnn, {}, 1), (operators.Gru, LINEAR, 1), (operators.Gru, {},
 def test_threads_wait_once_a_step(operator: type[Any], fields: dict[str, Any], waits: int, direction: str) -> None:
     """Not for the other direction; and three times outside of the steps: behind copies, projections and steps."""
     desc = network(operator, (9, 8, 3, 64), direction, optional=ALL, **fields)
-    code = program_code(desc.define(), TARGET, "")
+    code = program_code(refined_definition(desc, TARGET), TARGET, "")
     assert sum(text.count("call void @barrier_wait(ptr %barrier") for text in code.modules) == 3 + waits
 
 
@@ -360,8 +359,8 @@ def test_threads_wait_once_a_step(operator: type[Any], fields: dict[str, Any], w
 def test_items_of_a_batch_share_weights(operator: type[Any]) -> None:
     """In all sums of a step: those of several items are computed for each vector of weights that is loaded."""
     desc = network(operator, (3, 8, 4, 64), optional=ALL)
-    kernels = program_code(desc.define(), TARGET, "").kernels
-    steps = [kernel for kernel in kernels if "recurrence" in {tensor.name for tensor in kernel.reads}]
+    kernels = program_code(refined_definition(desc, TARGET), TARGET, "").kernels
+    steps = [kernel for kernel in kernels if "packed_RecurrenceTensor" in {tensor.name for tensor in kernel.reads}]
     assert steps and all(getattr(kernel, "tile_size", 1) >= 4 for kernel in steps)
 
 
@@ -370,7 +369,7 @@ def test_steps_use_little_stack() -> None:
     """Sums of four gates, twice where steps compute the input's part, wait for one another."""
     desc = network(operators.Lstm, (4, 16, 3, 512), "BACKWARD", optional=ALL)
     target = host_target()
-    for module in generate(desc.define(), target, in_place=False).modules:
+    for module in generate(refined_definition(desc, target), target, in_place=False).modules:
         assert max(frames(assembly(module, target.machine)), default=0) <= STACK_BOUND
 
 

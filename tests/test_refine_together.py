@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sample_descriptors import f32
+from test_recurrent import arrays_of, network
 from test_refinement import TARGET, assert_refined_is_defined
 
 from opendml import operators
@@ -136,6 +137,32 @@ def test_images_of_overlapping_blocks_have_margins(size: int, window: int, paddi
     for data_type in ("FLOAT32", "FLOAT16"):
         refined = assert_refined_is_defined(unfold(size, window, padding, data_type))
         assert len(refined.temporaries) == count
+
+
+OPTIONAL = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", "sequence_lengths_tensor", "peephole_tensor")
+
+
+@pytest.mark.parametrize("operator", [operators.Rnn, operators.Gru, operators.Lstm])
+@pytest.mark.parametrize("units", [2, 5, 33, 64])
+def test_units_are_walked_in_blocks(operator: type[Operator], units: int) -> None:
+    """Of a power of two, a whole number of them; what has no room is computed by the steps."""
+    desc = network(operator, (2, 1 if units == 64 else 2, 2, units), "BIDIRECTIONAL", optional=OPTIONAL)
+    arrays = arrays_of(desc, 3)
+    refined = assert_refined_is_defined(desc, arrays=arrays)
+    tensors = {tensor.name: tensor for tensor in refined.temporaries}
+    block = {2: 2, 5: 8, 33: 32, 64: 64}[units]
+    padded = -(-units // block) * block
+    *_, blocks, _, _, lanes = tensors["packed_RecurrenceTensor"].sizes
+    assert (blocks, lanes) == (padded // block, block)
+    assert {tensors[name].sizes[-1] for name in ("packed_WeightTensor", "projections", "forward_hidden")} == {padded}
+    without = assert_refined_is_defined(desc, TARGET.tuned(projected_growth=0, projected_elements=0), arrays=arrays)
+    assert names(without) == set(tensors) - {"projections"}
+
+
+def test_a_network_of_one_unit_has_no_blocks() -> None:
+    desc = network(operators.Lstm, (3, 2, 2, 1), optional=OPTIONAL)
+    refined = assert_refined_is_defined(desc, arrays=arrays_of(desc, 1))
+    assert names(refined) == {tensor.name for tensor in desc.define().temporaries}
 
 
 def test_only_what_is_read_again_is_copied() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import hypothesis.strategies as st
@@ -29,7 +30,7 @@ from opendml.targets.cpu.target import CpuTarget
 TARGET = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512"))
 
 
-def interpreted(definition: Definition, arrays: list[Array | None]) -> list[Any]:
+def interpreted(definition: Definition, arrays: Sequence[Array | None]) -> list[Any]:
     return run_interpreted(
         definition,
         [
@@ -39,9 +40,12 @@ def interpreted(definition: Definition, arrays: list[Array | None]) -> list[Any]
     )
 
 
-def assert_refined_is_defined(desc: Operator, target: CpuTarget = TARGET, seed: int = 0) -> Definition:
-    """What the target computes is what the definition says; returns what the target computes."""
-    arrays = [None if t is None else random_array(t, seed + number) for number, (_, t) in enumerate(desc.inputs())]
+def assert_refined_is_defined(
+    desc: Operator, target: CpuTarget = TARGET, seed: int = 0, arrays: Sequence[Array | None] | None = None
+) -> Definition:
+    """What the target computes of random arrays, or given ones, is what the definition says; returns the former."""
+    if arrays is None:
+        arrays = [None if t is None else random_array(t, seed + number) for number, (_, t) in enumerate(desc.inputs())]
     refined = refined_definition(desc, target)
     for found, expected in zip(interpreted(refined, arrays), interpreted(desc.define(), arrays), strict=True):
         if expected is not None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 from opendml.description.enums import OperatorType
 from opendml.expression.element_types import I64
@@ -38,43 +37,15 @@ if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
     from opendml.operators.recurrent import Gru, Lstm, Recurrent
 
-PANEL: Final = 32
-"""Units whose weights of the recurrence lie side by side: two AVX-512 registers."""
-
-FEW_UNITS: Final = 256
-"""Hidden size up to which twice as many lie side by side for a batch of 1: a sum then waits less for its own last step.
-Beyond that more blocks are better, which threads share out."""
-
-PROJECTED_GROWTH: Final = 16
-"""How many times the input's elements its projections for a gate may have to be computed all at once."""
-
-UNPROJECTED_ELEMENTS: Final = 1 << 16
-"""Elements that the projections may have in any case."""
-
-
-class Unit(NamedTuple):
-    """One of the hidden units: its ``number``, and the ``block`` of units and the ``lane`` in it that it is."""
-
-    number: Expression
-    block: Expression
-    lane: Expression
-
-
-Value = Callable[[Expression, Unit], Expression]
-"""A value of every unit: what it is for an item of the batch and a unit."""
-
-Kept = Callable[[Expression, Expression], Expression]
-"""As ``Value``, in memory: for an item of the batch and the number of a unit, whichever it is."""
+Value = Callable[[Expression, Expression], Expression]
+"""A value of every unit: what it is for an item of the batch and the number of a unit."""
 
 
 class Network:
     """The tensors of a network, and the statements that fill them; itself that of RNN.
 
-    All copies and states have a whole number of blocks of units, P in all; those behind the H of the network do what
-    the last one does, and nobody reads them. ``weights`` {D, I, gates, P} and ``recurrence`` {D, blocks, gates, H,
-    units of a block} are copies whose last dimension is that of the units, ``biases`` {D, 2 gates, P} and ``peepholes``
-    {D, 3, P} copies in float32. ``projections`` {S, D, N, gates, P} is the input's part with the biases, at the input's
-    own time, where there is room for all of it; elsewhere the input is narrow beside the units, and steps compute it.
+    ``projections`` {S, D, N, gates, H} is the input's part of the gates with the biases, at the input's own time.
+    States, and what steps keep of all units, are statements of their own: every unit needs those of all others.
     """
 
     gates = 1
@@ -89,17 +60,8 @@ class Network:
         _, self.length, self.batch, self.width = self.input.sizes
         _, self.directions, _, self.hidden = self.given("RecurrenceTensor").sizes
         self.type = computation_type(self.input.type)
-        self.panel = _panel(self.hidden, self.batch)
-        self.blocks = -(-self.hidden // self.panel)
-        self.padded = self.blocks * self.panel
-        self.copies: list[Statement] = []
-        self.weights = self._copied_weights()
-        self.recurrence = self._copied_recurrence()
-        self.biases = self._copied_vectors("BiasTensor")
-        self.peepholes = self._copied_vectors("PeepholeTensor")
-        sizes = [self.length, self.directions, self.batch, self.gates, self.padded]
-        room = PROJECTED_GROWTH * self.gates * math.prod(self.input.sizes) + UNPROJECTED_ELEMENTS
-        self.projections = self.temporary("projections", sizes) if math.prod(sizes) <= room else None
+        sizes = [self.length, self.directions, self.batch, self.gates, self.hidden]
+        self.projections = self.temporary("projections", sizes)
 
     def given(self, name: str) -> Tensor:
         """An input that is not optional."""
@@ -113,18 +75,14 @@ class Network:
         self.temporaries.append(tensor)
         return tensor
 
-    def units(self) -> tuple[tuple[Axis, ...], Expression, Unit]:
+    def units(self) -> tuple[tuple[Axis, ...], Expression, Expression]:
         """Axes over the batch and the units, the item and the unit."""
-        axes = grid([self.batch, self.blocks, self.panel], "bku")
-        item, block, lane = indices(axes)
-        return axes, item, Unit(block * self.panel + lane, block, lane)
-
-    def source(self, unit: Expression) -> Expression:
-        """The unit of the network that one in a copy is."""
-        return unit if self.padded == self.hidden else binary("min", unit, self.hidden - 1)
+        axes = grid([self.batch, self.hidden], "bu")
+        item, unit = indices(axes)
+        return axes, item, unit
 
     def definition(self) -> Definition:
-        """Copies of the matrices, the projections, the steps of all directions side by side, and the outputs."""
+        """The projections, the steps of all directions side by side, and the outputs."""
         walks = [self.walk(number) for number in range(self.directions)]
         steps = Axis("s", self.length)
         for walk in walks:
@@ -132,7 +90,7 @@ class Network:
         # Statements of one direction need not wait for those of the other one.
         side_by_side = itertools.zip_longest(*(walk.statements for walk in walks))
         repeated = Repeat(steps, tuple(s for together in side_by_side for s in together if s is not None))
-        statements = [*self.copies, *self._projected(), *(walk.begin() for walk in walks), repeated]
+        statements = [self._projected(), *(walk.begin() for walk in walks), repeated]
         inputs, outputs = tuple(self.inputs.values()), tuple(self.outputs.values())
         return Definition(inputs, outputs, (*statements, *self._results(walks)), tuple(self.temporaries))
 
@@ -145,9 +103,20 @@ class Network:
         own, recurrent = (self.bias_of(direction, gate + n * self.gates, unit) for n in (0, 1))
         return None if own is None or recurrent is None else own + recurrent
 
-    def bias_of(self, direction: Expression, gate: Expression, unit: Expression) -> Expression | None:
-        """An element of the bias, if there is one."""
-        return None if self.biases is None else load(self.biases, (direction, gate, unit))
+    def bias_of(self, direction: Expression, number: Expression, unit: Expression) -> Expression | None:
+        """An element of one of the biases of a direction, if there are any."""
+        return self.of_vector("BiasTensor", direction, number, unit)
+
+    def of_vector(self, name: str, direction: Expression, number: Expression, unit: Expression) -> Expression | None:
+        """An element of one of the vectors of units, one behind the other, that a direction has, if they are given."""
+        vectors = self.inputs.get(name)
+        return None if vectors is None else widen(load(vectors, (0, 0, direction, number * self.hidden + unit)))
+
+    def of_matrix(
+        self, name: str, direction: Expression, gate: Expression, unit: Expression, inner: Expression
+    ) -> Expression:
+        """An element of one of the matrices of gates, one behind the other, that a direction has."""
+        return widen(load(self.given(name), (0, direction, gate * self.hidden + unit, inner)))
 
     def projection(
         self, time: Expression, direction: Expression, item: Expression, gate: Expression, unit: Expression
@@ -155,7 +124,8 @@ class Network:
         """The product of input and weights, and the biases."""
         (inner,) = grid([self.width], "i")
         left = widen(load(self.input, (0, time, item, index(inner))))
-        product = sum_of_products((inner,), left, load(self.weights, (direction, index(inner), gate, unit)))
+        right = self.of_matrix("WeightTensor", direction, gate, unit, index(inner))
+        product = sum_of_products((inner,), left, right)
         bias = self.both_biases(direction, gate, unit)
         return product if bias is None else product + bias
 
@@ -165,41 +135,9 @@ class Network:
             return constant(self.length, I64)
         return binary("min", cast(load(self.lengths, (0, 0, 0, item)), I64), self.length)
 
-    def _copied_weights(self) -> Tensor:
-        copy = self.temporary("weights", [self.directions, self.width, self.gates, self.padded])
-        axes = grid(copy.sizes, "digu")
-        direction, inner, gate, unit = indices(axes)
-        row = gate * self.hidden + self.source(unit)
-        value = widen(load(self.given("WeightTensor"), (0, direction, row, inner)))
-        self.copies.append(Compute(axes, (Store(copy, indices(axes), value),)))
-        return copy
-
-    def _copied_recurrence(self) -> Tensor:
-        sizes = [self.directions, self.blocks, self.gates, self.hidden, self.panel]
-        copy = self.temporary("recurrence", sizes)
-        axes = grid(copy.sizes, "dkgju")
-        direction, block, gate, before, lane = indices(axes)
-        row = gate * self.hidden + self.source(block * self.panel + lane)
-        value = widen(load(self.given("RecurrenceTensor"), (0, direction, row, before)))
-        self.copies.append(Compute(axes, (Store(copy, indices(axes), value),)))
-        return copy
-
-    def _copied_vectors(self, name: str) -> Tensor | None:
-        """A copy of vectors of units, one behind the other for each direction."""
-        vectors = self.inputs.get(name)
-        if vectors is None:
-            return None
-        copy = self.temporary(name, [self.directions, vectors.sizes[3] // self.hidden, self.padded])
-        axes = grid(copy.sizes, "dgu")
-        direction, number, unit = indices(axes)
-        value = widen(load(vectors, (0, 0, direction, number * self.hidden + self.source(unit))))
-        self.copies.append(Compute(axes, (Store(copy, indices(axes), value),)))
-        return copy
-
-    def _projected(self) -> Iterator[Statement]:
-        if self.projections is not None:
-            axes = grid(self.projections.sizes, "tdbgu")
-            yield Compute(axes, (Store(self.projections, indices(axes), self.projection(*indices(axes))),))
+    def _projected(self) -> Statement:
+        axes = grid(self.projections.sizes, "tdbgu")
+        return Compute(axes, (Store(self.projections, indices(axes), self.projection(*indices(axes))),))
 
     def _results(self, walks: Sequence[Walk]) -> Iterator[Statement]:
         """All states at their inputs' times, 0 behind the end of a shorter sequence, and the last ones."""
@@ -219,13 +157,6 @@ class Network:
                 values = [walk.states[name].final(item, unit) for walk in walks]
                 places = [(constant(0, I64), constant(n, I64), item, unit) for n in range(len(walks))]
                 yield _stored(axes, output, places, values)
-
-
-def _panel(hidden: int, batch: int) -> int:
-    """Units in a block; the next power of two where there are fewer."""
-    if hidden < PANEL:
-        return 1 << (hidden - 1).bit_length()
-    return 2 * PANEL if batch == 1 and hidden <= FEW_UNITS and hidden % (2 * PANEL) == 0 else PANEL
 
 
 def _stored(
@@ -248,7 +179,7 @@ class State:
         network = walk.network
         self.network, self.number, self.output = network, constant(walk.number, I64), output
         self.initial = network.inputs[initial]
-        sizes = [network.batch, network.padded]
+        sizes = [network.batch, network.hidden]
         self._has_all = name == "hidden" and network.outputs["OutputSequenceTensor"] is not None
         full_name = f"{walk.name}_{name}"
         self.values = network.temporary(full_name, [network.length + 1 if self._has_all else 2, *sizes])
@@ -268,7 +199,7 @@ class State:
         """The state before the first step: 0 where none is given."""
         value: Expression = constant(0, self.network.type)
         if self.initial is not None:
-            value = widen(load(self.initial, (0, self.number, item, self.network.source(unit))))
+            value = widen(load(self.initial, (0, self.number, item, unit)))
         tensors = [self.values] if self.last is None else [self.values, self.last]
         return tuple(Store(tensor, (constant(0, I64), item, unit), value) for tensor in tensors)
 
@@ -304,18 +235,18 @@ class Walk:
 
     def begin(self) -> Statement:
         """All states before the first step."""
-        axes = grid([self.network.batch, self.network.padded], "bu")
-        return Compute(axes, tuple(store for s in self.states.values() for store in s.begin(*indices(axes))))
+        axes, item, unit = self.network.units()
+        return Compute(axes, tuple(store for s in self.states.values() for store in s.begin(item, unit)))
 
     def finish(self, step: Expression, values: dict[str, Value]) -> None:
         """Adds the statement of all states after a step."""
         axes, item, unit = self.network.units()
         is_within = step < self.network.length_of(item)
         found = [(self.states[name], value(item, unit)) for name, value in values.items()]
-        stores = (store for state, value in found for store in state.follow(step, item, unit.number, value, is_within))
+        stores = (store for state, value in found for store in state.follow(step, item, unit, value, is_within))
         self.statements.append(Compute(axes, tuple(stores)))
 
-    def before(self, step: Expression) -> Kept:
+    def before(self, step: Expression) -> Value:
         """The hidden state before a step."""
         return lambda item, unit: self.hidden.at(step, item, unit)
 
@@ -326,26 +257,27 @@ class Walk:
         step = self.network.length_of(item) - 1 - time
         return step if self.network.lengths is None else clamp_index(step, self.network.length)
 
-    def gate(self, gate: int, step: Expression, left: Kept) -> Value:
+    def gate(self, gate: int, step: Expression, left: Value) -> Value:
         """The input's part of a gate, with the biases, and the product of ``left`` and the recurrence."""
 
-        def total(item: Expression, unit: Unit) -> Expression:
+        def total(item: Expression, unit: Expression) -> Expression:
             return self.projected(gate, step, item, unit) + self.recurrent(gate, left, item, unit)
 
         return functools.cache(total)
 
-    def projected(self, gate: int, step: Expression, item: Expression, unit: Unit) -> Expression:
+    def projected(self, gate: int, step: Expression, item: Expression, unit: Expression) -> Expression:
         """The input's part of a gate, with the biases."""
         network = self.network
         # The time that a step reads is found like the step that reads a time.
         time = self.number_of(step, item)
-        place = (time, constant(self.number, I64), item, constant(gate, I64), unit.number)
-        return network.projection(*place) if network.projections is None else load(network.projections, place)
+        place = (time, constant(self.number, I64), item, constant(gate, I64), unit)
+        return load(network.projections, place)
 
-    def recurrent(self, gate: int, left: Kept, item: Expression, unit: Unit) -> Expression:
+    def recurrent(self, gate: int, left: Value, item: Expression, unit: Expression) -> Expression:
         """The product of ``left`` and the recurrence."""
         (inner,) = grid([self.network.hidden], "j")
-        right = load(self.network.recurrence, (self.number, unit.block, gate, index(inner), unit.lane))
+        direction, number = constant(self.number, I64), constant(gate, I64)
+        right = self.network.of_matrix("RecurrenceTensor", direction, number, unit, index(inner))
         return sum_of_products((inner,), left(item, index(inner)), right)
 
     def activated(self, activation: Operator, value: Value) -> Value:
@@ -354,20 +286,20 @@ class Walk:
             return functools.cache(lambda item, unit: activate(activation, value(item, unit)))
         kept = self.kept("activated", value)
 
-        def hardmax(item: Expression, unit: Unit) -> Expression:
+        def hardmax(item: Expression, unit: Expression) -> Expression:
             (along,) = grid([self.network.hidden], "m")
             initial = (lowest(self.network.type), constant(0, I64))
             _, first = extreme_with_position("gt", (along,), kept(item, index(along)), index(along), initial)
-            return select(first.equals(unit.number), 1, 0, self.network.type)
+            return select(first.equals(unit), 1, 0, self.network.type)
 
         return functools.cache(hardmax)
 
-    def kept(self, name: str, value: Value) -> Kept:
+    def kept(self, name: str, value: Value) -> Value:
         """A value computed by a statement of its own, for those that need it of all units."""
         axes, item, unit = self.network.units()
-        tensor = self.network.temporary(f"{self.name}_{name}", [self.network.batch, self.network.padded])
-        self.statements.append(Compute(axes, (Store(tensor, (item, unit.number), value(item, unit)),)))
-        return lambda item, number: load(tensor, (item, number))
+        tensor = self.network.temporary(f"{self.name}_{name}", [self.network.batch, self.network.hidden])
+        self.statements.append(Compute(axes, (Store(tensor, (item, unit), value(item, unit)),)))
+        return lambda item, unit: load(tensor, (item, unit))
 
 
 class GatedNetwork(Network):
@@ -403,26 +335,26 @@ class _GatedWalk(Walk):
         update, reset = (self.activated(f, self.gate(gate, step, before)) for gate in (0, 1))
         candidate = self.activated(g, self._candidate(step, before, reset))
 
-        def mixed(item: Expression, unit: Unit) -> Expression:
+        def mixed(item: Expression, unit: Expression) -> Expression:
             z = update(item, unit)
-            return (1 - z) * candidate(item, unit) + z * before(item, unit.number)
+            return (1 - z) * candidate(item, unit) + z * before(item, unit)
 
         self.finish(step, {"hidden": mixed})
 
-    def _candidate(self, step: Expression, before: Kept, reset: Value) -> Value:
+    def _candidate(self, step: Expression, before: Value, reset: Value) -> Value:
         """The candidate before its activation: the state is reset before its product or after it."""
         if not self.is_linear:
-            left = self.kept("reset", lambda item, unit: reset(item, unit) * before(item, unit.number))
+            left = self.kept("reset", lambda item, unit: reset(item, unit) * before(item, unit))
             return self.gate(2, step, left)
         return self._reset_product(step, before, reset)
 
-    def _reset_product(self, step: Expression, before: Kept, reset: Value) -> Value:
+    def _reset_product(self, step: Expression, before: Value, reset: Value) -> Value:
         network = self.network
         direction = constant(self.number, I64)
 
-        def total(item: Expression, unit: Unit) -> Expression:
+        def total(item: Expression, unit: Expression) -> Expression:
             product = self.recurrent(2, before, item, unit)
-            bias = network.bias_of(direction, constant(5, I64), unit.number)
+            bias = network.bias_of(direction, constant(5, I64), unit)
             product = product if bias is None else product + bias
             return self.projected(2, step, item, unit) + reset(item, unit) * product
 
@@ -455,8 +387,8 @@ class _MemoryWalk(Walk):
         f, g, h = self.activations
         before = self.before(step)
 
-        def cell_before(item: Expression, unit: Unit) -> Expression:
-            return self.cell.at(step, item, unit.number)
+        def cell_before(item: Expression, unit: Expression) -> Expression:
+            return self.cell.at(step, item, unit)
 
         def gate(number: int, activation: Operator, seen: Value | None = None) -> Value:
             return self.activated(
@@ -467,7 +399,7 @@ class _MemoryWalk(Walk):
         forget = self._complement(let_in) if self.desc.couple_input_forget else gate(2, f, cell_before)
 
         @functools.cache
-        def cell(item: Expression, unit: Unit) -> Expression:
+        def cell(item: Expression, unit: Expression) -> Expression:
             kept = forget(item, unit) * cell_before(item, unit)
             return kept + let_in(item, unit) * candidate(item, unit)
 
@@ -488,11 +420,13 @@ class _MemoryWalk(Walk):
 
     def _peeping(self, gate: int, value: Value, seen: Value | None) -> Value:
         """The gate with what it sees of the cell, added last. Peepholes are in the order of gates i, o, f."""
-        peepholes = self.network.peepholes
-        if seen is None or peepholes is None:
+        if seen is None or self.network.inputs["PeepholeTensor"] is None:
             return value
+        place = constant(self.number, I64), constant(gate, I64)
 
-        def total(item: Expression, unit: Unit) -> Expression:
-            return value(item, unit) + load(peepholes, (self.number, gate, unit.number)) * seen(item, unit)
+        def total(item: Expression, unit: Expression) -> Expression:
+            weight = self.network.of_vector("PeepholeTensor", *place, unit)
+            assert weight is not None
+            return value(item, unit) + weight * seen(item, unit)
 
         return total

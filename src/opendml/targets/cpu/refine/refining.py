@@ -20,12 +20,13 @@ from opendml.graph import joining
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.margins import margins
 from opendml.targets.cpu.refine.matrix_products import matrix_product
+from opendml.targets.cpu.refine.recurrences import blocks_of_units
 from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, Rule, Surroundings
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
 from opendml.targets.cpu.refine.words import words
 from opendml.targets.cpu.target import CpuTarget
 
-TOGETHER: Final[tuple[DefinitionRule, ...]] = (blocks_of_updates, joined_copies, margins)
+TOGETHER: Final[tuple[DefinitionRule, ...]] = (blocks_of_updates, joined_copies, margins, blocks_of_units)
 """Rules for several statements together, one after the other, before those of single statements."""
 
 STAGES: Final[tuple[tuple[Rule, ...], ...]] = ((matrix_product,), (words,))
