@@ -13,7 +13,8 @@ import pytest
 from properties import examples
 
 import opendml as dml
-from opendml.description.descriptors import Operator, operator_class
+from opendml.description.descriptors import Operator
+from opendml.description.operator_classes import operator_class
 from opendml.operators import implemented
 
 Array = np.ndarray[Any, Any]

@@ -16,9 +16,10 @@ from execution import layouts
 from hypothesis import strategies as st
 
 from opendml import operators as op
-from opendml.description.descriptors import Operator, operator_class
+from opendml.description.descriptors import Operator
 from opendml.description.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
 from opendml.description.fields import BooleanField, EnumField, FloatField, ScalarUnionField, TensorField
+from opendml.description.operator_classes import operator_class
 from opendml.description.rules import support_at
 from opendml.description.tensor import TensorDesc
 from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_HARDMAX, FUSABLE_WITH_SOFTMAX

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from opendml import operators
-from opendml.description.descriptors import Operator, operator_class
+from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
+from opendml.description.operator_classes import operator_class
 
 SHARED = Path(os.environ.get("OPENDML_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 SPECIFICATION = SHARED / "spec"

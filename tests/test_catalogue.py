@@ -9,9 +9,9 @@ import pytest
 from specification import IMPLEMENTED, SHEET_NAMES, needs_specification, sheet
 
 import opendml as dml
-from opendml.description.descriptors import operator_class
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.description.errors import UnknownOperatorError
+from opendml.description.operator_classes import operator_class
 from opendml.operators import class_name
 from opendml.operators.catalogue import SupportByLevel, catalogue
 

@@ -30,13 +30,11 @@ from opendml.description.fields import (
     FloatField,
     IntegerField,
     OperatorField,
-    ScalarUnion,
     ScalarUnionField,
-    ScaleBias,
-    Size2D,
     StructField,
     TensorField,
 )
+from opendml.description.structs import ScalarUnion, ScaleBias, Size2D
 from opendml.description.tensor import TensorDesc
 
 each_sample = pytest.mark.parametrize("desc", samples(), ids=lambda desc: desc.type.name)

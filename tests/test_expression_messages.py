@@ -11,7 +11,7 @@ import pytest
 
 import opendml as dml
 from opendml.building.operator_messages import EXPRESSIONS
-from opendml.description.descriptors import operator_class
+from opendml.description.operator_classes import operator_class
 
 GRAPH = dml.Graph()
 X, N, U, D = (GRAPH.input(name, [2, 3]) for name in ("float32", "int32", "float64", "uint8"))

@@ -25,8 +25,9 @@ from properties import SHARE
 from random_descriptors import descriptors, is_drawn
 
 from opendml import operators as op
-from opendml.description.descriptors import Operator, operator_class
+from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
+from opendml.description.operator_classes import operator_class
 from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.operators import implemented

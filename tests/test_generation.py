@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from properties import examples
 
 from opendml import operators
-from opendml.description.fields import ScalarUnion
+from opendml.description.structs import ScalarUnion
 from opendml.description.tensor import TensorDesc
 
 bounded = examples(40)

@@ -13,7 +13,7 @@ from specification import load
 
 import opendml as dml
 from opendml import operators
-from opendml.description import descriptors, enums
+from opendml.description import enums, operator_classes
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.description.names import did_you_mean, nearest, plain
 from opendml.functions import usual_names
@@ -159,7 +159,7 @@ def test_missing_operators_say_so_in_the_same_words(operator: OperatorType, monk
     monkeypatch.delitem(operators._FILES, operator)
     monkeypatch.delitem(operators._TYPES, class_name(operator))
     monkeypatch.delitem(vars(operators), class_name(operator), raising=False)
-    monkeypatch.delitem(descriptors._OPERATOR_CLASSES, operator, raising=False)
+    monkeypatch.delitem(operator_classes._classes, operator, raising=False)
     words = unavailable(operator)
     with pytest.raises(dml.UnknownNameError) as missing_class:
         getattr(dml.operators, class_name(operator))

@@ -37,8 +37,10 @@ from opendml.graph.joining import join
 from opendml.inspection.instrumentation import tick_seconds
 from opendml.inspection.layered_drawing import draw
 from opendml.inspection.machine_limits import MachineLimits, machine_limits
+from opendml.inspection.measurements import End
+from opendml.inspection.profile_files import trace_of
 from opendml.inspection.profile_page import DRAWN_BOXES, page
-from opendml.inspection.profiling import End, Profile, trace_of
+from opendml.inspection.profiling import Profile
 from opendml.llvm.host import host_machine
 from opendml.loops.costs import cost_of
 from opendml.targets.cpu.code.interface import ENTRY

@@ -12,7 +12,7 @@ from reference import bilinear
 
 from opendml import operators
 from opendml.description.enums import InterpolationMode
-from opendml.description.fields import Size2D
+from opendml.description.structs import Size2D
 from opendml.description.tensor import TensorDesc
 
 bounded = examples(40)

@@ -14,7 +14,7 @@ import typed_client
 import opendml as dml
 from opendml import operators
 from opendml.description import field_types
-from opendml.description.descriptors import operator_class
+from opendml.description.operator_classes import operator_class
 
 
 def test_the_typed_client_runs() -> None:

@@ -46,7 +46,7 @@ from opendml.description.enums import (
     RoundingMode,
     TensorDataType,
 )
-from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
+from opendml.description.structs import ScalarUnion, ScaleBias, Size2D
 from opendml.functions.attention import MultiheadAttentionOutputs
 from opendml.functions.nonzero import NonzeroCoordinatesOutputs
 from opendml.functions.normalization_training import BatchNormalizationGradOutputs, BatchNormalizationTrainingOutputs

@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from opendml.description.errors import UnknownNameError as UnknownNameError
     from opendml.description.errors import UnknownOperatorError as UnknownOperatorError
     from opendml.inspection.explanation import explain as explain
-    from opendml.description.fields import ScalarUnion as ScalarUnion
-    from opendml.description.fields import ScaleBias as ScaleBias
-    from opendml.description.fields import Size2D as Size2D
+    from opendml.description.structs import ScalarUnion as ScalarUnion
+    from opendml.description.structs import ScaleBias as ScaleBias
+    from opendml.description.structs import Size2D as Size2D
     from opendml.building.graph_building import Graph as Graph
     from opendml.building.graph_tensor import GraphTensor as GraphTensor
     from opendml.building.graph_tensor import reinterpret as reinterpret
@@ -257,7 +257,7 @@ if TYPE_CHECKING:
     from opendml.functions.typed import transpose as transpose
     from opendml.building.graph_program import BoundGraph as BoundGraph
     from opendml.building.graph_program import GraphProgram as GraphProgram
-    from opendml.inspection.profiling import KernelProfile as KernelProfile
+    from opendml.inspection.measurements import KernelProfile as KernelProfile
     from opendml.inspection.profiling import Profile as Profile
     from opendml.inspection.profiling import profile as profile
     from opendml.programs.program import BoundCall as BoundCall
@@ -281,7 +281,7 @@ _EXPORTS = {
         UnknownOperatorError
     """,
     "inspection.explanation": "explain",
-    "description.fields": "ScalarUnion ScaleBias Size2D",
+    "description.structs": "ScalarUnion ScaleBias Size2D",
     "functions.activation": """
         activation_celu activation_elu activation_gelu activation_hard_sigmoid activation_hard_swish activation_hardmax
         activation_identity activation_leaky_relu activation_linear activation_log_softmax
@@ -355,7 +355,8 @@ _EXPORTS = {
     "formats.onnx.model": "OnnxModel",
     "formats.onnx.program": "OnnxProgram",
     "operators.catalogue": "catalogue",
-    "inspection.profiling": "KernelProfile Profile profile",
+    "inspection.measurements": "KernelProfile",
+    "inspection.profiling": "Profile profile",
     "programs.program": "BoundCall Program",
     "description.rules": "Violation validate",
     "description.tensor": "TensorDesc",

@@ -26,9 +26,10 @@ from opendml.building.operands import (
 )
 from opendml.building.operator_messages import in_words_of_expression
 from opendml.building.places import at_place, caller_place
-from opendml.description.descriptors import Operator, operator_class
+from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType, TensorDataType
 from opendml.description.errors import BindingError, InvalidDescriptorError
+from opendml.description.operator_classes import operator_class
 from opendml.description.quoting import quoted
 from opendml.description.tensor import MAXIMUM_DIMENSION_COUNT, TensorDesc
 

@@ -16,9 +16,10 @@ def execute(values: Namespace) -> int:
         from opendml.description.file_access import write_bytes
         from opendml.formats.dxdispatch import Executor
         from opendml.formats.models import read_model
+        from opendml.inspection.profile_files import as_json, trace_of
         from opendml.inspection.profile_page import page
         from opendml.inspection.profile_table import clean, profile_table, summary
-        from opendml.inspection.profiling import as_json, profile_bound, trace_of
+        from opendml.inspection.profiling import profile_bound
         from opendml.programs.device import Device
 
         require_kernels(values.device, "profile")

@@ -23,17 +23,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
-from opendml import _loading
 from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.description.errors import DescriptorArgumentError, DescriptorFormatError
-from opendml.description.field_documentation import documentation_of, signature_of
-from opendml.description.fields import (
-    ArrayField,
-    CountField,
-    Field,
-    OperatorField,
-    TensorArrayField,
-    TensorField,
+from opendml.description.field_declarations import (
     boolean,
     count_of,
     enumeration,
@@ -41,7 +33,6 @@ from opendml.description.fields import (
     float_value,
     int_array,
     int_value,
-    is_integers,
     operator_array,
     operator_desc,
     scalar_union,
@@ -54,8 +45,19 @@ from opendml.description.fields import (
     uint,
     uint_array,
 )
-from opendml.description.json_values import DXDISPATCH_MODEL, Reading, check_fields, join, read_enum, read_object
+from opendml.description.field_documentation import documentation_of, signature_of
+from opendml.description.fields import (
+    ArrayField,
+    CountField,
+    Field,
+    OperatorField,
+    TensorArrayField,
+    TensorField,
+    is_integers,
+)
+from opendml.description.json_values import Reading, check_fields, join, read_object
 from opendml.description.names import did_you_mean
+from opendml.description.operator_classes import operator_in, register, type_name_in
 from opendml.description.quoting import quoted
 
 if TYPE_CHECKING:
@@ -81,7 +83,6 @@ __all__ = [
     "int_value",
     "levels",
     "operator_array",
-    "operator_class",
     "operator_desc",
     "scalar_union",
     "scale_bias",
@@ -193,7 +194,7 @@ class Operator:
             cls.since = FeatureLevel.parse(since)
             cls.__doc__ = documentation_of(cls.__doc__, struct_name(type), cls.fields)
             cls.__signature__ = signature_of(cls.fields)
-            _OPERATOR_CLASSES[type] = cls
+            register(cls)
 
     def __init__(self, **values: Any) -> None:
         fields = self.fields
@@ -266,7 +267,9 @@ class Operator:
         ``DescriptorFormatError`` with the paths of all that cannot be read, and ``UnknownOperatorError``'s text with it
         for operators that do not exist.
         """
-        operator, fields, path = _split_json(read_object(json, path), path)
+        given = read_object(json, path)
+        operator = operator_in(given, path)
+        fields, path = _fields_in(given, path)
         if not issubclass(operator, cls):
             raise DescriptorFormatError(join(path, "Type"), f"expected {cls.type.dml_name}")
         names = {field.json_name: name for name, field in operator.fields.items()}
@@ -321,17 +324,6 @@ def struct_name(operator_type: OperatorType) -> str:
     return f"DML_{operator_type.name}_OPERATOR_DESC"
 
 
-_OPERATOR_CLASSES: dict[OperatorType, type[Operator]] = {}
-"""The classes that there are so far: they register themselves when their files are imported."""
-
-
-def operator_class(operator_type: OperatorType) -> type[Operator]:
-    """The descriptor class of an operator; ``UnknownOperatorError`` if there is none."""
-    if operator_type not in _OPERATOR_CLASSES:
-        _loading.load_operator(operator_type)
-    return _OPERATOR_CLASSES[operator_type]
-
-
 def _constructed(operator: type[Operator], values: Mapping[str, Any]) -> Operator:
     return operator(**values)
 
@@ -370,24 +362,14 @@ def _common_length(arrays: Sequence[object]) -> int:
     return max(lengths, key=lengths.count, default=0)
 
 
-def _split_json(json: Mapping[str, Any], path: str) -> tuple[type[Operator], Mapping[str, Any], str]:
-    """The operator's class, its fields and their path, from {Type, Desc} or fields inline, in either letter case."""
-    # Beside "type" an inline "Type" is the field of RANDOM_GENERATOR.
-    type_name = next((name for name in ("type", "Type") if name in json), None)
-    if type_name is None:
-        is_model = "dispatchables" in json and "commands" in json
-        what = f"not a descriptor: it is {DXDISPATCH_MODEL}" if is_model else "the field is missing"
-        raise DescriptorFormatError(path if is_model else join(path, "Type"), what)
-    operator_type = read_enum(OperatorType, json[type_name], join(path, type_name))
-    try:
-        operator = operator_class(operator_type)
-    except LookupError as error:
-        raise DescriptorFormatError(join(path, type_name), str(error)) from None
+def _fields_in(json: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any], str]:
+    """The fields of an operator and their path, under ``Desc`` or inline, in either letter case."""
+    type_name = type_name_in(json)
     desc_name = next((name for name in ("Desc", "desc") if name in json), None)
     if desc_name is None:
-        return operator, {name: value for name, value in json.items() if name != type_name}, path
-    check_fields(json, (type_name, desc_name), (), path)
-    return operator, read_object(json[desc_name], join(path, desc_name)), join(path, desc_name)
+        return {name: value for name, value in json.items() if name != type_name}, path
+    check_fields(json, (type_name or "Type", desc_name), (), path)
+    return read_object(json[desc_name], join(path, desc_name)), join(path, desc_name)
 
 
 def attached_operators(operator: Operator) -> Iterable[tuple[str, OperatorField, Operator]]:

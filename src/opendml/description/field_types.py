@@ -16,7 +16,7 @@ from opendml.description.enums import DirectMLEnum
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
-    from opendml.description.fields import ScalarUnion, ScaleBias, Size2D
+    from opendml.description.structs import ScalarUnion, ScaleBias, Size2D
     from opendml.description.tensor import TensorDesc
 
 __all__ = [

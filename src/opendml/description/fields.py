@@ -1,16 +1,13 @@
 """The kinds of fields that operator descriptors are made of.
 
 A ``Field`` knows how its values are brought into canonical form, what is wrong with a value that has none, and how
-values are written to and read from JSON. The functions at the end are what operators are declared with.
+values are written to and read from JSON.
 """
 
 from __future__ import annotations
 
-import math
 import operator as python_operator
-import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from opendml.description.enums import DirectMLEnum, FeatureLevel, OperatorType, TensorDataType, dml_type_name
@@ -26,11 +23,11 @@ from opendml.description.json_values import (
     read_float,
     read_integer,
     read_object,
-    to_float,
     to_float32,
     write_float,
 )
-from opendml.description.quoting import quoted
+from opendml.description.operator_classes import is_operator, operator_in
+from opendml.description.structs import ScalarUnion, ScaleBias, Size2D
 from opendml.description.tensor import MAXIMUM_UINT, TensorDesc
 
 REQUIRED: Final = object()
@@ -305,54 +302,6 @@ class TensorArrayField(ArrayField):
         self.direction = direction
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarUnion:
-    """``DML_SCALAR_UNION``: 8 bytes that hold one value of a type given beside them, in its lowest bytes."""
-
-    data: bytes = bytes(8)
-
-    @classmethod
-    def of(cls, value: float, data_type: TensorDataType) -> ScalarUnion:
-        """The union that holds a number as a data type. ``ValueError`` if it does not fit.
-
-        Floats are rounded to the nearest value. Integers may be given signed or unsigned: -2 and 254 are the same
-        UINT8. FLOAT16 has no member of its own in DirectML; its 16 bits are in the lowest two bytes.
-        """
-        if data_type.is_float:
-            return cls(_FLOAT_BYTES[data_type](math.nan if value != value else value).ljust(8, b"\0"))
-        number = int(value) if isinstance(value, int) or value.is_integer() else None
-        if number is None or not data_type.bits or not -(1 << data_type.bits - 1) <= number < 1 << data_type.bits:
-            raise ValueError(f"{quoted(value)} is not a value of {data_type.name}")
-        return cls((number % (1 << data_type.bits)).to_bytes(8, "little"))
-
-    def as_type(self, data_type: TensorDataType) -> int | float:
-        """The value read as a data type; ``ValueError`` for UNKNOWN."""
-        if data_type.is_float:
-            return float(struct.unpack_from(_FLOAT_FORMATS[data_type], self.data)[0])
-        if not data_type.bits:
-            raise ValueError("UNKNOWN is no data type to read a value as")
-        low, _ = data_type.integer_range
-        bits = int.from_bytes(self.data, "little") % (1 << data_type.bits)
-        return (bits - low) % (1 << data_type.bits) + low
-
-
-_FLOAT_FORMATS = {TensorDataType.FLOAT16: "<e", TensorDataType.FLOAT32: "<f", TensorDataType.FLOAT64: "<d"}
-
-
-def _float16_bytes(value: float) -> bytes:
-    value = to_float(value)
-    try:
-        return struct.pack("<e", value)
-    except OverflowError:
-        return struct.pack("<e", float("inf") if value > 0 else float("-inf"))
-
-
-_FLOAT_BYTES: dict[TensorDataType, Callable[[float], bytes]] = {
-    TensorDataType.FLOAT16: _float16_bytes,
-    TensorDataType.FLOAT32: lambda value: struct.pack("<f", to_float32(value)),
-    TensorDataType.FLOAT64: lambda value: struct.pack("<d", to_float(value)),
-}
-
 # The member of the union that DxDispatch reads for a data type.
 _UNION_MEMBERS = {
     **{getattr(TensorDataType, f"INT{bits}"): f"Int{bits}" for bits in (8, 16, 32, 64)},
@@ -417,20 +366,6 @@ class ScalarUnionField(Field):
             raise DescriptorFormatError(join(path, member), str(error)) from None
 
 
-class ScaleBias(NamedTuple):
-    """``DML_SCALE_BIAS``: x * scale + bias, applied to the input first."""
-
-    scale: float
-    bias: float
-
-
-class Size2D(NamedTuple):
-    """``DML_SIZE_2D``."""
-
-    width: int
-    height: int
-
-
 class StructField(Field):
     """A small struct of numbers, kept as a named tuple."""
 
@@ -492,10 +427,8 @@ class OperatorField(Field):
 
     def problems(self, value: Any) -> Iterator[Problem]:
         """Not an operator, or nothing where one is needed."""
-        from opendml.description.descriptors import Operator  # operators have fields, and a field may hold an operator
-
         yield from self.absent(value)
-        if value is not None and not isinstance(value, Operator):
+        if value is not None and not is_operator(value):
             yield Problem("", "must be an operator", value)
 
     def encode(self, value: Any, values: Mapping[str, Any]) -> Any:
@@ -507,9 +440,7 @@ class OperatorField(Field):
 
     def decode(self, json: Any, path: str, desc: Mapping[str, Any]) -> Any:
         """As ``Operator.from_json``."""
-        from opendml.description.descriptors import Operator
-
-        return Operator.from_json(json, path)
+        return operator_in(read_object(json, path), path).from_json(json, path)
 
 
 class OperatorArrayField(ArrayField):
@@ -544,111 +475,3 @@ def _read_bytes(json: Any, path: str) -> bytes:
     if len(items) != 8 or not all(0 <= item <= 255 for item in items):
         raise DescriptorFormatError(path, "expected 8 integers from 0 to 255")
     return bytes(items)
-
-
-# What operators are declared with. ``default=None`` makes a field optional (counts: computed from their array).
-# ``after`` places a field that a later version of an operator adds. They return Any so that a declaration may give
-# the field the type that its values have.
-
-
-def tensor_input(*, default: Any = REQUIRED, optional: bool | None = None, after: str = "") -> Any:
-    """A tensor that is read; optional if it has a default, unless said otherwise."""
-    return TensorField("input", default=default, optional=_is_optional(default, optional), after=after)
-
-
-def tensor_output(*, default: Any = REQUIRED, optional: bool | None = None, after: str = "") -> Any:
-    """A tensor that is written; optional if it has a default, unless said otherwise."""
-    return TensorField("output", default=default, optional=_is_optional(default, optional), after=after)
-
-
-def _is_optional(default: Any, optional: bool | None) -> bool:
-    return default is not REQUIRED if optional is None else optional
-
-
-def tensor_inputs(*, count: str) -> Any:
-    """An array of tensors that are read."""
-    return TensorArrayField("input", count)
-
-
-def tensor_outputs(*, count: str) -> Any:
-    """An array of tensors that are written."""
-    return TensorArrayField("output", count)
-
-
-def count_of(array: str, *, default: Any = REQUIRED, rank_of: Sequence[str] = (), less: int = 0) -> Any:
-    """The length of an array (or of several: of most, or else of the one named), which is the rank of tensors if such
-    are named, or ``less`` than that."""
-    return CountField(array, rank_of, less, default=default)
-
-
-def uint(*, default: Any = REQUIRED, after: str = "") -> Any:
-    """A UINT: 0 to 2^32 - 1."""
-    return _uint_field(default=default, after=after)
-
-
-def int_value(*, default: Any = REQUIRED, after: str = "") -> Any:
-    """An INT: -2^31 to 2^31 - 1."""
-    return _int_field(default=default, after=after)
-
-
-def uint_array(*, count: str, after: str = "") -> Any:
-    """An array of UINT, its length in the field ``count``."""
-    return ArrayField(_uint_field(), count, after=after)
-
-
-def int_array(*, count: str, after: str = "") -> Any:
-    """An array of INT, its length in the field ``count``."""
-    return ArrayField(_int_field(), count, after=after)
-
-
-def _int_field(**options: Any) -> Field:
-    return IntegerField("INT", -(2**31), 2**31 - 1, **options)
-
-
-def _uint_field(**options: Any) -> Field:
-    return IntegerField("UINT", 0, MAXIMUM_UINT, **options)
-
-
-def boolean(*, default: Any = REQUIRED, after: str = "") -> Any:
-    """A BOOL."""
-    return BooleanField(default=default, after=after)
-
-
-def float_value(*, default: Any = REQUIRED, optional: bool = False, after: str = "") -> Any:
-    """A FLOAT (IEEE single)."""
-    return FloatField(default=default, optional=optional, after=after)
-
-
-def float_array(*, count: str, after: str = "") -> Any:
-    """An array of FLOAT (IEEE single), its length in the field ``count``."""
-    return ArrayField(FloatField(), count, after=after)
-
-
-def enumeration(of: type[DirectMLEnum], *, default: Any = REQUIRED, after: str = "", json_name: str = "") -> Any:
-    """A member of an enumeration. ``json_name``: DirectML's name of the field, where Python's is another."""
-    return EnumField(of, default=default, after=after, json_name=json_name)
-
-
-def scalar_union(data_type: str, *, default: Any = REQUIRED) -> Any:
-    """A number whose data type is in the field named."""
-    return ScalarUnionField(data_type, default=default)
-
-
-def scale_bias(*, default: Any = REQUIRED) -> Any:
-    """A ``ScaleBias``; optional if it has a default."""
-    return StructField("DML_SCALE_BIAS", ScaleBias, FloatField(), default=default, optional=_is_optional(default, None))
-
-
-def size_2d(*, default: Any = REQUIRED) -> Any:
-    """A ``Size2D``."""
-    return StructField("DML_SIZE_2D", Size2D, _uint_field(), default=default)
-
-
-def operator_desc(accepts: Mapping[OperatorType, FeatureLevel], *, default: Any = REQUIRED) -> Any:
-    """A fused activation; optional if it has a default."""
-    return OperatorField(accepts, default=default, optional=_is_optional(default, None))
-
-
-def operator_array(accepts: Mapping[OperatorType, FeatureLevel], *, count: str, is_of_output: bool = True) -> Any:
-    """An array of activations; ``is_of_output``: whether they are applied to the operator's output as it is."""
-    return OperatorArrayField(accepts, count, is_of_output=is_of_output)

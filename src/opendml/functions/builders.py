@@ -7,7 +7,7 @@ from typing import Any
 
 from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
-from opendml.description.fields import ScaleBias
+from opendml.description.structs import ScaleBias
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Builder, operand_rules
 from opendml.functions.element_wise import packed

@@ -7,7 +7,7 @@ from typing import Any
 from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
-from opendml.description.fields import ScalarUnion, ScaleBias
+from opendml.description.structs import ScalarUnion, ScaleBias
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, operand_rules
 from opendml.functions.signatures import operator_function

@@ -9,7 +9,7 @@ import numpy as np
 from opendml.building.graph_tensor import POWER, GraphTensor
 from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
-from opendml.description.fields import ScaleBias
+from opendml.description.structs import ScaleBias
 from opendml.description.tensor import TensorDesc
 from opendml.functions.builders import of_one_scaled, of_two
 from opendml.functions.core import Array, Operand, evaluate_single, operand_rules

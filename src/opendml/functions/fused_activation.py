@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from opendml.description.fields import ScaleBias
+from opendml.description.structs import ScaleBias
 from opendml.functions.signatures import operator_function
 from opendml.operators.activation import (
     ActivationCelu,

@@ -8,7 +8,7 @@ from typing import Any
 from opendml.building.graph_building import Graph
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
-from opendml.description.fields import ScalarUnion
+from opendml.description.structs import ScalarUnion
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, evaluate_single, integers
 from opendml.functions.signatures import operator_function

@@ -12,7 +12,7 @@ import numpy as np
 from opendml.building.operands import OperandRules
 from opendml.description.descriptors import Operator
 from opendml.description.enums import InterpolationMode, ReduceFunction
-from opendml.description.fields import Size2D
+from opendml.description.structs import Size2D
 from opendml.description.tensor import MAXIMUM_UINT, TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, operand_rules, sizes_or
 from opendml.functions.signatures import operator_function

@@ -6,7 +6,7 @@ from typing import Any
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import InterpolationMode
-from opendml.description.fields import Size2D
+from opendml.description.structs import Size2D
 from opendml.description.tensor import TensorDesc
 from opendml.functions.core import Array, Operand, evaluate_single, integers, sizes_or
 from opendml.functions.signatures import operator_function

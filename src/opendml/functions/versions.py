@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from opendml.description.descriptors import Operator, operator_class
+from opendml.description.descriptors import Operator
 from opendml.description.enums import (
     AxisDirection,
     DepthSpaceOrder,
@@ -21,9 +21,11 @@ from opendml.description.enums import (
     TensorDataType,
 )
 from opendml.description.errors import InvalidDescriptorError
-from opendml.description.fields import CountField, ScalarUnion, camel_case, is_integers
+from opendml.description.fields import CountField, camel_case, is_integers
 from opendml.description.json_values import to_float32
+from opendml.description.operator_classes import operator_class
 from opendml.description.rules import Violation, describe_value, validate
+from opendml.description.structs import ScalarUnion
 from opendml.description.tensor import TensorDesc
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from opendml.inspection.layered_drawing import Drawing, Point, draw
 from opendml.inspection.machine_limits import MachineLimits
+from opendml.inspection.measurements import End, Flow, KernelProfile, Measurements, TensorUse
 from opendml.inspection.profile_table import clean, first_node, format_quantity, format_seconds, summary
-from opendml.inspection.profiling import End, Flow, KernelProfile, Profile, TensorUse
 
 KERNEL_BOX: Final = (214.0, 62.0)
 TENSOR_BOX: Final = (150.0, 26.0)
@@ -37,7 +37,7 @@ FAMILIES: Final = ("ELEMENT_WISE_", "ACTIVATION_")
 """Beginnings of operators' names that boxes leave out."""
 
 
-def page(profiles: Sequence[Profile]) -> str:
+def page(profiles: Sequence[Measurements]) -> str:
     """The page of some profiles, one below the other. It has no script and loads nothing: sorting, opening rows and the
     links between drawing and rows are the browser's own."""
     title = ", ".join(dict.fromkeys(profile.title for profile in profiles))
@@ -61,7 +61,7 @@ def page(profiles: Sequence[Profile]) -> str:
 """
 
 
-def _section(profile: Profile, prefix: str) -> str:
+def _section(profile: Measurements, prefix: str) -> str:
     lines = "\n".join(f"<p>{_text(line)}</p>" for line in summary(profile))
     return f"""<section>
 <header><h1>{_text(profile.title)}</h1>
@@ -115,7 +115,7 @@ def _letter_width(letter: str) -> float:
     return CAPITAL if letter.isupper() or letter in "@%&+_~<>=mw#" else SMALL_LETTER
 
 
-def _heat(profile: Profile, kernel: KernelProfile) -> str:
+def _heat(profile: Measurements, kernel: KernelProfile) -> str:
     """The time of a kernel beside that of the longest one, for the style sheet's colours."""
     longest = profile.longest_seconds
     return f"{kernel.seconds / longest if longest else 0:.3f}"
@@ -124,7 +124,7 @@ def _heat(profile: Profile, kernel: KernelProfile) -> str:
 # The run from left to right -------------------------------------------------------------------------------------------
 
 
-def _strip(profile: Profile, prefix: str) -> str:
+def _strip(profile: Measurements, prefix: str) -> str:
     """Every kernel as long as its time, in the order in which they run."""
     parts = [
         f'<a href="#{prefix}kernel{kernel.number}" title="{_text(_headline(profile, kernel))}" '
@@ -135,7 +135,7 @@ def _strip(profile: Profile, prefix: str) -> str:
     return f'<nav class="strip" aria-label="The run from left to right">{"".join(parts)}</nav>'
 
 
-def _headline(profile: Profile, kernel: KernelProfile) -> str:
+def _headline(profile: Measurements, kernel: KernelProfile) -> str:
     return f"{kernel.number}: {kernel.title}, {format_seconds(kernel.seconds)} ({profile.share(kernel):.1%})"
 
 
@@ -160,7 +160,7 @@ _COLUMNS: Final = (
 )
 
 
-def _kernels(profile: Profile, prefix: str) -> str:
+def _kernels(profile: Measurements, prefix: str) -> str:
     """The headings, which choose what rows are sorted by, and a row for each kernel that opens."""
     headings = "".join(
         f'<label class="{column.name}"><input type="radio" name="{prefix}sort" class="by-{column.name}"'
@@ -173,14 +173,14 @@ def _kernels(profile: Profile, prefix: str) -> str:
     return f'<div class="headings" role="radiogroup" aria-label="Sort by">{headings}</div>\n{rows}'
 
 
-def _places(profile: Profile, column: _SortKey) -> dict[int, int]:
+def _places(profile: Measurements, column: _SortKey) -> dict[int, int]:
     """The place of every kernel if rows are sorted by a column."""
     ordered = sorted(profile.kernels, key=lambda kernel: column.key(kernel, profile.limits))
     return {kernel.number: place for place, kernel in enumerate(ordered)}
 
 
 def _row(
-    profile: Profile, kernel: KernelProfile, prefix: str, places: Mapping[str, Mapping[int, int]], drawn: bool
+    profile: Measurements, kernel: KernelProfile, prefix: str, places: Mapping[str, Mapping[int, int]], drawn: bool
 ) -> str:
     limits = profile.limits
     of_copy = kernel.bandwidth / limits.bandwidth(kernel.bytes / kernel.repetitions)
@@ -246,7 +246,7 @@ def _use(use: TensorUse) -> str:
 # The graph ------------------------------------------------------------------------------------------------------------
 
 
-def _graph(profile: Profile, prefix: str) -> str:
+def _graph(profile: Measurements, prefix: str) -> str:
     """Kernels, inputs and outputs as boxes, tensors as lines between them; where they are too many, words."""
     ends = _ends(profile)
     if not _is_drawn(profile):
@@ -262,7 +262,7 @@ def _graph(profile: Profile, prefix: str) -> str:
     return "\n".join([_svg_head(drawing), *lines, *shapes, "</svg>"])
 
 
-def _ends(profile: Profile) -> list[End]:
+def _ends(profile: Measurements) -> list[End]:
     """What the boxes of a drawing stand for."""
     return [
         *(End("input", n) for n in sorted({f.source.number for f in profile.flows if f.source.kind == "input"})),
@@ -271,7 +271,7 @@ def _ends(profile: Profile) -> list[End]:
     ]
 
 
-def _is_drawn(profile: Profile) -> bool:
+def _is_drawn(profile: Measurements) -> bool:
     return len(_ends(profile)) <= DRAWN_BOXES
 
 
@@ -296,7 +296,7 @@ def _line(path: Sequence[Point], flows: Sequence[Flow]) -> str:
     return f'<path class="flow" d="{" ".join(steps)}" marker-end="url(#arrow)"><title>{_text(names)}</title></path>'
 
 
-def _shape(profile: Profile, end: End, corner: Point, prefix: str) -> str:
+def _shape(profile: Measurements, end: End, corner: Point, prefix: str) -> str:
     if end.kind == "kernel":
         return _kernel_shape(profile, profile.kernels[end.number], corner, prefix)
     name = (profile.inputs if end.kind == "input" else profile.outputs)[end.number]
@@ -309,7 +309,7 @@ def _shape(profile: Profile, end: End, corner: Point, prefix: str) -> str:
     )
 
 
-def _kernel_shape(profile: Profile, kernel: KernelProfile, corner: Point, prefix: str) -> str:
+def _kernel_shape(profile: Measurements, kernel: KernelProfile, corner: Point, prefix: str) -> str:
     width, height = KERNEL_BOX
     middle, tooltip = corner.x + width / 2, "\n".join(_tooltip(profile, kernel))
     texts = [
@@ -335,7 +335,7 @@ def _short(title: str) -> str:
     return title
 
 
-def _tooltip(profile: Profile, kernel: KernelProfile) -> Iterator[str]:
+def _tooltip(profile: Measurements, kernel: KernelProfile) -> Iterator[str]:
     yield _headline(profile, kernel)
     yield from kernel.nodes
     yield ""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from opendml.description.quoting import ascii_only
+from opendml.inspection.measurements import KernelProfile, Measurements
 from opendml.inspection.text_table import Column, Table
-
-if TYPE_CHECKING:
-    from opendml.inspection.profiling import KernelProfile, Profile
 
 TEXT_WIDTH: Final = 140
 """Columns of a table where there is no terminal to tell."""
 
 
-def profile_table(profile: Profile) -> Table:
+def profile_table(profile: Measurements) -> Table:
     """A row for each kernel, in the order in which they run."""
     has_nodes = any(kernel.nodes for kernel in profile.kernels)
     numbers = ("Time", "Share", "Bytes", "of copy", "FLOPs", "of peak", "Limit")
@@ -42,7 +40,7 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _cells(profile: Profile, kernel: KernelProfile) -> list[str]:
+def _cells(profile: Measurements, kernel: KernelProfile) -> list[str]:
     limits = profile.limits
     bandwidth = limits.bandwidth(kernel.bytes / kernel.repetitions)
     return [
@@ -56,7 +54,7 @@ def _cells(profile: Profile, kernel: KernelProfile) -> list[str]:
     ]
 
 
-def summary(profile: Profile) -> list[str]:
+def summary(profile: Measurements) -> list[str]:
     """What there is to say about the whole program, a line each."""
     limits, operations = profile.limits, sum(kernel.operations for kernel in profile.kernels)
     moved = sum(kernel.bytes for kernel in profile.kernels)
@@ -78,14 +76,14 @@ def summary(profile: Profile) -> list[str]:
     ]
 
 
-def _disturbed(profile: Profile) -> str:
+def _disturbed(profile: Measurements) -> str:
     """A word where the clocks seem to make a program faster: something else ran beside the plain runs."""
     if profile.instrumented_seconds >= profile.seconds:
         return ""
     return " (less than without clocks: the machine was busier during those runs)"
 
 
-def profile_text(profile: Profile) -> str:
+def profile_text(profile: Measurements) -> str:
     """The summary and the table, in characters that any stream can write."""
     text = "\n".join([clean(profile.title), *summary(profile), profile_table(profile).text(TEXT_WIDTH)])
     return ascii_only(text)

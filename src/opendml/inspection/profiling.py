@@ -8,14 +8,12 @@ profile.save_trace("trace.json")                # for chrome://tracing or ui.per
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from opendml.building.graph_program import GraphProgram
 from opendml.description.errors import BindingError, ConfigurationError
@@ -28,7 +26,11 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
 from opendml.inspection.instrumentation import InstrumentedProgram, KernelTimes, instrumented, processor_of
-from opendml.inspection.machine_limits import MachineLimits, machine_limits
+from opendml.inspection.machine_limits import machine_limits
+from opendml.inspection.measurements import End, Flow, KernelProfile, Measurements, TensorUse
+from opendml.inspection.profile_files import trace_of
+from opendml.inspection.profile_page import page
+from opendml.inspection.profile_table import profile_table, profile_text, summary
 from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
 from opendml.programs.interpreted import InterpretedExecutable
@@ -40,136 +42,20 @@ LEAST_RUNS: Final = 3
 MOST_RUNS: Final = 10_000
 
 
-class TensorUse(NamedTuple):
-    """A tensor that a kernel reads or writes, and the bytes of it that are touched in one run of the program."""
-
-    name: str
-    type: str
-    sizes: tuple[int, ...]
-    bytes: int
-
-
 @dataclass(frozen=True, slots=True)
-class KernelProfile:
-    """One kernel in the run of a program in which it was fastest. Times are in seconds.
-
-    ``operators`` are the operators that it computes (in whole or in part), ``nodes`` the names of their nodes in a
-    graph. It runs ``repetitions`` times, together for ``seconds``; ``work`` is how long each thread worked in that
-    time. ``operations`` are floating-point ones. ``description`` has its loops and expressions.
-    """
-
-    number: int
-    operators: tuple[str, ...]
-    nodes: tuple[str, ...]
-    reads: tuple[TensorUse, ...]
-    writes: tuple[TensorUse, ...]
-    repetitions: int
-    seconds: float
-    work: tuple[float, ...]
-    operations: int
-    description: str
-
-    @property
-    def title(self) -> str:
-        """``CONVOLUTION + ACTIVATION_RELU``."""
-        counts = Counter(self.operators)
-        return " + ".join(f"{name} x{count}" if count > 1 else name for name, count in counts.items())
-
-    @property
-    def bytes(self) -> int:
-        """Bytes read and written, each element once a repetition."""
-        return sum(use.bytes for use in (*self.reads, *self.writes))
-
-    @property
-    def bandwidth(self) -> float:
-        """Bytes a second."""
-        return self.bytes / self.seconds if self.seconds else math.inf
-
-    @property
-    def operation_rate(self) -> float:
-        """Floating-point operations a second."""
-        return self.operations / self.seconds if self.seconds else math.inf
-
-    def efficiency(self, limits: MachineLimits) -> float:
-        """The part of the time that the machine needs at least to move the bytes or to compute: 1 is the limit.
-
-        It may be above 1 where bytes stay in nearer caches than those of a copy of that size.
-        """
-        least = limits.least_seconds(self.bytes / self.repetitions, self.operations / self.repetitions)
-        return least * self.repetitions / self.seconds if self.seconds else math.inf
-
-    def is_bound_by_memory(self, limits: MachineLimits) -> bool:
-        """Whether moving the bytes takes the machine longer than computing."""
-        return self.bytes / limits.bandwidth(self.bytes / self.repetitions) >= self.operations / limits.fma_peak
-
-
-class End(NamedTuple):
-    """Where a tensor comes from or goes to: a kernel, an input or an output of the program, by its number."""
-
-    kind: Literal["input", "kernel", "output"]
-    number: int
-
-
-class Flow(NamedTuple):
-    """A tensor that goes from one end to another."""
-
-    source: End
-    target: End
-    tensor: str
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """The kernels of a program in the order in which they run.
-
-    All times are the least of several runs, since what disturbs a run makes it slower. ``seconds`` is the time of the
-    program as it is, ``instrumented_seconds`` that with records, when all threads wait for each other behind every
-    kernel; ``kernel_seconds`` is the time of all kernels, the rest is starting and waking threads, and
-    ``longest_seconds`` that of the longest one. ``temporary_bytes`` is the memory for temporary tensors,
-    ``alive_bytes`` what those of them have that are alive at one time, at most; ``thread_bytes`` is what each thread
-    needs beside that.
-    """
-
-    title: str
-    kernels: tuple[KernelProfile, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    flows: tuple[Flow, ...]
-    seconds: float
-    instrumented_seconds: float
-    runs: int
-    temporary_bytes: int
-    alive_bytes: int
-    thread_bytes: int
-    limits: MachineLimits
-    kernel_seconds: float = field(init=False, repr=False, compare=False)
-    longest_seconds: float = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        # Asked for beside every kernel, of which there may be thousands.
-        object.__setattr__(self, "kernel_seconds", sum(kernel.seconds for kernel in self.kernels))
-        object.__setattr__(self, "longest_seconds", max((kernel.seconds for kernel in self.kernels), default=0.0))
-
-    def share(self, kernel: KernelProfile) -> float:
-        """The part that a kernel has in the time of all."""
-        return kernel.seconds / self.kernel_seconds if self.kernel_seconds else 0.0
+class Profile(Measurements):
+    """What was measured of a program, as a table (``print``), a page or a trace."""
 
     def __str__(self) -> str:
-        from opendml.inspection.profile_table import profile_text
-
         return profile_text(self)
 
     def _repr_html_(self) -> str:
-        from opendml.inspection.profile_table import profile_table, summary
-
         rows = profile_table(self)
         shown = table(self.title, [column.heading for column in rows.columns], rows.rows)
         return shown + paragraphs(summary(self))
 
     def save_page(self, path: str | Path) -> None:
         """Write a page of HTML that needs no other file."""
-        from opendml.inspection.profile_page import page
-
         Path(path).write_text(page([self]), encoding="utf-8")
 
     def save_trace(self, path: str | Path) -> None:
@@ -233,78 +119,6 @@ def profile_bound(
         thread_bytes=subject.program.code.requirements.scratch_size,
         limits=machine_limits(subject.program.program.thread_count),
     )
-
-
-def trace_of(profiles: Sequence[Profile]) -> str:
-    """Chrome's trace format (JSON): a process for each profile, a thread for each of the program's."""
-    events: list[dict[str, Any]] = []
-    for process, one in enumerate(profiles):
-        events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": one.title}})
-        for thread in range(one.limits.thread_count):
-            name = {"name": f"thread {thread}"}
-            events.append({"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": name})
-        start = 0.0
-        for kernel in one.kernels:
-            events += [_event(process, thread, kernel, start, work) for thread, work in enumerate(kernel.work) if work]
-            start += kernel.seconds
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1)
-
-
-def as_json(profile: Profile) -> dict[str, Any]:
-    """A profile for programs: seconds, bytes and floating-point operations."""
-    limits = profile.limits
-    return {
-        "title": profile.title,
-        "seconds": profile.seconds,
-        "instrumented_seconds": profile.instrumented_seconds,
-        "kernel_seconds": profile.kernel_seconds,
-        "runs": profile.runs,
-        "temporary_bytes": profile.temporary_bytes,
-        "alive_bytes": profile.alive_bytes,
-        "thread_bytes": profile.thread_bytes,
-        "machine": {
-            "thread_count": limits.thread_count,
-            "fma_peak": limits.fma_peak,
-            "copies": [{"bytes": size, "bytes_per_second": rate} for size, rate in limits.copies],
-        },
-        "kernels": [
-            {
-                "number": kernel.number,
-                "title": kernel.title,
-                "operators": list(kernel.operators),
-                "nodes": list(kernel.nodes),
-                "seconds": kernel.seconds,
-                "work": list(kernel.work),
-                "share": profile.share(kernel),
-                "repetitions": kernel.repetitions,
-                "bytes": kernel.bytes,
-                "operations": kernel.operations,
-                "bound_by": "memory" if kernel.is_bound_by_memory(limits) else "arithmetic",
-                "reads": [use._asdict() for use in kernel.reads],
-                "writes": [use._asdict() for use in kernel.writes],
-            }
-            for kernel in profile.kernels
-        ],
-    }
-
-
-def _event(process: int, thread: int, kernel: KernelProfile, start: float, work: float) -> dict[str, Any]:
-    return {
-        "name": kernel.title,
-        "cat": "kernel",
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "ts": start * 1e6,
-        "dur": work * 1e6,
-        "args": {
-            "kernel": kernel.number,
-            "nodes": list(kernel.nodes),
-            "repetitions": kernel.repetitions,
-            "bytes": kernel.bytes,
-            "operations": kernel.operations,
-        },
-    }
 
 
 def _timed(call: Callable[[], None]) -> float:
@@ -422,4 +236,4 @@ def _flows(subject: _Subject) -> Iterator[Flow]:
             yield from (Flow(source, End("output", number), output.name) for source in sources.get(output, ()))
 
 
-__all__ = ["End", "Flow", "KernelProfile", "Profile", "TensorUse", "as_json", "profile", "profile_bound", "trace_of"]
+__all__ = ["Profile", "profile", "profile_bound"]

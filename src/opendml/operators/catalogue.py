@@ -10,11 +10,12 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from opendml.description.descriptors import Operator, Support, TensorSupport, operator_class, struct_name
+from opendml.description.descriptors import Operator, Support, TensorSupport, struct_name
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.description.errors import UnknownOperatorError
 from opendml.description.fields import Field, OperatorField
 from opendml.description.notebook import table
+from opendml.description.operator_classes import operator_class
 from opendml.operators import implemented
 
 SupportByLevel = Mapping[FeatureLevel, Mapping[str, TensorSupport]]

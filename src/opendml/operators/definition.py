@@ -26,7 +26,7 @@ from opendml.expression.ir import (
 from opendml.expression.statements import Compute, Store
 
 if TYPE_CHECKING:
-    from opendml.description.fields import ScalarUnion
+    from opendml.description.structs import ScalarUnion
 
 ELEMENT_TYPE_OF: Final[dict[TensorDataType, ElementType]] = {
     TensorDataType.FLOAT16: F16,

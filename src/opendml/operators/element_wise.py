@@ -45,8 +45,8 @@ from opendml.operators.definition import (
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Member, Number, OptionalScaleBias, Scalar, Value
-    from opendml.description.fields import ScaleBias
     from opendml.description.rules import Rules
+    from opendml.description.structs import ScaleBias
     from opendml.description.tensor import TensorDesc
 
 Function = Callable[[Expression], Expression]

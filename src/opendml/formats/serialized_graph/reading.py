@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from opendml.description.descriptors import Operator, operator_class
+from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType, TensorDataType
 from opendml.description.errors import (
     DescriptorArgumentError,
@@ -16,7 +16,7 @@ from opendml.description.errors import (
     UnknownMemberError,
     UnknownOperatorError,
 )
-from opendml.description.fields import Field, ScalarUnion, TensorArrayField, TensorField
+from opendml.description.fields import Field, TensorArrayField, TensorField
 from opendml.description.file_access import FileTooLargeError, read_file
 from opendml.description.graph_desc import (
     ConstantNode,
@@ -30,7 +30,9 @@ from opendml.description.graph_desc import (
     OutputEdge,
     Source,
 )
+from opendml.description.operator_classes import operator_class
 from opendml.description.quoting import quoted
+from opendml.description.structs import ScalarUnion
 from opendml.description.tensor import TensorDesc
 from opendml.formats.serialized_graph.flat_buffers import Reader, Table
 from opendml.formats.serialized_graph.schema import (

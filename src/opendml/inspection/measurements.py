@@ -1,0 +1,125 @@
+"""What a profile measures: kernels, tensors that go from one to another, times and memory of a program."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from opendml.inspection.machine_limits import MachineLimits
+
+
+class TensorUse(NamedTuple):
+    """A tensor that a kernel reads or writes, and the bytes of it that are touched in one run of the program."""
+
+    name: str
+    type: str
+    sizes: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProfile:
+    """One kernel in the run of a program in which it was fastest. Times are in seconds.
+
+    ``operators`` are the operators that it computes (in whole or in part), ``nodes`` the names of their nodes in a
+    graph. It runs ``repetitions`` times, together for ``seconds``; ``work`` is how long each thread worked in that
+    time. ``operations`` are floating-point ones. ``description`` has its loops and expressions.
+    """
+
+    number: int
+    operators: tuple[str, ...]
+    nodes: tuple[str, ...]
+    reads: tuple[TensorUse, ...]
+    writes: tuple[TensorUse, ...]
+    repetitions: int
+    seconds: float
+    work: tuple[float, ...]
+    operations: int
+    description: str
+
+    @property
+    def title(self) -> str:
+        """``CONVOLUTION + ACTIVATION_RELU``."""
+        counts = Counter(self.operators)
+        return " + ".join(f"{name} x{count}" if count > 1 else name for name, count in counts.items())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written, each element once a repetition."""
+        return sum(use.bytes for use in (*self.reads, *self.writes))
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second."""
+        return self.bytes / self.seconds if self.seconds else math.inf
+
+    @property
+    def operation_rate(self) -> float:
+        """Floating-point operations a second."""
+        return self.operations / self.seconds if self.seconds else math.inf
+
+    def efficiency(self, limits: MachineLimits) -> float:
+        """The part of the time that the machine needs at least to move the bytes or to compute: 1 is the limit.
+
+        It may be above 1 where bytes stay in nearer caches than those of a copy of that size.
+        """
+        least = limits.least_seconds(self.bytes / self.repetitions, self.operations / self.repetitions)
+        return least * self.repetitions / self.seconds if self.seconds else math.inf
+
+    def is_bound_by_memory(self, limits: MachineLimits) -> bool:
+        """Whether moving the bytes takes the machine longer than computing."""
+        return self.bytes / limits.bandwidth(self.bytes / self.repetitions) >= self.operations / limits.fma_peak
+
+
+class End(NamedTuple):
+    """Where a tensor comes from or goes to: a kernel, an input or an output of the program, by its number."""
+
+    kind: Literal["input", "kernel", "output"]
+    number: int
+
+
+class Flow(NamedTuple):
+    """A tensor that goes from one end to another."""
+
+    source: End
+    target: End
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """The kernels of a program in the order in which they run.
+
+    All times are the least of several runs, since what disturbs a run makes it slower. ``seconds`` is the time of the
+    program as it is, ``instrumented_seconds`` that with records, when all threads wait for each other behind every
+    kernel; ``kernel_seconds`` is the time of all kernels, the rest is starting and waking threads, and
+    ``longest_seconds`` that of the longest one. ``temporary_bytes`` is the memory for temporary tensors,
+    ``alive_bytes`` what those of them have that are alive at one time, at most; ``thread_bytes`` is what each thread
+    needs beside that.
+    """
+
+    title: str
+    kernels: tuple[KernelProfile, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    flows: tuple[Flow, ...]
+    seconds: float
+    instrumented_seconds: float
+    runs: int
+    temporary_bytes: int
+    alive_bytes: int
+    thread_bytes: int
+    limits: MachineLimits
+    kernel_seconds: float = field(init=False, repr=False, compare=False)
+    longest_seconds: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Asked for beside every kernel, of which there may be thousands.
+        object.__setattr__(self, "kernel_seconds", sum(kernel.seconds for kernel in self.kernels))
+        object.__setattr__(self, "longest_seconds", max((kernel.seconds for kernel in self.kernels), default=0.0))
+
+    def share(self, kernel: KernelProfile) -> float:
+        """The part that a kernel has in the time of all."""
+        return kernel.seconds / self.kernel_seconds if self.kernel_seconds else 0.0
