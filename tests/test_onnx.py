@@ -535,12 +535,66 @@ def test_the_command_runs_and_judges_models(tmp_path: Path, capsys: pytest.Captu
     for level in ("6_4", "2_1"):
         assert main(["check", str(path), "--feature-level", level, *sizes]) == 0
         assert capsys.readouterr().out == f"valid at feature level {level}: 3 operators\n"
-    assert main(["run", str(path), "--feature-level", "2_1", *sizes]) == 2
-    assert "nodes of its graph from 6_2 on only" in capsys.readouterr().err
     assert main(["explain", str(path), *sizes]) == 0
     assert "Nodes[0] 'first': CONVOLUTION" in capsys.readouterr().out
     assert main(["check", str(path)]) == 2
     assert "sizes={'batch': 1}, for example" in capsys.readouterr().out
+
+
+def test_the_command_takes_inputs_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "network.onnx"
+    onnx.save(network(), path)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype("f")
+    np.save(tmp_path / "a.npy", x)
+    np.savez(tmp_path / "all.npz", x=x, unused=x)
+    expected = expected_of(x)
+    run = ["run", str(path), "--device", "reference"]
+    for given in (f"x={tmp_path / 'a.npy'}", f"x={tmp_path / 'all.npz'}", str(tmp_path / "all.npz")):
+        assert main([*run, "--json", "--input", given]) == 0
+        printed = json.loads(capsys.readouterr().out)["outputs"]["y"]
+        assert printed["sizes"] == [2, 4]
+        np.testing.assert_allclose(printed["values"], expected, rtol=1e-5, atol=1e-5)
+    output = tmp_path / "results.npz"
+    assert main([*run, "--input", f"x={tmp_path / 'a.npy'}", "--output", str(output)]) == 0
+    assert capsys.readouterr().out == f"y: float32 [2, 4]\nwritten to {output}\n"
+    np.testing.assert_allclose(np.load(output)["y"], expected, rtol=1e-5, atol=1e-5)
+    assert main([*run, "--input", "x=random", "--size", "batch=1", "--size", "x=1x3x4x4"]) == 0
+    assert capsys.readouterr().out.startswith("y: float32 [1, 4]\n[[")
+    assert main([*run, "--input", "z=random", "--size", "x=1x3x4x4"]) == 2
+    assert "the model has no input z, only x" in capsys.readouterr().err
+    (tmp_path / "bad.npy").write_bytes(b"\x93NUMPY")
+    for name in ("bad.npy", "absent.npy", "x.txt"):
+        assert main([*run, "--input", f"x={tmp_path / name}"]) == 2
+        assert name in capsys.readouterr().err
+
+
+def test_the_command_takes_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
+    image.fromarray(pixels).save(tmp_path / "x.png")
+    for sizes, element, expected in (
+        ([1, 3, "h", "w"], TYPES.FLOAT, (pixels / np.float32(255)).transpose(2, 0, 1)),
+        ([1, "h", "w", 3], TYPES.UINT8, pixels),
+    ):
+        model = proto([node("Identity", ["x"], ["y"])], [info("x", sizes, element)], [info("y", None, element)])
+        onnx.save(model, tmp_path / "m.onnx")
+        command = ["run", str(tmp_path / "m.onnx"), "--device", "reference", "--input", f"x={tmp_path / 'x.png'}"]
+        assert main([*command, "--output", str(tmp_path / "y.npz")]) == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "y.npz")["y"], expected[None])
+        capsys.readouterr()
+
+
+def test_the_command_takes_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [node("Reshape", ["x", "sizes"], ["y"])]
+    model = proto(nodes, [info("x", [6]), info("sizes", [2], TYPES.INT64)], [info("y", None)])
+    onnx.save(model, tmp_path / "m.onnx")
+    value = ["--value", "sizes=2x3"]
+    assert main(["run", str(tmp_path / "m.onnx"), "--device", "reference", *value]) == 0
+    assert capsys.readouterr().out == "y: float32 [2, 3]\n[[0., 0., 0.],\n [0., 0., 0.]]\n"
+    assert main(["check", str(tmp_path / "m.onnx")]) == 2
+    assert "decide what it computes (inputs sizes)" in capsys.readouterr().out
+    assert main(["run", str(tmp_path / "m.onnx"), "--value", "sizes=two"]) == 2
+    assert "expected NAME=NUMBER" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["batch", "batch=", "=1", "batch=1x", "batch=-1", "a=1,,b=2"])

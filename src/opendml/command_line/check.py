@@ -24,7 +24,7 @@ def execute(values: Namespace) -> int:
         from opendml.formats.dxdispatch import check_model
 
         level = feature_level(values.feature_level)
-        model = read_unlimited(values.model, values.input_path, True, values.size, level)
+        model = read_unlimited(values.model, values.input_path, True, values.size, values.value, level)
         report = check_model(model, level)
         others = len(model.unreadable) + len(report.binding_problems)
         count = sum(map(len, report.violations.values())) + others

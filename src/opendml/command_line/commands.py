@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from opendml.command_line.parsing import Command, Option, number, path, sizes
+from opendml.command_line.parsing import Command, Option, files, number, numbers, path, sizes
 
 __all__ = ["COMMANDS", "SHELLS", "overview"]
 
@@ -51,7 +51,30 @@ SIZE = Option(
     "Sizes that an ONNX model leaves open: of dimensions and of inputs, such as batch=1,image=1x3x480x640.",
     "NAME=SIZE",
     sizes,
+    merges=True,
 )
+VALUE = Option(
+    ("--value",),
+    "Values of an ONNX model's inputs that decide sizes or branches, such as sr=16000 or shape=2x3.",
+    "NAME=NUMBER",
+    numbers,
+    merges=True,
+)
+INPUT = Option(
+    ("--input",),
+    "What an input of an ONNX model is read from: x=x.npy, x=all.npz, x=cat.png, x=random, or all.npz for all.",
+    "NAME=FILE",
+    files,
+    merges=True,
+)
+OUTPUT = Option(
+    ("--output",),
+    "Where the outputs of an ONNX model are written, such as results.npz.",
+    "FILE",
+    path,
+    completes="files",
+)
+NARROW = Option(("--narrow-float64",), "Compute in float32 what has no float64, in an ONNX model.")
 THREADS = Option(("--threads",), "Threads; by default OPENDML_NUM_THREADS, else all.", "N", number(1, 1 << 20))
 
 
@@ -113,7 +136,11 @@ as x.npy for an input x, by default beside it, and are zero where there is no fi
         Option(("file",), MODEL_HELP, "MODEL", path, completes="files"),
         Option(("--model", "-m"), "The model, as DxDispatch is given it.", "MODEL", path, completes="files"),
         INPUT_PATH,
+        INPUT,
         SIZE,
+        VALUE,
+        OUTPUT,
+        NARROW,
         OUTPUT_PATH,
         Option(("--adapter", "-a"), "Part of the name of the adapter to run on.", "TEXT", default=""),
         DEVICE,
@@ -159,6 +186,7 @@ Exit status: 0 valid, 1 invalid operators, 2 anything else that is wrong.""",
         FEATURE_LEVEL,
         INPUT_PATH,
         SIZE,
+        VALUE,
         Option(DEVICE.names, metavar="NAME", means_nothing="Every device judges models alike.", completes=DEVICES),
         _json("operators, violations and problems of bindings"),
     ),
@@ -198,6 +226,7 @@ the code.""",
         Option(("--asm",), "Print the machine code as well."),
         INPUT_PATH,
         SIZE,
+        VALUE,
         COMPILED_DEVICE,
         _json("the explanation of each operator"),
     ),
@@ -226,6 +255,7 @@ operations, beside what this machine can do: copies of as many bytes, and fused 
         ),
         INPUT_PATH,
         SIZE,
+        VALUE,
         COMPILED_DEVICE,
         MEMORY_LIMIT,
         _json("kernels with times, bytes and operations"),

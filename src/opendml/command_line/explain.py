@@ -18,8 +18,8 @@ def execute(values: Namespace) -> int:
 
         require_kernels(values.device, "explain")
         explained = []
-        models = read_unlimited(values.model, values.input_path, sizes=values.size).dispatchables
-        for name, dispatchable in models.items():
+        read = read_unlimited(values.model, values.input_path, sizes=values.size, values=values.value)
+        for name, dispatchable in read.dispatchables.items():
             check_operator(dispatchable)
             text = explanation(dispatchable.desc, llvm=values.llvm, assembly=values.asm)
             if values.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opendml.command_line.output import fail, note
 
@@ -24,6 +24,7 @@ def read_unlimited(
     input_path: Path | None,
     in_part: bool = False,
     sizes: dict[str, int | list[int]] | None = None,
+    values: dict[str, Any] | None = None,
     feature_level: FeatureLevel | str = "6_4",
 ) -> Model:
     """A model of which nothing will be allocated, so that there is nothing to limit; or what can be read of it."""
@@ -35,6 +36,7 @@ def read_unlimited(
         memory_limit=sys.maxsize,
         in_part=in_part,
         sizes=sizes,
+        values=values,
         feature_level=feature_level,
     )
 

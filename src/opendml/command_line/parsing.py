@@ -18,8 +18,10 @@ __all__ = [
     "Command",
     "Option",
     "UsageError",
+    "files",
     "help_text",
     "number",
+    "numbers",
     "parse",
     "path",
     "sizes",
@@ -39,7 +41,8 @@ class Option:
 
     ``metavar`` is what its value is called in the help; without one it is a switch. ``convert`` makes the value of its
     text, or raises ``argparse.ArgumentTypeError``. ``completes``: files, folders, or one of these words.
-    ``means_nothing`` is the reason why DxDispatch's option is accepted and does nothing here.
+    ``merges``: it may be given several times, and its values, dictionaries, become one. ``means_nothing`` is the reason
+    why DxDispatch's option is accepted and does nothing here.
     """
 
     names: tuple[str, ...]
@@ -50,6 +53,7 @@ class Option:
     required: bool = False
     completes: tuple[str, ...] | str = ()
     means_nothing: str = ""
+    merges: bool = False
 
     @property
     def is_positional(self) -> bool:
@@ -104,6 +108,31 @@ def sizes(text: str) -> dict[str, int | list[int]]:
     return found
 
 
+def numbers(text: str) -> dict[str, float | list[float]]:
+    """What reads values of inputs: ``sr=16000,axes=0x1``."""
+    found: dict[str, float | list[float]] = {}
+    for part in text.split(","):
+        name, equals, given = part.rpartition("=")
+        try:
+            values = [int(one) if one.strip().lstrip("-").isdecimal() else float(one) for one in given.split("x")]
+        except ValueError:
+            values = []
+        if not (equals and name and values):
+            raise argparse.ArgumentTypeError(f"expected NAME=NUMBER or NAME=NUMBERxNUMBER, got {quoted(part)}")
+        found[name] = values if len(values) > 1 else values[0]
+    return found
+
+
+def files(text: str) -> dict[str, str]:
+    """What reads files for inputs: ``image=cat.png``; a file alone is for all inputs, under the name ``*``."""
+    name, equals, given = text.partition("=")
+    if not equals:
+        name, given = "*", text
+    if not name or not given or "\0" in given:
+        raise argparse.ArgumentTypeError(f"expected NAME=FILE, got {quoted(text)}")
+    return {name: given}
+
+
 def path(text: str) -> Path:
     """A path of the command line."""
     if "\0" in text:
@@ -153,9 +182,19 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message.removeprefix("argument ")[:400])
 
 
+class _Merged(argparse.Action):
+    """Puts the entries of a dictionary to those that are there."""
+
+    def __call__(self, parser: object, namespace: Values, values: Any, option_string: str | None = None) -> None:
+        """What argparse calls."""
+        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), **values})
+
+
 def _declare(parser: _Parser, option: Option) -> None:
     if option.is_positional:
         parser.add_argument(option.variable, nargs="?", type=option.convert, default=option.default)
+    elif option.merges:
+        parser.add_argument(*option.names, dest=option.variable, type=option.convert, action=_Merged)
     elif option.metavar:
         parser.add_argument(*option.names, dest=option.variable, type=option.convert, default=option.default)
     else:

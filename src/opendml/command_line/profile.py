@@ -24,7 +24,9 @@ def execute(values: Namespace) -> int:
 
         require_kernels(values.device, "profile")
         limit = values.memory_limit << 20
-        model = read_model(values.model, input_path=values.input_path, memory_limit=limit, sizes=values.size)
+        model = read_model(
+            values.model, input_path=values.input_path, memory_limit=limit, sizes=values.size, values=values.value
+        )
         with progress_bar() as progress:
             executor = Executor(model, Device(thread_count=values.threads), progress=progress)
         profiles = [

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from opendml.command_line.commands import DXDISPATCH_OPTIONS
 from opendml.command_line.models import feature_level, note_meaningless
+from opendml.command_line.onnx_models import is_onnx
+from opendml.command_line.onnx_models import run as run_onnx
 from opendml.command_line.output import fail, print_json, print_line, progress_bar, readable_errors
 
 __all__ = ["execute"]
@@ -24,7 +26,9 @@ def execute(values: Namespace) -> int:
             _show_dependencies()
         if values.show_adapters:
             _show_adapters()
-        if model is not None:
+        if model is not None and is_onnx(model):
+            run_onnx(values, model)
+        elif model is not None:
             _run(values, model)
         elif not values.show_adapters and not values.show_dependencies:
             fail("a model is missing: opendml run MODEL.json")
@@ -45,8 +49,6 @@ def _run(values: Namespace, model: Path) -> None:
         input_path=values.input_path,
         output_path=values.output_path,
         memory_limit=limit,
-        sizes=values.size,
-        feature_level=level,
     )
     options = RunOptions(
         values.dispatch_iterations,

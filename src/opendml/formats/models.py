@@ -48,17 +48,18 @@ def read_model(
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
     in_part: bool = False,
     sizes: Mapping[str, int | Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
     feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """Read a DxDispatch model, or a serialised graph or ONNX model alone (`model_of_graph`), whatever the file's name.
 
-    ``sizes`` are those that an ONNX model leaves open, as for ``OnnxModel.compile``; ``feature_level`` is where the
-    operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
+    ``sizes`` and ``values`` are what an ONNX model leaves open, as for ``OnnxModel.compile``; ``feature_level`` is where
+    the operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
     """
     name = format_of(first_bytes(path))
     if name == "onnx":
         folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
-        return _onnx_model(path, folders, sizes or {}, feature_level, memory_limit, in_part)
+        return _onnx_model(path, folders, sizes or {}, values or {}, feature_level, memory_limit, in_part)
     if not _is_graph(path, name):
         return dxdispatch.read(
             path, input_path=input_path, output_path=output_path, memory_limit=memory_limit, in_part=in_part
@@ -76,13 +77,14 @@ def _onnx_model(
     path: Path,
     folders: Folders,
     sizes: Mapping[str, int | Sequence[int]],
+    values: Mapping[str, Any],
     feature_level: FeatureLevel | str,
     memory_limit: int,
     in_part: bool,
 ) -> Model:
     """The model of an ONNX file's graph; in part, nothing but the reasons why it has none."""
     try:
-        graph = onnx.read(path).describe(Device(feature_level=feature_level), sizes=sizes)
+        graph = onnx.read(path).describe(Device(feature_level=feature_level), sizes=sizes, values=values)
     except ModelFormatError as error:
         if not in_part:
             raise

@@ -143,6 +143,14 @@ class OnnxModel:
         """``run`` with the inputs as parameters."""
         return self.run(arrays)
 
+    def sizes_of(self, sizes: Sizes | None = None) -> dict[str, tuple[int, ...]]:
+        """The sizes of every input, with those that are given. Raises ModelFormatError for all that are missing."""
+        return self._sizes(sizes or {}, {})
+
+    def values_of(self, values: Mapping[str, Any]) -> dict[str, Array]:
+        """Numbers and lists as arrays of the types of the inputs that they are for. Raises BindingError."""
+        return self._values(values)
+
     @property
     def proto(self) -> Any:
         """The ModelProto, as the package onnx has read it: metadata, nodes, weights. It is not to be changed."""
@@ -165,7 +173,12 @@ class OnnxModel:
     # ---- programs
 
     def program_for(
-        self, arrays: Mapping[str, Any], *, device: Device | None = None, narrow_float64: bool = False
+        self,
+        arrays: Mapping[str, Any],
+        *,
+        device: Device | None = None,
+        narrow_float64: bool = False,
+        progress: Callable[[float], None] | None = None,
     ) -> OnnxProgram:
         """The program that ``run`` uses for arrays: one that is kept, or a new one. Not by several threads at once."""
         taken = self._arrays(arrays)
@@ -174,7 +187,7 @@ class OnnxModel:
             if key == (device, narrow_float64, sizes, *_values_key(program.values, taken)):
                 self._programs.move_to_end(key)
                 return program
-        program = self._made(_Request(device, self._sizes(dict(sizes), {}), {}, narrow_float64), taken)
+        program = self._made(_Request(device, self._sizes(dict(sizes), {}), {}, narrow_float64, progress), taken)
         self._programs[device, narrow_float64, sizes, *_values_key(program.values, taken)] = program
         if len(self._programs) > KEPT_PROGRAMS:
             self._programs.popitem(last=False)

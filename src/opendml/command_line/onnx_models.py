@@ -1,0 +1,124 @@
+"""``opendml run`` of an ONNX model: arrays for its inputs, its outputs printed or written."""
+
+from __future__ import annotations
+
+import io
+import statistics
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from opendml.command_line.models import feature_level
+from opendml.command_line.output import fail, print_json, print_line, progress_bar
+
+if TYPE_CHECKING:
+    from opendml.formats.onnx.program import OnnxProgram
+
+__all__ = ["is_onnx", "run"]
+
+SHOWN: Final = 1000
+"""Elements of an output that are printed in full, at most."""
+
+
+def is_onnx(path: Path) -> bool:
+    """Whether a file is an ONNX model."""
+    from opendml.formats.recognition import first_bytes, format_of
+
+    return format_of(first_bytes(path)) == "onnx"
+
+
+def run(values: Namespace, path: Path) -> None:
+    """Run the model on what the command line gives its inputs; others are read from ``x.npy`` beside it, or zeros."""
+    from opendml.formats import onnx
+    from opendml.formats.dxdispatch import adapters
+    from opendml.formats.onnx.feeding import arrays_from, filled
+    from opendml.programs.device import Device
+
+    device_name = adapters.select(values.adapter, values.device).device
+    device = Device(device_name, feature_level=feature_level(values.feature_level), thread_count=values.threads)
+    model = onnx.read(path)
+    sizes, files = values.size or {}, values.input or {}
+    arrays = arrays_from(model, _beside(model, files, values.input_path or path.parent) | files, sizes)
+    arrays |= model.values_of(values.value or {})
+    known = sizes | {name: list(array.shape) for name, array in arrays.items()}
+    missing = [info for info in model.inputs if info.name not in arrays]
+    arrays |= filled(missing, model.sizes_of(known), files)
+    with progress_bar() as report:
+        progress = None if report is None else lambda share: report(f"compiling {model.name}", share)
+        program = model.program_for(arrays, device=device, narrow_float64=values.narrow_float64, progress=progress)
+    _check_memory(program, arrays, values.memory_limit << 20)
+    times = []
+    results: dict[str, Any] = {}
+    for _ in range(values.dispatch_iterations):
+        start = time.perf_counter()
+        results = program.run(arrays)
+        times.append(1e3 * (time.perf_counter() - start))
+    _report(values, results, times)
+
+
+def _beside(model: Any, files: dict[str, str], folder: Path) -> dict[str, str]:
+    """The files that are named like inputs which nothing else is said of."""
+    if "*" in files:
+        return {}
+    names = [info.name for info in model.inputs if info.name not in files and Path(info.name).name == info.name]
+    return {name: str(folder / f"{name}.npy") for name in names if (folder / f"{name}.npy").is_file()}
+
+
+def _check_memory(program: OnnxProgram, arrays: dict[str, Any], limit: int) -> None:
+    needed = sum(array.nbytes for array in arrays.values())
+    if program.program is not None:
+        needed += program.program.binding_properties.temporary_resource_size
+    if needed > limit:
+        fail(f"its inputs and temporaries need {needed >> 20} MiB, --memory_limit is {limit >> 20} MiB")
+
+
+def _report(values: Namespace, results: dict[str, Any], times: list[float]) -> None:
+    """The outputs, or where they were written to; times of several iterations."""
+    if values.output is not None:
+        _write(values.output, results)
+    if values.json:
+        import numpy as np
+
+        described = {
+            name: {"data_type": array.dtype.name, "sizes": list(array.shape)}
+            | ({} if values.output is not None else {"values": _plain(np.asarray(array))})
+            for name, array in results.items()
+        }
+        print_json({"outputs": described, "milliseconds": statistics.median(times)})
+        return
+    for name, array in results.items():
+        print_line(f"{name}: {array.dtype.name} {list(array.shape)}")
+        if values.output is None:
+            print_line(_text(array))
+    if values.output is not None:
+        print_line(f"written to {values.output}")
+    if len(times) > 1:
+        print_line(f"{statistics.median(times):.3f} ms, the median of {len(times)} iterations")
+
+
+def _text(array: Any) -> str:
+    import numpy as np
+
+    return np.array2string(array, threshold=SHOWN, separator=", ")
+
+
+def _plain(array: Any) -> Any:
+    """Lists of numbers; JSON has no NaN and no infinities, which are texts."""
+    import numpy as np
+
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return array.tolist()
+    return [value if np.isfinite(value) else str(value) for value in array.reshape(-1).tolist()]
+
+
+def _write(path: Path, results: dict[str, Any]) -> None:
+    import numpy as np
+
+    from opendml.description.file_access import write_bytes
+
+    if path.suffix.lower() != ".npz":
+        fail(f"--output: expected a file such as results.npz, got {path.name}")
+    content = io.BytesIO()
+    np.savez(content, **results)
+    write_bytes(path, content.getvalue())
