@@ -19,7 +19,7 @@ class TargetKind(NamedTuple):
     has_threads: bool
 
 
-KINDS: Final = {
+KINDS: Final[dict[str, TargetKind]] = {
     "cpu": TargetKind("opendml.targets.cpu.processor", is_numbered=False, has_threads=True),
     "opencl": TargetKind("opendml.targets.opencl.target", is_numbered=True, has_threads=False),
 }

@@ -1,0 +1,155 @@
+"""A whole target in a page: the kernels of graphics processors, run by this processor, one point after another.
+
+It is the example of "Adding a target", and a second device for the conformity suite that is there on every machine.
+Like any target it is a value with facts and knobs, and a module with ``open_target`` and ``describe_devices``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition
+from opendml.graph.costs import GRAPH_COSTS, GraphCosts
+from opendml.llvm.host import Machine, host_machine
+from opendml.llvm.native import load_object
+from opendml.llvm.object_cache import get_or_compile_all, object_key
+from opendml.targets.gpu.dialect import Dialect
+from opendml.targets.gpu.program import GpuCode, LaunchPlan, Loop, Step, generate
+from opendml.targets.interface import ArrayLayouts, Buffer
+from opendml.targets.target import DeviceDescription, Progress, Requirements
+
+Array = np.ndarray[Any, Any]
+
+DIALECT = Dialect(
+    triple="",
+    kernel="",
+    position=("%position = load i64, ptr @position",),
+    declarations=("@position = global i64 0",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTarget:
+    """What it depends on beside a definition: the machine. Nothing of it is to be tuned."""
+
+    machine: Machine
+    tuning: None = None
+    name: str = "plain:0"
+    costs: GraphCosts = GRAPH_COSTS
+
+    def thread_count(self, asked: int | None) -> int:
+        return 1
+
+    def refine(self, definition: Definition, fixed: Iterable[Tensor] = ()) -> Definition:
+        return definition
+
+    def generate(self, definition: Definition, *, in_place: bool) -> GpuCode:
+        return generate(definition, DIALECT, divides_exactly=True, has_float64=True)
+
+    def object_key(self, module: str) -> bytes:
+        return object_key(module, self.machine)
+
+    def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
+        objects, from_cache = get_or_compile_all(modules, self.machine, progress)
+        heads = [module.partition("\n")[0].encode() for module in modules]
+        return [head + b"\n" + data for head, data in zip(heads, objects, strict=True)], from_cache
+
+    def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> PlainExecutable:
+        return PlainExecutable(self.machine, objects[0], requirements)
+
+
+class PlainExecutable:
+    """Code that is loaded: a function a kernel, and the position that it asks for."""
+
+    thread_count = 1
+
+    def __init__(self, machine: Machine, data: bytes, requirements: Requirements) -> None:
+        head, _, code = data.partition(b"\n")
+        self.plan = LaunchPlan.from_json(head.decode().removeprefix("; "))
+        self.temporary_size = requirements.temporary_size
+        self.least_temporary_size = requirements.least_temporary_size
+        names = list(_kernels(self.plan.steps))
+        self._loaded = load_object(code, [*names, *(["position"] if names else [])], machine) if names else None
+
+    def with_thread_count(self, thread_count: int) -> PlainExecutable:
+        return self
+
+    def resident(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        return buffers
+
+    def array_function(self, layouts: ArrayLayouts, *, into: bool) -> None:
+        return None
+
+    def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> PlainDispatch:
+        return PlainDispatch(self, [None if b is None else b.array for b in (*inputs, *outputs)])
+
+    def run(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> None:
+        PlainDispatch(self, [*inputs, *outputs])()
+
+    def launch(self, step: Step, addresses: Sequence[int], loops: tuple[int, ...]) -> None:
+        """Do a step: a kernel at all its points, or several again and again."""
+        if isinstance(step, Loop):
+            for i in range(step.size):
+                for inner in step.body:
+                    self.launch(inner, addresses, (*loops, i))
+            return
+        assert self._loaded is not None
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * (len(step.buffers) + len(loops)))(
+            self._loaded[step.kernel]
+        )
+        position = ctypes.c_int64.from_address(self._loaded["position"])
+        for point in range(step.points):
+            position.value = point
+            function(*(addresses[number] for number in step.buffers), *loops)
+
+
+class PlainDispatch:
+    """Memory that programs run on: copies of inputs, so that an output may be one of them."""
+
+    def __init__(self, executable: PlainExecutable, arrays: Sequence[Array | None]) -> None:
+        self.executable = executable
+        self.arrays = arrays
+
+    def __call__(self) -> None:
+        plan = self.executable.plan
+        memory = [np.zeros(plan.temporary_size + 64, np.uint8)]
+        for slot, array in zip((*plan.inputs, *plan.outputs), self.arrays, strict=True):
+            given = np.zeros(0, np.uint8) if array is None else _bytes_of(array)
+            memory.insert(-1, np.zeros(max(given.size, 0 if slot is None else slot.size) + 64, np.uint8))
+            memory[-2][: given.size] = given
+        addresses = [own.ctypes.data for own in memory]
+        for step in plan.steps:
+            self.executable.launch(step, addresses, ())
+        for number, array in enumerate(self.arrays):
+            if array is not None and number >= len(plan.inputs):
+                _bytes_of(array)[...] = memory[number][: _bytes_of(array).size]
+
+    def quicker(self) -> PlainDispatch:
+        return self
+
+    def release(self) -> None:
+        pass
+
+
+def _bytes_of(array: Array) -> Array:
+    span = sum((n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)) + array.itemsize
+    return np.lib.stride_tricks.as_strided(array.view(), (span // array.itemsize,), (array.itemsize,)).view(np.uint8)
+
+
+def _kernels(steps: Iterable[Step]) -> Iterable[str]:
+    for step in steps:
+        yield from _kernels(step.body) if isinstance(step, Loop) else (step.kernel,)
+
+
+def open_target(number: int, tuning: None) -> PlainTarget:
+    return PlainTarget(host_machine())
+
+
+def describe_devices() -> list[DeviceDescription]:
+    return [DeviceDescription("plain:0", "One point after another")]
