@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.building.graph_assembly import GraphAssembly, KeptConstant
-from opendml.building.graph_tensor import GraphTensor, check_layout
+from opendml.building.graph_tensor import GraphTensor
+from opendml.building.layouts import check_layout
 from opendml.building.places import Place, at_place, caller_place
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, TensorDataType, TensorFlags

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from opendml.building.graph_tensor import GraphTensor, binary, comparison, matrix_product, power, quotient, unary
+from opendml.building.graph_operators import (
+    binary,
+    comparison,
+    is_graph_tensor,
+    matrix_product,
+    power,
+    quotient,
+    unary,
+)
 from opendml.description.enums import OperatorType, TensorDataType
 
-Function = Callable[..., GraphTensor]
+if TYPE_CHECKING:
+    from opendml.building.graph_tensor import GraphTensor
+
+Function = Callable[..., "GraphTensor"]
 
 
 def apply(function: np.ufunc, method: str, operands: tuple[Any, ...], options: dict[str, Any]) -> GraphTensor:
@@ -38,7 +49,7 @@ def _of_bits(name: str) -> Function:
     """NumPy's operations on bits have no meaning for floating-point numbers; the operators take any type."""
 
     def call(*operands: Any) -> GraphTensor:
-        if any(isinstance(x, GraphTensor) and x.dtype.kind == "f" for x in operands):
+        if any(is_graph_tensor(x) and x.dtype.kind == "f" for x in operands):
             raise TypeError(f"numpy has no bits of floating-point numbers; use opendml.{name.lower()}")
         one_or_two = unary if len(operands) == 1 else binary
         return one_or_two(OperatorType[f"ELEMENT_WISE_{name}"], *operands)

@@ -26,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.building.graph_building import Graph
-from opendml.building.graph_tensor import GraphTensor, tensors_for
+from opendml.building.graph_operators import tensors_for
+from opendml.building.graph_tensor import GraphTensor
 from opendml.building.operands import (
     SEPARATE,
     Listed,

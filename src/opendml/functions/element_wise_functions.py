@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from opendml.building.graph_tensor import POWER, GraphTensor
+from opendml.building.graph_operators import POWER
+from opendml.building.graph_tensor import GraphTensor
 from opendml.building.operands import ALONE
 from opendml.description.descriptors import Operator
 from opendml.description.structs import ScaleBias
