@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_lines import invoke
 
 import opendml as dml
 from opendml.formats.distributed import here
@@ -333,3 +335,45 @@ def test_files_by_ray_are_those_written_here(ray: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(written["total"].to_numpy(), X.sum((1, 2)))
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     check(dml.distributed.map(model(), {"x": X}, batch_size=4, workers=1))
+
+
+# ---- the command
+
+
+def test_the_command(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "model.onnx").write_bytes(model(sizes=(3, "h", "w")))
+    (tmp_path / "images").mkdir()
+    for number in range(3):
+        image.new("RGB", (2, 2), (51, 255, number)).save(tmp_path / "images" / f"{number}.png")
+    arguments = ["map", tmp_path / "model.onnx", tmp_path / "images", "--output", tmp_path / "out", "--batch", 2]
+    options = ["--image-size", "2x3", "--image-mean", "0.2,0,0", "--image-deviation", "0.5", "--workers", 1]
+    result = invoke(*arguments, *options)
+    assert result.exit_code == 0, result.stderr
+    assert "3 rows in" in result.stdout
+    found = np.load(tmp_path / "out" / "double.npy")
+    np.testing.assert_allclose(found[1, :, 1, 2], [0, 4, 4 / 255], atol=1e-6)
+    again = invoke(*arguments)
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+    for wrong, message in (
+        (["--image-size", "2"], "HEIGHTxWIDTH"),
+        (["--image-mean", "a"], "expected numbers"),
+        (["--column", "x=image,=y"], "NAME=NAME"),
+    ):
+        result = invoke(*arguments[:4], tmp_path / "other", *wrong)
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+
+def test_the_command_on_tables(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "model.onnx").write_bytes(model())
+    parquet.write_table(table_of({"data": X, "id": np.arange(ROWS)}), tmp_path / "in.parquet")
+    arguments = ["map", tmp_path / "model.onnx", tmp_path / "in.parquet", "--output", tmp_path / "out", "--json"]
+    result = invoke(*arguments, "--column", "x=data", "--keep", "id")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["rows"] == ROWS
+    written = parquet.read_table(tmp_path / "out")
+    assert written["id"].to_pylist() == list(range(ROWS))
+    np.testing.assert_array_equal(written["total"].to_numpy(), X.sum((1, 2)))

@@ -1,4 +1,4 @@
-"""The command line: ``opendml run``, ``check``, ``ops``, ``explain``, ``profile`` and ``completion``.
+"""The command line: ``opendml run``, ``check``, ``ops``, ``explain``, ``profile``, ``map`` and ``completion``.
 
 Exit status: 0 success; 1 the model was read and is invalid (``check``), or the reader of the output has gone; 2 the
 input cannot be used; 130 and 143 interrupted and terminated. Results go to standard output, errors, notes and progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from opendml.command_line.parsing import Command, Option, files, number, numbers, path, sizes
+from opendml.command_line.parsing import Command, Option, files, names, number, numbers, path, several, sizes
 
 __all__ = ["COMMANDS", "SHELLS", "overview"]
 
@@ -262,6 +262,62 @@ operations, beside what this machine can do: copies of as many bytes, and fused 
     ),
 )
 
+MAP = Command(
+    "map",
+    "opendml.command_line.map",
+    "Run an ONNX model over a data set.",
+    """Run an ONNX model over a data set: Parquet files, NumPy arrays or a folder of images.
+
+Batches run side by side on all processors, or on a cluster of Ray. The output is a new folder, which appears whole
+or not at all, with the rows in the order of the inputs.""",
+    (
+        ("opendml map model.onnx photos/ --output results", "all images of a folder, and their paths"),
+        ("opendml map model.onnx rows.parquet --output results --keep id", "rows of a table, with a column of it"),
+        ("opendml map model.onnx x.npy --output results --format parquet", "rows of an array"),
+        ("opendml map model.onnx rows/ --output results --ray auto", "on the cluster of Ray that this machine is in"),
+    ),
+    (
+        Option(
+            ("model",),
+            "An ONNX model; the first dimension of its inputs is the batch.",
+            "MODEL",
+            path,
+            required=True,
+            completes="files",
+        ),
+        Option(
+            ("inputs",),
+            "A .parquet, .npy or .npz file, or a folder of these or of images.",
+            "INPUTS",
+            path,
+            required=True,
+            completes="files",
+        ),
+        Option(("--output",), "The folder of the results, a new one.", "DIR", path, required=True, completes="folders"),
+        Option(("--format",), "parquet or npy; by default parquet for Parquet.", "NAME", completes=("parquet", "npy")),
+        Option(("--batch",), "Rows of a batch; by default the model's, else 32.", "N", number(1)),
+        Option(("--column",), "Columns of the inputs, such as x=image.", "INPUT=COLUMN", names, merges=True),
+        VALUE,
+        Option(("--keep",), "Columns that the results keep, such as id,label.", "COLUMN", names, merges=True),
+        Option(("--image-size",), "Sizes of images; by default the model's.", "HEIGHTxWIDTH", several(number(1), "x")),
+        Option(
+            ("--image-mean",), "What is subtracted from pixels from 0 to 1, by channel.", "NUMBERS", several(float, ",")
+        ),
+        Option(("--image-deviation",), "What they are then divided by.", "NUMBERS", several(float, ",")),
+        Option(DEVICE.names, "Where it runs; by default cpu.", "NAME", default="cpu", completes=DEVICES),
+        Option(
+            ("--workers",),
+            "Batches that run side by side; by default as many as there are processors.",
+            "N",
+            number(1, 1 << 20),
+        ),
+        Option(("--threads",), "Threads of each of Ray's workers; by default 1.", "N", number(1, 1 << 20)),
+        Option(("--gpus",), "GPUs of each of Ray's workers; by default 0.", "N", number(0, 64), 0),
+        Option(("--ray",), "Use Ray: a cluster's address, auto, or local for one of its own.", "ADDRESS"),
+        _json("rows and seconds"),
+    ),
+)
+
 COMPLETION = Command(
     "completion",
     "opendml.command_line.completion",
@@ -277,7 +333,7 @@ Load it from the shell's start-up file.""",
     (Option(("shell",), "bash, zsh or fish.", "SHELL", required=True, completes=SHELLS),),
 )
 
-COMMANDS: Final = {command.name: command for command in (RUN, CHECK, OPS, EXPLAIN, PROFILE, COMPLETION)}
+COMMANDS: Final = {command.name: command for command in (RUN, CHECK, OPS, EXPLAIN, PROFILE, MAP, COMPLETION)}
 
 
 def overview() -> str:

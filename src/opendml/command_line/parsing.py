@@ -20,10 +20,12 @@ __all__ = [
     "UsageError",
     "files",
     "help_text",
+    "names",
     "number",
     "numbers",
     "parse",
     "path",
+    "several",
     "sizes",
 ]
 
@@ -131,6 +133,31 @@ def files(text: str) -> dict[str, str]:
     if not name or not given or "\0" in given:
         raise argparse.ArgumentTypeError(f"expected NAME=FILE, got {quoted(text)}")
     return {name: given}
+
+
+def names(text: str) -> dict[str, str]:
+    """What reads names for names: ``x=image,y=mask``; a name alone is its own."""
+    found = {}
+    for part in text.split(","):
+        name, equals, given = part.partition("=")
+        if not name or (equals and not given):
+            raise argparse.ArgumentTypeError(f"expected NAME=NAME, got {quoted(part)}")
+        found[name] = given or name
+    return found
+
+
+def several(convert: Callable[[str], Any], separator: str) -> Callable[[str], tuple[Any, ...]]:
+    """What reads some values, one after another: ``224x224``, ``0.485,0.456,0.406``."""
+
+    def read(text: str) -> tuple[Any, ...]:
+        try:
+            return tuple(convert(part) for part in text.split(separator))
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"expected numbers with {separator!r} between them, got {quoted(text)}"
+            ) from None
+
+    return read
 
 
 def path(text: str) -> Path:
