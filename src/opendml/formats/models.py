@@ -53,8 +53,8 @@ def read_model(
 ) -> Model:
     """Read a DxDispatch model, or a serialised graph or ONNX model alone (`model_of_graph`), whatever the file's name.
 
-    ``sizes`` and ``values`` are what an ONNX model leaves open, as for ``OnnxModel.compile``; ``feature_level`` is where
-    the operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
+    ``sizes`` and ``values`` are what an ONNX model leaves open, as for ``OnnxModel.compile``; ``feature_level`` is
+    where the operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
     """
     name = format_of(first_bytes(path))
     if name == "onnx":
