@@ -247,6 +247,8 @@ def _true() -> Expression:
 KERNEL_TARGETS = {
     "usual": {},
     "all threads": {"serial_work": 0, "work_between_looks": 16},
+    "streamed": {"serial_work": 0, "streamed_bytes": 0, "streamed_row_bytes": 0, "prefetched_bytes": 0},
+    "staged": {"serial_work": 0, "streamed_bytes": 0, "streamed_row_bytes": 1 << 40, "stage_bytes": 512},
 }
 
 
@@ -254,8 +256,8 @@ def _check(definition: Definition, target: CpuTarget, contents: dict[Tensor, Arr
     """A definition interpreted by its statements and by its nests, whose threads run in several orders."""
     code = generate(definition, target, in_place=in_place)
     nests = {
-        statement: kernel_nest(kernel, target)
-        for kernel, (statement, _) in zip(code.kernels, code.origins, strict=True)
+        statement: kernel_nest(kernel, target, repeats)
+        for kernel, (statement, repeats) in zip(code.kernels, code.origins, strict=True)
     }
     expected = {tensor: content.copy() for tensor, content in contents.items()}
     interpret(definition, expected)

@@ -80,7 +80,8 @@ def explain_operator(desc: Operator, *, llvm: bool = False, assembly: bool = Fal
     definition, target = desc.define(), host_target()
     refined = refined_definition(desc, target)
     code = generate(refined, target, in_place=desc.in_place)
-    kernels = "\n".join(describe_kernel(kernel, target) for kernel in code.kernels)
+    pairs = zip(code.kernels, code.origins, strict=True)
+    kernels = "\n".join(describe_kernel(kernel, target, repeats) for kernel, (_, repeats) in pairs)
     sections = {"Descriptor": _json(desc), "Expressions": format_definition(definition)}
     if refined.statements != definition.statements:
         sections["Expressions as refined for this processor"] = format_definition(refined)
@@ -103,12 +104,11 @@ def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, 
     if parts.initialisation is not None:
         sections["Expressions of the initialisation"] = format_definition(parts.initialisation)
     sections["Expressions"] = format_definition(parts.execution)
-    sections["Kernels"] = "\n".join(
-        "\n".join(
-            [", ".join(_node_text(graph, n) for n in provenance.nodes(statement)), describe_kernel(kernel, target), ""]
-        )
-        for kernel, (statement, _) in zip(code.kernels, code.origins, strict=True)
-    )
+    kernels = []
+    for kernel, (statement, repeats) in zip(code.kernels, code.origins, strict=True):
+        nodes = ", ".join(_node_text(graph, node) for node in provenance.nodes(statement))
+        kernels.append(f"{nodes}\n{describe_kernel(kernel, target, repeats)}\n")
+    sections["Kernels"] = "\n".join(kernels)
     sections["Sequence"] = str(code.sequence)
     needs = code.requirements
     alive = f"{needs.least_temporary_size} bytes of them are alive at one time, at most"

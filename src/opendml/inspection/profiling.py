@@ -208,7 +208,7 @@ def _kernels(subject: _Subject, times: Sequence[KernelTimes]) -> Iterator[Kernel
             seconds=taken.duration,
             work=taken.work,
             operations=cost.operations * repetitions,
-            description=describe_kernel(kernel, code.target),
+            description=describe_kernel(kernel, code.target, repeats),
         )
 
 

@@ -1,6 +1,6 @@
 """The grammar of loop nests, whole: what a schedule makes of a statement. Writing a nest out decides nothing.
 
-    nest      = Nest(memories, body)                          -- what every thread does; it has the memories alone
+    nest      = Nest(body, memories, ...)                     -- what every thread does; it has the memories alone
     body      = node...                                       -- one after another
     node      = Items(cuts, body)                             -- kind threads: points, or parts of axes, shared out
               | Loop(axis, first, last, step, body)           -- kind serial
@@ -8,13 +8,20 @@
               | At(axis, position, body)                      -- a loop of one step
               | Share(first, last, count)                     -- which of ``count`` things in a row are this thread's
               | Let(local, integer)
-              | Block(body)                                   -- what is computed inside is not known behind it
+              | Block(body, unrolled)                         -- what is computed inside is not known behind it
               | Branch(condition, then, otherwise)
-              | Leaf(stores, registers, values)               -- expressions evaluated at the points that stand here
+              | Leaf(stores, registers, values, written)      -- expressions evaluated at the points that stand here
+              | Reduce(folds)                                 -- folds at these points, before anything that wants them
+              | Transpose(loads, axis)                        -- loads along an axis of these points, turned to vectors
+              | Keeping(rows, body)                           -- what folds compute along rows is kept in memory
               | Recall(registers, memories, ...)              -- registers from memory
               | Keep(registers, memories, ...)                -- registers to memory
+              | Stage(areas, origin, body)                    -- stores go to memory that stays in a cache
+              | Flush(area, counts, run)                      -- and leave it in long runs
+              | Fence                                         -- stores past the caches are done before what comes next
     cut       = Cut(axis, block)
-    integer   = int | Local | Start(axis) | End(axis) | Difference(a, b) | Least(a, b) | WholeSteps(first, last, step)
+    integer   = int | Local | Start(axis) | End(axis) | Sum(a, b) | Difference(a, b) | Product(a, n) | Least(a, b)
+              | Greatest(a, b) | WholeSteps(first, last, step) | ToBoundary(tensor, address, ...)
     condition = expression | Within(address, first, last) | Equal(a, b)
     space     = scratch                                       -- memory of one thread
 
@@ -29,13 +36,13 @@ target's; which points it is computed for, in what order and with what in memory
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-from opendml.expression.affine import Affine
+from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import ElementType
-from opendml.expression.ir import Axis, Expression, Tensor, Variable
+from opendml.expression.ir import Axis, Expression, Fold, Tensor, Variable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,11 +79,27 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class Sum:
+    """``left + right``."""
+
+    left: Integer
+    right: Integer
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """``left - right``."""
 
     left: Integer
     right: Integer
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``left * right``."""
+
+    left: Integer
+    right: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +111,37 @@ class Least:
 
 
 @dataclass(frozen=True, slots=True)
+class Greatest:
+    """The larger one of two integers."""
+
+    left: Integer
+    right: Integer
+
+
+@dataclass(frozen=True, slots=True)
 class WholeSteps:
-    """Where the last whole step from ``first`` to ``last`` ends: ``last - (last - first) % step``."""
+    """Where the last whole step from ``first`` to ``last`` ends: ``last - (last - first) % step``; ``first`` where
+    that ``may_be_empty`` and is, because ``last`` is not behind it."""
 
     first: Integer
     last: Integer
     step: int
+    may_be_empty: bool = False
 
 
-Integer = int | Local | Start | End | Difference | Least | WholeSteps
+@dataclass(frozen=True, slots=True)
+class ToBoundary:
+    """Elements from a place of a tensor, where ``axis`` stands at ``first``, to the next multiple of ``bytes`` in
+    memory."""
+
+    tensor: Tensor
+    address: Affine
+    axis: Axis
+    first: Integer
+    bytes: int
+
+
+Integer = int | Local | Start | End | Sum | Difference | Product | Least | Greatest | WholeSteps | ToBoundary
 
 
 # Conditions ----------------------------------------------------------------------------------------------------------
@@ -248,9 +293,11 @@ class Let:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A body of its own: what is computed inside is not known behind it."""
+    """A body of its own: what is computed inside is not known behind it. ``unrolled``: steps of a fold up to which they
+    are written out in it, one after the other (None: as around it)."""
 
     body: Body
+    unrolled: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -262,6 +309,11 @@ class Branch:
     otherwise: Body = ()
 
 
+Written = Literal["each", "interleaved", "past the caches"]
+"""How vectors are stored: ``each`` by itself; those of points that are taken together ``interleaved``, as one, since
+each is at every so many-th place of a run; whole ones at boundaries of memory ``past the caches``."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
     """At the points that stand here: all ``values`` and all values of ``stores`` are computed, then these are stored,
@@ -270,6 +322,46 @@ class Leaf:
     stores: tuple[ElementStore, ...] = ()
     registers: tuple[Variable, ...] = ()
     values: tuple[Expression, ...] = ()
+    written: Written = "each"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduce:
+    """``folds`` at all points that stand here, step by step side by side: what they load is shared. Their values are
+    known from here on."""
+
+    folds: tuple[Fold, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transpose:
+    """``loads`` at the points of ``axis`` that are taken together, which lie next to each other in memory: as many of
+    them as a vector has lanes are loaded along the axis, and transposed in registers."""
+
+    loads: tuple[Element, ...]
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRow:
+    """A value at every point of a row: ``writer`` computes ``value`` along ``axis``, and puts it to ``memory``.
+
+    ``readers`` are the expressions that are the same elsewhere, each with the axis that takes the place of ``axis``.
+    """
+
+    writer: Fold
+    axis: Axis
+    value: Expression
+    readers: Mapping[Expression, Axis]
+    memory: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keeping:
+    """Inside, folds of Reduces of the body itself write ``rows``, and what comes after them reads the rows."""
+
+    rows: tuple[KeptRow, ...]
+    body: Body
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,23 +385,114 @@ class Keep:
     origin: Integer
 
 
-Node = Items | Loop | Points | At | Share | Let | Block | Branch | Leaf | Recall | Keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Area:
+    """Where a part of a tensor is computed before it goes to its place ``target``.
+
+    ``address`` is that of an element here, but for where the area begins: ``slack`` bytes behind the beginning of
+    ``memory``, since vectors and tiles that are moved back begin before the first row, and as far behind a boundary of
+    ``alignment`` bytes as in the target.
+    """
+
+    tensor: Tensor
+    target: Affine
+    address: Affine
+    memory: Memory
+    slack: int
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """Inside, stores to the tensors of ``areas`` go there. The first element of each belongs to ``origin``: where axes
+    stand there."""
+
+    areas: tuple[Area, ...]
+    origin: tuple[tuple[Axis, Integer], ...]
+    body: Body
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """``count`` runs or groups of them, so many elements from one to the next in the area, and in its target."""
+
+    count: Integer
+    pitch: int
+    target_pitch: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flush:
+    """What the last Stage has put to ``area`` goes to its target: for all of ``runs``, groups first, ``length``
+    elements one after another. Lines of memory that it fills are written past the caches."""
+
+    area: Area
+    runs: tuple[Run, ...]
+    length: Integer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fence:
+    """Stores past the caches are done before anything that comes behind."""
+
+
+Node = (
+    Items
+    | Loop
+    | Points
+    | At
+    | Share
+    | Let
+    | Block
+    | Branch
+    | Leaf
+    | Reduce
+    | Transpose
+    | Keeping
+    | Recall
+    | Keep
+    | Stage
+    | Flush
+    | Fence
+)
 Body = tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Overlap:
+    """The steps of folds at several points of ``axis`` that are taken together go in the order of what they load: a
+    window moves ``step`` elements along the axis, and ``reach`` along ``tap``, an axis of the fold. Those of one point
+    keep their order."""
+
+    axis: Axis
+    tap: Axis
+    step: int
+    reach: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """What every thread does, with ``memories`` that it has alone."""
+    """What every thread does, with ``memories``, and ``rows``, that it has alone.
+
+    ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``unrolled``: steps of a
+    fold up to which they are written out, one after the other. ``aliased``: an output may be the same memory as an
+    input of the same layout, and every element is read before it is written.
+    """
 
     body: Body
     memories: tuple[Memory, ...] = ()
+    rows: tuple[Tensor, ...] = ()
+    ahead: Mapping[Tensor, int] = field(default_factory=dict)
+    overlap: Overlap | None = None
+    unrolled: int = 1
+    aliased: bool = False
 
 
 def bodies_of(node: Node) -> tuple[Body, ...]:
     """The bodies inside of a node."""
     if isinstance(node, Branch):
         return (node.then, node.otherwise)
-    return (node.body,) if isinstance(node, Items | Loop | Points | At | Block) else ()
+    return (node.body,) if isinstance(node, Items | Loop | Points | At | Block | Keeping | Stage) else ()
 
 
 def nodes_of(body: Body) -> Iterator[Node]:

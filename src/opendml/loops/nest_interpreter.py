@@ -7,9 +7,11 @@ checked, and so is that no two threads write different things to one place.
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,10 +26,11 @@ from opendml.expression.interpreter import (
     interpret_statement,
     memory_of,
 )
-from opendml.expression.ir import Axis, Expression, Load, Tensor, Variable
+from opendml.expression.ir import Axis, Expression, Load, Part, Tensor, Variable
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Definition, Each, Repeat, Single, Statement
 from opendml.loops.nest import (
+    Area,
     At,
     Block,
     Body,
@@ -38,10 +41,16 @@ from opendml.loops.nest import (
     ElementStore,
     End,
     Equal,
+    Fence,
+    Flush,
+    Greatest,
     Integer,
     Items,
     Keep,
+    Keeping,
+    KeptRow,
     Leaf,
+    Least,
     Let,
     Local,
     Loop,
@@ -49,9 +58,15 @@ from opendml.loops.nest import (
     Nest,
     Node,
     Points,
+    Product,
     Recall,
+    Reduce,
     Share,
+    Stage,
     Start,
+    Sum,
+    ToBoundary,
+    Transpose,
     WholeSteps,
     Within,
 )
@@ -137,12 +152,22 @@ class _Statements:
         return self._nests[statement]
 
 
+class _Staged(NamedTuple):
+    """Where the elements of a tensor are meanwhile: the one at address ``origin`` at place ``begin`` of ``memory``; it
+    belongs to ``target`` of the tensor."""
+
+    memory: Array
+    begin: int
+    origin: int
+    target: int
+
+
 class _Memory:
     """Tensors as rows of elements, loads from them by address, and who has written what."""
 
     def __init__(self, storage: Storage) -> None:
         self._flat: dict[Tensor, Tensor] = {}
-        self._given = storage
+        self._given = dict(storage)
         self.storage: Storage = {}
         self._writers: dict[tuple[int, int], tuple[int, bytes]] = {}
         self.by_place = Rewriter(read=self._read)
@@ -154,6 +179,18 @@ class _Memory:
             self._flat[tensor] = row
             self.storage[row] = self._given[tensor]
         return self._flat[tensor]
+
+    def own(self, tensor: Tensor) -> None:
+        """Memory of a thread for a tensor, with remains in it."""
+        size = tensor.extent * max(tensor.type.bits, 8) // 8
+        self._given[tensor] = np.full(size, REMAINS, np.uint8).view(NUMPY_TYPES[tensor.type.name])
+        if tensor in self._flat:
+            self.storage[self._flat[tensor]] = self._given[tensor]
+
+    def address(self, tensor: Tensor, place: int) -> int:
+        """Where an element is in the memory of this process."""
+        buffer = self.storage[self.flat(tensor)]
+        return int(buffer.ctypes.data) + place * buffer.itemsize
 
     def _read(self, _: Expression, e: Expression) -> Expression:
         return Load(self.flat(e.tensor), (e.address.as_expression(),)) if isinstance(e, Element) else e
@@ -223,12 +260,19 @@ class _Thread:
         self._locals: dict[Local, int] = {}
         self._registers: dict[tuple[Variable, int], Array] = {}
         self._own: dict[Memory, Array] = {}
+        self._staged: dict[Tensor, _Staged] = {}
+        self._areas: dict[Area, _Staged] = {}
+        self._rows: tuple[KeptRow, ...] = ()
+        self._kept: dict[Expression, Expression] = {}
+        self._rewrite: Callable[[Expression], Expression] = memory.by_place
 
     def run(self, positions: Mapping[Axis, int]) -> None:
         for memory in self._nest.memories:
             width = max(memory.type.bits, 8) // 8
             remains = np.full(memory.size * width, REMAINS, np.uint8)
             self._own[memory] = remains.view(NUMPY_TYPES[memory.type.name])
+        for row in self._nest.rows:
+            self._memory.own(row)
         self._body(self._nest.body, _Place(positions))
 
     def _body(self, body: Body, place: _Place) -> None:
@@ -237,7 +281,7 @@ class _Thread:
 
     # Integers and conditions -----------------------------------------------------------------------------------------
 
-    def _integer(self, e: Integer) -> int:
+    def _integer(self, e: Integer, place: _Place) -> int:
         if isinstance(e, int):
             return e
         if isinstance(e, Local):
@@ -245,17 +289,20 @@ class _Thread:
         if isinstance(e, Start | End):
             return self._parts[e.axis][isinstance(e, End)]
         if isinstance(e, WholeSteps):
-            first, last = self._integer(e.first), self._integer(e.last)
-            return last - int(np.fmod(last - first, e.step))
-        left, right = self._integer(e.left), self._integer(e.right)
-        return left - right if isinstance(e, Difference) else min(left, right)
+            first, last = self._integer(e.first, place), self._integer(e.last, place)
+            return first if e.may_be_empty and last <= first else last - int(np.fmod(last - first, e.step))
+        if isinstance(e, ToBoundary):
+            there = place.at(e.axis, self._integer(e.first, place))
+            address = self._memory.address(e.tensor, self._place_of(e.address, there))
+            return -address % e.bytes // (e.tensor.type.bits // 8)
+        return _ARITHMETIC[type(e)](self._integer(e.left, place), self._integer(e.right, place))
 
     def _holds(self, condition: Condition, place: _Place) -> bool:
         if isinstance(condition, Within):
-            address = int(self._value(condition.address.as_expression(), place))
-            return self._integer(condition.first) <= address < self._integer(condition.last)
+            address = self._place_of(condition.address, place)
+            return self._integer(condition.first, place) <= address < self._integer(condition.last, place)
         if isinstance(condition, Equal):
-            return self._integer(condition.left) == self._integer(condition.right)
+            return self._integer(condition.left, place) == self._integer(condition.right, place)
         return bool(self._value(condition, place))
 
     def _share(self, count: int) -> tuple[int, int]:
@@ -281,7 +328,7 @@ class _Thread:
         self._body(node.body, place)
 
     def loop(self, node: Loop, place: _Place) -> None:
-        for position in range(self._integer(node.first), self._integer(node.last), node.step):
+        for position in range(self._integer(node.first, place), self._integer(node.last, place), node.step):
             start = position if node.limit is None else min(position, node.limit)
             self._body(node.body, place.at(node.axis, start))
 
@@ -297,19 +344,22 @@ class _Thread:
         self._body(node.body, here)
 
     def at(self, node: At, place: _Place) -> None:
-        self._body(node.body, place.at(node.axis, self._integer(node.position)))
+        self._body(node.body, place.at(node.axis, self._integer(node.position, place)))
 
     def share(self, node: Share, _: _Place) -> None:
         self._locals[node.first], self._locals[node.last] = self._share(node.count)
 
-    def let(self, node: Let, _: _Place) -> None:
-        self._locals[node.local] = self._integer(node.value)
+    def let(self, node: Let, place: _Place) -> None:
+        self._locals[node.local] = self._integer(node.value, place)
 
     def block(self, node: Block, place: _Place) -> None:
         self._body(node.body, place)
 
     def branch(self, node: Branch, place: _Place) -> None:
         self._body(node.then if self._holds(node.condition, place) else node.otherwise, place)
+
+    def fence(self, _: Fence, __: _Place) -> None:
+        """Nothing here is written later than it says."""
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
@@ -321,33 +371,99 @@ class _Thread:
         return Frame(self._memory.storage, bound, place.mask, len(place.spread))
 
     def _value(self, e: Expression, place: _Place) -> Array:
-        return self._frame(place).value(self._memory.by_place(e))
+        return self._frame(place).value(self._rewrite(e))
+
+    def _place_of(self, address: Affine, place: _Place) -> int:
+        """An address where all axes stand at one point."""
+        return int(self._value(address.as_expression(), place))
 
     def leaf(self, node: Leaf, place: _Place) -> None:
-        frame, by_place = self._frame(place), self._memory.by_place
-        values = [frame.value(by_place(e)) for e in node.values]
-        stores = [(s, self._address(frame, s.address), frame.value(by_place(s.value))) for s in node.stores]
+        frame, rewrite = self._frame(place), self._rewrite
+        values = [frame.value(rewrite(e)) for e in node.values]
+        stores = [(s, self._address(frame, s.address), frame.value(rewrite(s.value))) for s in node.stores]
         for store, address, value in stores:
             self._store(store, address, value, place, frame.mask)
         self._registers |= {(v, place.copy): value for v, value in zip(node.registers, values, strict=True)}
 
     def _address(self, frame: Frame, address: Affine) -> Array:
-        return frame.value(self._memory.by_place(address.as_expression()))
+        return frame.value(self._rewrite(address.as_expression()))
 
     def _store(self, store: ElementStore, address: Array, value: Array, place: _Place, mask: Array | None) -> None:
         places, values = _at_points(address, place), _at_points(value, place)
         if mask is not None:
             active = _at_points(mask, place)
             places, values = places[active], values[active]
-        self._memory.write(store.tensor, places, values, self._thread)
+        staged = self._staged.get(store.tensor)
+        if staged is None:
+            self._memory.write(store.tensor, places, values, self._thread)
+            return
+        places = places - staged.origin + staged.begin
+        if places.size and (int(places.min()) < 0 or int(places.max()) >= staged.memory.size):
+            raise StrayAccessError(f"{store.tensor.name}: a store outside of its stage")
+        staged.memory[places] = values
+
+    def reduce(self, node: Reduce, place: _Place) -> None:
+        """Values of folds are computed again where they are wanted; the rows that they write are kept."""
+        for fold in node.folds:
+            self._value(Part(fold, 0), place)
+            for row in self._rows:
+                if row.writer == fold:
+                    self._write_row(row, place)
+
+    def _write_row(self, row: KeptRow, place: _Place) -> None:
+        along = replace(place.at(row.axis, 0), spread=((row.axis, row.axis.size),), vector=None, active=None)
+        values = _at_points(self._value(row.value, along), along)
+        self._memory.write(row.memory, np.arange(row.axis.size), values, self._thread)
+        for e, axis in row.readers.items():
+            self._kept[e] = Element(row.memory, Affine(((axis, 1),), 0), True)
+        kept = Rewriter(dict(self._kept).get)
+        self._rewrite = lambda e: self._memory.by_place(kept(e))
+
+    def transpose(self, _: Transpose, __: _Place) -> None:
+        """The same values are loaded where they are wanted."""
+
+    def keeping(self, node: Keeping, place: _Place) -> None:
+        for row in node.rows:
+            self._memory.own(row.memory)
+        self._rows = node.rows
+        self._body(node.body, place)
+        self._rows, self._kept, self._rewrite = (), {}, self._memory.by_place
+
+    # Memory of the thread's own --------------------------------------------------------------------------------------
+
+    def stage(self, node: Stage, place: _Place) -> None:
+        origin = place
+        for axis, position in node.origin:
+            origin = origin.at(axis, self._integer(position, place))
+        for area in node.areas:
+            target, size = self._place_of(area.target, origin), area.tensor.type.bits // 8
+            behind = self._memory.address(area.tensor, target) % area.alignment
+            begin = (area.slack + behind) // size
+            staged = _Staged(self._own[area.memory], begin, self._place_of(area.address, origin), target)
+            self._staged[area.tensor] = self._areas[area] = staged
+        self._body(node.body, place)
+        self._staged = {}
+
+    def flush(self, node: Flush, place: _Place) -> None:
+        staged, tensor = self._areas[node.area], node.area.tensor
+        length = self._integer(node.length, place)
+        counts = [range(self._integer(run.count, place)) for run in node.runs]
+        for numbers in itertools.product(*counts):
+            pairs = list(zip(numbers, node.runs, strict=True))
+            source = staged.begin + sum(number * run.pitch for number, run in pairs)
+            target = staged.target + sum(number * run.target_pitch for number, run in pairs)
+            if source < 0 or source + length > staged.memory.size:
+                raise StrayAccessError(f"{tensor.name}: a run outside of its stage")
+            places = np.arange(target, target + length)
+            self._memory.write(tensor, places, staged.memory[source : source + length], self._thread)
 
     def recall(self, node: Recall, place: _Place) -> None:
-        there = place.coordinates[node.axis] - self._integer(node.origin)
+        there = place.coordinates[node.axis] - self._integer(node.origin, place)
         for register, memory in zip(node.registers, node.memories, strict=True):
             self._registers[register, place.copy] = self._own[memory][there]
 
     def keep(self, node: Keep, place: _Place) -> None:
-        there = _at_points(place.coordinates[node.axis], place) - self._integer(node.origin)
+        there = _at_points(place.coordinates[node.axis], place) - self._integer(node.origin, place)
         for register, memory in zip(node.registers, node.memories, strict=True):
             self._own[memory][there] = _at_points(self._registers[register, place.copy], place)
 
@@ -364,6 +480,14 @@ def _at_points(value: Array, place: _Place) -> Array:
     return np.broadcast_to(value.reshape((1,) * (len(shape) - value.ndim) + value.shape), shape).reshape(-1)
 
 
+_ARITHMETIC: Final[dict[type, Callable[[int, int], int]]] = {
+    Sum: operator.add,
+    Difference: operator.sub,
+    Product: operator.mul,
+    Least: min,
+    Greatest: max,
+}
+
 _RUN: Final[dict[type[Node], Callable[[_Thread, Any, _Place], None]]] = {
     Items: _Thread.items,
     Loop: _Thread.loop,
@@ -374,6 +498,12 @@ _RUN: Final[dict[type[Node], Callable[[_Thread, Any, _Place], None]]] = {
     Block: _Thread.block,
     Branch: _Thread.branch,
     Leaf: _Thread.leaf,
+    Reduce: _Thread.reduce,
+    Transpose: _Thread.transpose,
+    Keeping: _Thread.keeping,
     Recall: _Thread.recall,
     Keep: _Thread.keep,
+    Stage: _Thread.stage,
+    Flush: _Thread.flush,
+    Fence: _Thread.fence,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from opendml.expression.affine import format_address
-from opendml.expression.ir import Expression
+from opendml.expression.ir import Expression, Fold
 from opendml.expression.printer import format_expression, format_values
 from opendml.loops.nest import (
     At,
@@ -18,9 +18,13 @@ from opendml.loops.nest import (
     Difference,
     End,
     Equal,
+    Fence,
+    Flush,
+    Greatest,
     Integer,
     Items,
     Keep,
+    Keeping,
     Leaf,
     Least,
     Let,
@@ -29,18 +33,33 @@ from opendml.loops.nest import (
     Memory,
     Nest,
     Node,
+    Overlap,
     Points,
+    Product,
     Recall,
+    Reduce,
     Share,
+    Stage,
     Start,
+    Sum,
+    ToBoundary,
+    Transpose,
     WholeSteps,
     Within,
 )
 
 
 def format_nest(nest: Nest) -> str:
-    """A line for every node, what is inside of it indented, memories first."""
-    return "\n".join([*map(_memory, nest.memories), *_lines(nest.body)])
+    """A line for every node, what is inside of it indented, memories and what holds for all of it first."""
+    lines = [*map(_memory, nest.memories), *(f"scratch {row.name}: {row.type}{list(row.sizes)}" for row in nest.rows)]
+    lines += [f"prefetch {tensor.name} {distance} bytes ahead" for tensor, distance in nest.ahead.items()]
+    lines += [_overlap(nest.overlap)] if nest.overlap is not None else []
+    return "\n".join([*lines, *_lines(nest.body)])
+
+
+def _overlap(overlap: Overlap) -> str:
+    moves = f"{overlap.step}*{overlap.axis.name} + {overlap.reach}*{overlap.tap.name}"
+    return f"steps of folds in the order of {moves}, each point's in their own"
 
 
 def _lines(body: Body) -> list[str]:
@@ -67,6 +86,10 @@ _INTEGERS: Final[dict[type, Callable[[Any], str]]] = {
     Local: lambda e: e.name,
     Start: lambda e: f"{e.axis.name}.start",
     End: lambda e: f"{e.axis.name}.end",
+    Sum: lambda e: f"({format_integer(e.left)} + {format_integer(e.right)})",
+    Product: lambda e: f"{format_integer(e.left)}*{e.right}",
+    Greatest: lambda e: f"max({format_integer(e.left)}, {format_integer(e.right)})",
+    ToBoundary: lambda e: f"to_boundary({e.tensor.name}, {e.axis.name} = {format_integer(e.first)}, {e.bytes} bytes)",
     Difference: lambda e: f"({format_integer(e.left)} - {format_integer(e.right)})",
     Least: lambda e: f"min({format_integer(e.left)}, {format_integer(e.right)})",
     WholeSteps: lambda e: f"whole_steps({format_integer(e.first)}, {format_integer(e.last)}, {e.step})",
@@ -117,12 +140,48 @@ def _branch(node: Branch) -> list[str]:
     return [*lines, "else", *_indented(_lines(node.otherwise))] if node.otherwise else lines
 
 
+_WRITTEN: Final = {"each": "", "interleaved": "interleaved ", "past the caches": "past the caches "}
+
+
 def _leaf(node: Leaf) -> list[str]:
     values: list[tuple[str, Expression]] = [
-        (f"{store.tensor.name}@({format_address(store.address)})", store.value) for store in node.stores
+        (f"{_WRITTEN[node.written]}{store.tensor.name}@({format_address(store.address)})", store.value)
+        for store in node.stores
     ]
     values += [(variable.name, value) for variable, value in zip(node.registers, node.values, strict=True)]
     return format_values(values)
+
+
+def _reduce(node: Reduce) -> list[str]:
+    return [f"reduce {_fold(fold)}" for fold in node.folds]
+
+
+def _fold(fold: Fold) -> str:
+    axes = ", ".join(f"{axis.name} < {axis.size}" for axis in fold.axes)
+    return axes + (f", {fold.lanes} lanes" if fold.lanes > 1 else "")
+
+
+def _keeping(node: Keeping) -> list[str]:
+    rows = [f"{row.memory.name}[{row.axis.name}] = {format_expression(row.value)}" for row in node.rows]
+    return [*(f"keeping {row} while that is folded" for row in rows), *_indented(_lines(node.body))]
+
+
+def _stage(node: Stage) -> list[str]:
+    origin = ", ".join(f"{axis.name} = {format_integer(position)}" for axis, position in node.origin)
+    names = ", ".join(area.tensor.name for area in node.areas)
+    return [f"stage {names} from {origin}", *_indented(_lines(node.body))]
+
+
+def _flush(node: Flush) -> list[str]:
+    runs = "".join(
+        f"{format_integer(run.count)} times (every {run.pitch} to every {run.target_pitch}) " for run in node.runs
+    )
+    return [f"flush {node.area.tensor.name}: {runs}{format_integer(node.length)} elements"]
+
+
+def _block(node: Block) -> list[str]:
+    unrolled = "" if node.unrolled is None else f", folds of more than {node.unrolled} steps in loops"
+    return [f"block{unrolled}", *_indented(_lines(node.body))]
 
 
 def _places(node: Recall | Keep) -> list[str]:
@@ -149,9 +208,15 @@ _LINES: Final[dict[type[Node], Callable[[Any], list[str]]]] = {
     At: lambda node: [f"at {node.axis.name} = {format_integer(node.position)}", *_indented(_lines(node.body))],
     Share: _share,
     Let: lambda node: [f"let {node.local.name} = {format_integer(node.value)}"],
-    Block: lambda node: ["block", *_indented(_lines(node.body))],
+    Block: _block,
     Branch: _branch,
     Leaf: _leaf,
+    Reduce: _reduce,
+    Transpose: lambda node: [f"transpose {e} along {node.axis.name}" for e in node.loads],
+    Keeping: _keeping,
     Recall: _recall,
     Keep: _keep,
+    Stage: _stage,
+    Flush: _flush,
+    Fence: lambda _: ["fence"],
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opendml.expression.affine import format_address
 from opendml.expression.ir import Axis
 from opendml.expression.printer import format_expression, format_values
@@ -13,16 +15,15 @@ from opendml.targets.cpu.target import CpuTarget
 
 
 def describe_kernel(
-    kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel, target: CpuTarget
+    kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel,
+    target: CpuTarget,
+    repeats: Sequence[Axis] = (),
 ) -> str:
     """The loops of a kernel from the outside in, and what is stored in the innermost one: its nest."""
-    nest = kernel_nest(kernel, target)
+    nest = kernel_nest(kernel, target, repeats)
     if nest is not None:
         return format_nest(nest)
-    if isinstance(kernel, ComputeKernel):
-        lines = _compute_loops(kernel)
-        stores = kernel.stores
-    elif isinstance(kernel, ContractionKernel):
+    if isinstance(kernel, ContractionKernel):
         lines = _contraction_loops(kernel)
         stores = kernel.stores
     elif isinstance(kernel, OrderKernel):
@@ -33,26 +34,6 @@ def describe_kernel(
     text = ["  " * depth + line for depth, line in enumerate(lines)]
     targets = [(f"{store.tensor.name}@({format_address(store.address)})", store.value) for store in stores]
     return "\n".join(text + ["  " * len(lines) + line for line in format_values(targets)])
-
-
-def _compute_loops(kernel: ComputeKernel) -> list[str]:
-    lines = [_items(kernel.item_count, kernel.serial)]
-    lines += [f"{_loop(axis)} (shared out)" for axis in kernel.shared]
-    lines += [_loop(axis) for axis in kernel.inner]
-    if kernel.stage is not None:
-        lines.append(f"{_loop(kernel.stage)} in blocks of {kernel.stage_block} (shared out), each stored as one run")
-    if kernel.rows is not None:
-        rows = kernel.rows
-        block = f" in blocks of {rows.block} (shared out)" if rows.block < rows.axis.size else ""
-        lines.append(f"{_loop(rows.axis)}{block}, {rows.together} together")
-    if kernel.vector is not None:
-        block = f" in blocks of {kernel.vector_block} (shared out)" if kernel.vector_block else ""
-        lines.append(f"{_loop(kernel.vector)}{block}, {kernel.lanes} at a time")
-    if kernel.tile is not None:
-        block = f" in blocks of {kernel.tile_block} (shared out)" if kernel.tile_block < kernel.tile.size else ""
-        together = ", stored as one run" if kernel.interleaved else ""
-        lines.append(f"{_loop(kernel.tile)}{block}, {kernel.tile_size} together{together}")
-    return lines
 
 
 def _contraction_loops(kernel: ContractionKernel) -> list[str]:

@@ -9,7 +9,7 @@ depends on, in scopes that follow the control flow.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -34,11 +34,11 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import conjuncts, inner_first, step_limits, walk
 from opendml.llvm.builder import Builder, Value, index_value
-from opendml.targets.cpu.code.kept_rows import KeptRow, parts_outside_selects
+from opendml.loops.nest import KeptRow, Overlap
 from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
 from opendml.targets.cpu.code.point import Point, Position
 from opendml.targets.cpu.code.square_root import has_estimate, square_root
-from opendml.targets.cpu.schedule import Rows
+from opendml.targets.cpu.nests.kept_rows import parts_outside_selects, unconditional_loads
 from opendml.targets.cpu.target import CpuTarget
 
 RECURSION: Final = 8
@@ -59,7 +59,7 @@ class Evaluator:
         self.dependencies = Dependencies()
         self.target = target
         self.unroll_steps = target.tuning.unrolled_steps
-        self.rows: Rows | None = None  # points along it are folded together
+        self.overlap: Overlap | None = None  # points along it are folded together
         self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
         self._scopes = Scopes()
         self.memory = Memory(builder, self._scopes, pointers, target, prefetched)
@@ -67,8 +67,7 @@ class Evaluator:
         self._thresholds: dict[Expression, list[Affine | None]] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
         self._unsafe: dict[Expression, bool] = {}
-        self._scratch: dict[tuple[int, str, int], Tensor] = {}
-        self._rows: dict[KeptRow, Tensor] = {}
+        self._rows: Sequence[KeptRow] = ()
         self._rows_depth = 0
         self._depth = 0
         self._kept: dict[Expression, Element] = {}
@@ -255,38 +254,28 @@ class Evaluator:
     @contextmanager
     def keeping(self, rows: Sequence[KeptRow]) -> Iterator[None]:
         """Inside, folds write ``rows`` to memory, and what comes after them reads the rows."""
-        self._rows = {row: self._scratch_row(number, row) for number, row in enumerate(rows)}
+        self._rows = rows
         self._rows_depth = self._scopes.depth
         yield
-        self._rows, self._kept = {}, {}
+        self._rows, self._kept = (), {}
 
-    def _scratch_row(self, number: int, row: KeptRow) -> Tensor:
-        """Memory of the thread, the same for all bodies of a kernel."""
-        type = row.value.type
-        key = (number, type.name, row.size)
-        if key not in self._scratch:
-            tensor = Tensor(f"row{len(self._scratch)}", type, (row.size,), (1,), "temporary")
-            self._scratch[key] = tensor
-            self.memory.allocate(tensor)
-        return self._scratch[key]
-
-    def _written_rows(self, fold: Fold) -> list[tuple[KeptRow, Tensor]]:
+    def _written_rows(self, fold: Fold) -> list[KeptRow]:
         """The rows that ``fold`` has to write: none where it is evaluated under a condition or in a loop."""
         if not self._rows or self._scopes.depth != self._rows_depth:
             return []
-        return [(row, tensor) for row, tensor in self._rows.items() if row.writer == fold]
+        return [row for row in self._rows if row.writer == fold]
 
-    def _write_rows(self, rows: Sequence[tuple[KeptRow, Tensor]], point: Point) -> None:
+    def _write_rows(self, rows: Sequence[KeptRow], point: Point) -> None:
         """Lanes that do not take part are written too: there is room for them behind the row."""
-        for row, tensor in rows:
+        for row in rows:
             value = self.value(row.value, point)
-            self.store(tensor, Affine(((row.axis, 1),), 0), value, replace(point, active=None))
+            self.store(row.memory, Affine(((row.axis, 1),), 0), value, replace(point, active=None))
 
-    def _keep(self, rows: Sequence[tuple[KeptRow, Tensor]]) -> None:
+    def _keep(self, rows: Sequence[KeptRow]) -> None:
         """From here on the rows are read."""
-        for row, tensor in rows:
+        for row in rows:
             for e, axis in row.readers.items():
-                self._kept[e] = Element(tensor, Affine(((axis, 1),), 0), True)
+                self._kept[e] = Element(row.memory, Affine(((axis, 1),), 0), True)
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
@@ -335,20 +324,27 @@ class Evaluator:
         return self.memory.gather(place, pointers, self._where_active(point.mask, point))
 
     def transpose(self, expressions: Sequence[Expression], tile: Axis, points: Sequence[Point]) -> None:
-        """Load what lies along ``tile`` as vectors, and transpose it into the vectors of the points.
+        """As ``transpose_loads``, for those loads that lie along ``tile`` and are far apart along the vector axis.
 
-        ``points`` are as many neighbouring points of the tile as there are lanes. The loads stay known to ``value``.
         Those under a condition that may keep them from leaving their tensor are left out.
         """
-        vector, count = points[0].vector, len(points)
-        for e in {x: None for root in expressions for x in _unconditional_loads(root)}:
+        vector, near = points[0].vector, self.target.tuning.shuffled_stride
+        for e in {x: None for root in expressions for x in unconditional_loads(root)}:
             address = e.address
-            near = self.target.tuning.shuffled_stride
             if vector is None or address.coefficient(tile) != 1 or abs(address.coefficient(vector)) <= near:
                 continue
-            if any(self.varies(term, point) for term in address.opaque for point in points):
-                continue
-            place, step = self.place(e.tensor, address, points[0]), address.coefficient(vector)
+            if not any(self.varies(term, point) for term in address.opaque for point in points):
+                self.transpose_loads([e], points)
+
+    def transpose_loads(self, loads: Sequence[Element], points: Sequence[Point]) -> None:
+        """Load what lies along a tile as vectors, and transpose it into the vectors of the points.
+
+        ``points`` are as many neighbouring points of the tile as there are lanes. The loads stay known to ``value``.
+        """
+        vector, count = points[0].vector, len(points)
+        assert vector is not None
+        for e in loads:
+            place, step = self.place(e.tensor, e.address, points[0]), e.address.coefficient(vector)
             rows = [self.memory.load(place.moved(lane * step), count) for lane in range(count)]
             for point, column in zip(points, self.builder.transposed(rows), strict=True):
                 self.define(e, point, column)
@@ -477,7 +473,10 @@ class Evaluator:
 
     def prepare(self, expressions: Sequence[Expression], points: Sequence[Point]) -> None:
         """Evaluate the folds in ``expressions`` for all points together, so that they share what they load."""
-        folds = dict.fromkeys(part.fold for e in expressions for part in parts_outside_selects(e))
+        self.reduce(dict.fromkeys(part.fold for e in expressions for part in parts_outside_selects(e)), points)
+
+    def reduce(self, folds: Iterable[Fold], points: Sequence[Point]) -> None:
+        """Evaluate folds that are not known yet, each for all points together."""
         for fold in folds:
             if all(self._is_known(Part(fold, 0), point) for point in points):
                 continue
@@ -497,13 +496,13 @@ class Evaluator:
             wide = masked or any(self.varies(e, point) for e in fold.children)
             initial = [self.value(e, point) for e in fold.initial]
             states.append([self.builder.spread(v, point.lanes) for v in initial] if wide else initial)
-        if self.rows is not None and self.rows.tap in fold.axes:
-            return self._fold_rows(fold, self.rows, points, states)
+        if self.overlap is not None and self.overlap.tap in fold.axes:
+            return self._fold_rows(fold, self.overlap, points, states)
         unrolled = self._unrolled_axes(fold, len(points))
         return self._fold_axes(fold, list(fold.axes), unrolled, list(points), states)
 
     def _fold_rows(
-        self, fold: Fold, rows: Rows, points: Sequence[Point], states: list[list[Value]]
+        self, fold: Fold, rows: Overlap, points: Sequence[Point], states: list[list[Value]]
     ) -> list[list[Value]]:
         """The steps of a fold for several rows: those that load the same place one after the other.
 
@@ -716,9 +715,7 @@ class Evaluator:
         self._keep(rows)
         return self._merge_lanes(fold, point, state)
 
-    def _fold_last_axis(
-        self, fold: Fold, point: Point, state: list[Value], rows: Sequence[tuple[KeptRow, Tensor]]
-    ) -> list[Value]:
+    def _fold_last_axis(self, fold: Fold, point: Point, state: list[Value], rows: Sequence[KeptRow]) -> list[Value]:
         last, lanes = fold.axes[-1], fold.lanes
         whole = last.size - last.size % lanes
 
@@ -773,22 +770,6 @@ def _is_integer_product(fold: Fold) -> bool:
 def _is_zero(e: Expression) -> bool:
     """Whether ``e`` is the number 0 itself, not -0."""
     return isinstance(e, Const) and e.bits == 0
-
-
-def _unconditional_loads(root: Expression) -> Iterator[Element]:
-    """The elements in ``root`` that may be loaded whatever its conditions say."""
-    stack, seen = [root], set()
-    while stack:
-        e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        if isinstance(e, Element):
-            yield e
-        if isinstance(e, Select):
-            branches = (x for branch in (e.then, e.otherwise) for x in walk(branch))
-            yield from (x for x in branches if isinstance(x, Element) and x.safe)
-        stack.extend((e.condition,) if isinstance(e, Select) else e.children)
 
 
 def _split(values: Sequence[Value], shape: Sequence[int]) -> list[list[Value]]:

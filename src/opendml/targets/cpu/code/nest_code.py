@@ -18,9 +18,13 @@ from opendml.loops.nest import (
     Difference,
     End,
     Equal,
+    Fence,
+    Flush,
+    Greatest,
     Integer,
     Items,
     Keep,
+    Keeping,
     Leaf,
     Least,
     Let,
@@ -30,18 +34,29 @@ from opendml.loops.nest import (
     Nest,
     Node,
     Points,
+    Product,
     Recall,
+    Reduce,
     Share,
+    Stage,
     Start,
+    Sum,
+    ToBoundary,
+    Transpose,
+    WholeSteps,
 )
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
+from opendml.targets.cpu.code.stage_code import StageWriter
 from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
 
 
 def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
     """The lines of a nest."""
     areas = {memory: builder.allocate(builder.fresh(memory.name), memory.size_in_bytes) for memory in nest.memories}
+    for row in nest.rows:
+        evaluator.memory.allocate(row)
+    evaluator.overlap, evaluator.unroll_steps = nest.overlap, nest.unrolled
     _NestWriter(builder, evaluator, areas).body(nest.body, _Place((origin,)))
 
 
@@ -66,6 +81,7 @@ class _NestWriter:
         self._parts: dict[Axis, Bounds] = {}
         self._locals: dict[Local, str] = {}
         self._registers: dict[tuple[Variable, int], Value] = {}
+        self._stages = StageWriter(builder, evaluator, areas)
 
     def body(self, body: Body, place: _Place) -> None:
         """All nodes of a body."""
@@ -73,40 +89,64 @@ class _NestWriter:
             _WRITE[type(node)](self, node, place)
 
     def block(self, node: Block, place: _Place) -> None:
+        before = self._evaluator.unroll_steps
+        if node.unrolled is not None:
+            self._evaluator.unroll_steps = node.unrolled
         self._inside(node.body, place)
+        self._evaluator.unroll_steps = before
 
     def _inside(self, body: Body, place: _Place) -> None:
         """A body whose values are not known behind it."""
         with self._evaluator.scope():
             self.body(body, place)
 
+    def keeping(self, node: Keeping, place: _Place) -> None:
+        with self._evaluator.keeping(node.rows):
+            self.body(node.body, place)
+
     # Integers and conditions -----------------------------------------------------------------------------------------
 
-    def _integer(self, e: Integer) -> str:
+    def _integer(self, e: Integer, place: _Place) -> str:
         if isinstance(e, int):
             return str(e)
         if isinstance(e, Local):
             return self._locals[e]
         if isinstance(e, Start | End):
             return self._parts[e.axis][isinstance(e, End)]
-        if isinstance(e, Difference):
-            return self._builder.assign(f"sub nsw i64 {self._integer(e.left)}, {self._integer(e.right)}")
+        if isinstance(e, WholeSteps):
+            return self._whole_steps(e, place)
+        if isinstance(e, ToBoundary):
+            (point,) = place.points
+            first = point.at(e.axis, self._integer(e.first, place))
+            return self._evaluator.memory.misaligned_elements(self._evaluator.place(e.tensor, e.address, first))
+        left, right = self._integer(e.left, place), self._integer(e.right, place)
         if isinstance(e, Least):
-            return smaller(self._builder, self._integer(e.left), self._integer(e.right))
-        first, last = self._integer(e.first), self._integer(e.last)
+            return smaller(self._builder, left, right)
+        if isinstance(e, Greatest):
+            more = self._builder.assign(f"icmp sgt i64 {left}, {right}")
+            return self._builder.assign(f"select i1 {more}, i64 {left}, i64 {right}")
+        return self._builder.assign(f"{_ARITHMETIC[type(e)]} nsw i64 {left}, {right}")
+
+    def _whole_steps(self, e: WholeSteps, place: _Place) -> str:
+        first, last = self._integer(e.first, place), self._integer(e.last, place)
         span = self._builder.assign(f"sub nsw i64 {last}, {first}")
-        return self._builder.assign(f"sub nsw i64 {last}, {self._builder.assign(f'srem i64 {span}, {e.step}')}")
+        rest = self._builder.assign(f"srem i64 {span}, {e.step}")
+        if not e.may_be_empty:
+            return self._builder.assign(f"sub nsw i64 {last}, {rest}")
+        end = self._builder.assign(f"sub nsw i64 {last}, {rest}") if e.step > 1 else last
+        positive = self._builder.assign(f"icmp sgt i64 {span}, 0")
+        return self._builder.assign(f"select i1 {positive}, i64 {end}, i64 {first}")
 
     def _condition(self, condition: Condition, place: _Place) -> Value:
         (point,) = place.points
         if isinstance(condition, Expression):
             return self._evaluator.value(condition, point)
         if isinstance(condition, Equal):
-            left, right = self._integer(condition.left), self._integer(condition.right)
+            left, right = self._integer(condition.left, place), self._integer(condition.right, place)
             return Value(self._builder.assign(f"icmp eq i64 {left}, {right}"), BOOL)
         element = self._evaluator.index(condition.address, point).text
-        above = self._builder.assign(f"icmp sge i64 {element}, {self._integer(condition.first)}")
-        below = self._builder.assign(f"icmp slt i64 {element}, {self._integer(condition.last)}")
+        above = self._builder.assign(f"icmp sge i64 {element}, {self._integer(condition.first, place)}")
+        below = self._builder.assign(f"icmp slt i64 {element}, {self._integer(condition.last, place)}")
         return Value(self._builder.assign(f"and i1 {above}, {below}"), BOOL)
 
     # Loops -----------------------------------------------------------------------------------------------------------
@@ -140,7 +180,7 @@ class _NestWriter:
                 self.body(node.body, _moved(place, node.axis, start))
             return [self._registers[register] for register in carried]
 
-        first, last = self._integer(node.first), self._integer(node.last)
+        first, last = self._integer(node.first, place), self._integer(node.last, place)
         before = [self._registers[register] for register in carried]
         after = self._builder.loop(first, last, node.step, before, step)
         self._registers |= dict(zip(carried, after, strict=True))
@@ -158,14 +198,14 @@ class _NestWriter:
                 self.body(node.body, _Place(here, place.copy * count + number))
 
     def at(self, node: At, place: _Place) -> None:
-        position = node.position if isinstance(node.position, int) else self._integer(node.position)
+        position = node.position if isinstance(node.position, int) else self._integer(node.position, place)
         self.body(node.body, _moved(place, node.axis, position))
 
     def share(self, node: Share, _: _Place) -> None:
         self._locals[node.first], self._locals[node.last] = share(self._builder, node.count)
 
-    def let(self, node: Let, _: _Place) -> None:
-        self._locals[node.local] = self._integer(node.value)
+    def let(self, node: Let, place: _Place) -> None:
+        self._locals[node.local] = self._integer(node.value, place)
 
     def branch(self, node: Branch, place: _Place) -> None:
         def arm(body: Body) -> Callable[[], list[Value]]:
@@ -186,33 +226,65 @@ class _NestWriter:
         for point in points:
             values = [self._builder.spread(self._evaluator.value(e, point), point.lanes) for e in node.values]
             computed.append((values, [self._evaluator.value(store.value, point) for store in node.stores]))
+        if node.written == "interleaved":
+            self._interleaved(node, points, [stored for _, stored in computed])
+            return
+        is_aligned = node.written == "past the caches"
         for point, (values, stored) in zip(points, computed, strict=True):
             for store, value in zip(node.stores, stored, strict=True):
-                self._evaluator.store(store.tensor, store.address, value, point)
+                self._evaluator.store(store.tensor, store.address, value, point, is_aligned)
             self._registers |= {(v, place.copy): value for v, value in zip(node.registers, values, strict=True)}
+
+    def _interleaved(self, node: Leaf, points: Sequence[Point], rows: Sequence[Sequence[Value]]) -> None:
+        """The vectors of all points of each store as one, from where the first of them begins."""
+        for store, column in zip(node.stores, zip(*rows, strict=True), strict=True):
+            joined = self._builder.interleaved([self._builder.spread(v, points[0].lanes) for v in column])
+            self._evaluator.memory.store(self._evaluator.place(store.tensor, store.address, points[0]), joined)
+
+    def reduce(self, node: Reduce, place: _Place) -> None:
+        self._evaluator.reduce(node.folds, place.points)
+
+    def transpose(self, node: Transpose, place: _Place) -> None:
+        self._evaluator.transpose_loads(node.loads, place.points)
 
     def recall(self, node: Recall, place: _Place) -> None:
         (point,) = place.points
-        for variable, address in zip(node.registers, self._addresses(node, point), strict=True):
+        for variable, address in zip(node.registers, self._addresses(node, place), strict=True):
             kind, size = vector_type(variable.type, point.lanes), max(variable.type.bits, 8) // 8
             text = self._builder.assign(f"load {kind}, ptr {address}, align {size}")
             self._registers[variable, place.copy] = Value(text, variable.type, point.lanes)
 
     def keep(self, node: Keep, place: _Place) -> None:
-        (point,) = place.points
-        for variable, address in zip(node.registers, self._addresses(node, point), strict=True):
+        for variable, address in zip(node.registers, self._addresses(node, place), strict=True):
             value = self._registers[variable, place.copy]
             self._builder.line(f"store {value.typed}, ptr {address}, align {max(variable.type.bits, 8) // 8}")
 
-    def _addresses(self, node: Recall | Keep, point: Point) -> Sequence[str]:
-        """Where each memory has what belongs to a point."""
-        number = self._builder.assign(f"sub nsw i64 {point.positions[node.axis].name}, {self._integer(node.origin)}")
-        return [
-            self._builder.assign(
-                f"getelementptr {vector_type(memory.type, 1)}, ptr {self._areas[memory]}, i64 {number}"
-            )
-            for memory in node.memories
-        ]
+    def _addresses(self, node: Recall | Keep, place: _Place) -> Sequence[str]:
+        """Where each memory has what belongs to the point."""
+        (point,) = place.points
+        position, origin = point.positions[node.axis].name, self._integer(node.origin, place)
+        number = self._builder.assign(f"sub nsw i64 {position}, {origin}")
+        kinds = [(vector_type(memory.type, 1), self._areas[memory]) for memory in node.memories]
+        return [self._builder.assign(f"getelementptr {kind}, ptr {area}, i64 {number}") for kind, area in kinds]
+
+    # Stages ----------------------------------------------------------------------------------------------------------
+
+    def stage(self, node: Stage, place: _Place) -> None:
+        origin = place
+        for axis, position in node.origin:
+            origin = _moved(origin, axis, position if isinstance(position, int) else self._integer(position, place))
+        (point,) = origin.points
+        with self._evaluator.memory.elsewhere(self._stages.begin(node.areas, point)):
+            self.body(node.body, place)
+
+    def flush(self, node: Flush, place: _Place) -> None:
+        self._stages.flush(node, lambda e: self._integer(e, place))
+
+    def fence(self, _: Fence, __: _Place) -> None:
+        self._builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
+
+
+_ARITHMETIC: Final = {Sum: "add", Difference: "sub", Product: "mul"}
 
 
 def _moved(place: _Place, axis: Axis, position: str | int) -> _Place:
@@ -238,6 +310,12 @@ _WRITE: Final[dict[type[Node], Callable[[_NestWriter, Any, _Place], None]]] = {
     Block: _NestWriter.block,
     Branch: _NestWriter.branch,
     Leaf: _NestWriter.leaf,
+    Reduce: _NestWriter.reduce,
+    Transpose: _NestWriter.transpose,
+    Keeping: _NestWriter.keeping,
     Recall: _NestWriter.recall,
     Keep: _NestWriter.keep,
+    Stage: _NestWriter.stage,
+    Flush: _NestWriter.flush,
+    Fence: _NestWriter.fence,
 }

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from opendml.expression.ir import Axis
 from opendml.loops.nest import Nest
+from opendml.targets.cpu.nests.compute import compute_nest
 from opendml.targets.cpu.nests.scan import scan_nest
 from opendml.targets.cpu.nests.scatter import scatter_nest
-from opendml.targets.cpu.schedule import ScanKernel, ScatterKernel
+from opendml.targets.cpu.schedule import ComputeKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.target import CpuTarget
 
-_NESTS: Final[dict[type, Callable[[Any, CpuTarget], Nest]]] = {
-    ScanKernel: lambda kernel, target: scan_nest(kernel, target.tuning),
-    ScatterKernel: lambda kernel, target: scatter_nest(kernel, target.tuning),
+_NESTS: Final[dict[type, Callable[[Any, CpuTarget, Sequence[Axis]], Nest]]] = {
+    ComputeKernel: compute_nest,
+    ScanKernel: lambda kernel, target, _: scan_nest(kernel, target.tuning),
+    ScatterKernel: lambda kernel, target, _: scatter_nest(kernel, target.tuning),
 }
 
 
-def kernel_nest(kernel: object, target: CpuTarget) -> Nest | None:
-    """The nest that the code of a kernel is written from; None for kinds that are written otherwise."""
+def kernel_nest(kernel: object, target: CpuTarget, repeats: Sequence[Axis] = ()) -> Nest | None:
+    """The nest that the code of a kernel inside of ``repeats`` is written from; None for kinds that are written
+    otherwise."""
     make = _NESTS.get(type(kernel))
-    return None if make is None else make(kernel, target)
+    return None if make is None else make(kernel, target, repeats)

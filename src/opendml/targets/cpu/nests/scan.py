@@ -46,8 +46,9 @@ def scan_nest(kernel: ScanKernel, tuning: Tuning) -> Nest:
         cuts.append(Cut(kernel.rows, kernel.rows_together))
     if kernel.vector is not None:
         cuts.append(Cut(kernel.vector, kernel.block))
-    body = _points(kernel, memories)
-    return Nest((Items(tuple(cuts), body, kernel.serial, look_of(kernel.item_count, kernel.work, tuning)),), memories)
+    look = look_of(kernel.item_count, kernel.work, tuning)
+    items = Items(tuple(cuts), _points(kernel, memories), kernel.serial, look)
+    return Nest((items,), memories, unrolled=tuning.unrolled_steps, aliased=True)
 
 
 def _points(kernel: ScanKernel, memories: tuple[Memory, ...]) -> Body:

@@ -7,8 +7,7 @@ stores the results, load them from there. They are the same bits, so this is a m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from opendml.expression.affine import Affine, Dependencies, Element
 from opendml.expression.element_types import BOOL
@@ -22,39 +21,25 @@ from opendml.expression.ir import (
     Index,
     Part,
     Select,
+    Tensor,
     Unary,
     index,
+    temporary,
 )
 from opendml.expression.rewriting import Rewriter, walk
+from opendml.loops.nest import KeptRow
 from opendml.targets.cpu.tuning import Tuning
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptRow:
-    """A value at every point of a row: ``writer`` computes ``value`` along ``axis``.
-
-    ``readers`` are the expressions that are the same elsewhere, each with the axis that takes the place of ``axis``.
-    """
-
-    writer: Fold
-    axis: Axis
-    value: Expression
-    readers: Mapping[Expression, Axis]
-
-    @property
-    def size(self) -> int:
-        """Elements of the row in memory: whole vectors of the writer."""
-        return -(-self.axis.size // self.writer.lanes) * self.writer.lanes
-
-    @property
-    def size_in_bytes(self) -> int:
-        """The memory that it takes."""
-        return self.size * self.value.type.bits // 8
-
-
-def kept_rows(folds: Sequence[Fold], values: Sequence[Expression], vector: Axis, tuning: Tuning) -> list[KeptRow]:
+def kept_rows(
+    folds: Sequence[Fold],
+    values: Sequence[Expression],
+    vector: Axis,
+    tuning: Tuning,
+    memories: dict[tuple[int, str, int], Tensor],
+) -> list[KeptRow]:
     """The rows to keep, for ``folds`` in the order of their evaluation before a loop over ``vector`` that computes
-    ``values``."""
+    ``values``; ``memories``, by number, type and size, are the same for all bodies of a kernel, and grow."""
     users = [_User((fold,), fold.elements, fold.axes[0], vector, tuning) for fold in folds if _runs_along(fold, vector)]
     if not users:
         return []
@@ -65,12 +50,20 @@ def kept_rows(folds: Sequence[Fold], values: Sequence[Expression], vector: Axis,
     for number, user in enumerate(users[:-1]):
         for value, form in user.unconditional(known):
             readers = {e: u.axis for u in users[number + 1 :] if (e := u.members.get(form)) is not None}
-            row = KeptRow(user.folds[0], user.axis, value, readers)
-            if readers and row.size_in_bytes <= free:
-                free -= row.size_in_bytes
+            writer = user.folds[0]
+            size = -(-user.axis.size // writer.lanes) * writer.lanes  # whole vectors of the writer
+            if readers and size * value.type.bits // 8 <= free:
+                free -= size * value.type.bits // 8
                 known.add(form)
-                result.append(row)
+                memory = _memory(memories, (len(result), value.type.name, size), value)
+                result.append(KeptRow(writer, user.axis, value, readers, memory))
     return result
+
+
+def _memory(memories: dict[tuple[int, str, int], Tensor], key: tuple[int, str, int], value: Expression) -> Tensor:
+    if key not in memories:
+        memories[key] = temporary(f"row{len(memories)}", value.type, (key[2],))
+    return memories[key]
 
 
 def _runs_along(fold: Fold, vector: Axis) -> bool:
@@ -151,6 +144,22 @@ def _order(term: tuple[Axis | Expression, int]) -> tuple[bool, int, int]:
     """Axes by identity, what is not affine behind them."""
     place, coefficient = term
     return (True, id(place), coefficient) if isinstance(place, Axis) else (False, hash(place), coefficient)
+
+
+def unconditional_loads(root: Expression) -> Iterator[Element]:
+    """The elements in ``root`` that may be loaded whatever its conditions say."""
+    stack, seen = [root], set[Expression]()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if isinstance(e, Element):
+            yield e
+        if isinstance(e, Select):
+            branches = (x for branch in (e.then, e.otherwise) for x in walk(branch))
+            yield from (x for x in branches if isinstance(x, Element) and x.safe)
+        stack.extend((e.condition,) if isinstance(e, Select) else e.children)
 
 
 def in_order_of_evaluation(parts: Iterable[Part], dependencies: Dependencies) -> list[Fold]:

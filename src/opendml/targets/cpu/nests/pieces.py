@@ -1,0 +1,302 @@
+"""The vector axis: the pieces in which its conditions are known, vectors over its ends, and what is done at a point."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from opendml.expression.affine import Affine, Element, threshold_form
+from opendml.expression.ir import Axis, Expression, Fold, Select, Variable
+from opendml.expression.rewriting import walk
+from opendml.loops.nest import (
+    At,
+    Block,
+    Body,
+    End,
+    Greatest,
+    Integer,
+    Keeping,
+    Leaf,
+    Least,
+    Let,
+    Local,
+    Loop,
+    Node,
+    Points,
+    Reduce,
+    Start,
+    Sum,
+    ToBoundary,
+    Transpose,
+    WholeSteps,
+)
+from opendml.targets.cpu.nests.kept_rows import (
+    in_order_of_evaluation,
+    kept_rows,
+    parts_outside_selects,
+    unconditional_loads,
+)
+from opendml.targets.cpu.nests.making import Making, Piece, Stores
+from opendml.targets.cpu.schedule import ComputeKernel, fold_steps
+
+
+def vector_body(making: Making, stores: Stores) -> Body:
+    """The stores at all points of the vector axis, where all axes outside of it stand somewhere."""
+    kernel = making.kernel
+    vector = kernel.vector
+    if vector is None:
+        return _tiles(making, stores, 1, frozenset())
+    # Folds that are the same all along the vector axis are computed once, before it begins.
+    same = [e for s in stores for e in parts_outside_selects(s.value) if _is_known(making, e)]
+    pieces = _pieces(making, stores, vector)
+    if not same:
+        return tuple(_piece(making, vector, piece, lanes, frozenset()) for piece, lanes in pieces)
+    folds = dict.fromkeys(part.fold for part in same)
+    rows = kept_rows(
+        in_order_of_evaluation(same, making.dependencies),
+        [s.value for s in stores],
+        vector,
+        making.target.tuning,
+        making.rows,
+    )
+    body: Body = (
+        Reduce(tuple(folds)),
+        *(_piece(making, vector, piece, lanes, frozenset(folds)) for piece, lanes in pieces),
+    )
+    return (Keeping(tuple(rows), body),) if rows else body
+
+
+def _is_known(making: Making, e: Expression) -> bool:
+    """Whether ``e`` depends on nothing but the axes that stand already."""
+    return all(isinstance(item, Axis) and item in making.known for item in making.dependencies.of(e))
+
+
+# Pieces --------------------------------------------------------------------------------------------------------------
+
+
+def _pieces(making: Making, stores: Stores, vector: Axis) -> list[tuple[Piece, int]]:
+    """The parts of the vector axis, with the points that are computed together in each."""
+    kernel = making.kernel
+    cuts = sorted({0, vector.size, *cuts_of(kernel, stores, vector)})
+    pieces = [Piece(stores, vector, *ends) for ends in itertools.pairwise(cuts)]
+    alone = [not _vectorises(making, piece.stores, vector) for piece in pieces]
+    if vector.size < kernel.lanes or _fills_edges(making, pieces, alone):
+        return [(piece, kernel.lanes) for piece in _with_edges(kernel, stores, vector, pieces, alone)]
+    return [(piece, 1 if is_alone else kernel.lanes) for piece, is_alone in zip(pieces, alone, strict=True)]
+
+
+def cuts_of(kernel: ComputeKernel, stores: Stores, axis: Axis) -> set[int]:
+    """Where the answer of a condition changes along an axis."""
+    result: set[int] = set()
+    for e in (e for s in stores for x in (s.value, *s.address.opaque) for e in walk(x)):
+        form = threshold_form(e)
+        if form is None or not form.is_pure:
+            continue
+        slope = form.coefficient(axis)
+        others = [other for other in form.axes if other is not axis]
+        if slope == 0 or any(other in kernel.outer or other in kernel.together for other in others):
+            continue
+        reach = form.plus(Affine(((axis, 1),), 0), -slope).range({})
+        assert reach is not None
+        for rest in reach:
+            # slope * v + rest >= 0 changes its answer at this v.
+            result.add(-(rest // slope) if slope > 0 else rest // -slope + 1)
+    return {cut for cut in result if 0 < cut < axis.size}
+
+
+def _vectorises(making: Making, stores: Stores, vector: Axis) -> bool:
+    """Whether neighbouring points can be computed together: no guard differs between them."""
+    dependencies = making.dependencies
+    # Folds that are wanted in any case are computed before a condition of what becomes of them is asked.
+    ahead = {part for s in stores for part in parts_outside_selects(s.value)}
+    for e in (e for s in stores for e in walk(s.value)):
+        if isinstance(e, Fold) and e.lanes > 1 and vector in dependencies.of(e):
+            return False
+        if isinstance(e, Element) and not e.safe and any(vector in dependencies.of(t) for t in e.address.opaque):
+            return False
+        guard = e.condition if isinstance(e, Select) else (e.where if isinstance(e, Fold) else None)
+        if guard is not None and _differs(making, guard, vector):
+            guarded = (e.then, e.otherwise) if isinstance(e, Select) else e.children
+            inside = (x for branch in guarded for x in walk(branch, ahead.__contains__))
+            if any(isinstance(x, Element) and not x.safe for x in inside):
+                return False
+    return True
+
+
+def _differs(making: Making, guard: Expression, vector: Axis) -> bool:
+    """Whether ``guard`` may differ between neighbouring points (bound variables count as different)."""
+    free = making.dependencies.of(guard)
+    return vector in free or any(isinstance(item, Variable) for item in free)
+
+
+def _fills_edges(making: Making, pieces: Sequence[Piece], alone: Sequence[bool]) -> bool:
+    """Whether points at the ends that would be computed one by one may be lanes of vectors that are cut there.
+
+    Windows do that: their conditions are known for every lane, and some steps of their fold leave lanes out.
+    """
+    kernel, tuning = making.kernel, making.target.tuning
+    is_cut = kernel.vector_block is not None
+    if kernel.in_place or is_cut or kernel.tile is not None or kernel.lanes < tuning.least_edge:
+        return False
+    folds = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Fold)]
+    if not folds or not all(_knows_lanes(making, fold) for fold in folds):
+        return False
+    ends = [p.size for p, is_alone in zip(pieces, alone, strict=True) if is_alone]
+    return (
+        bool(ends)
+        and sum(p.size for p in pieces) >= kernel.lanes
+        and alone.count(False) <= 1
+        and sum(-(-size // kernel.lanes) for size in ends) <= tuning.most_ends
+    )
+
+
+def _knows_lanes(making: Making, fold: Fold) -> bool:
+    """Whether it is known, where the points of a vector are, which steps of a fold leave lanes out."""
+    if making.kernel.rows is not None:
+        return True
+    is_guarded = fold.where is not None or fold.contract
+    return is_guarded and fold.lanes == 1 and fold_steps(fold) <= making.unrolled
+
+
+def _with_edges(
+    kernel: ComputeKernel, stores: Stores, vector: Axis, pieces: Sequence[Piece], alone: Sequence[bool]
+) -> list[Piece]:
+    """Vectors over both ends, as many as it takes, and what is left between them."""
+    lanes, size = kernel.lanes, vector.size
+    whole = [p for p, is_alone in zip(pieces, alone, strict=True) if not is_alone]
+    first, last = (whole[0].first, whole[-1].last) if whole and lanes <= size else (size, size)
+    head, tail = list(range(0, first, lanes)), list(range(size - lanes, last - lanes, -lanes))
+    first, last = (head[-1] + lanes if head else 0), (tail[-1] if tail else size)
+    if first < last < first + lanes:
+        head.append(first)
+    starts = sorted({max(min(start, size - lanes), 0) for start in (*head, *tail)})
+    result = [Piece(stores, vector, start, min(start + lanes, size), is_edge=True) for start in starts]
+    if first + lanes <= last:
+        result.append(Piece(stores, vector, first, last))
+    return result
+
+
+# Loops along the vector axis -----------------------------------------------------------------------------------------
+
+
+def _piece(making: Making, vector: Axis, piece: Piece, lanes: int, known: frozenset[Fold]) -> Block:
+    """A piece; ``known`` are the folds that have been computed before it."""
+    if not piece.is_edge:
+        return Block(tuple(_run(making, vector, piece, lanes, known)))
+    active = piece.size if piece.size < lanes else None
+    inner = _tiles(making, piece.stores, lanes, known)
+    return Block((At(vector, piece.first, (Points(vector, lanes, "vector", inner, active),)),))
+
+
+def _run(making: Making, vector: Axis, piece: Piece, lanes: int, known: frozenset[Fold]) -> Iterator[Node]:
+    """The points of a piece, as far as they belong to this work item."""
+    kernel, last = making.kernel, piece.last
+    low: Integer = piece.first
+    high: Integer = last
+    if kernel.vector_block is not None:
+        low = Start(vector) if piece.first == 0 else Greatest(Start(vector), piece.first)
+        high = Least(End(vector), last)
+    while lanes > piece.size:
+        lanes //= 2
+    whole = kernel.vector_block is None and piece.size % lanes == 0
+    register = making.target.machine.vector_bytes * 8 // piece.stores[0].tensor.type.bits
+    steps = _Steps(making, vector, piece.stores, known)
+    is_streamed = kernel.streamed and lanes >= register
+    if is_streamed or kernel.in_place:
+        if not isinstance(low, int | Start):
+            yield (let := Let(Local("low"), low))
+            low = let.local
+        if not isinstance(high, int):
+            yield (let := Let(Local("high"), high))
+            high = let.local
+    if is_streamed:
+        end = Local("end")
+        yield from steps.streamed(low, high, end, lanes)
+        low, lanes, whole = end, register, False
+    if kernel.in_place:
+        yield from steps.in_place(low, high, lanes)
+    elif lanes == 1:
+        yield steps.loop(low, high, 1)
+    else:
+        # The last vector is moved back so that it ends with the piece: some points are computed twice.
+        yield steps.loop(low, high, lanes, None if whole else last - lanes)
+
+
+class _Steps:
+    """Loops over parts of the vector axis that store the same."""
+
+    def __init__(self, making: Making, vector: Axis, stores: Stores, known: frozenset[Fold]) -> None:
+        self._making = making
+        self._vector = vector
+        self._stores = stores
+        self._known = known
+
+    def loop(self, low: Integer, high: Integer, lanes: int, limit: int | None = None, is_aligned: bool = False) -> Loop:
+        """``lanes`` points at a time."""
+        body = _tiles(self._making, self._stores, lanes, self._known, is_aligned)
+        if lanes > 1:
+            body = (Points(self._vector, lanes, "vector", body),)
+        return Loop(self._vector, low, high, lanes, body, limit)
+
+    def streamed(self, low: Integer, high: Integer, end: Local, lanes: int) -> Iterator[Node]:
+        """Whole registers at register boundaries, written past the caches; the rest begins at ``end``."""
+        (store,) = self._stores
+        start, width = Local("start"), self._making.target.machine.vector_bytes
+        gap = ToBoundary(store.tensor, store.address, self._vector, low, width)
+        yield Let(start, Least(Sum(low, gap), high))
+        yield self.loop(low, start, 1)
+        yield Let(end, WholeSteps(start, high, lanes))
+        yield self.loop(start, end, lanes, is_aligned=True)
+
+    def in_place(self, low: Integer, high: Integer, lanes: int) -> Iterator[Node]:
+        """Every point is computed exactly once."""
+        for number, width in enumerate((lanes, lanes // 8, 1)):
+            if width < 1:
+                continue
+            end = Local(f"end{number}")
+            yield Let(end, WholeSteps(low, high, width, may_be_empty=True))
+            yield self.loop(low, end, width)
+            if width == 1:
+                return
+            low = end
+
+
+# Tiles and points ----------------------------------------------------------------------------------------------------
+
+
+def _tiles(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], is_aligned: bool = False) -> Body:
+    """The points along the tile, or the rows, that are computed together."""
+    tile, rows = making.kernel.tile, making.kernel.rows
+    if rows is not None:
+        return (Points(rows.axis, rows.together, "together", _point(making, stores, lanes, known, is_aligned)),)
+    if tile is None:
+        return _point(making, stores, lanes, known, is_aligned)
+    size = making.kernel.tile_size
+    body: Body = (Points(tile, size, "together", _point(making, stores, lanes, known, False)),)
+    return (Loop(tile, Start(tile), End(tile), size, body, None if tile.size % size == 0 else tile.size - size),)
+
+
+def _point(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], is_aligned: bool) -> Body:
+    """What is done at the points that stand here: folds first, so that they share what they load."""
+    kernel, nodes = making.kernel, list[Node]()
+    values = [s.value for s in stores]
+    if kernel.transposed and lanes == kernel.tile_size and kernel.tile is not None:
+        loads = tuple(_transposed_loads(making, values, kernel.tile))
+        nodes += [Transpose(loads, kernel.tile)] if loads else []
+    folds = dict.fromkeys(part.fold for e in values for part in parts_outside_selects(e))
+    wanted = tuple(fold for fold in folds if fold not in known)
+    nodes += [Reduce(wanted)] if wanted else []
+    if kernel.interleaved and lanes > 1:
+        return (*nodes, Leaf(stores, written="interleaved"))
+    return (*nodes, Leaf(stores, written="past the caches" if is_aligned else "each"))
+
+
+def _transposed_loads(making: Making, values: Sequence[Expression], tile: Axis) -> Iterator[Element]:
+    """The loads that run along the tile, and walk over its rows along the vector axis. Those under a condition that may
+    keep them from leaving their tensor are left out."""
+    vector, near = making.kernel.vector, making.target.tuning.shuffled_stride
+    for e in {x: None for root in values for x in unconditional_loads(root)}:
+        if vector is None or e.address.coefficient(tile) != 1 or abs(e.address.coefficient(vector)) <= near:
+            continue
+        if not any(vector in making.dependencies.of(term) for term in e.address.opaque):
+            yield e
