@@ -117,9 +117,10 @@ def stages() -> list[tuple[str, str, str, str]]:
             fused_text(fused),
         ),
         (
-            "6. Kernel",
-            "`loops/` and `targets/cpu/`: addresses become sums of the axes, axes are merged, one of them becomes the"
-            " vectors (here of a processor with AVX2), others are shared out among threads.",
+            "6. Loop nest",
+            "`targets/cpu/schedule.py` chooses: addresses become sums of the axes, axes are merged, one of them becomes"
+            " the vectors (here of a processor with AVX2), others are shared out among threads. `targets/cpu/nests/`"
+            " makes a value of it, in the grammar of `loops/nest.py`, which NumPy can run too.",
             "text",
             "\n".join(describe_kernel(kernel, code.target) for kernel in code.kernels),
         ),

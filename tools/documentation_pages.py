@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHARED_BASES: Final = {"ELEMENT_WISE_", "ACTIVATION_"}
 """Prefixes that the page of semantics leaves out where they are clear."""
 
-INTERNALS: Final = ("expression", "graph", "targets", "targets/cpu", "inspection")
+INTERNALS: Final = ("expression", "graph", "loops", "targets", "targets/cpu", "inspection")
 """Packages whose README is a page of the documentation."""
 
 

@@ -475,8 +475,8 @@ class Nest:
     """What every thread does, with ``memories``, and ``rows``, that it has alone.
 
     ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``unrolled``: steps of a
-    fold up to which they are written out, one after the other. ``aliased``: an output may be the same memory as an
-    input of the same layout, and every element is read before it is written.
+    fold up to which they are written out, one after the other. ``aliased``: tensors may be the
+    same memory.
     """
 
     body: Body
