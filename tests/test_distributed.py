@@ -16,9 +16,9 @@ import pytest
 from command_lines import invoke
 
 import opendml as dml
-from opendml.formats.distributed import here
-from opendml.formats.distributed.columns import table_of
-from opendml.formats.distributed.sinks import file_name
+from opendml.compatibility.distributed import here
+from opendml.compatibility.distributed.columns import table_of
+from opendml.compatibility.distributed.sinks import file_name
 from opendml.formats.onnx.model import OnnxModel
 
 onnx = pytest.importorskip("onnx")
@@ -205,7 +205,7 @@ def test_parquet_files(tmp_path: Path) -> None:
 
 def test_arrow_batches_are_not_copied() -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    from opendml.formats.distributed.columns import array_of_column, column_of_array
+    from opendml.compatibility.distributed.columns import array_of_column, column_of_array
 
     flat = pyarrow.array(X.reshape(-1))
     for column in (pyarrow.FixedSizeListArray.from_arrays(flat, 6), column_of_array(X), flat):

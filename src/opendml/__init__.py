@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     # isort: off
     from opendml import operators as operators
     from opendml import testing as testing
-    from opendml.formats import distributed as distributed
+    from opendml.compatibility import distributed as distributed
     from opendml.description.descriptors import OperatorDesc as OperatorDesc
     from opendml.description.enums import AxisDirection as AxisDirection
     from opendml.description.enums import BindingType as BindingType
@@ -366,7 +366,7 @@ _MODULES = {name: module for module, names in _EXPORTS.items() for name in names
 
 # Subpackages and modules that are used by their own name, and where they are.
 _SUBMODULES = {
-    "distributed": "opendml.formats.distributed",
+    "distributed": "opendml.compatibility.distributed",
     "fused_activation": "opendml.functions.fused_activation",
     "operators": "opendml.operators",
     "testing": "opendml.testing",

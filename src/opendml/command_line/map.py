@@ -17,7 +17,7 @@ __all__ = ["execute"]
 def execute(values: Namespace) -> int:
     """Run the model that the command line names over all rows."""
     with readable_errors(values.model, values.json):
-        from opendml.formats import distributed
+        from opendml.compatibility import distributed
 
         started = time.perf_counter()
         with progress_bar() as report:

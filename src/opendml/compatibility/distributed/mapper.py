@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from opendml.compatibility.distributed.sources import IMAGE, PATH
 from opendml.description.errors import BindingError
 from opendml.description.quoting import listed, quoted
-from opendml.formats.distributed.sources import IMAGE, PATH
 from opendml.formats.loading import load
 from opendml.formats.onnx.model import OnnxModel
 from opendml.formats.onnx.program import OnnxProgram

@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from opendml.formats.distributed.mapper import Mapper, Plan
-from opendml.formats.distributed.sinks import Sink
-from opendml.formats.distributed.sources import ImageSource, Source
+from opendml.compatibility.distributed.mapper import Mapper, Plan
+from opendml.compatibility.distributed.sinks import Sink
+from opendml.compatibility.distributed.sources import ImageSource, Source
 from opendml.llvm.host import default_thread_count
 
 __all__ = ["map_here", "workers_for"]

@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from opendml.compatibility.distributed.columns import array_of_column, arrow
 from opendml.description.errors import BindingError, ModelFormatError
 from opendml.description.quoting import listed, quoted
-from opendml.formats.distributed.columns import array_of_column, arrow
 from opendml.formats.files import IMAGE_SUFFIXES
 
 __all__ = ["IMAGE", "PATH", "ArraysSource", "ImageSource", "ParquetSource", "Source", "source_of"]

@@ -64,9 +64,9 @@ def map(
     Raises BindingError for columns that do not fit, ModelFormatError for a model or data that cannot be read or run,
     ConfigurationError for options, packages that are missing, and an output that is there already.
     """
-    from opendml.formats.distributed.cluster import is_wanted
-    from opendml.formats.distributed.mapper import Images, Plan
-    from opendml.formats.distributed.sinks import FORMATS, check_free
+    from opendml.compatibility.distributed.cluster import is_wanted
+    from opendml.compatibility.distributed.mapper import Images, Plan
+    from opendml.compatibility.distributed.sinks import FORMATS, check_free
 
     if format is not None and format not in FORMATS:
         raise ConfigurationError(f"format={quoted(format)}: expected {' or '.join(FORMATS)}")
@@ -80,7 +80,7 @@ def map(
         check_free(folder)
     if _is_of_ray(dataset):
         return _over_ray(dataset, plan, folder, format, workers, threads, gpus, None)
-    from opendml.formats.distributed.sources import source_of
+    from opendml.compatibility.distributed.sources import source_of
 
     source = source_of(dataset)
     if source.rows == 0:
@@ -99,7 +99,7 @@ def _is_of_ray(dataset: Any) -> bool:
 
 
 def _is_parquet(source: Any, format: str | None) -> bool:
-    from opendml.formats.distributed.sources import ParquetSource
+    from opendml.compatibility.distributed.sources import ParquetSource
 
     return format == "parquet" or (format is None and isinstance(source, ParquetSource))
 
@@ -112,8 +112,8 @@ def _here(
     workers: int | None,
     progress: Callable[[float], None] | None,
 ) -> Any:
-    from opendml.formats.distributed.here import map_here
-    from opendml.formats.distributed.sinks import ArraysSink, NumpySink, ParquetSink, whole_folder
+    from opendml.compatibility.distributed.here import map_here
+    from opendml.compatibility.distributed.sinks import ArraysSink, NumpySink, ParquetSink, whole_folder
 
     if folder is None:
         arrays = ArraysSink()
@@ -137,11 +137,11 @@ def _read_by_ray(
     cluster: str | None,
     progress: Callable[[float], None] | None,
 ) -> Any:
-    from opendml.formats.distributed.cluster import connected, dataset_of, mapped
-    from opendml.formats.distributed.columns import array_of_column
-    from opendml.formats.distributed.mapper import Mapper
-    from opendml.formats.distributed.sinks import ArraysSink, NumpySink, whole_folder
-    from opendml.formats.distributed.sources import ImageSource
+    from opendml.compatibility.distributed.cluster import connected, dataset_of, mapped
+    from opendml.compatibility.distributed.columns import array_of_column
+    from opendml.compatibility.distributed.mapper import Mapper
+    from opendml.compatibility.distributed.sinks import ArraysSink, NumpySink, whole_folder
+    from opendml.compatibility.distributed.sources import ImageSource
 
     mapper = Mapper(plan, threads)
     mapper.columns(source.columns)  # said here rather than by a worker
@@ -184,8 +184,8 @@ def _over_ray(
     gpus: float,
     cluster: str | None,
 ) -> Any:
-    from opendml.formats.distributed.cluster import connected, mapped
-    from opendml.formats.distributed.sinks import whole_folder
+    from opendml.compatibility.distributed.cluster import connected, mapped
+    from opendml.compatibility.distributed.sinks import whole_folder
 
     connected(cluster)
     results = mapped(dataset, plan, workers=workers, threads=threads, gpus=gpus)

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from opendml.compatibility.distributed.columns import array_of_column, table_of
+from opendml.compatibility.distributed.mapper import Mapper, Plan
+from opendml.compatibility.distributed.sources import PATH, ImageSource, ParquetSource, Source
 from opendml.description.errors import ConfigurationError
-from opendml.formats.distributed.columns import array_of_column, table_of
-from opendml.formats.distributed.mapper import Mapper, Plan
-from opendml.formats.distributed.sources import PATH, ImageSource, ParquetSource, Source
 
 __all__ = ["Worker", "connected", "dataset_of", "is_wanted", "mapped", "ray_package"]
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from opendml.compatibility.distributed.columns import arrow, table_of
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.quoting import quoted
-from opendml.formats.distributed.columns import arrow, table_of
 
 __all__ = ["FORMATS", "ArraysSink", "NumpySink", "ParquetSink", "Sink", "check_free", "file_name", "whole_folder"]
 
