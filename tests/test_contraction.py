@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,6 @@ from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of
-from opendml.operators import convolution
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.device import compile_operator
@@ -38,7 +38,7 @@ from opendml.targets.cpu.contraction import ContractionKernel, schedule_contract
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.refine.refining import refined_definition, refining
-from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
 TARGETS = (
@@ -190,9 +190,8 @@ def test_convolutions_with_panels_and_columns(
         output_padding=(0, 0),
         group_count=groups,
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "WINDOWS_WORTH_PANELS", 0)
-        run_single(desc, *(random_array(t, n, special=False) for n, t in enumerate((x, w, bias))))
+    arrays = (random_array(t, n, special=False) for n, t in enumerate((x, w, bias)))
+    run_single(desc, *arrays, tuning=replace(TUNING, windows_worth_panels=0))
 
 
 # What schedules promise ----------------------------------------------------------------------------------------------
@@ -317,10 +316,8 @@ def test_code_is_the_same_each_time() -> None:
     def text() -> tuple[str, ...]:
         graph = dml.Graph()
         a, b, *others = (graph.input("float32", [200, 200]) for _ in range(6))
-        joined = join(graph.describe(sum(others, dml.gemm(a, b))))
+        joined = join(graph.describe(sum(others, dml.gemm(a, b))), refining(host_processor()))
         return generate(divide_and_fuse(joined).execution, host_processor(), in_place=False).modules
-        joined = join(graph.describe(sum(others, dml.gemm(a, b))), refining(host_target()))
-        return generate(divide_and_fuse(joined).execution, host_target(), in_place=False).modules
 
     first = text()
     assert any("@llvm.prefetch" in module for module in first)

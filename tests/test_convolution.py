@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.inspection.explanation import explain_operator
 from opendml.llvm.host import host_machine
-from opendml.operators import convolution
+from opendml.targets.cpu.refine import convolutions
+from opendml.targets.cpu.refine.refining import refined_definition
+from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.tuning import TUNING, Tuning
 
 bounded = examples(25)
 
@@ -134,14 +138,20 @@ def build(data: st.DataObject, problem: dict[str, Any], data_type: str) -> opera
     return operators.Convolution(**fields)
 
 
-def run(desc: operators.Convolution, seed: int) -> tuple[Array, list[Array | None]]:
+def run(desc: operators.Convolution, seed: int, tuning: Tuning = TUNING) -> tuple[Array, list[Array | None]]:
     tensors = [desc.input_tensor, desc.filter_tensor, desc.bias_tensor]
     arrays = [None if t is None else random_array(t, seed + n, special=False) for n, t in enumerate(tensors)]
-    return run_single(desc, *arrays), arrays
+    return run_single(desc, *arrays, tuning=tuning), arrays
 
 
-def check(desc: operators.Convolution, seed: int) -> None:
-    output, arrays = run(desc, seed)
+def copies(desc: operators.Convolution, tuning: Tuning = TUNING) -> set[str]:
+    """The names of the copies that the processor makes; the definition has none."""
+    assert not desc.define().temporaries
+    return {tensor.name for tensor in refined_definition(desc, CpuTarget(host_machine(), tuning)).temporaries}
+
+
+def check(desc: operators.Convolution, seed: int, tuning: Tuning = TUNING) -> None:
+    output, arrays = run(desc, seed, tuning)
     x, w, bias = arrays
     assert x is not None and w is not None
     exact, magnitude = expected(desc, x, w, bias)
@@ -157,10 +167,8 @@ def check(desc: operators.Convolution, seed: int) -> None:
     seed=seeds,
 )
 def test_forward(data: st.DataObject, problem: dict[str, Any], data_type: str, has_columns: bool, seed: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        if has_columns:
-            patch.setattr(convolution, "OUTPUTS_WORTH_COLUMNS", 0)
-        check(build(data, problem, data_type), seed)
+    tuning = replace(TUNING, outputs_worth_columns=0) if has_columns else TUNING
+    check(build(data, problem, data_type), seed, tuning)
 
 
 @bounded
@@ -213,7 +221,7 @@ def test_depthwise(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENDML_CPU_FEATURES", level)
-        patch.setattr(convolution, "_is_worth_guards", lambda *_: is_guarded)
+        patch.setattr(convolutions._Refined, "_is_worth_guards", lambda *_: is_guarded)
         desc = build(data, problem, data_type)
         output, (x, w, bias) = run(desc, seed)
     assert x is not None and w is not None
@@ -294,15 +302,15 @@ def test_depthwise_as_torch(sizes: Sequence[int], window: int, stride: int, dila
 @pytest.mark.parametrize("data_type", ["float32", "float16"])
 @pytest.mark.parametrize(("sizes", "window", "stride", "dilation"), DEPTHWISE)
 def test_depthwise_sums_of_guarded_elements_have_the_bits_of_padded_ones(
-    sizes: Sequence[int], window: int, stride: int, dilation: int, data_type: str, monkeypatch: pytest.MonkeyPatch
+    sizes: Sequence[int], window: int, stride: int, dilation: int, data_type: str
 ) -> None:
     desc = depthwise(sizes, window, stride, dilation, data_type)
     arrays = [random_array(t, window, special=True) for t in (desc.input_tensor, desc.filter_tensor)]
-    assert not desc.define().temporaries or data_type == "float16"
+    assert "padded_input" not in copies(desc)
     guarded = run_single(desc, *arrays, None)
-    monkeypatch.setattr(convolution, "MOST_GUARDED_TAPS", 0)
-    assert any(t.name == "padded_input" for t in desc.define().temporaries)
-    padded = run_single(desc, *arrays, None)
+    tuning = replace(TUNING, most_guarded_taps=0)
+    assert "padded_input" in copies(desc, tuning)
+    padded = run_single(desc, *arrays, None, tuning=tuning)
     assert_same_values(guarded, padded)
 
 
@@ -338,31 +346,21 @@ def test_what_is_not_depthwise_reads_a_padded_copy() -> None:
             "output_tensor": TensorDesc("float32", [1, 4, 20, 23]),
         },
     }
-    assert not plain.define().temporaries
+    assert not copies(plain)
     for what, changes in others.items():
         changed = operators.Convolution(**({name: getattr(plain, name) for name in plain.fields} | changes))
-        assert any(t.name == "padded_input" for t in changed.define().temporaries), what
+        assert "padded_input" in copies(changed), what
         assert not validate(changed, FeatureLevel.parse("6_4")), what
 
 
 @pytest.mark.parametrize("desc", [simple(), transposed()], ids=["forward", "backward"])
-def test_all_ways_to_read_the_input_give_the_same_bits(
-    desc: operators.Convolution, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "knobs", [{"padded_growth": 0, "unpadded_elements": 0}, {"outputs_worth_columns": 0}, {"most_phases": 0}], ids=str
+)
+def test_all_ways_to_read_the_input_give_the_same_bits(desc: operators.Convolution, knobs: dict[str, int]) -> None:
     plain, _ = run(desc, 3)
-    with monkeypatch.context() as patch:
-        patch.setattr(convolution, "PADDED_GROWTH", 0)
-        patch.setattr(convolution, "UNPADDED_ELEMENTS", 0)
-        guarded, _ = run(desc, 3)
-    assert_identical(guarded, plain)
-    with monkeypatch.context() as patch:
-        patch.setattr(convolution, "OUTPUTS_WORTH_COLUMNS", 0)
-        columns, _ = run(desc, 3)
-    assert_identical(columns, plain)
-    with monkeypatch.context() as patch:
-        patch.setattr(convolution, "MOST_PHASES", 0)
-        tested, _ = run(desc, 3)
-    assert_identical(tested, plain)
+    other, _ = run(desc, 3, replace(TUNING, **knobs))
+    assert_identical(other, plain)
 
 
 @pytest.mark.parametrize(("stride", "dilation"), [(70, 1), (70, 3), (65, 65)])
@@ -452,7 +450,8 @@ def test_definitions_do_not_grow_with_sizes(direction: ConvolutionDirection, str
         output_padding=[0],
         group_count=1,
     )
-    definition = desc.define()
-    assert len(definition.statements) <= 2 + convolution.MOST_PHASES
-    room = convolution.PADDED_GROWTH * (many + few) + convolution.UNPADDED_ELEMENTS
+    assert len(desc.define().statements) == 1
+    definition, tuning = refined_definition(desc, host_target()), TUNING
+    assert len(definition.statements) <= 2 + tuning.most_phases
+    room = tuning.padded_growth * (many + few) + tuning.unpadded_elements
     assert all(math.prod(tensor.sizes) <= room for tensor in definition.temporaries)

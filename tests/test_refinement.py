@@ -16,9 +16,12 @@ from random_descriptors import descriptors, is_drawn
 import opendml as dml
 from opendml import operators
 from opendml.description.descriptors import Operator
-from opendml.description.enums import MatrixTransform, OperatorType, TensorFlags
+from opendml.description.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform, OperatorType, TensorFlags
+from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
 from opendml.expression.interpreter import run_interpreted
+from opendml.expression.ir import Fold
+from opendml.expression.rewriting import walk
 from opendml.expression.statements import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
@@ -108,7 +111,6 @@ def product(
         (product(5, 20, 3, transposed="b"), []),
         (product(3, 20, 5, data_type="FLOAT16", transposed="b"), ["packed_ATensor"]),
     ],
-    ids=str,
 )
 def test_matrices_are_copied_where_it_is_worth_it(desc: operators.Gemm, names: list[str]) -> None:
     assert not desc.define().temporaries
@@ -124,3 +126,104 @@ def test_panels_are_made_once() -> None:
     assert parts.initialisation is not None
     assert [t.name.rpartition(".")[2] for t in parts.initialisation.outputs if t is not None] == ["panels", "panels"]
     assert not any(tensor.name.endswith("panels") for tensor in parts.execution.temporaries)
+
+
+# Convolutions --------------------------------------------------------------------------------------------------------
+
+
+def convolution(
+    sizes: list[int],
+    filters: list[int],
+    *,
+    data_type: str = "FLOAT32",
+    is_transposed: bool = False,
+    groups: int = 1,
+    stride: int = 1,
+    dilation: int = 1,
+    padding: int = 0,
+    extra: int = 0,
+    turned: bool = False,
+    **changes: Any,
+) -> operators.Convolution:
+    """A convolution of two or more spatial dimensions with a bias."""
+    counts = list[int]()
+    for size, taps in zip(sizes[2:], filters[2:], strict=True):
+        span = (taps - 1) * dilation + 1
+        reached = (size - 1) * stride + span - 2 * padding
+        counts.append((reached if is_transposed else (size + 2 * padding - span) // stride + 1) + extra)
+    spatial, channels = len(counts), filters[1] * groups if is_transposed else filters[0]
+    fields: dict[str, Any] = {
+        "input_tensor": TensorDesc(data_type, sizes),
+        "filter_tensor": TensorDesc(data_type, filters),
+        "bias_tensor": TensorDesc(data_type, [1, channels, *[1] * spatial]),
+        "output_tensor": TensorDesc(data_type, [sizes[0], channels, *counts]),
+        "mode": ConvolutionMode.CONVOLUTION if turned else ConvolutionMode.CROSS_CORRELATION,
+        "direction": ConvolutionDirection.BACKWARD if is_transposed else ConvolutionDirection.FORWARD,
+        "strides": [stride] * spatial,
+        "dilations": [dilation] * spatial,
+        "start_padding": [padding] * spatial,
+        "end_padding": [padding] * spatial,
+        "output_padding": [extra] * spatial,
+        "group_count": groups,
+    }
+    return operators.Convolution(**(fields | changes))
+
+
+PADDED, PANELS, COLUMNS = "padded_input", "filter_panels", "columns"
+SOURCE, WEIGHTS = "packed_InputTensor", "packed_FilterTensor"
+
+
+@pytest.mark.parametrize(
+    ("desc", "names"),
+    [
+        (convolution([1, 2, 6, 7], [3, 2, 3, 3]), []),
+        (convolution([1, 2, 6, 7], [3, 2, 3, 3], padding=1, turned=True), [PADDED]),
+        (convolution([2, 4, 6, 7], [6, 2, 3, 2], groups=2, padding=1, stride=2, dilation=2, extra=1), [PADDED]),
+        (convolution([1, 2, 6, 7], [3, 2, 3, 3], data_type="FLOAT16"), [SOURCE, WEIGHTS]),
+        (convolution([1, 2, 6, 7], [3, 2, 3, 3], data_type="FLOAT16", padding=2), [PADDED, WEIGHTS]),
+        (convolution([1, 3, 6, 7], [3, 1, 3, 3], groups=3, padding=1), []),
+        (convolution([1, 3, 6, 7], [3, 1, 3, 3], groups=3, padding=3), [PADDED]),
+        (convolution([2, 2, 9, 14], [70, 2, 3, 3], padding=1, turned=True), [PADDED, PANELS, PANELS]),
+        (convolution([2, 4, 10, 14], [32, 2, 3, 3], groups=2, data_type="FLOAT16"), [SOURCE, PANELS]),
+        (convolution([1, 2, 5, 6], [64, 2, 3, 3], padding=1, turned=True), [COLUMNS]),
+        (convolution([1, 4, 5, 6], [130, 2, 2, 3], groups=2, dilation=2, data_type="FLOAT16"), [COLUMNS, WEIGHTS]),
+        (convolution([2, 3, 9, 9], [64, 3, 1, 1], stride=2), [COLUMNS]),
+        (convolution([1, 2, 3, 4, 5], [3, 2, 2, 2, 3], padding=1), [PADDED]),
+        (convolution([1, 2, 9], [3, 2, 4], padding=1, stride=3), [PADDED]),
+        (convolution([1, 4, 3, 4], [4, 2, 3, 3], is_transposed=True), [PADDED]),
+        (convolution([2, 4, 3, 4], [4, 2, 3, 2], is_transposed=True, groups=2, stride=2, turned=True), [PADDED]),
+        (convolution([1, 2, 4, 4], [2, 3, 2, 2], is_transposed=True, stride=2, data_type="FLOAT16"), [SOURCE, WEIGHTS]),
+        (convolution([1, 2, 4, 5], [2, 3, 3, 2], is_transposed=True, stride=3, dilation=2, padding=1), [PADDED]),
+        (convolution([1, 2, 4, 5], [2, 3, 3, 2], is_transposed=True, stride=2, dilation=2, extra=1), [PADDED]),
+        (convolution([1, 2, 3, 3], [2, 1, 2, 2], is_transposed=True, stride=9), []),
+    ],
+)
+def test_convolutions_read_copies_where_it_is_worth_it(desc: operators.Convolution, names: list[str]) -> None:
+    assert not validate(desc)
+    assert not desc.define().temporaries
+    assert names_of(assert_refined_is_defined(desc)) == names
+
+
+def test_each_phase_of_a_transposed_convolution_is_a_statement() -> None:
+    desc = convolution([1, 2, 4, 5], [2, 3, 3, 3], is_transposed=True, stride=2)
+    assert len(desc.define().statements) == 1
+    refined = assert_refined_is_defined(desc)
+    assert len(refined.statements) == 1 + 4  # the padded copy, and phases without a question
+    folds = [e for s in refined.statements for e in walk(s.stores[0].value) if isinstance(e, Fold)]
+    assert len(folds) == 4 and all(fold.where is None for fold in folds)
+
+
+@pytest.mark.parametrize("zero_points", [(False, False), (True, False), (True, True)])
+def test_padding_of_bytes_is_their_zero_point(zero_points: tuple[bool, bool]) -> None:
+    ones: dict[str, Any] = {name: [1, 1] for name in ("strides", "dilations", "start_padding", "end_padding")}
+    desc = operators.ConvolutionInteger(
+        input_tensor=TensorDesc("UINT8", [2, 4, 3, 5]),
+        input_zero_point_tensor=TensorDesc("UINT8", [1, 1, 1, 1]) if zero_points[0] else None,
+        filter_tensor=TensorDesc("INT8", [6, 2, 3, 2]),
+        filter_zero_point_tensor=TensorDesc("INT8", [1, 6, 1, 1]) if zero_points[1] else None,
+        output_tensor=TensorDesc("INT32", [2, 6, 3, 6]),
+        group_count=2,
+        **ones,
+    )
+    assert not validate(desc) and len(desc.define().statements) == 1
+    assert names_of(assert_refined_is_defined(desc)) == [PADDED]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from opendml.description.data_types import BYTES, FLOAT32_ONLY, INT32_ONLY
@@ -21,20 +21,15 @@ from opendml.expression.element_types import F32, I32, I64
 from opendml.expression.folds import sum_of_products
 from opendml.expression.ir import (
     Expression,
-    Tensor,
-    both,
     cast,
     constant,
     grid,
-    in_range,
     index,
     indices,
     load,
-    select,
-    temporary,
 )
-from opendml.expression.statements import Compute, Definition, Statement, Store
-from opendml.operators.convolution import check_divisible, is_in_proportion, padded_name, span_name
+from opendml.expression.statements import Compute, Definition, Store
+from opendml.operators.convolution import check_divisible, padded_name, span_name, zero_outside
 from opendml.operators.quantization_parameters import (
     CHANNELS,
     Tensors,
@@ -200,8 +195,6 @@ def _check_convolution(rules: Rules) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-_Place = Sequence[Expression]
-
 
 def _convolution(
     desc: _Quantized, finish: Callable[[Expression, Expression], Expression], tensors: Tensors | None = None
@@ -212,7 +205,7 @@ def _convolution(
     weights, output = tensors["filter_tensor"], tensors["output_tensor"]
     filters, group_inputs, *filter_sizes = weights.sizes
     group_outputs = filters // desc.group_count
-    read, copies, temporaries = _reader(desc, tensors)
+    zero_point = tensors.get("input_zero_point_tensor")
     batch, group, channel, *place = axes = grid(
         [output.sizes[0], desc.group_count, group_outputs, *output.sizes[2:]], "ngoxyz"
     )
@@ -223,49 +216,12 @@ def _convolution(
     position = [o * stride + t * dilation - padding for o, t, stride, dilation, padding in windows]
     weight = load(weights, (output_channel, *indices(folded)))
     right = difference(weight, tensors.get("filter_zero_point_tensor"), output_channel, I32)
-    total = sum_of_products(folded, read((index(batch), input_channel, *position)), right)
+    left = zero_outside(
+        tensors["input_tensor"],
+        (index(batch), input_channel, *position),
+        lambda element: difference(element, zero_point, constant(0, I64), I32),
+    )
+    total = sum_of_products(folded, left, right)
     value = cast(finish(total, output_channel), output.type)
     target = (index(batch), output_channel, *indices(place))
-    return tensors.definition(*copies, Compute(axes, (Store(output, target, value),)), temporaries=temporaries)
-
-
-def _reader(desc: _Quantized, tensors: Tensors) -> tuple[Callable[[_Place], Expression], list[Statement], list[Tensor]]:
-    """How the sums read the input, less its zero point and 0 in the padding, and what that takes.
-
-    Padding is a copy of the input with elements of the value of its zero point around it, unless that would be out of
-    proportion.
-    """
-    source, zero_point = tensors["input_tensor"], tensors.get("input_zero_point_tensor")
-    zero = constant(0, source.type) if zero_point is None else value_for(zero_point, constant(0, I64))
-    ends = [
-        (o - 1) * stride + (n - 1) * dilation + 1
-        for o, n, stride, dilation in zip(
-            tensors["output_tensor"].sizes[2:], desc.filter_tensor.sizes[2:], desc.strides, desc.dilations, strict=True
-        )
-    ]
-
-    def less_zero_point(value: Expression) -> Expression:
-        return difference(value, zero_point, constant(0, I64), I32)
-
-    inside = [end - before <= n for end, before, n in zip(ends, desc.start_padding, source.sizes[2:], strict=True)]
-    if not any(desc.start_padding) and all(inside):
-        return lambda place: less_zero_point(load(source, place)), [], []
-    sizes = [*source.sizes[:2], *ends]
-    if not is_in_proportion(sizes, source, tensors["output_tensor"]):
-        return lambda place: select(_is_inside(source, place), less_zero_point(load(source, place)), 0), [], []
-    padded = temporary("padded_input", source.type, sizes)
-    axes = grid(sizes)
-    before = (0, 0, *desc.start_padding)
-    place = [i - b for i, b in zip(indices(axes), before, strict=True)]
-    element = select(_is_inside(source, place), load(source, place), zero)
-    copy = Compute(axes, (Store(padded, indices(axes), element),))
-
-    def read(place: _Place) -> Expression:
-        return less_zero_point(load(padded, [i + b for i, b in zip(place, before, strict=True)]))
-
-    return read, [copy], [padded]
-
-
-def _is_inside(source: Tensor, place: _Place) -> Expression:
-    """Whether a place is in the input and not in its padding."""
-    return both(in_range(p, size) for p, size in zip(place[2:], source.sizes[2:], strict=True))
+    return tensors.definition(Compute(axes, (Store(output, target, value),)))

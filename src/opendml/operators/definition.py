@@ -16,12 +16,9 @@ from opendml.expression.ir import (
     cast,
     constant,
     grid,
-    index,
     indices,
-    load,
     packed_strides,
     select,
-    temporary,
 )
 from opendml.expression.statements import Compute, Store
 
@@ -117,13 +114,3 @@ def converted(value: float, type: ElementType) -> Const:
 def scalar(union: ScalarUnion, type: ElementType) -> Const:
     """The constant that a ``DML_SCALAR_UNION`` holds, bit for bit."""
     return Const(int.from_bytes(union.data, "little") & ((1 << type.bits) - 1), type)
-
-
-def packed_copy(source: Tensor, order: Sequence[int] | None = None) -> tuple[Tensor, Compute]:
-    """A packed temporary with the elements of ``source`` in their computation type, its dimensions in another
-    ``order`` (that of dimension d first which ``order`` names first), and the statement that writes it."""
-    order = range(len(source.sizes)) if order is None else order
-    copy = temporary(f"packed_{source.name}", computation_type(source.type), [source.sizes[d] for d in order])
-    axes = grid(copy.sizes)
-    coordinates = [index(axes[tuple(order).index(d)]) for d in range(len(source.sizes))]
-    return copy, Compute(axes, (Store(copy, indices(axes), widen(load(source, coordinates))),))

@@ -84,6 +84,34 @@ class Tuning:
     columns_of_rows: int = 128
     """Columns of a product from which on a copy of a left matrix pays off that is not contiguous along its rows."""
 
+    narrowest_panel: int = 16
+    """Output channels of a group from which on panels of a filter pay off."""
+
+    windows_worth_panels: int = 128
+    """Windows (outputs of one channel in the whole batch) from which on they pay off if they are made every time."""
+
+    most_guarded_taps: int = 49
+    """Taps up to which the sums of a depthwise convolution test for the padding themselves, without a padded copy."""
+
+    padded_growth: int = 16
+    """How many times the elements of input and output a copy with zeros around may have, or one of every window; beyond
+    it loads are guarded."""
+
+    unpadded_elements: int = 1 << 16
+    """Elements that such a copy may have in any case."""
+
+    wide_row: int = 12
+    """Elements of an output row from which on as many as fill the registers can be computed together."""
+
+    windows_without_columns: int = 192
+    """Windows from which on narrow rows do not matter: copies of the filter are shared by enough of them."""
+
+    outputs_worth_columns: int = 64
+    """Output channels of a group from which on a copy of every window pays off."""
+
+    most_phases: int = 64
+    """Phases of a transposed convolution (the product of its strides) up to which each has a statement of its own."""
+
     packed_uses: int = 16
     """Products of bytes for each element of a factor from which on both factors are packed in words: packing costs a
     few instructions for each element, and a product of words saves one or two."""

@@ -37,6 +37,7 @@ from opendml.expression.ir import (
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
 from opendml.expression.statements import Compute, Definition, Statement, Store, reads_of, writes_of
 from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.targets.cpu.refine.sums import sum_of
 from opendml.targets.cpu.tuning import Tuning
 
 
@@ -106,7 +107,7 @@ def _found(definition: Definition) -> dict[Tensor, _Reads]:
     """The tensors that terms ask about, where all that a term asks about may have a margin."""
     found, barred = dict[Tensor, _Reads](), {t for t in definition.outputs if t is not None}
     for statement in definition.statements:
-        if not isinstance(statement, Compute):
+        if not isinstance(statement, Compute) or _is_guarded_sum(statement):
             barred |= reads_of(statement)
             continue
         points = math.prod(axis.size for axis in statement.axes)
@@ -119,6 +120,12 @@ def _found(definition: Definition) -> dict[Tensor, _Reads]:
         if kept == wanted:
             return {t: found[t] for t in found if t in kept}
         wanted = kept
+
+
+def _is_guarded_sum(statement: Statement) -> bool:
+    """Whether a statement is a sum of products whose own rules say how it reads what may not exist."""
+    found = sum_of(statement)
+    return found is not None and (found.left.inside is not None or found.right.inside is not None)
 
 
 def _terms(value: Expression) -> Iterator[_Term]:

@@ -7,20 +7,18 @@ from dataclasses import dataclass
 
 from opendml.expression.element_types import F16
 from opendml.expression.ir import Axis, Expression, Tensor, grid, index, indices, load
-from opendml.expression.statements import Statement
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
-from opendml.targets.cpu.refine.sums import Factor, Sum, at, moved, order_of, sum_of
+from opendml.targets.cpu.refine.sums import Factor, Sum, at, moved, order_of
 from opendml.targets.cpu.tuning import Tuning
 
 
-def matrix_product(statement: Statement, surroundings: Surroundings) -> Refinement | None:
+def matrix_product(found: Sum, surroundings: Surroundings) -> Refinement | None:
     """The product of two matrices, or batches of them, read from copies where these are worth it.
 
     A right matrix that is fixed is laid out in panels of columns. Where the sums run in lanes they run along rows of
     the left matrix and columns of the right one, so these are to be contiguous.
     """
-    found = sum_of(statement)
-    product = None if found is None else _product(found)
+    product = _product(found)
     return None if product is None else _Refined(product, surroundings).refinement()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Expression, Tensor, grid, indices, temporary
 from opendml.expression.statements import Compute, Definition, Statement, Store
+from opendml.targets.cpu.refine.sums import Sum
 from opendml.targets.cpu.target import CpuTarget
 
 
@@ -37,8 +38,8 @@ class Refinement:
         return made
 
 
-Rule = Callable[[Statement, Surroundings], Refinement | None]
-"""What a statement becomes; None where the rule does not fit, or is not worth it."""
+SumRule = Callable[[Sum, Surroundings], Refinement | None]
+"""What a statement becomes that computes a sum of products; None where the rule does not fit, or is not worth it."""
 
 DefinitionRule = Callable[[Definition, Surroundings], Definition]
-"""As ``Rule``, for forms that several statements have together; the definition itself where the rule does not fit."""
+"""What a definition becomes, whose statements have a form together; itself where the rule does not fit."""

@@ -17,20 +17,24 @@ from opendml.description.descriptors import Operator
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, Statement
 from opendml.graph import joining
+from opendml.targets.cpu.refine.convolutions import convolution
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.margins import margins
 from opendml.targets.cpu.refine.matrix_products import matrix_product
 from opendml.targets.cpu.refine.recurrences import blocks_of_units
-from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, Rule, Surroundings
+from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, SumRule, Surroundings
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
+from opendml.targets.cpu.refine.sums import sum_of
+from opendml.targets.cpu.refine.transposed_convolutions import transposed_convolution
 from opendml.targets.cpu.refine.words import words
 from opendml.targets.cpu.target import CpuTarget
 
 TOGETHER: Final[tuple[DefinitionRule, ...]] = (blocks_of_updates, joined_copies, margins, blocks_of_units)
-"""Rules for several statements together, one after the other, before those of single statements."""
+"""Rules for several statements together, one after the other, before those of single ones."""
 
-STAGES: Final[tuple[tuple[Rule, ...], ...]] = ((matrix_product,), (words,))
-"""Rules, each stage's tried on what the stage before has left: of one stage the first that fits is taken."""
+SUMS: Final[tuple[tuple[SumRule, ...], ...]] = ((convolution, transposed_convolution, matrix_product), (words,))
+"""Rules for statements that compute a sum of products, in stages, each tried on what the one before has left: of one
+stage the first that fits is taken."""
 
 
 def refine(definition: Definition, target: CpuTarget, fixed: Iterable[Tensor] = ()) -> Definition:
@@ -38,15 +42,18 @@ def refine(definition: Definition, target: CpuTarget, fixed: Iterable[Tensor] = 
     surroundings = Surroundings(target, frozenset(fixed))
     for rule in TOGETHER:
         definition = rule(definition, surroundings)
-    for rules in STAGES:
+    for rules in SUMS:
         found = [_refinement(statement, rules, surroundings) for statement in definition.statements]
         if any(refinement is not None for refinement in found):
             definition = _refined(definition, found)
     return definition
 
 
-def _refinement(statement: Statement, rules: Iterable[Rule], surroundings: Surroundings) -> Refinement | None:
-    return next((found for rule in rules if (found := rule(statement, surroundings)) is not None), None)
+def _refinement(statement: Statement, rules: Iterable[SumRule], surroundings: Surroundings) -> Refinement | None:
+    found = sum_of(statement)
+    if found is None:
+        return None
+    return next((made for rule in rules if (made := rule(found, surroundings)) is not None), None)
 
 
 def _refined(definition: Definition, found: Iterable[Refinement | None]) -> Definition:

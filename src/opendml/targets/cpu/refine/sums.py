@@ -23,6 +23,10 @@ class Factor:
     zero_point: Expression | None = None
     inside: Expression | None = None
 
+    def less_zero_point(self, element: Expression) -> Expression:
+        """The factor, by its element in the type of the sum."""
+        return element if self.zero_point is None else element - self.zero_point
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum:
@@ -32,6 +36,17 @@ class Sum:
     fold: Fold
     left: Factor
     right: Factor
+
+    @property
+    def has_window_axes(self) -> bool:
+        """Whether the sum is one over channels and the taps of a filter by the numbers of axes and dimensions: for each
+        batch, group, channel and place."""
+        spatial, (left, right) = len(self.fold.axes) - 1, (self.left.load, self.right.load)
+        ranks = {len(left.coordinates), len(right.coordinates), len(self.compute.axes) - 1}
+        is_plain = self.fold.lanes == 1 and self.right.inside is None
+        if self.fold.type.is_float and (self.left.zero_point is not None or self.right.zero_point is not None):
+            return False
+        return is_plain and spatial >= 1 and ranks == {spatial + 2}
 
     def rewritten(self, replacements: Mapping[Expression, Expression], axes: Sequence[Axis]) -> Compute:
         """The statement over other axes, with other expressions in the place of some."""

@@ -17,9 +17,6 @@ from opendml.expression.element_types import I8, I32, U8, U32
 from opendml.expression.folds import simple_combine
 from opendml.expression.ir import (
     Axis,
-    Binary,
-    Cast,
-    Const,
     Expression,
     Fold,
     Load,
@@ -35,66 +32,34 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
-from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import Compute, Statement, Store
+from opendml.expression.rewriting import substitute
+from opendml.expression.statements import Compute, Store
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
-from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.refine.sums import Factor, Sum
 
 
-def words(statement: Statement, surroundings: Surroundings) -> Refinement | None:
-    """The only fold of a statement laid out in words, if it can be and is worth it on this target."""
-    packing = _packing(statement, surroundings.target, surroundings.fixed)
-    return None if packing is None else packing.refinement()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Factor:
-    """``load - zero_point`` of bytes, the zero point (None: 0) the same at all steps of the fold."""
-
-    load: Load
-    zero_point: Expression | None
-
-
-def _factor(e: Expression, fold: Fold) -> _Factor | None:
-    zero_point: Expression | None = None
-    if isinstance(e, Binary) and e.operation == "sub":
-        zero_point, e = e.right, e.left
-        folded = Dependencies().of(zero_point)
-        if any(axis in folded for axis in fold.axes) or any(isinstance(x, Part) for x in walk(zero_point)):
-            return None
-    if not isinstance(e, Cast) or e.type is not I32 or not isinstance(e.operand, Load):
-        return None
-    return _Factor(e.operand, zero_point) if e.operand.type in (I8, U8) else None
-
-
-def _packing(compute: Statement, target: CpuTarget, fixed: frozenset[Tensor]) -> _Packing | None:
-    """How the only fold of a statement is laid out, if it can be and is worth it. What is ``fixed`` is packed once."""
+def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
+    """A sum laid out in words, if it can be and is worth it on this target. What is fixed is packed once."""
+    target, fold = surroundings.target, found.fold
     operation = next((name for name in ("dot4", "dot2") if target.machine.dot_lanes[name]), "")
-    if not operation or not isinstance(compute, Compute):
+    is_plain = fold.lanes == 1 and fold.where is None and fold.type is I32
+    if not operation or not is_plain or not all(map(_is_of_bytes, (found.left, found.right))):
         return None
-    folds = {e for store in compute.stores for e in walk(store.value) if isinstance(e, Fold)}
-    if len(folds) != 1:
-        return None
-    (fold,) = folds
-    product, start = fold.elements[0], fold.initial[0]
-    is_sum = fold.contract and fold.lanes == 1 and fold.where is None and fold.type is I32
-    if not is_sum or not isinstance(product, Binary) or not isinstance(start, Const) or start.bits:
-        return None
-    factors = [_factor(e, fold) for e in (product.left, product.right)]
-    left, right = factors
-    if product.operation != "mul" or left is None or right is None:
-        return None
-    products = math.prod(axis.size for axis in (*compute.axes, *fold.axes))
-    changing = (factor.load.tensor for factor in (left, right) if factor.load.tensor not in fixed)
-    largest = max((math.prod(tensor.sizes) for tensor in changing), default=0)
+    products = math.prod(axis.size for axis in (*found.compute.axes, *fold.axes))
+    tensors = (found.left.load.tensor, found.right.load.tensor)
+    largest = max((math.prod(tensor.sizes) for tensor in tensors if tensor not in surroundings.fixed), default=0)
     if products < largest * target.tuning.packed_uses:
         return None
     for axis in fold.axes:
         if axis.size >= target.tuning.packed_steps:
-            words = [_words(f.load, axis, int(operation[-1])) for f in (left, right)]
-            if all(words):
-                return _Packing(compute, fold, (left, right), axis, operation, fixed)
+            packed = [_words(f.load, axis, int(operation[-1])) for f in (found.left, found.right)]
+            if all(packed):
+                return _Packing(found, axis, operation, surroundings.fixed).refinement()
     return None
+
+
+def _is_of_bytes(factor: Factor) -> bool:
+    return factor.inside is None and factor.load.type in (I8, U8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,21 +92,13 @@ def _words(source: Load, axis: Axis, per_word: int) -> _Words | None:
 class _Packing:
     """One statement, and what it takes to compute it in words."""
 
-    def __init__(
-        self,
-        compute: Compute,
-        fold: Fold,
-        factors: tuple[_Factor, _Factor],
-        axis: Axis,
-        operation: str,
-        fixed: frozenset[Tensor],
-    ) -> None:
-        self.compute, self.fold, self.axis, self.operation = compute, fold, axis, operation
+    def __init__(self, packed: Sum, axis: Axis, operation: str, fixed: frozenset[Tensor]) -> None:
+        self.compute, self.fold, self.axis, self.operation = packed.compute, packed.fold, axis, operation
+        self.left, self.right = packed.left, packed.right
         self.per_word = int(operation[-1])
         self.word = Axis("w", -(-axis.size // self.per_word))
-        self.axes = tuple(self.word if a is axis else a for a in fold.axes)
+        self.axes = tuple(self.word if a is axis else a for a in packed.fold.axes)
         self.found = Refinement()
-        self.left, self.right = factors
         self.fixed = fixed
 
     def refinement(self) -> Refinement:
@@ -188,7 +145,7 @@ class _Packing:
         self.found.statements.append(Compute(axes, (Store(sums, place, self._sum(a, b)),)))
         return load(sums, place)
 
-    def _packed(self, factor: _Factor, flipped: int) -> Expression:
+    def _packed(self, factor: Factor, flipped: int) -> Expression:
         """The word that the sums load, of a copy of a factor's tensor in words; bits ``flipped`` in each element."""
         source, size = factor.load.tensor, self.axis.size
         words = _words(factor.load, self.axis, self.per_word)
@@ -219,7 +176,7 @@ class _Packing:
         place[d] = rest.as_expression() + index(self.word)
         return load(copy, [place[i] for i in order])
 
-    def _order(self, factor: _Factor) -> list[int]:
+    def _order(self, factor: Factor) -> list[int]:
         """The dimensions of what is packed once: those that the steps of the fold move along, then the others, so that
         neighbouring outputs lie next to each other at every step."""
         forms = [affine(c) for c in factor.load.coordinates]

@@ -1,0 +1,209 @@
+"""Convolutions: the padding in a copy, every window's elements in columns, filters in panels of output channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from opendml.expression.affine import affine, interval
+from opendml.expression.ir import Axis, Expression, grid, index, indices, load
+from opendml.targets.cpu.refine.copies_of_factors import Read, is_in_proportion, padded, widened, zero_outside
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
+from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved
+
+
+def convolution(found: Sum, surroundings: Surroundings) -> Refinement | None:
+    """Sums over the channels of a group and the taps of a filter, for every place that the filter slides to."""
+    windows = _windows(found)
+    if windows is None:
+        return None
+    refined = _Refined(windows, surroundings)
+    return refined.floats() if windows.sum.fold.type.is_float else refined.integers()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Windows:
+    """A sum, and what its axes are. The window of place p is at ``p * stride + tap * dilation - padding``."""
+
+    sum: Sum
+    batch: Axis
+    group: Axis
+    channel: Axis
+    place: tuple[Axis, ...]
+    inner: Axis
+    taps: tuple[Axis, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    padding: tuple[int, ...]
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The places along each spatial dimension."""
+        return tuple(axis.size for axis in self.place)
+
+    @property
+    def tap_counts(self) -> tuple[int, ...]:
+        """The size of the filter along each spatial dimension."""
+        return tuple(axis.size for axis in self.taps)
+
+
+def _windows(found: Sum) -> _Windows | None:
+    """A sum over windows of {N, C, spatial...} with a filter {OC, C / groups, spatial...}, turned round or not."""
+    if not found.has_window_axes or found.fold.where is not None:
+        return None
+    batch, group, channel, *place = found.compute.axes
+    inner, *taps = found.fold.axes
+    left, right = found.left.load.coordinates, found.right.load.coordinates
+    of_filter = coordinate_is(right[0], {group: channel.size, channel: 1}) and coordinate_is(right[1], {inner: 1})
+    of_input = coordinate_is(left[0], {batch: 1}) and coordinate_is(left[1], {group: inner.size, inner: 1})
+    if not of_filter or not of_input or not are_taps(right[2:], taps):
+        return None
+    ways = list[tuple[int, int, int]]()
+    for coordinate, where, tap in zip(left[2:], place, taps, strict=True):
+        form = affine(coordinate)
+        stride = form.coefficient(where) if where.size > 1 else 1
+        dilation = form.coefficient(tap) if tap.size > 1 else 1
+        if stride < 1 or dilation < 1 or not coordinate_is(coordinate, {where: stride, tap: dilation}, form.constant):
+            return None
+        ways.append((stride, dilation, -form.constant))
+    strides, dilations, padding = zip(*ways, strict=True)
+    return _Windows(found, batch, group, channel, (*place,), inner, (*taps,), strides, dilations, padding)
+
+
+def are_taps(coordinates: Sequence[Expression], taps: Sequence[Axis]) -> bool:
+    """Whether a filter is read at its taps, along each dimension from the first to the last or the other way round."""
+    return all(
+        coordinate_is(coordinate, {tap: 1}) or coordinate_is(coordinate, {tap: -1}, tap.size - 1)
+        for coordinate, tap in zip(coordinates, taps, strict=True)
+    )
+
+
+class _Refined:
+    def __init__(self, windows: _Windows, surroundings: Surroundings) -> None:
+        self.windows, self.sum = windows, windows.sum
+        self.source, self.weights = windows.sum.left.load.tensor, windows.sum.right.load.tensor
+        self.output = windows.sum.compute.stores[0].tensor
+        self.tuning = surroundings.target.tuning
+        self.is_fixed = self.weights in surroundings.fixed
+        self.found = Refinement()
+
+    def integers(self) -> Refinement | None:
+        """The same sum over a padded copy."""
+        read = self._padded() if self.sum.left.inside is not None else None
+        if read is None:
+            return None
+        self._add({self.sum.left.whole: read(self.sum.left.load.coordinates)}, self.sum.compute.axes)
+        return self.found
+
+    def floats(self) -> Refinement | None:
+        """Copies of the input and the filter, and the sums of all output channels, or of those in whole panels and of
+        those that are left."""
+        windows, left, right = self.windows, self.sum.left, self.sum.right
+        columns = self._columns()
+        replaced = {left.whole: self._sliding() if columns is None else columns}
+        if columns is None and self._is_worth_panels():
+            whole, rest = divmod(windows.channel.size, self.tuning.panel)
+            regions = ((0, whole, self.tuning.panel), (whole * self.tuning.panel, 1, rest))
+            for panels, axes in [self._panels(*region) for region in regions if all(region[1:])]:
+                self._add(replaced | panels, axes)
+            return self.found
+        replaced[right.whole] = widened(right, self.found)(right.load.coordinates)
+        if all(e is there for e, there in replaced.items()):
+            return None
+        self._add(replaced, self.sum.compute.axes)
+        return self.found
+
+    def _add(self, replaced: dict[Expression, Expression], axes: Sequence[Axis]) -> None:
+        self.found.statements.append(self.sum.rewritten(replaced, axes))
+
+    def _sliding(self) -> Expression:
+        """The element of the input: of a padded copy, unless that would be out of proportion or tests cost less."""
+        left = self.sum.left
+        if left.inside is None:
+            return widened(left, self.found)(left.load.coordinates)
+        read = None if self._is_worth_guards() else self._padded()
+        return left.whole if read is None else read(left.load.coordinates)
+
+    def _padded(self) -> Read | None:
+        reaches = [interval(coordinate, {}) for coordinate in self.sum.left.load.coordinates[2:]]
+        lowest = [reach[0] for reach in reaches if reach is not None]
+        highest = [reach[1] for reach in reaches if reach is not None]
+        return padded(self.sum.left, lowest, highest, self.output, self.tuning, self.found)
+
+    def _is_worth_guards(self) -> bool:
+        """Whether depthwise sums run faster where they test for the padding themselves than from a padded copy.
+
+        That is so for a few taps over contiguous rows: the tests are decided at the ends of rows and planes, as the
+        code is written, if the padding is not wider than the window.
+        """
+        windows, taps = self.windows, self.windows.tap_counts
+        is_depthwise = windows.channel.size == windows.inner.size == 1
+        if not is_depthwise or math.prod(taps) > self.tuning.most_guarded_taps or self.source.strides[-1] != 1:
+            return False
+        ways = zip(
+            self.source.sizes[2:],
+            windows.counted,
+            taps,
+            windows.strides,
+            windows.dilations,
+            windows.padding,
+            strict=True,
+        )
+        for i, (size, count, tap, stride, dilation, start) in enumerate(ways):
+            reach = (tap - 1) * dilation
+            end = (count - 1) * stride + reach - start - (size - 1)
+            if max(start, end) > (reach if i >= len(taps) - 2 else 0):
+                return False
+        return True
+
+    def _columns(self) -> Expression | None:
+        """For outputs of narrow rows: the element of a copy of every window's elements, tap by tap, in which all
+        spatial dimensions are contiguous, so that the sums run over whole planes in long vectors."""
+        windows, tuning, source = self.windows, self.tuning, self.source
+        taps, counted, strides = windows.tap_counts, windows.counted, windows.strides
+        # The planes of several images do not join into one; together with panels they would leave the cache.
+        is_narrow = (
+            source.sizes[0] == 1
+            and 1 < counted[-1] < tuning.wide_row
+            and math.prod(counted) < tuning.windows_without_columns
+        )
+        is_narrow = is_narrow or (max(taps) == 1 < max(strides))
+        is_shared = windows.channel.size >= tuning.outputs_worth_columns
+        is_plain = max(*taps, *strides) == 1 and not any(windows.padding) and counted == source.sizes[2:]
+        sizes = [*source.sizes[:2], *taps, *counted]
+        if not is_narrow or not is_shared or is_plain or not is_in_proportion(sizes, source, self.output, tuning):
+            return None
+        left = self.sum.left
+
+        def element(batch: Expression, channel: Expression, *window: Expression) -> Expression:
+            there = dict(zip((*windows.taps, *windows.place), window, strict=True))
+            return zero_outside(left, [batch, channel, *(at(c, there) for c in left.load.coordinates[2:])])
+
+        columns = self.found.copy("columns", left.element.type, sizes, element)
+        return load(columns, (*left.load.coordinates[:2], *indices(windows.taps), *indices(windows.place)))
+
+    def _is_worth_panels(self) -> bool:
+        """Whether copying the filter into panels costs less than it saves."""
+        windows, tuning = self.windows, self.tuning
+        is_wide = windows.channel.size >= tuning.narrowest_panel and windows.counted[-1] >= tuning.wide_row
+        if not is_wide or max(windows.tap_counts) == 1 or 0 in self.weights.strides:
+            return False
+        return self.is_fixed or windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels
+
+    def _panels(self, start: int, blocks: int, width: int) -> tuple[dict[Expression, Expression], tuple[Axis, ...]]:
+        """Adds a copy of the filter in which so many output channels lie next to each other: how their sums read it,
+        and over which axes."""
+        windows, right = self.windows, self.sum.right
+        folded = (windows.inner, *windows.taps)
+
+        def element(group: Expression, block: Expression, *place: Expression) -> Expression:
+            there = dict(zip(folded, place, strict=False)) | {windows.group: group}
+            return at(right.element, there | {windows.channel: block * width + place[-1] + start})
+
+        sizes = [windows.group.size, blocks, *(axis.size for axis in folded), width]
+        panels = self.found.copy("filter_panels", right.element.type, sizes, element)
+        block, channel = grid([blocks, width], "bo")
+        there = moved({windows.channel: index(block) * width + index(channel) + start})
+        there[right.whole] = load(panels, (index(windows.group), index(block), *indices(folded), index(channel)))
+        return there, (windows.batch, windows.group, block, channel, *windows.place)

@@ -1,0 +1,150 @@
+"""Transposed convolutions: a statement for each phase, the outputs that the same taps of the filter reach."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from opendml.expression.affine import Affine, affine
+from opendml.expression.folds import sum_of_products
+from opendml.expression.ir import Axis, Binary, Const, Expression, Part, constant, grid, index
+from opendml.expression.rewriting import conjuncts
+from opendml.expression.statements import Compute
+from opendml.targets.cpu.refine.convolutions import are_taps
+from opendml.targets.cpu.refine.copies_of_factors import Read, padded, widened, zero_outside
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
+from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved
+
+
+def transposed_convolution(found: Sum, surroundings: Surroundings) -> Refinement | None:
+    """Sums over the channels of a group and those taps of a filter that meet an input, for every output."""
+    ways = _ways(found) if found.fold.type.is_float else None
+    if ways is None or math.prod(way.stride for way in ways) > surroundings.target.tuning.most_phases:
+        return None
+    return _refinement(found, ways, surroundings)
+
+
+class _Way(NamedTuple):
+    """Along a spatial dimension the output at ``place`` reads the input at ``(place - tap * dilation + padding) /
+    stride``, where that is a whole number."""
+
+    place: Axis
+    tap: Axis
+    stride: int
+    dilation: int
+    padding: int
+
+
+def _ways(found: Sum) -> list[_Way] | None:
+    """Of a sum of elements of {N, C, spatial...} by those of a filter {C, OC / groups, spatial...}."""
+    if not found.has_window_axes:
+        return None
+    batch, group, channel, *place = found.compute.axes
+    inner, *taps = found.fold.axes
+    left, right = found.left.load.coordinates, found.right.load.coordinates
+    input_channel = {group: inner.size, inner: 1}
+    of_filter = coordinate_is(right[0], input_channel) and coordinate_is(right[1], {channel: 1})
+    of_input = coordinate_is(left[0], {batch: 1}) and coordinate_is(left[1], input_channel)
+    if not of_filter or not of_input or not are_taps(right[2:], taps):
+        return None
+    asked = set() if found.fold.where is None else set(conjuncts(found.fold.where))
+    ways = list[_Way]()
+    for coordinate, target, tap in zip(left[2:], place, taps, strict=True):
+        way = _way(coordinate, target, tap, asked)
+        if way is None:
+            return None
+        ways.append(way)
+    return None if asked else ways
+
+
+def _way(coordinate: Expression, place: Axis, tap: Axis, asked: set[Expression]) -> _Way | None:
+    """How a dimension of the input is read; takes the question whether a tap meets an input from those ``asked``."""
+    form, stride, shift = affine(coordinate), 1, 0
+    (quotient,) = form.opaque if len(form.terms) == 1 and form.opaque else (None,)
+    if isinstance(quotient, Binary) and quotient.operation == "div" and isinstance(quotient.right, Const):
+        if form.terms != ((quotient, 1),):
+            return None
+        stride, shift, form = int(quotient.right.value), -form.constant, affine(quotient.left)
+        question = (quotient.left % stride).equals(0)
+        if question not in asked:
+            return None
+        asked.remove(question)
+    dilation = -form.coefficient(tap) if tap.size > 1 else 1
+    expected = Affine((*(((place, 1),) if place.size > 1 else ()), *(((tap, -dilation),) if tap.size > 1 else ())), 0)
+    if dilation < 1 or dict(form.terms) != dict(expected.terms):
+        return None
+    return _Way(place, tap, stride, dilation, form.constant - shift * stride)
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Every ``stride``-th element of an output dimension of a transposed convolution, from ``start`` on.
+
+    The filter taps that reach them are ``tap + step * j``; with the tap of number j the element of number q reads the
+    input at ``q + place - back * j``.
+    """
+
+    start: int
+    length: int
+    tap: int
+    step: int
+    tap_count: int
+    place: int
+    back: int
+
+
+def _phases(way: _Way) -> Iterator[_Phase]:
+    """The phases of a dimension: those elements whose sums have the same form."""
+    size, taps, stride = way.place.size, way.tap.size, way.stride
+    common = math.gcd(stride, way.dilation)
+    step = stride // common
+    for start in range(min(stride, size)):
+        length = -(-(size - start) // stride)
+        shifted = start + way.padding
+        if shifted % common:
+            yield _Phase(start, length, 0, 1, 0, 0, 0)
+            continue
+        # The least tap with tap * dilation = shifted (mod stride).
+        tap = shifted // common * pow(way.dilation // common, -1, step) % step
+        tap_count = max(0, -(-(taps - tap) // step))
+        yield _Phase(
+            start, length, tap, step, tap_count, (shifted - tap * way.dilation) // stride, way.dilation // common
+        )
+
+
+def _refinement(found: Sum, ways: Sequence[_Way], surroundings: Surroundings) -> Refinement:
+    refinement = Refinement()
+    phases = [list(_phases(way)) for way in ways]
+    used = [[p for p in own if p.tap_count] for own in phases]
+    lowest = [min((p.place - p.back * (p.tap_count - 1) for p in own), default=0) for own in used]
+    highest = [max((p.place + p.length - 1 for p in own), default=0) for own in used]
+    sizes = found.left.load.tensor.sizes[2:]
+    if all(low >= 0 for low in lowest) and all(high < size for high, size in zip(highest, sizes, strict=True)):
+        read: Read | None = widened(found.left, refinement)
+    else:
+        output, tuning = found.compute.stores[0].tensor, surroundings.target.tuning
+        read = padded(found.left, lowest, highest, output, tuning, refinement)
+    guarded: Read = lambda place: zero_outside(found.left, place)  # noqa: E731
+    reads = read or guarded, widened(found.right, refinement)
+    refinement.statements += [_of_phase(found, ways, each, reads) for each in itertools.product(*phases)]
+    return refinement
+
+
+def _of_phase(found: Sum, ways: Sequence[_Way], phases: Sequence[_Phase], reads: tuple[Read, Read]) -> Compute:
+    """The sums of the outputs that are in these phases."""
+    (batch, group, channel, *_), (inner, *_) = found.compute.axes, found.fold.axes
+    places, taps = grid([p.length for p in phases], "xyz"), grid([p.tap_count for p in phases], "tuv")
+    total: Expression = constant(0, found.fold.type)
+    if all(p.tap_count for p in phases):
+        steps = list(zip(places, taps, phases, strict=True))
+        position = [index(q) + p.place - index(j) * p.back for q, j, p in steps]
+        there = {way.tap: index(j) * p.step + p.tap for way, (_, j, p) in zip(ways, steps, strict=True)}
+        left = reads[0]((*found.left.load.coordinates[:2], *position))
+        right = reads[1]([at(coordinate, there) for coordinate in found.right.load.coordinates])
+        total = sum_of_products((inner, *taps), left, right)
+    outputs = {way.place: index(q) * way.stride + p.start for way, q, p in zip(ways, places, phases, strict=True)}
+    replaced = {Part(found.fold, 0): total, **moved(outputs)}
+    return found.rewritten(replaced, (batch, group, channel, *places))
