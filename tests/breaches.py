@@ -30,8 +30,9 @@ from opendml.description.fields import (
     TensorField,
     camel_case,
 )
-from opendml.description.rules import Violation, validate
+from opendml.description.rules import Violation
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 
 CHOICES = {
     (OperatorType.REDUCE, "Function"),

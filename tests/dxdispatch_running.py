@@ -13,7 +13,7 @@ import pytest
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import ModelFormatError
-from opendml.description.rules import validate_or_raise
+from opendml.description.validation import validate_or_raise
 from opendml.formats.dxdispatch import Executor, Folders, Model, RunOptions, parse_model
 from opendml.formats.dxdispatch.reports import TextReport
 

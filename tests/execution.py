@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, TensorDataType
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition

@@ -11,12 +11,11 @@ import numpy as np
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorFlags
 from opendml.description.fields import TensorArrayField, TensorField
-from opendml.description.graph_desc import (
-    GraphDesc,
+from opendml.description.graph_desc import GraphDesc, OperatorNode
+from opendml.description.graph_paths import (
     GraphInput,
     NodeInput,
     NodeOutput,
-    OperatorNode,
     Source,
     graph_input_tensors,
     graph_output_tensors,

@@ -13,7 +13,8 @@ from graph_reference import memory_of, seen_as
 
 import opendml as dml
 from opendml.building.graph_assembly import GraphAssembly
-from opendml.description.graph_desc import ConstantNode, graph_input_tensors, graph_output_tensors
+from opendml.description.graph_desc import ConstantNode
+from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
 from opendml.expression.interpreter import NUMPY_TYPES, interpret, logical_view
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition

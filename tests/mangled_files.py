@@ -26,8 +26,8 @@ from sample_descriptors import convolution, samples
 
 import opendml as dml
 from opendml.command_line import main
-from opendml.description.graph_desc import validate_graph
-from opendml.description.rules import validate
+from opendml.description.graph_validation import validate_graph
+from opendml.description.validation import validate
 
 LARGEST = 200_000
 """Bytes of a mangled file, at most."""

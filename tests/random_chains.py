@@ -23,8 +23,8 @@ from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, TensorDataType
 from opendml.description.fields import TensorArrayField, TensorField
-from opendml.description.rules import support_at
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import support_at
 
 ELEMENTS = 144
 """Elements of a tensor at most: each is computed by NumPy some dozen times."""

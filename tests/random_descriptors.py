@@ -20,8 +20,8 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import DepthSpaceOrder, FeatureLevel, OperatorType, ReduceFunction, TensorDataType
 from opendml.description.fields import BooleanField, EnumField, FloatField, ScalarUnionField, TensorField
 from opendml.description.operator_classes import operator_class
-from opendml.description.rules import support_at
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import support_at
 from opendml.operators.activation import FUSABLE, FUSABLE_WITH_CLIP, FUSABLE_WITH_HARDMAX, FUSABLE_WITH_SOFTMAX
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 127, 128, 129, 200, 257)

@@ -26,8 +26,8 @@ from sample_descriptors import f32, sample
 import opendml as dml
 from opendml import operators as op
 from opendml.description.descriptors import Operator
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.expression.printer import format_definition
 from opendml.expression.statements import own_of
 from opendml.inspection.profiling import profile

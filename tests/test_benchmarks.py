@@ -12,7 +12,7 @@ import pytest
 
 import opendml as dml
 from opendml.description.descriptors import Operator
-from opendml.description.rules import validate
+from opendml.description.validation import validate
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 

@@ -26,7 +26,7 @@ from sample_descriptors import samples
 import opendml as dml
 from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
-from opendml.description.graph_desc import graph_input_tensors
+from opendml.description.graph_paths import graph_input_tensors
 from opendml.targets.registry import KINDS, TargetKind
 
 PLAIN = TargetKind("plain_target", is_numbered=True, has_threads=False)

@@ -20,8 +20,8 @@ from rounding import assert_within_rounding
 from opendml import operators
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
 from opendml.description.errors import ConfigurationError
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.inspection.explanation import explain_operator
 from opendml.llvm.host import host_machine
 from opendml.targets.cpu.refine import convolutions

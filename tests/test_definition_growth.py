@@ -6,8 +6,8 @@ import pytest
 
 from opendml import operators
 from opendml.description.descriptors import Operator
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.expression.printer import format_definition
 
 LARGE = 2**28

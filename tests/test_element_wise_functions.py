@@ -17,8 +17,8 @@ import opendml as dml
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.programs.device import compile_operator
 
 Array = np.ndarray[Any, Any]

@@ -17,7 +17,7 @@ from properties import examples
 
 import opendml as dml
 from opendml import operators
-from opendml.description.rules import validate
+from opendml.description.validation import validate
 from opendml.functions import core
 
 # ---- inference: what is inferred validates, and is what DirectMLX or the formula says

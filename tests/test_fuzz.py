@@ -28,8 +28,8 @@ from opendml import operators as op
 from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
 from opendml.description.operator_classes import operator_class
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.operators import implemented
 from opendml.programs.device import compile_operator
 from opendml.targets.cpu.compilation import generate

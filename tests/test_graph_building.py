@@ -18,7 +18,7 @@ from graph_reference import evaluate_graph, seen_as
 import opendml as dml
 from opendml.building.graph_building import CONSTANT_NODE_LIMIT
 from opendml.building.graph_program import GraphProgram
-from opendml.description.graph_desc import validate_graph
+from opendml.description.graph_validation import validate_graph
 
 Array = np.ndarray[Any, Any]
 

@@ -17,21 +17,22 @@ from opendml.description.errors import InvalidDescriptorError
 from opendml.description.graph_desc import (
     ConstantNode,
     GraphDesc,
-    GraphInput,
     InputEdge,
     IntermediateEdge,
-    NodeInput,
-    NodeOutput,
     OperatorNode,
     OutputEdge,
+)
+from opendml.description.graph_paths import (
+    GraphInput,
+    NodeInput,
+    NodeOutput,
     graph_input_tensors,
     graph_output_tensors,
     sources,
     topological_order,
     uses,
-    validate_graph,
-    validate_graph_or_raise,
 )
+from opendml.description.graph_validation import validate_graph, validate_graph_or_raise
 
 T = dml.TensorDesc("FLOAT32", [2, 3])
 

@@ -24,7 +24,7 @@ import opendml as dml
 from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.descriptors import Operator
 from opendml.description.enums import TensorDataType
-from opendml.description.graph_desc import graph_output_tensors
+from opendml.description.graph_paths import graph_output_tensors
 from opendml.description.tensor import TensorDesc
 from opendml.operators import implemented
 

@@ -14,8 +14,8 @@ from properties import examples
 import opendml as dml
 from opendml import operators
 from opendml.description.data_types import UP_TO_32_BIT
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.expression.element_types import I64
 from opendml.expression.interpreter import StrayAccessError, interpret
 from opendml.expression.ir import Axis, Tensor, cast, constant, index, load

@@ -29,8 +29,8 @@ from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel
 from opendml.description.errors import InvalidDescriptorError
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.functions.versions import version_for
 
 bounded = examples(12)

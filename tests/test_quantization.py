@@ -15,8 +15,8 @@ from properties import examples
 
 import opendml as dml
 from opendml import operators
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import host_target
 

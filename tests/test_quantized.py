@@ -18,8 +18,8 @@ import opendml as dml
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.errors import BindingError
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 
 bounded = examples(15)
 BYTES = st.sampled_from(["INT8", "UINT8"])

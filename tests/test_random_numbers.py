@@ -13,8 +13,8 @@ from properties import examples
 
 import opendml as dml
 from opendml import operators
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 
 Array = np.ndarray[Any, Any]
 WORD = 1 << 32

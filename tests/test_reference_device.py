@@ -21,7 +21,7 @@ import opendml as dml
 from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ConfigurationError
-from opendml.description.graph_desc import graph_output_tensors
+from opendml.description.graph_paths import graph_output_tensors
 from opendml.expression.interpreter import run_interpreted
 
 REFERENCE = dml.Device("reference")

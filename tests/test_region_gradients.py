@@ -16,8 +16,8 @@ from test_regions import FUNCTIONS, MODES, float_types, region_lists, sample, si
 
 import opendml as dml
 from opendml import operators
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 
 bounded = examples(30)
 single = np.float32

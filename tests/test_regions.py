@@ -15,8 +15,8 @@ from properties import examples
 
 import opendml as dml
 from opendml import operators
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 
 bounded = examples(30)
 single = np.float32

@@ -17,8 +17,8 @@ from opendml.description import rules
 from opendml.description.descriptors import Operator
 from opendml.description.errors import InvalidDescriptorError
 from opendml.description.overlap import overlaps_itself
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 
 PAIRS = 40
 """Pairs an operator; the tool tries them all."""

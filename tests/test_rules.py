@@ -18,8 +18,9 @@ from opendml import operators as op
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.description.errors import InvalidDescriptorError
-from opendml.description.rules import Violation, support_at, validate, validate_or_raise
+from opendml.description.rules import Violation
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import support_at, validate, validate_or_raise
 
 each_sample = pytest.mark.parametrize("desc", samples(), ids=lambda desc: desc.type.name)
 

@@ -28,8 +28,8 @@ from sample_descriptors import f32, sample, u32
 
 from opendml import operators
 from opendml.description.descriptors import Operator
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.targets.cpu.tuning import TUNING
 
 bounded = examples(25)

@@ -31,9 +31,9 @@ from opendml.description.graph_desc import (
     IntermediateEdge,
     OperatorNode,
     OutputEdge,
-    topological_order,
-    validate_graph,
 )
+from opendml.description.graph_paths import topological_order
+from opendml.description.graph_validation import validate_graph
 from opendml.formats.serialized_graph.flat_buffers import Reader, Writer
 from opendml.formats.serialized_graph.reading import read_graph
 from opendml.formats.serialized_graph.schema import SCHEMA

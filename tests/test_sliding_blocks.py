@@ -17,8 +17,8 @@ from properties import examples
 
 import opendml as dml
 from opendml import operators
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 
 bounded = examples(25)
 float_types = st.sampled_from(["FLOAT32", "FLOAT16"])

@@ -15,8 +15,8 @@ from properties import examples
 import opendml as dml
 from opendml import operators
 from opendml.description.data_types import ALL_BUT_FLOAT64
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.expression.element_types import I64
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Axis, Tensor, Variable, constant, index, load

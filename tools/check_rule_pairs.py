@@ -21,7 +21,7 @@ from sample_descriptors import samples, transposed_convolution
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel
-from opendml.description.rules import validate
+from opendml.description.validation import validate
 
 
 def main() -> int:

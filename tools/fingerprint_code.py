@@ -117,7 +117,7 @@ def _random(name: str, count: int, huge: bool) -> list[Any]:
     from random_descriptors import descriptors
 
     from opendml.description.enums import OperatorType
-    from opendml.description.rules import validate
+    from opendml.description.validation import validate
 
     found: dict[Any, None] = {}
     options = settings(

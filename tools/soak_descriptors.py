@@ -40,7 +40,7 @@ def soak(name: str, examples: int, features: tuple[str, ...], huge: bool, start:
 
     from opendml.description.descriptors import Operator
     from opendml.description.enums import OperatorType
-    from opendml.description.rules import validate
+    from opendml.description.validation import validate
     from opendml.targets.cpu.target import host_target
 
     hosts = [host_target(feature) for feature in features]

@@ -70,14 +70,14 @@ if TYPE_CHECKING:
     from opendml.description.graph_desc import IntermediateEdge as IntermediateEdge
     from opendml.description.graph_desc import OperatorNode as OperatorNode
     from opendml.description.graph_desc import OutputEdge as OutputEdge
-    from opendml.description.graph_desc import validate_graph as validate_graph
+    from opendml.description.graph_validation import validate_graph as validate_graph
     from opendml.formats.loading import load as load
     from opendml.formats.onnx.model import OnnxModel as OnnxModel
     from opendml.formats.onnx.program import OnnxProgram as OnnxProgram
     from opendml.formats.serialized_graph.graph_file import save as save
     from opendml.operators.catalogue import catalogue as catalogue
     from opendml.description.rules import Violation as Violation
-    from opendml.description.rules import validate as validate
+    from opendml.description.validation import validate as validate
     from opendml.description.tensor import TensorDesc as TensorDesc
     from opendml.programs.device import CheckedOperator as CheckedOperator
     from opendml.programs.device import Device as Device
@@ -348,8 +348,9 @@ _EXPORTS = {
     "building.graph_building": "Graph",
     "building.graph_tensor": "GraphTensor reinterpret",
     "description.graph_desc": """
-        ConstantNode GraphDesc InputEdge IntermediateEdge OperatorNode OutputEdge validate_graph
+        ConstantNode GraphDesc InputEdge IntermediateEdge OperatorNode OutputEdge
     """,
+    "description.graph_validation": "validate_graph",
     "building.graph_program": "BoundGraph GraphProgram",
     "formats.serialized_graph.graph_file": "save",
     "formats.loading": "load",
@@ -359,7 +360,8 @@ _EXPORTS = {
     "inspection.measurements": "KernelProfile",
     "inspection.profiling": "Profile profile",
     "programs.program": "BoundCall Program",
-    "description.rules": "Violation validate",
+    "description.rules": "Violation",
+    "description.validation": "validate",
     "description.tensor": "TensorDesc",
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}

@@ -32,8 +32,6 @@ from opendml.description.enums import ExecutionFlags, TensorDataType, TensorFlag
 from opendml.description.errors import BindingError, InvalidDescriptorError
 from opendml.description.fields import CountField, TensorArrayField, TensorField
 from opendml.description.graph_desc import (
-    CONSTANTS_SINCE,
-    SINCE,
     ConstantNode,
     GraphDesc,
     InputEdge,
@@ -41,11 +39,12 @@ from opendml.description.graph_desc import (
     OperatorNode,
     OutputEdge,
 )
+from opendml.description.graph_validation import CONSTANTS_SINCE, SINCE
 from opendml.description.names import checked_text
 from opendml.description.notebook import table
 from opendml.description.quoting import quoted
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc, packed_strides
+from opendml.description.validation import validate
 from opendml.programs.binding import as_array
 from opendml.programs.device import Device, Flags, default_device
 

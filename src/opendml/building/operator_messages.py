@@ -11,7 +11,8 @@ from opendml.description.data_types import nearest_data_type
 from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.description.errors import InvalidDescriptorError
-from opendml.description.rules import Violation, support_at
+from opendml.description.rules import Violation
+from opendml.description.validation import support_at
 
 EXPRESSIONS: Final = {
     OperatorType.ELEMENT_WISE_ADD: "left + right",

@@ -10,13 +10,9 @@ from typing import Any
 from opendml.description.enums import ExecutionFlags, FeatureLevel
 from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import read_file
-from opendml.description.graph_desc import (
-    CONSTANTS_SINCE,
-    GraphDesc,
-    graph_input_tensors,
-    graph_output_tensors,
-    validate_graph,
-)
+from opendml.description.graph_desc import GraphDesc
+from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
+from opendml.description.graph_validation import CONSTANTS_SINCE, validate_graph
 from opendml.description.tensor import TensorDesc
 from opendml.formats import dxdispatch, onnx, serialized_graph
 from opendml.formats.dxdispatch.model import (

@@ -18,8 +18,9 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import FeatureLevel, TensorDataType
 from opendml.description.errors import InvalidDescriptorError
 from opendml.description.fields import CountField, Field
-from opendml.description.rules import Violation, support_at
+from opendml.description.rules import Violation
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import support_at
 
 PARAMETERS: Final = {
     "cross_channel": ("axes",),

@@ -129,7 +129,7 @@ def quantized_linear_convolution(
     )
 
 
-def _beside_scales(shapes: Sequence[Sizes | None], _: tuple[Any, ...]) -> Sequence[View | None]:
+def _filter_beside_scales(shapes: Sequence[Sizes | None], _: tuple[Any, ...]) -> Sequence[View | None]:
     return _views(shapes, wholes=(0, 3))
 
 
@@ -140,7 +140,7 @@ def _views(shapes: Sequence[Sizes | None], wholes: tuple[int, int]) -> Sequence[
 
 
 @operand_rules(
-    OperandRules("xsxwswbsz", {"s": np.dtype(np.float32), "b": np.dtype(np.int32), "z": "x"}, _beside_scales)
+    OperandRules("xsxwswbsz", {"s": np.dtype(np.float32), "b": np.dtype(np.int32), "z": "x"}, _filter_beside_scales)
 )
 def _quantized_linear_convolution(
     input: TensorDesc,

@@ -87,9 +87,9 @@ def evaluate(
     and for unfitting ``out``.
     """
     key = _key(build, operands, parameters, numbers, device, out)
-    result = _quick_result(key, operands, out)
-    quick = None if result is None else _QUICK.get(key)  # It may be forgotten meanwhile.
-    if quick is not None:
+    quick = _quick_call(key)
+    result = None if quick is None else _quick_result(quick, operands, out)
+    if quick is not None and result is not None:
         position, count = quick.present
         return [result if i == position else None for i in range(count)]
     return _evaluate(Invocation(build, operands, parameters, numbers, optional, device), out, key)
@@ -107,9 +107,14 @@ def evaluate_single(
 ) -> Array:
     """As ``evaluate``, for operators with one output."""
     key = _key(build, operands, parameters, numbers, device, out)
-    result = _quick_result(key, operands, out)
-    if result is not None:
-        return result
+    try:  # As ``_quick_call``, without a call: these are what most functions are.
+        quick = _QUICK.get(key)
+    except (TypeError, ValueError):  # A parameter is nothing that could be a key.
+        quick = None
+    if quick is not None:
+        result = _quick_result(quick, operands, out)
+        if result is not None:
+            return result
     return _evaluate(Invocation(build, operands, parameters, numbers, optional, device), out, key)[0]
 
 
@@ -153,14 +158,16 @@ def _key_of_other(operand: Any) -> Hashable:
     return exact(operand) if type(operand) in (float, int, bool) else object()
 
 
-def _quick_result(key: tuple[Any, ...], operands: Sequence[Any], out: Any) -> NumPyArray | None:
-    """The output of a call with that key, None where there was none or it needs more care: nothing was written then."""
+def _quick_call(key: tuple[Any, ...]) -> QuickCall | None:
+    """What calls with that key have been made quick by; None where there was none."""
     try:
-        quick = _QUICK.get(key)
+        return _QUICK.get(key)
     except (TypeError, ValueError):  # A parameter is nothing that could be a key.
         return None
-    if quick is None:
-        return None
+
+
+def _quick_result(quick: QuickCall, operands: Sequence[Any], out: Any) -> NumPyArray | None:
+    """The output of a call, None where it needs more care: nothing was written then."""
     arrays = operands if quick.all_given else quick.arrays(operands)
     if out is not None:
         return out if out.flags.writeable and quick.run(*arrays, out) == 0 else None

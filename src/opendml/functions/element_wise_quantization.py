@@ -116,7 +116,7 @@ def quantized_linear_add(
     return evaluate_single(_quantized_linear_add, operands, parameters, optional=6, device=device, out=out)
 
 
-def _beside_scales(shapes: Sequence[Sizes | None], _: tuple[Any, ...]) -> Sequence[View | None]:
+def _sum_beside_scales(shapes: Sequence[Sizes | None], _: tuple[Any, ...]) -> Sequence[View | None]:
     """The two arrays have common sizes; scales and zero points, of one element, their rank."""
     a, b = together([shapes[0], shapes[3]])
     sizes = np.broadcast_shapes(*(shape for shape in (shapes[0], shapes[3]) if shape is not None))
@@ -125,7 +125,7 @@ def _beside_scales(shapes: Sequence[Sizes | None], _: tuple[Any, ...]) -> Sequen
     return [a, *views[1:3], b, *views[4:]]
 
 
-@operand_rules(OperandRules("asabsbsz", {"s": np.dtype(np.float32), "z": "a"}, _beside_scales))
+@operand_rules(OperandRules("asabsbsz", {"s": np.dtype(np.float32), "z": "a"}, _sum_beside_scales))
 def _quantized_linear_add(
     a: TensorDesc,
     a_scale: TensorDesc,

@@ -55,12 +55,12 @@ def quantized_linear_average_pooling(
     return evaluate_single(_quantized_linear_average_pooling, operands, parameters, optional=3, device=device, out=out)
 
 
-def _beside_scales(shapes: Sequence[Sizes | None], _: tuple[Any, ...]) -> Sequence[View | None]:
+def _numbers_beside_image(shapes: Sequence[Sizes | None], _: tuple[Any, ...]) -> Sequence[View | None]:
     rank = 0 if shapes[0] is None else len(shapes[0])
     return [None, *(counted(shape, rank, 1) for shape in shapes[1:])]
 
 
-@operand_rules(OperandRules("xsxsz", {"s": np.dtype(np.float32), "z": "x"}, _beside_scales))
+@operand_rules(OperandRules("xsxsz", {"s": np.dtype(np.float32), "z": "x"}, _numbers_beside_image))
 def _quantized_linear_average_pooling(
     input: TensorDesc,
     input_scale: TensorDesc,

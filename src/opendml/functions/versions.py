@@ -24,9 +24,10 @@ from opendml.description.errors import InvalidDescriptorError
 from opendml.description.fields import CountField, camel_case, is_integers
 from opendml.description.json_values import to_float32
 from opendml.description.operator_classes import operator_class
-from opendml.description.rules import Violation, describe_value, validate
+from opendml.description.rules import Violation, describe_value
 from opendml.description.structs import ScalarUnion
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 
 
 def version_for(desc: Operator, level: FeatureLevel) -> Operator:

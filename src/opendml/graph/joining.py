@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from opendml.description.descriptors import Operator
-from opendml.description.graph_desc import (
-    ConstantNode,
-    GraphDesc,
+from opendml.description.graph_desc import ConstantNode, GraphDesc, OperatorNode
+from opendml.description.graph_paths import (
     GraphInput,
     NodeInput,
     NodeOutput,
-    OperatorNode,
     Source,
     graph_input_tensors,
     sources,

@@ -6,15 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from opendml.description.graph_desc import (
-    GraphDesc,
-    NodeInput,
-    NodeOutput,
-    OperatorNode,
-    Source,
-    sources,
-    topological_order,
-)
+from opendml.description.graph_desc import GraphDesc, OperatorNode
+from opendml.description.graph_paths import NodeInput, NodeOutput, Source, sources, topological_order
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, Statement, reads_of, writes_of
 from opendml.graph.joining import JoinedGraph

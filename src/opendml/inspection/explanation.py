@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ConfigurationError
-from opendml.description.graph_desc import (
-    ConstantNode,
-    GraphDesc,
+from opendml.description.graph_desc import ConstantNode, GraphDesc, OperatorNode
+from opendml.description.graph_paths import (
     GraphInput,
     NodeInput,
     NodeOutput,
-    OperatorNode,
     Source,
     node_place,
     sources,
     topological_order,
-    validate_graph_or_raise,
 )
+from opendml.description.graph_validation import validate_graph_or_raise
 from opendml.description.notebook import preformatted
 from opendml.description.quoting import ascii_only, quoted
-from opendml.description.rules import validate_or_raise
+from opendml.description.validation import validate_or_raise
 from opendml.expression.printer import format_definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, OutOfMemoryError
-from opendml.description.graph_desc import ConstantNode, GraphDesc, graph_input_tensors, graph_output_tensors
+from opendml.description.graph_desc import ConstantNode, GraphDesc
+from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
 from opendml.description.tensor import TensorDesc
 from opendml.expression.statements import Definition
 from opendml.graph.compilation import divide_and_fuse

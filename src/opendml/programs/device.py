@@ -10,7 +10,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
 from opendml.description.errors import ConfigurationError, UnknownMemberError
 from opendml.description.quoting import quoted
-from opendml.description.rules import validate_or_raise
+from opendml.description.validation import validate_or_raise
 from opendml.llvm.host import MAXIMUM_THREADS
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
@@ -152,7 +152,7 @@ class Device:
         violations, ConfigurationError for flags that do not exist; OutOfMemoryError, before anything is allocated, if
         the graph needs more than ``memory_limit`` bytes beside its inputs and outputs.
         """
-        from opendml.description.graph_desc import validate_graph_or_raise
+        from opendml.description.graph_validation import validate_graph_or_raise
         from opendml.llvm.stacks import on_large_stack
         from opendml.programs.compiled_graph import compile_graph, interpret_graph
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ModelFormatError
-from opendml.description.graph_desc import GraphDesc, graph_input_tensors, graph_output_tensors
+from opendml.description.graph_desc import GraphDesc
+from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
 from opendml.description.quoting import quoted
 from opendml.formats.json_text import member_path, unknown_name
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opendml.description.errors import InvalidDescriptorError, ModelFormatError
-from opendml.description.graph_desc import GraphDesc, validate_graph, validate_graph_or_raise
-from opendml.description.rules import validate, validate_or_raise
+from opendml.description.graph_desc import GraphDesc
+from opendml.description.graph_validation import validate_graph, validate_graph_or_raise
+from opendml.description.validation import validate, validate_or_raise
 from opendml.formats.dxdispatch.bindings import bind_dispatch, bind_initialization
 from opendml.formats.dxdispatch.model import Dispatchable, DispatchCommand, Model
 

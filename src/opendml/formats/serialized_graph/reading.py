@@ -21,15 +21,13 @@ from opendml.description.file_access import FileTooLargeError, read_file
 from opendml.description.graph_desc import (
     ConstantNode,
     GraphDesc,
-    GraphInput,
     InputEdge,
     IntermediateEdge,
     Node,
-    NodeOutput,
     OperatorNode,
     OutputEdge,
-    Source,
 )
+from opendml.description.graph_paths import GraphInput, NodeOutput, Source
 from opendml.description.operator_classes import operator_class
 from opendml.description.quoting import quoted
 from opendml.description.structs import ScalarUnion

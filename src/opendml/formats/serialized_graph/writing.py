@@ -11,20 +11,18 @@ from opendml.description.errors import (
     ModelFormatError,
 )
 from opendml.description.fields import Field
-from opendml.description.graph_desc import (
-    ConstantNode,
-    GraphDesc,
+from opendml.description.graph_desc import ConstantNode, GraphDesc, OperatorNode
+from opendml.description.graph_paths import (
     GraphInput,
     NodeInput,
     NodeOutput,
-    OperatorNode,
     Source,
     graph_input_tensors,
     node_place,
     sources,
     topological_order,
-    validate_graph_or_raise,
 )
+from opendml.description.graph_validation import validate_graph_or_raise
 from opendml.description.quoting import quoted
 from opendml.description.tensor import TensorDesc
 from opendml.formats.serialized_graph.flat_buffers import Reference, Writer
