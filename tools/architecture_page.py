@@ -91,8 +91,8 @@ def stages() -> list[tuple[str, str, str, str]]:
         ),
         (
             "2. Rules",
-            "`description/validation.py` and the operator's own `check`: all that is wrong, at once. Of the same descriptor"
-            " with an output of `[1, 65, 32, 63]`:",
+            "`description/validation.py` and the operator's own `check`: all that is wrong, at once. Of the same"
+            " descriptor with an output of `[1, 65, 32, 63]`:",
             "text",
             violations(pooling([1, 65, 32, 63])),
         ),
