@@ -227,7 +227,13 @@ def test_an_order_as_text() -> None:
     ]
     kernel = schedule_order(order, host_target())
     lines = [line.strip() for line in describe_kernel(kernel, host_target()).splitlines()]
-    assert lines[:2] == ["40 work items, shared out among the threads", "for i < 40"]
+    assert [line.split(":")[0] for line in lines[:3]] == [
+        f"scratch {name}" for name in ("candidates", "ordered", "digits")
+    ]
+    assert lines[3] == "40 work items, shared out among the threads: i < 40"
+    first, last = lines.index(f"count, threshold = sort 10 of {kernel.room} candidates"), lines.index("for r in 0..10")
+    assert f"if count >= {kernel.room}" in lines[first:last]
+    assert lines[last + 1] == "chosen = position of candidates[r]"
     assert lines[-1].startswith("y@(10*i + r) = x@(")
     assert kernel.room < 100
 

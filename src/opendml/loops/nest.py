@@ -18,10 +18,14 @@
               | Keep(registers, memories, ...)                -- registers to memory
               | Stage(areas, origin, body)                    -- stores go to memory that stays in a cache
               | Flush(area, counts, run)                      -- and leave it in long runs
+              | Fill(candidates, key)                         -- candidates of an order: all of them
+              | Gather(candidates, key, registers)            -- or those that may be wanted
+              | Sort(candidates, count, registers)            -- those wanted, in order
+              | Pick(candidates, axis, register)              -- where the one of a rank comes from
               | Fence                                         -- stores past the caches are done before what comes next
     cut       = Cut(axis, block)
     integer   = int | Local | Start(axis) | End(axis) | Sum(a, b) | Difference(a, b) | Product(a, n) | Least(a, b)
-              | Greatest(a, b) | WholeSteps(first, last, step) | ToBoundary(tensor, address, ...)
+              | Greatest(a, b) | WholeSteps(first, last, step) | ToBoundary(tensor, address, ...) | Register(variable)
     condition = expression | Within(address, first, last) | Equal(a, b)
     space     = scratch                                       -- memory of one thread
 
@@ -38,7 +42,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import ElementType
@@ -141,7 +145,14 @@ class ToBoundary:
     bytes: int
 
 
-Integer = int | Local | Start | End | Sum | Difference | Product | Least | Greatest | WholeSteps | ToBoundary
+@dataclass(frozen=True, slots=True)
+class Register:
+    """What a register holds that is the same at all points."""
+
+    variable: Variable
+
+
+Integer = Register | int | Local | Start | End | Sum | Difference | Product | Least | Greatest | WholeSteps | ToBoundary
 
 
 # Conditions ----------------------------------------------------------------------------------------------------------
@@ -432,6 +443,69 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Points of an order in memory, of which the first ``wanted`` count in the end: each is its key as an unsigned
+    number, with the position along the order's axis as ``POSITION_BITS`` lower bits, so that no two are equal and equal
+    keys keep their order. That is one word of 64 bits, or two.
+
+    ``memory`` has ``room`` for some of them, and for a vector of ``lanes`` behind these; ``other`` is as large, and
+    ``digits`` counts of digits, for when they are sorted. Up to ``counted`` of them are sorted by counting how many
+    are less than each, more digit by digit.
+    """
+
+    key: ElementType
+    wanted: int
+    room: int
+    memory: Tensor
+    other: Tensor
+    digits: Tensor
+    lanes: int
+    counted: int
+
+
+POSITION_BITS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fill:
+    """The candidates of the points of ``axis`` that stand here, each at its position."""
+
+    candidates: Candidates
+    key: Expression
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gather:
+    """Those of the points of ``axis`` that stand here whose key is less than the threshold, behind the others; once
+    there is no more room, they are sorted. ``registers``: how many there are, and the threshold."""
+
+    candidates: Candidates
+    key: Expression
+    axis: Axis
+    registers: tuple[Variable, Variable]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sort:
+    """Of the first ``count`` candidates the wanted ones come to the front, in order, and the others are forgotten.
+    ``registers`` become how many are left, and the key of the last one: the threshold."""
+
+    candidates: Candidates
+    count: Integer
+    registers: tuple[Variable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pick:
+    """``register`` becomes the position of the candidate at the place where ``axis`` stands."""
+
+    candidates: Candidates
+    axis: Axis
+    register: Variable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Fence:
     """Stores past the caches are done before anything that comes behind."""
 
@@ -453,6 +527,10 @@ Node = (
     | Keep
     | Stage
     | Flush
+    | Fill
+    | Gather
+    | Sort
+    | Pick
     | Fence
 )
 Body = tuple[Node, ...]

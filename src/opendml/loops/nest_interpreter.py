@@ -30,11 +30,13 @@ from opendml.expression.ir import Axis, Expression, Load, Part, Tensor, Variable
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Definition, Each, Repeat, Single, Statement
 from opendml.loops.nest import (
+    POSITION_BITS,
     Area,
     At,
     Block,
     Body,
     Branch,
+    Candidates,
     Condition,
     Cut,
     Difference,
@@ -42,7 +44,9 @@ from opendml.loops.nest import (
     End,
     Equal,
     Fence,
+    Fill,
     Flush,
+    Gather,
     Greatest,
     Integer,
     Items,
@@ -57,11 +61,14 @@ from opendml.loops.nest import (
     Memory,
     Nest,
     Node,
+    Pick,
     Points,
     Product,
     Recall,
     Reduce,
+    Register,
     Share,
+    Sort,
     Stage,
     Start,
     Sum,
@@ -262,6 +269,7 @@ class _Thread:
         self._own: dict[Memory, Array] = {}
         self._staged: dict[Tensor, _Staged] = {}
         self._areas: dict[Area, _Staged] = {}
+        self._candidates: dict[Candidates, list[int]] = {}
         self._rows: tuple[KeptRow, ...] = ()
         self._kept: dict[Expression, Expression] = {}
         self._rewrite: Callable[[Expression], Expression] = memory.by_place
@@ -271,8 +279,6 @@ class _Thread:
             width = max(memory.type.bits, 8) // 8
             remains = np.full(memory.size * width, REMAINS, np.uint8)
             self._own[memory] = remains.view(NUMPY_TYPES[memory.type.name])
-        for row in self._nest.rows:
-            self._memory.own(row)
         self._body(self._nest.body, _Place(positions))
 
     def _body(self, body: Body, place: _Place) -> None:
@@ -288,6 +294,8 @@ class _Thread:
             return self._locals[e]
         if isinstance(e, Start | End):
             return self._parts[e.axis][isinstance(e, End)]
+        if isinstance(e, Register):
+            return int(self._registers[e.variable, place.copy])
         if isinstance(e, WholeSteps):
             first, last = self._integer(e.first, place), self._integer(e.last, place)
             return first if e.may_be_empty and last <= first else last - int(np.fmod(last - first, e.step))
@@ -429,6 +437,44 @@ class _Thread:
         self._body(node.body, place)
         self._rows, self._kept, self._rewrite = (), {}, self._memory.by_place
 
+    # Candidates of orders -------------------------------------------------------------------------------------------
+
+    def _numbers(self, key: Expression, axis: Axis, place: _Place) -> list[int]:
+        """The candidates of the points that stand here: keys as unsigned numbers, positions behind them."""
+        lowest = -(1 << (key.type.bits - 1)) if key.type.kind == "int" else 0
+        keys = _at_points(self._value(key, place), place).tolist()
+        positions = _at_points(place.coordinates[axis], place).tolist()
+        return [(k - lowest) << POSITION_BITS | position for k, position in zip(keys, positions, strict=True)]
+
+    def fill(self, node: Fill, place: _Place) -> None:
+        candidates = self._candidates.setdefault(node.candidates, [])
+        start = place.positions[node.axis]
+        candidates[start:] = self._numbers(node.key, node.axis, place)
+
+    def gather(self, node: Gather, place: _Place) -> None:
+        count, threshold = ((variable, place.copy) for variable in node.registers)
+        candidates, limit = self._candidates[node.candidates], int(self._registers[threshold])
+        less = [n for n in self._numbers(node.key, node.axis, place) if n >> POSITION_BITS < limit]
+        candidates[int(self._registers[count]) :] = less
+        self._registers[count] = np.asarray(len(candidates))
+        if len(candidates) >= node.candidates.room:
+            self._sort(node.candidates, len(candidates), node.registers, place)
+
+    def sort(self, node: Sort, place: _Place) -> None:
+        self._sort(node.candidates, self._integer(node.count, place), node.registers, place)
+
+    def _sort(self, order: Candidates, count: int, registers: Sequence[Variable], place: _Place) -> None:
+        found = self._candidates[order] = sorted(self._candidates[order][:count])[: order.wanted]
+        if len(found) > order.room + order.lanes:
+            raise StrayAccessError(f"{order.memory.name}: no room for {len(found)}")
+        state = (len(found), found[-1] >> POSITION_BITS)
+        self._registers |= {(v, place.copy): np.asarray(x) for v, x in zip(registers, state, strict=False)}
+
+    def pick(self, node: Pick, place: _Place) -> None:
+        candidate = self._candidates[node.candidates][place.positions[node.axis]]
+        position = candidate & ((1 << POSITION_BITS) - 1)
+        self._registers[node.register, place.copy] = np.asarray(position, np.int64)
+
     # Memory of the thread's own --------------------------------------------------------------------------------------
 
     def stage(self, node: Stage, place: _Place) -> None:
@@ -505,5 +551,9 @@ _RUN: Final[dict[type[Node], Callable[[_Thread, Any, _Place], None]]] = {
     Keep: _Thread.keep,
     Stage: _Thread.stage,
     Flush: _Thread.flush,
+    Fill: _Thread.fill,
+    Gather: _Thread.gather,
+    Sort: _Thread.sort,
+    Pick: _Thread.pick,
     Fence: _Thread.fence,
 }

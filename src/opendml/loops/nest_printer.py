@@ -19,7 +19,9 @@ from opendml.loops.nest import (
     End,
     Equal,
     Fence,
+    Fill,
     Flush,
+    Gather,
     Greatest,
     Integer,
     Items,
@@ -34,11 +36,14 @@ from opendml.loops.nest import (
     Nest,
     Node,
     Overlap,
+    Pick,
     Points,
     Product,
     Recall,
     Reduce,
+    Register,
     Share,
+    Sort,
     Stage,
     Start,
     Sum,
@@ -84,6 +89,7 @@ def format_integer(integer: Integer) -> str:
 
 _INTEGERS: Final[dict[type, Callable[[Any], str]]] = {
     Local: lambda e: e.name,
+    Register: lambda e: e.variable.name,
     Start: lambda e: f"{e.axis.name}.start",
     End: lambda e: f"{e.axis.name}.end",
     Sum: lambda e: f"({format_integer(e.left)} + {format_integer(e.right)})",
@@ -184,6 +190,25 @@ def _block(node: Block) -> list[str]:
     return [f"block{unrolled}", *_indented(_lines(node.body))]
 
 
+def _candidate(node: Fill | Gather) -> str:
+    return f"{format_expression(node.key)}, {node.axis.name}"
+
+
+def _gather(node: Gather) -> list[str]:
+    count, threshold = (variable.name for variable in node.registers)
+    candidates = node.candidates
+    append = f"{candidates.memory.name}[{count}++] = {_candidate(node)} where the key < {threshold}"
+    again = f"{count}, {threshold} = sort {candidates.wanted} of {count} {candidates.memory.name}"
+    return [append, f"if {count} >= {candidates.room}", f"  {again}"]
+
+
+def _sort(node: Sort) -> list[str]:
+    names = ", ".join(variable.name for variable in node.registers)
+    candidates = node.candidates
+    what = f"sort {candidates.wanted} of {format_integer(node.count)} {candidates.memory.name}"
+    return [f"{names} = {what}" if names else what]
+
+
 def _places(node: Recall | Keep) -> list[str]:
     place = f"{node.axis.name} - {format_integer(node.origin)}"
     return [f"{memory.name}[{place}]" for memory in node.memories]
@@ -218,5 +243,9 @@ _LINES: Final[dict[type[Node], Callable[[Any], list[str]]]] = {
     Keep: _keep,
     Stage: _stage,
     Flush: _flush,
+    Fill: lambda node: [f"{node.candidates.memory.name}[{node.axis.name}] = {_candidate(node)}"],
+    Gather: _gather,
+    Sort: _sort,
+    Pick: lambda node: [f"{node.register.name} = position of {node.candidates.memory.name}[{node.axis.name}]"],
     Fence: lambda _: ["fence"],
 }

@@ -26,9 +26,6 @@ def describe_kernel(
     if isinstance(kernel, ContractionKernel):
         lines = _contraction_loops(kernel)
         stores = kernel.stores
-    elif isinstance(kernel, OrderKernel):
-        lines = _order_loops(kernel)
-        stores = kernel.stores
     else:
         raise TypeError(type(kernel).__name__)
     text = ["  " * depth + line for depth, line in enumerate(lines)]
@@ -54,14 +51,6 @@ def _contraction_loops(kernel: ContractionKernel) -> list[str]:
 
 def _items(count: int, serial: bool) -> str:
     return "by one thread" if serial else f"{count} work items, shared out among the threads"
-
-
-def _order_loops(kernel: OrderKernel) -> list[str]:
-    lines = [_items(kernel.item_count, kernel.serial), *(_loop(axis) for axis in kernel.axes)]
-    some = "all" if kernel.room == kernel.along.size else f"up to {kernel.room}"
-    key = format_expression(kernel.key)
-    lines.append(f"{_loop(kernel.along)}, {kernel.lanes} at a time, {some} of them ordered together by {key}")
-    return [*lines, f"{_loop(kernel.rank)}, {kernel.chosen.name} is the coordinate of the first ones"]
 
 
 def _loop(axis: Axis) -> str:

@@ -14,7 +14,6 @@ from opendml.targets.cpu.code.contraction_code import write_contraction
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.memory import Pointer
 from opendml.targets.cpu.code.nest_code import write_nest
-from opendml.targets.cpu.code.order_code import write_order
 from opendml.targets.cpu.code.point import Point, Position
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.nests.kernels import kernel_nest
@@ -68,8 +67,6 @@ def kernel_code(
         write_nest(nest, builder, evaluator, origin)
     elif isinstance(kernel, ContractionKernel):
         write_contraction(kernel, builder, evaluator, origin)
-    elif isinstance(kernel, OrderKernel):
-        write_order(kernel, builder, evaluator, origin)
     qualifier = "" if nest is not None and nest.aliased else " noalias"
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]

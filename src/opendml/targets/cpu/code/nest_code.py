@@ -14,12 +14,15 @@ from opendml.loops.nest import (
     Block,
     Body,
     Branch,
+    Candidates,
     Condition,
     Difference,
     End,
     Equal,
     Fence,
+    Fill,
     Flush,
+    Gather,
     Greatest,
     Integer,
     Items,
@@ -33,11 +36,14 @@ from opendml.loops.nest import (
     Memory,
     Nest,
     Node,
+    Pick,
     Points,
     Product,
     Recall,
     Reduce,
+    Register,
     Share,
+    Sort,
     Stage,
     Start,
     Sum,
@@ -46,6 +52,7 @@ from opendml.loops.nest import (
     WholeSteps,
 )
 from opendml.targets.cpu.code.evaluation import Evaluator
+from opendml.targets.cpu.code.order_code import OrderWriter
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.stage_code import StageWriter
 from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
@@ -81,6 +88,7 @@ class _NestWriter:
         self._parts: dict[Axis, Bounds] = {}
         self._locals: dict[Local, str] = {}
         self._registers: dict[tuple[Variable, int], Value] = {}
+        self._orders: dict[Candidates, OrderWriter] = {}
         self._stages = StageWriter(builder, evaluator, areas)
 
     def body(self, body: Body, place: _Place) -> None:
@@ -113,6 +121,8 @@ class _NestWriter:
             return self._locals[e]
         if isinstance(e, Start | End):
             return self._parts[e.axis][isinstance(e, End)]
+        if isinstance(e, Register):
+            return self._registers[e.variable, place.copy].text
         if isinstance(e, WholeSteps):
             return self._whole_steps(e, place)
         if isinstance(e, ToBoundary):
@@ -280,8 +290,45 @@ class _NestWriter:
     def flush(self, node: Flush, place: _Place) -> None:
         self._stages.flush(node, lambda e: self._integer(e, place))
 
+    # Candidates of orders -------------------------------------------------------------------------------------------
+
+    def _order(self, candidates: Candidates) -> OrderWriter:
+        if candidates not in self._orders:
+            self._orders[candidates] = OrderWriter(candidates, self._builder, self._evaluator)
+        return self._orders[candidates]
+
+    def fill(self, node: Fill, place: _Place) -> None:
+        (point,) = place.points
+        self._order(node.candidates).fill(node.key, point, _name(point, node.axis))
+
+    def gather(self, node: Gather, place: _Place) -> None:
+        (point,) = place.points
+        registers = [(variable, place.copy) for variable in node.registers]
+        state = [self._registers[register] for register in registers]
+        found = self._order(node.candidates).gather(node.key, point, _name(point, node.axis), state)
+        self._registers |= dict(zip(registers, found, strict=True))
+
+    def sort(self, node: Sort, place: _Place) -> None:
+        order, count = self._order(node.candidates), self._integer(node.count, place)
+        if not node.registers:
+            order.sort(count)
+            return
+        registers = [(variable, place.copy) for variable in node.registers]
+        self._registers |= dict(zip(registers, order.sorted(count), strict=True))
+
+    def pick(self, node: Pick, place: _Place) -> None:
+        (point,) = place.points
+        self._registers[node.register, place.copy] = self._order(node.candidates).pick(_name(point, node.axis))
+
     def fence(self, _: Fence, __: _Place) -> None:
         self._builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
+
+
+def _name(point: Point, axis: Axis) -> str:
+    """Where an axis stands at the beginning of a step of its loop."""
+    name, _ = point.positions[axis]
+    assert name is not None
+    return name
 
 
 _ARITHMETIC: Final = {Sum: "add", Difference: "sub", Product: "mul"}
@@ -317,5 +364,9 @@ _WRITE: Final[dict[type[Node], Callable[[_NestWriter, Any, _Place], None]]] = {
     Keep: _NestWriter.keep,
     Stage: _NestWriter.stage,
     Flush: _NestWriter.flush,
+    Fill: _NestWriter.fill,
+    Gather: _NestWriter.gather,
+    Sort: _NestWriter.sort,
+    Pick: _NestWriter.pick,
     Fence: _NestWriter.fence,
 }

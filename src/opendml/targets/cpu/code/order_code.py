@@ -1,9 +1,4 @@
-"""Orders into LLVM functions: keys and positions as one integer, the candidates in memory of the thread's own.
-
-A candidate is its key with the position behind it, so that no two are equal and equal keys keep their order. Where few
-are wanted, candidates are gathered that are less than the last one wanted so far; whenever there are twice as many as
-wanted, or some more where these are few, they are ordered and the others forgotten. So each element costs a comparison,
-and most of them nothing else; in the worst case all are ordered, some at a time.
+"""Candidates of orders in LLVM: keys and positions as one integer, in memory of the thread's own.
 
 A few candidates are ordered by counting how many are less than each, many digit by digit from the lowest one on. A
 digit that all have in common costs nothing.
@@ -17,15 +12,14 @@ from functools import partial
 from typing import Final
 
 from opendml.expression.element_types import BOOL, I64, U32, U64, ElementType
-from opendml.llvm.builder import UNSIGNED, Builder, Value, index_value, vector_type
+from opendml.expression.ir import Expression
+from opendml.llvm.builder import Builder, Value, index_value, vector_type
+from opendml.loops.nest import POSITION_BITS, Candidates
 from opendml.targets.cpu.code.evaluation import Evaluator
+from opendml.targets.cpu.code.memory import Place
 from opendml.targets.cpu.code.point import Point
-from opendml.targets.cpu.code.work_items import decoded, write_items
-from opendml.targets.cpu.nests.looks import look_of
-from opendml.targets.cpu.schedule import OrderKernel
+from opendml.targets.cpu.nests.order import DIGIT_BITS
 
-POSITION_BITS: Final = 32
-DIGIT_BITS: Final = 8
 DIGITS: Final = 1 << DIGIT_BITS
 
 
@@ -48,80 +42,22 @@ class _Candidates:
         return self.key.bits // DIGIT_BITS
 
 
-def write_order(kernel: OrderKernel, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
-    """The function of an Order."""
-    writer = _OrderWriter(kernel, builder, evaluator)
-    sizes = [axis.size for axis in kernel.axes]
+class OrderWriter:
+    """Writes what the nodes of a nest say about candidates."""
 
-    def item(position: str) -> None:
-        with evaluator.scope():
-            point = origin
-            for axis, name in zip(kernel.axes, decoded(builder, position, sizes), strict=True):
-                point = point.at(axis, name)
-            writer.write(point)
-
-    look = look_of(kernel.item_count, kernel.work, evaluator.target.tuning)
-    write_items(builder, kernel.item_count, item, serial=kernel.serial, look=look)
-
-
-class _OrderWriter:
-    """What one work item of an Order does."""
-
-    def __init__(self, kernel: OrderKernel, builder: Builder, evaluator: Evaluator) -> None:
-        self.kernel = kernel
+    def __init__(self, node: Candidates, builder: Builder, evaluator: Evaluator) -> None:
+        self.node = node
         self.builder = builder
         self.evaluator = evaluator
-        self.candidates = _Candidates(UNSIGNED[kernel.key.type.name])
-        vector = evaluator.target.machine.vector_bytes // 8
-        # Behind a full room there may be the rest of a vector of keys, and another vector that fills up the last one.
-        room = (kernel.room + kernel.lanes + vector) * self.candidates.bytes
-        self.area = builder.allocate("candidates", room)
-        self.other = builder.allocate("ordered", room)
-        self.table = builder.allocate("digits", self.candidates.digits * DIGITS * 4)
-        few = evaluator.target.tuning.counted_candidates
-        self.function, text, declarations = _ordering(self.candidates, vector, few)
+        self.candidates = _Candidates(node.key)
+        memories = (node.memory, node.other, node.digits)
+        self.area, self.other, self.table = (evaluator.memory.pointer(Place(tensor, None, 0)) for tensor in memories)
+        self.function, text, declarations = _ordering(self.candidates, node.lanes, node.counted)
         builder.declarations |= {text, *declarations}
 
-    def write(self, point: Point) -> None:
-        """One sequence: its first elements, then the others as far as they are less."""
-        kernel, builder = self.kernel, self.builder
-        size, wanted, room = kernel.along.size, kernel.rank.size, kernel.room
-        self._chunks(point, 0, room, [], self._fill)
-        self._order(str(room))
-        if room < size:
-            state = [index_value(wanted), self._threshold()]
-            count, _ = self._chunks(point, room, size, state, self._gather)
-            is_ordered = Value(builder.assign(f"icmp eq i64 {count.text}, {wanted}"), BOOL)
-            builder.branch(is_ordered, list, lambda: self._order(count.text))
-        self._store(point)
-
-    def _chunks(
-        self,
-        point: Point,
-        first: int,
-        last: int,
-        state: list[Value],
-        body: Callable[[Point, str, list[Value]], list[Value]],
-    ) -> list[Value]:
-        """``body(points, position of the first, state)`` for all positions: vector by vector, the rest one by one."""
-        along = self.kernel.along
-        for lanes in dict.fromkeys((self.kernel.lanes, 1)):
-            end = first + (last - first) // lanes * lanes
-
-            def several(position: str, values: list[Value], lanes: int = lanes) -> list[Value]:
-                with self.evaluator.scope():
-                    here = point.at(along, position)
-                    here = replace(here, vector=along, lanes=lanes) if lanes > 1 else here
-                    return body(here, position, values)
-
-            if end > first:
-                state = self.builder.loop(str(first), str(end), lanes, state, several)
-            first = end
-        return state
-
-    def _keys(self, point: Point) -> Value:
+    def _keys(self, key: Expression, point: Point) -> Value:
         """The keys of some points as unsigned numbers."""
-        key, type = self.kernel.key, self.candidates.key
+        type = self.candidates.key
         value = self.builder.spread(self.evaluator.value(key, point), point.lanes)
         if key.type.kind == "int":
             lowest = self.builder.spread(Value(str(-(1 << (type.bits - 1))), value.type), value.lanes)
@@ -156,22 +92,21 @@ class _OrderWriter:
     def _put(self, candidate: str, number: str) -> None:
         self.builder.line(f"store {self.candidates.type} {candidate}, ptr {self._place(number)}, align 8")
 
-    def _fill(self, point: Point, position: str, _: list[Value]) -> list[Value]:
+    def fill(self, key: Expression, point: Point, position: str) -> None:
         """All candidates, each at its position."""
-        keys = self._keys(point)
+        keys = self._keys(key, point)
         if self.candidates.bytes == 8:
             self.builder.line(
                 f"store {self._packed_vector(keys, position).typed}, ptr {self._place(position)}, align 8"
             )
-            return []
+            return
         for lane, candidate in enumerate(self._packed(keys, position)):
             self._put(candidate, self.builder.assign(f"add i64 {position}, {lane}"))
-        return []
 
-    def _gather(self, point: Point, position: str, state: list[Value]) -> list[Value]:
+    def gather(self, key: Expression, point: Point, position: str, state: list[Value]) -> list[Value]:
         """Those that are less than the last one wanted so far, behind the others; equal ones come too late."""
         builder = self.builder
-        keys = self._keys(point)
+        keys = self._keys(key, point)
         is_less = builder.binary("lt", keys, builder.spread(state[1], keys.lanes))
 
         def append() -> list[Value]:
@@ -180,44 +115,35 @@ class _OrderWriter:
                 self._put(candidate, count)
                 more = builder.assign(f"zext i1 {builder.extract(is_less, lane).text} to i64")
                 count = builder.assign(f"add i64 {count}, {more}")
-            is_full = Value(builder.assign(f"icmp sge i64 {count}, {self.kernel.room}"), BOOL)
-            return builder.branch(is_full, lambda: self._ordered(count), lambda: [index_value(count), state[1]])
+            is_full = Value(builder.assign(f"icmp sge i64 {count}, {self.node.room}"), BOOL)
+            return builder.branch(is_full, lambda: self.sorted(count), lambda: [index_value(count), state[1]])
 
         return builder.branch(builder.any_lane(is_less), append, lambda: state)
 
-    def _ordered(self, count: str) -> list[Value]:
-        self._order(count)
-        return [index_value(self.kernel.rank.size), self._threshold()]
+    def sorted(self, count: str) -> list[Value]:
+        """How many are left, and the threshold."""
+        self.sort(count)
+        return [index_value(self.node.wanted), self._threshold()]
 
-    def _order(self, count: str) -> list[Value]:
-        arguments = f"ptr {self.area}, ptr {self.other}, i64 {count}, i64 {self.kernel.rank.size}, ptr {self.table}"
+    def sort(self, count: str) -> None:
+        """Those wanted to the front."""
+        arguments = f"ptr {self.area}, ptr {self.other}, i64 {count}, i64 {self.node.wanted}, ptr {self.table}"
         self.builder.line(f"call void @{self.function}({arguments})")
-        return []
 
     def _threshold(self) -> Value:
         """The key of the last candidate wanted so far."""
         builder, type = self.builder, self.candidates.type
-        last = builder.assign(f"load {type}, ptr {self._place(str(self.kernel.rank.size - 1))}, align 8")
+        last = builder.assign(f"load {type}, ptr {self._place(str(self.node.wanted - 1))}, align 8")
         high = builder.assign(f"lshr {type} {last}, {POSITION_BITS}")
         key = vector_type(self.candidates.key, 1)
         return Value(builder.assign(f"trunc {type} {high} to {key}"), self.candidates.key)
 
-    def _store(self, point: Point) -> None:
-        """The stores, with the positions of the first candidates."""
-        kernel, builder = self.kernel, self.builder
-
-        def one(place: str, _: list[Value]) -> list[Value]:
-            with self.evaluator.scope():
-                candidate = builder.assign(f"load {self.candidates.type}, ptr {self._place(place)}, align 8")
-                low = builder.assign(f"trunc {self.candidates.type} {candidate} to i32")
-                chosen = Value(builder.assign(f"zext i32 {low} to i64"), I64)
-                here = point.at(kernel.rank, place).bound((kernel.chosen,), (chosen,))
-                values = [self.evaluator.value(store.value, here) for store in kernel.stores]
-                for store, value in zip(kernel.stores, values, strict=True):
-                    self.evaluator.store(store.tensor, store.address, value, here)
-            return []
-
-        builder.loop("0", str(kernel.rank.size), 1, [], one)
+    def pick(self, place: str) -> Value:
+        """Where the candidate of a place comes from."""
+        builder, type = self.builder, self.candidates.type
+        candidate = builder.assign(f"load {type}, ptr {self._place(place)}, align 8")
+        low = builder.assign(f"trunc {type} {candidate} to i32")
+        return Value(builder.assign(f"zext i32 {low} to i64"), I64)
 
 
 def _ordering(candidates: _Candidates, vector: int, few: int) -> tuple[str, str, set[str]]:

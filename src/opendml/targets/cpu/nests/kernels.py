@@ -8,13 +8,15 @@ from typing import Any, Final
 from opendml.expression.ir import Axis
 from opendml.loops.nest import Nest
 from opendml.targets.cpu.nests.compute import compute_nest
+from opendml.targets.cpu.nests.order import order_nest
 from opendml.targets.cpu.nests.scan import scan_nest
 from opendml.targets.cpu.nests.scatter import scatter_nest
-from opendml.targets.cpu.schedule import ComputeKernel, ScanKernel, ScatterKernel
+from opendml.targets.cpu.schedule import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.target import CpuTarget
 
 _NESTS: Final[dict[type, Callable[[Any, CpuTarget, Sequence[Axis]], Nest]]] = {
     ComputeKernel: compute_nest,
+    OrderKernel: lambda kernel, target, _: order_nest(kernel, target),
     ScanKernel: lambda kernel, target, _: scan_nest(kernel, target.tuning),
     ScatterKernel: lambda kernel, target, _: scatter_nest(kernel, target.tuning),
 }
