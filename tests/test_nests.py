@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,22 +17,32 @@ from random_descriptors import descriptors, is_drawn
 
 from opendml.description.enums import TensorDataType
 from opendml.expression.affine import Affine, Element
-from opendml.expression.element_types import I32
+from opendml.expression.element_types import I32, I64, U32, U64
+from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, StrayAccessError, interpret
-from opendml.expression.ir import Axis, Expression, Tensor, Variable, index
+from opendml.expression.ir import Axis, Expression, Tensor, Variable, cast, index, temporary
 from opendml.expression.statements import Definition
 from opendml.loops.nest import (
+    Area,
     At,
     Block,
     Body,
     Branch,
+    Candidates,
     Cut,
     Difference,
     ElementStore,
     End,
     Equal,
+    Fence,
+    Fill,
+    Flush,
+    Gather,
+    Greatest,
     Items,
     Keep,
+    Keeping,
+    KeptRow,
     Leaf,
     Least,
     Let,
@@ -39,10 +50,21 @@ from opendml.loops.nest import (
     Loop,
     Memory,
     Nest,
+    Overlap,
+    Pick,
     Points,
+    Product,
     Recall,
+    Reduce,
+    Register,
+    Run,
     Share,
+    Sort,
+    Stage,
     Start,
+    Sum,
+    ToBoundary,
+    Transpose,
     WholeSteps,
     Within,
     nodes_of,
@@ -214,6 +236,131 @@ def test_registers_in_memory() -> None:
         "      y@(4*i + j) = s",
     ]
     assert _run(body, memory)[1].tolist() == [1, 2, 3, 4] * 10
+
+
+def test_more_integers() -> None:
+    """The way to a boundary in memory is less than the elements between two of them."""
+    gap = ToBoundary(Y, PLACE, COLUMN, 0, 16)
+    start, end = Local("start"), Local("end")
+    body: Body = (
+        At(ROW, 0, (Let(start, Least(Sum(0, gap), 4)),)),
+        Let(end, Greatest(WholeSteps(start, Product(start, 1), 4, may_be_empty=True), 2)),
+        Loop(ROW, end, Sum(end, 5), 1, (At(COLUMN, start, (Branch(Equal(start, 4), (), (COPY,)),)),)),
+    )
+    assert _text(body)[1:5] == [
+        "  let start = min((0 + to_boundary(y, j = 0, 16 bytes)), 4)",
+        "let end = max(whole_steps(start, start*1, 4), 2)",
+        "for i in end..(end + 5)",
+        "  at j = start",
+    ]
+    x, y = _run(body)
+    places = y.nonzero()[0].tolist()
+    assert len({place % 4 for place in places}) == 1 and len(places) in (3, 4, 5)
+    assert (y[places] == x[places]).all()
+
+
+def test_rows_that_folds_leave() -> None:
+    """What a fold computes along a row is read by what comes behind it."""
+    k, memory = Axis("k", 4), temporary("row0", I32, (4,))
+    square = lambda axis: Element(X, Affine(((ROW, 4), (axis, 1)), 0), True) * Element(X, Affine(((axis, 1),), 0), True)  # noqa: E731
+    total = sum_of((k,), square(k), lanes=4)
+    row = KeptRow(total.fold, k, square(k), {square(COLUMN): COLUMN}, memory)
+    leaf = Leaf((ElementStore(Y, PLACE, square(COLUMN) + total),))
+    points = Loop(COLUMN, 0, 4, 2, (Points(COLUMN, 2, "vector", (leaf,)),))
+    nest = Nest(_over_i((Keeping((row,), (Reduce((total.fold,)), points)),)), rows=(memory,), ahead={X: 256})
+    assert format_nest(nest).splitlines()[:6] == [
+        "scratch row0: i32[4]",
+        "prefetch x 256 bytes ahead",
+        "for i in 0..10",
+        "  keeping row0[k] = (x@(4*i + k) * x@(k)) while that is folded",
+        "    reduce k < 4, 4 lanes",
+        "    for j in 0..4 step 2",
+    ]
+    x, y = np.arange(1, 41, dtype=np.int32), np.zeros(40, np.int32)
+    run_nest(nest, {X: x, Y: y})
+    products = x.reshape(10, 4) * x[:4]
+    assert (y.reshape(10, 4) == products + products.sum(1, keepdims=True)).all()
+
+
+@pytest.mark.parametrize("order", [(0,), (1, 0, 2)])
+def test_stages(order: Sequence[int]) -> None:
+    """Rows that lie apart in the stage go to the output one by one."""
+    here = Affine(((ROW, 9), (COLUMN, 1)), 0)
+    area = Area(Y, PLACE, here, Memory("stage", I32, 80), 64, 64)
+    rows = Local("rows")
+    store = Leaf((ElementStore(Y, here, Element(X, PLACE, True)),), written="interleaved")
+    loops: Body = (Loop(ROW, Start(ROW), End(ROW), 1, (At(COLUMN, 0, (Points(COLUMN, 4, "vector", (store,)),)),)),)
+    stage = Stage((area,), ((ROW, Start(ROW)), (COLUMN, 0)), loops)
+    flush = Flush(area, (Run(rows, 9, 4),), 4)
+    body: Body = (Items((Cut(ROW, 3),), (stage, Let(rows, Difference(End(ROW), Start(ROW))), flush)), Fence())
+    assert _text(body, area.memory) == [
+        "scratch stage: i32[80]",
+        "4 work items, shared out among the threads: i < 10 in blocks of 3",
+        "  stage y from i = i.start, j = 0",
+        "    for i in i.start..i.end",
+        "      at j = 0",
+        "        vector j + 0..4",
+        "          interleaved y@(9*i + j) = x@(4*i + j)",
+        "  let rows = (i.end - i.start)",
+        "  flush y: rows times (every 9 to every 4) 4 elements",
+        "fence",
+    ]
+    x, y = _run(body, area.memory, order=order)
+    assert (x == y).all()
+    narrow = replace(area, memory=Memory("stage", I32, 30))
+    outside = Items((Cut(ROW, 3),), (replace(stage, areas=(narrow,)), replace(flush, area=narrow, runs=())))
+    with pytest.raises(StrayAccessError, match="y"):
+        _run((outside,), narrow.memory)
+
+
+def test_candidates() -> None:
+    """The least five of forty keys, equal ones in their order, with room for twelve."""
+    along, rank, chosen = Axis("n", 40), Axis("r", 5), Variable("chosen", I64)
+    count, threshold = Variable("count", I64), Variable("threshold", U32)
+    memory, other, digits = (temporary(name, U64, (20,)) for name in ("candidates", "ordered", "digits"))
+    candidates = Candidates(U32, 5, 12, memory, other, digits, 4, 8)
+    key = Element(X, Affine(((along, 1),), 0), True)
+    at_four = lambda node: (Points(along, 4, "vector", (node,)),)  # noqa: E731
+    gather = Gather(candidates, key, along, (count, threshold))
+    place = Affine(((rank, 1),), 0)
+    body: Body = (
+        Loop(along, 0, 12, 4, at_four(Fill(candidates, key, along))),
+        Sort(candidates, 12, (count, threshold)),
+        Loop(along, 12, 40, 4, at_four(gather), carried=(count, threshold)),
+        Branch(Equal(Register(count), 5), (), (Sort(candidates, Register(count)),)),
+        Loop(rank, 0, 5, 1, (Pick(candidates, rank, chosen), Leaf((ElementStore(Y, place, cast(chosen, I32)),)))),
+    )
+    assert _text(body) == [
+        "for n in 0..12 step 4",
+        "  vector n + 0..4",
+        "    candidates[n] = x@(n), n",
+        "count, threshold = sort 5 of 12 candidates",
+        "for n in 12..40 step 4, carrying count, threshold",
+        "  vector n + 0..4",
+        "    candidates[count++] = x@(n), n where the key < threshold",
+        "    if count >= 12",
+        "      count, threshold = sort 5 of count candidates",
+        "if count == 5",
+        "else",
+        "  sort 5 of count candidates",
+        "for r in 0..5",
+        "  chosen = position of candidates[r]",
+        "  y@(r) = i32(chosen)",
+    ]
+    keys = np.random.default_rng(0).integers(-3, 9, 40).astype(np.int32)
+    found = np.zeros(40, np.int32)
+    run_nest(Nest(body), {X: keys, Y: found})
+    assert found[:5].tolist() == np.argsort(keys, kind="stable")[:5].tolist()
+
+
+def test_what_holds_for_a_whole_nest() -> None:
+    loads = (Element(X, PLACE, True),)
+    nest = Nest((Block((Transpose(loads, COLUMN),), unrolled=1),), overlap=Overlap(ROW, COLUMN, 2, 3), unrolled=64)
+    assert format_nest(nest).splitlines() == [
+        "steps of folds in the order of 2*i + 3*j, each point's in their own",
+        "block, folds of more than 1 steps in loops",
+        "  transpose x@(4*i + j) along j",
+    ]
 
 
 def test_stores_outside_are_seen() -> None:
