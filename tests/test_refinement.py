@@ -56,7 +56,7 @@ def assert_refined_is_defined(
     return refined
 
 
-@examples(1000)
+@examples(200)
 @given(data=st.data(), seed=seeds, operator_type=st.sampled_from([o for o in implemented() if is_drawn(o)]))
 def test_any_operator(data: st.DataObject, seed: int, operator_type: OperatorType) -> None:
     assert_refined_is_defined(data.draw(descriptors(operator_type)), seed=seed % 1000)

@@ -26,6 +26,7 @@ from opendml.graph.joining import join
 from opendml.llvm.host import machine_of
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.refine.refining import refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "architecture.md"
@@ -55,6 +56,21 @@ def pooling_and_relu() -> GraphDesc:
     return graph.describe({"y": dml.activation_relu(pooled.values)})
 
 
+def convolution() -> dml.operators.Convolution:
+    """Windows of 3x3 over a padded input."""
+    ones = {"strides": [1, 1], "dilations": [1, 1], "start_padding": [1, 1], "end_padding": [1, 1]}
+    return dml.operators.Convolution(
+        input_tensor=dml.TensorDesc("float32", [1, 3, 14, 14]),
+        filter_tensor=dml.TensorDesc("float32", [64, 3, 3, 3]),
+        output_tensor=dml.TensorDesc("float32", [1, 64, 14, 14]),
+        mode="CROSS_CORRELATION",
+        direction="FORWARD",
+        output_padding=[0, 0],
+        group_count=1,
+        **ones,
+    )
+
+
 def violations(operator: dml.operators.MaxPooling) -> str:
     """What is wrong with a descriptor."""
     try:
@@ -74,9 +90,10 @@ def inner_loop(text: str) -> str:
 
 
 def stages() -> list[tuple[str, str, str, str]]:
-    """Of every stage: its heading, what is to be said, the language of the text, and the text."""
+    """Of every stage: its heading (none: that of the one before), what is to be said, the language of the text, and
+    the text."""
     operator, graph = pooling([1, 64, 32, 64]), pooling_and_relu()
-    joined = join(graph)
+    joined = join(graph, refining(PROCESSOR))
     apart = format_definition(divide_and_fuse(joined, fusion=False).execution)
     fused = divide_and_fuse(joined).execution
     code = generate(fused, PROCESSOR, in_place=False)
@@ -104,20 +121,35 @@ def stages() -> list[tuple[str, str, str, str]]:
             format_definition(operator.define()),
         ),
         (
-            "4. Graph",
+            "4. Refinement",
+            "`targets/cpu/refine/`: a target may make other statements of a definition's: copies that lie better in"
+            " memory, and the same arithmetic in the same order. Max pooling stays as it is; a convolution of 3x3 with"
+            " padding,",
+            "text",
+            statements_text(convolution().define()),
+        ),
+        (
+            "",
+            "becomes sums without questions, which read weights that lie side by side. What is made of weights alone is"
+            " made once, when a graph is initialised:",
+            "text",
+            statements_text(refined_definition(convolution(), PROCESSOR)),
+        ),
+        (
+            "5. Graph",
             "`graph/joining.py`: max pooling and a rectifier behind it, as statements over shared tensors.",
             "text",
             apart,
         ),
         (
-            "5. Fusion",
+            "6. Fusion",
             "`graph/fusion.py`: the rectifier moves into the statement that computes its input. Same operations, same"
             " bits, one pass over memory.",
             "text",
-            fused_text(fused),
+            statements_text(fused),
         ),
         (
-            "6. Loop nest",
+            "7. Loop nest",
             "`targets/cpu/schedule.py` chooses: addresses become sums of the axes, axes are merged, one of them becomes"
             " the vectors (here of a processor with AVX2), others are shared out among threads. `targets/cpu/nests/`"
             " makes a value of it, in the grammar of `loops/nest.py`, which NumPy can run too.",
@@ -125,14 +157,14 @@ def stages() -> list[tuple[str, str, str, str]]:
             "\n".join(describe_kernel(kernel, code.target) for kernel in code.kernels),
         ),
         (
-            "7. LLVM",
+            "8. LLVM",
             "`targets/cpu/code/` writes text of LLVM IR; `llvm/` compiles it. All steps of the window are"
             " unrolled. This is the innermost loop:",
             "llvm",
             inner_loop("\n".join(code.modules)),
         ),
         (
-            "8. Program",
+            "9. Program",
             "`programs/` binds arrays and calls the entry function; `targets/cpu/runtime/` runs it with all threads."
             f" `{json.dumps(row.astype(int)[0, 0].tolist())}` becomes",
             "text",
@@ -141,8 +173,8 @@ def stages() -> list[tuple[str, str, str, str]]:
     ]
 
 
-def fused_text(definition: Definition) -> str:
-    """A definition without the lines of its tensors, which are those of the stage before."""
+def statements_text(definition: Definition) -> str:
+    """A definition without the lines of its inputs and outputs, which are those of the stage before."""
     lines = format_definition(definition).splitlines()
     return "\n".join(line for line in lines if not line.startswith(("input ", "output ")))
 
@@ -157,9 +189,13 @@ def _json(operator: dml.operators.MaxPooling) -> str:
 def written_part() -> str:
     """What stands between the marks."""
     return "\n".join(
-        f"### {heading}\n\n{words}\n\n```{language}\n{_without_places(text).rstrip()}\n```\n"
+        f"{_title(heading)}{words}\n\n```{language}\n{_without_places(text).rstrip()}\n```\n"
         for heading, words, language, text in stages()
     )
+
+
+def _title(heading: str) -> str:
+    return f"### {heading}\n\n" if heading else ""
 
 
 def _without_places(text: str) -> str:
