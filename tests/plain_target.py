@@ -118,10 +118,10 @@ class PlainDispatch:
 
     def __call__(self) -> None:
         plan = self.executable.plan
-        memory = [np.zeros(plan.temporary_size + 64, np.uint8)]
+        memory = [allocated(plan.temporary_size)]
         for slot, array in zip((*plan.inputs, *plan.outputs), self.arrays, strict=True):
             given = np.zeros(0, np.uint8) if array is None else _bytes_of(array)
-            memory.insert(-1, np.zeros(max(given.size, 0 if slot is None else slot.size) + 64, np.uint8))
+            memory.insert(-1, allocated(max(given.size, 0 if slot is None else slot.size)))
             memory[-2][: given.size] = given
         addresses = [own.ctypes.data for own in memory]
         for step in plan.steps:
@@ -135,6 +135,11 @@ class PlainDispatch:
 
     def release(self) -> None:
         pass
+
+
+def allocated(size: int) -> Array:
+    """Memory of the device: as large as kernels are told, and no larger."""
+    return np.zeros(size, np.uint8)
 
 
 def _bytes_of(array: Array) -> Array:

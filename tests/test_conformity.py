@@ -6,22 +6,26 @@ say why.
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plain_target
 import pytest
 from command_lines import invoke
-from execution import assert_same_values, guarded_buffer, random_array, random_values, seeds
+from execution import assert_identical, assert_same_values, guarded_buffer, random_array, random_values, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 from random_descriptors import descriptors, is_drawn
 from random_graphs import graphs
 from sample_descriptors import samples
+from test_networks import SMALL
 
 import opendml as dml
 from opendml.description.descriptors import Operator
@@ -41,6 +45,8 @@ REFERENCE = dml.Device("reference")
 def device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(KINDS, "plain", PLAIN)
+        # Nothing behind a tensor may be touched.
+        patch.setattr(plain_target, "allocated", lambda size: guarded_buffer(size, np.dtype(np.uint8), True))
         try:
             found = dml.Device(request.param)
         except dml.ConfigurationError as error:
@@ -108,13 +114,12 @@ def test_random_graphs(device: dml.Device, graph: dml.GraphDesc, seed: int) -> N
         assert_same_values(actual, expected)
 
 
-def test_what_a_definition_repeats_and_does_for_each(device: dml.Device) -> None:
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", ["Gru", "MultiheadAttention"])
+def test_what_a_definition_repeats_and_does_for_each(device: dml.Device, name: str) -> None:
     """Loops of the host: steps of a recurrent network, and blocks of attention with memory of their own."""
-    kinds = {"Gru", "MultiheadAttention"}
-    chosen = {type(desc).__name__: desc for desc in samples() if type(desc).__name__ in kinds}
-    assert set(chosen) == kinds
-    for desc in chosen.values():
-        _check(device, desc, _arrays(desc, 5))
+    desc = next(desc for desc in samples() if type(desc).__name__ == name)
+    _check(device, desc, _arrays(desc, 5))
 
 
 HOSTILE = np.array([-(2**31), -1, 0, 2, 3, 7, 2**31 - 1, 1 << 20], np.int32)
@@ -190,3 +195,41 @@ def test_the_command_line_runs_models_there(device: dml.Device, tmp_path: Path) 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-1] == "Resource 'Out': 6, 10, -2"
     assert f"\n-Device: {device.name}\n" in invoke("run", "-s").stdout
+
+
+def test_a_forked_process_is_told_so(device: dml.Device) -> None:
+    """What a driver's threads have to do nobody does there."""
+    if not hasattr(os, "fork") or not device.name.startswith("opencl"):
+        pytest.skip("needs fork, and a driver with threads")
+    x = np.ones(3, np.float32)
+    dml.activation_relu(x, device=device)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            dml.activation_tanh(x, device=device)
+        except dml.OpendmlError as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert b"forked" in os.read(reading, 1000)
+
+
+NETWORKS = Path(__file__).parent.parent / "examples" / "networks"
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", ["mobilenet_v2", "transformer_encoder", "squeezenet"])
+def test_networks(device: dml.Device, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many kernels, weights that stay on the device, temporaries that share memory: as on the processor."""
+    if device.name.startswith("plain"):
+        pytest.skip("one point after another takes too long")
+    monkeypatch.syspath_prepend(str(NETWORKS))
+    results = []
+    for on in (dml.Device("cpu"), device):
+        graph = dml.Graph(on)
+        program = graph.compile(importlib.import_module(name).build(graph, **SMALL[name]).output)
+        x = np.random.default_rng(1).normal(size=program.inputs[0].desc.sizes).astype(np.float32)
+        results.append(program(x))
+    assert_identical(*results)

@@ -109,6 +109,10 @@ class CodeGenerationError(OpendmlError, RuntimeError):
     """The generated code was refused by LLVM, or its object file could not be loaded: a fault of this package."""
 
 
+class DeviceError(OpendmlError, RuntimeError):
+    """A device did not run a program that was made for it, in its driver's words."""
+
+
 class UnknownAdapterError(OpendmlError, LookupError):
     """Nothing on this machine that programs can run on has such a name."""
 

@@ -6,20 +6,19 @@ runs (``resident``) is copied once.
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opendml.description.errors import CodeGenerationError, OutOfMemoryError
+from opendml.description.errors import CodeGenerationError
 from opendml.targets.gpu.program import LaunchPlan, Loop, Slot, Step
 from opendml.targets.interface import ArrayLayouts, Buffer
 from opendml.targets.opencl.machine import Tuning
-from opendml.targets.opencl.platform import Opened, opened, pyopencl_module
+from opendml.targets.opencl.platform import Opened, driver_errors, opened, pyopencl_module
 from opendml.targets.target import Requirements
 
 Array = npt.NDArray[Any]
@@ -99,13 +98,13 @@ class OpenClExecutable:
     def allocated(self, size: int) -> Any:
         """Memory on the device."""
         cl = pyopencl_module()
-        with _memory_errors(size):
+        with driver_errors():
             return cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, max(size, 1))
 
     def uploaded(self, array: Array, size: int = 0) -> Any:
         """A copy of a flat array, with room for ``size`` bytes at least."""
         memory = self.allocated(max(array.nbytes, size))
-        with _memory_errors(array.nbytes):
+        with driver_errors():
             pyopencl_module().enqueue_copy(self.device.queue, memory, array)
         return memory
 
@@ -132,7 +131,8 @@ class OpenClDispatch:
         memory += [self._output(slot, buffer) for slot, buffer in zip(plan.outputs, outputs, strict=True)]
         memory.append(executable.allocated(plan.temporary_size) if plan.temporary_size else None)
         self._memory = memory
-        self._run = [self._prepared(step) for step in plan.steps]
+        with driver_errors():
+            self._run = [self._prepared(step) for step in plan.steps]
 
     def _input(self, slot: Slot | None, buffer: Buffer | None) -> Any:
         if slot is None or buffer is None:
@@ -185,7 +185,7 @@ class OpenClDispatch:
     def __call__(self) -> None:
         """Copy in, run, copy out, and wait."""
         cl, queue = pyopencl_module(), self.executable.device.queue
-        with _memory_errors(0):
+        with driver_errors():
             for memory, array in self._read:
                 cl.enqueue_copy(queue, memory, array, is_blocking=False)
             for step in self._run:
@@ -209,14 +209,3 @@ def flat(array: Array) -> Array:
     if elements is None:
         elements = np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
     return elements.view(np.uint8)
-
-
-@contextlib.contextmanager
-def _memory_errors(size: int) -> Iterator[None]:
-    """A device's lack of memory in our words."""
-    cl = pyopencl_module()
-    try:
-        yield
-    except cl.MemoryError as error:
-        needed = f" of {size} bytes" if size else ""
-        raise OutOfMemoryError(f"there is no memory for a tensor{needed} on the device") from error

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from opendml.description.errors import ConfigurationError
+from opendml.description.errors import ConfigurationError, DeviceError, OutOfMemoryError
 from opendml.targets.opencl.machine import OpenClMachine
 from opendml.targets.target import DeviceDescription
 
@@ -63,13 +63,32 @@ def describe_device(number: int) -> DeviceDescription:
     return DeviceDescription(f"opencl:{number}", machine.device, facts)
 
 
-@functools.cache
 def opened(number: int) -> Opened:
     """A context and a queue of a device, the same for all programs of this process."""
     with _lock:
-        cl, device = pyopencl_module(), find_devices()[number]
+        return _opened(number)
+
+
+@functools.cache
+def _opened(number: int) -> Opened:
+    cl, device = pyopencl_module(), find_devices()[number]
+    with driver_errors():
         context = cl.Context([device])
         return Opened(machine_of(device), device, context, cl.CommandQueue(context))
+
+
+@contextlib.contextmanager
+def driver_errors() -> Iterator[None]:
+    """Inside, what a driver complains of is an error of this package."""
+    cl = pyopencl_module()
+    try:
+        yield
+    except cl.MemoryError as error:
+        raise OutOfMemoryError(f"the device has no memory: {error}") from error
+    except cl.Error as error:
+        if error.code == cl.status_code.INVALID_BUFFER_SIZE:
+            raise OutOfMemoryError(f"the device has no memory for so large a tensor: {error}") from error
+        raise DeviceError(f"the device's driver refused to run the program: {error}") from error
 
 
 @functools.cache
@@ -110,9 +129,18 @@ def _takes_spirv(device: Any) -> bool:
     return False
 
 
-@functools.cache
 def pyopencl_module() -> Any:
-    """pyopencl, with the runtimes of wheels made known to its loader, which looks for runtimes once."""
+    """pyopencl. Raises ConfigurationError where it is absent, DeviceError in a process that was forked from one that
+    used it: it lacks the driver's threads."""
+    module, user = _imported()
+    if user != os.getpid():
+        raise DeviceError("this process was forked from one that had used OpenCL: start it by multiprocessing's spawn")
+    return module
+
+
+@functools.cache
+def _imported() -> tuple[Any, int]:
+    """pyopencl, with the runtimes of wheels made known to its loader, which looks for runtimes once; the process."""
     with _lock:
         if not has_pyopencl():
             raise ConfigurationError("OpenCL devices need the package pyopencl: pip install opendml[opencl]")
@@ -126,7 +154,7 @@ def pyopencl_module() -> Any:
                         pyopencl.get_platforms()
             except (ImportError, OSError) as error:
                 raise ConfigurationError(f"pyopencl cannot be imported: {error}") from error
-            return pyopencl
+            return pyopencl, os.getpid()
 
 
 @contextlib.contextmanager
