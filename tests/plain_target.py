@@ -7,8 +7,10 @@ Like any target it is a value with facts and knobs, and a module with ``open_tar
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.llvm.host import Machine, host_machine
-from opendml.llvm.native import load_object
-from opendml.llvm.object_cache import get_or_compile_all, object_key
+from opendml.llvm.native import compile_object, load_object
+from opendml.llvm.object_cache import get_or_make, object_key
 from opendml.targets.gpu.dialect import Dialect
 from opendml.targets.gpu.program import GpuCode, LaunchPlan, Loop, Step, generate
 from opendml.targets.interface import ArrayLayouts, Buffer
@@ -53,12 +55,15 @@ class PlainTarget:
         return generate(definition, DIALECT, divides_exactly=True, has_float64=True)
 
     def object_key(self, module: str) -> bytes:
-        return object_key(module, self.machine)
+        return hashlib.sha256(b"plain" + object_key(module, self.machine)).digest()
 
     def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
-        objects, from_cache = get_or_compile_all(modules, self.machine, progress)
-        heads = [module.partition("\n")[0].encode() for module in modules]
-        return [head + b"\n" + data for head, data in zip(heads, objects, strict=True)], from_cache
+        found = [get_or_make(self.object_key(module), partial(self._made, module)) for module in modules]
+        return [data for data, _ in found], all(was_there for _, was_there in found)
+
+    def _made(self, module: str) -> bytes:
+        """What ``load`` needs to know, then the code."""
+        return module.partition("\n")[0].encode() + b"\n" + compile_object(module, self.machine)
 
     def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> PlainExecutable:
         return PlainExecutable(self.machine, objects[0], requirements)

@@ -155,6 +155,16 @@ def test_strided_outputs_keep_what_lies_between(device: dml.Device) -> None:
     np.testing.assert_array_equal(buffer, expected)
 
 
+def test_a_graph_comes_from_the_cache(device: dml.Device) -> None:
+    graph = dml.Graph(device)
+    x = graph.input("float32", [5], name="x")
+    result = dml.activation_softplus(x * 3.25 + 1)
+    programs = [graph.compile(result) for _ in range(2)]
+    assert programs[1].program.from_cache
+    values = np.linspace(-1, 1, 5, dtype=np.float32)
+    assert_identical(*(program(values) for program in programs))
+
+
 def test_a_program_pickles_and_returns_to_its_device(device: dml.Device) -> None:
     x = np.linspace(-1, 1, 6, dtype=np.float32)
     tensor = dml.TensorDesc("FLOAT32", [6])

@@ -18,13 +18,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import IO, Any, Final
 
 from opendml.description.errors import CodeGenerationError
 from opendml.llvm.compile_workers import Progress
 from opendml.llvm.forking import hold_while_forking
 from opendml.llvm.native import compiler_version
-from opendml.llvm.object_cache import FORMAT_VERSION, default_cache
+from opendml.llvm.object_cache import FORMAT_VERSION, get_or_make
 
 _HEADER: Final = struct.Struct("<?Q")
 OPTIMISATION: Final = 0
@@ -55,20 +56,21 @@ def compile_foreign(
     does with the same line: what those who load it have to know. Raises CodeGenerationError with LLVM's
     words, or where LLVM aborts.
     """
-    cache, objects, from_cache = default_cache(), list[bytes](), True
+    objects = list[bytes]()
+    from_cache = True
     for number, module in enumerate(modules):
+        request = {"triple": triple, "processor": processor, "assembly": assembly, "module": module}
         key = foreign_key(module, triple, processor, assembly)
-        found = None if cache is None else cache.read(key)
-        if found is None:
-            from_cache = False
-            request = {"triple": triple, "processor": processor, "assembly": assembly, "module": module}
-            found = _comment(module).encode() + _worker.compile(request)
-            if cache is not None:
-                cache.write(key, found)
-            if progress is not None:
-                progress((number + 1) / len(modules))
+        found, was_there = get_or_make(key, partial(_made, request))
+        if progress is not None and not was_there:
+            progress((number + 1) / len(modules))
+        from_cache = from_cache and was_there
         objects.append(found)
     return objects, from_cache
+
+
+def _made(request: dict[str, Any]) -> bytes:
+    return _comment(request["module"]).encode() + _worker.compile(request)
 
 
 def _comment(module: str) -> str:

@@ -71,16 +71,7 @@ def get_or_compile(llvm_ir: str, host: Machine, options: CompileOptions = DEFAUL
 
     Raises CodeGenerationError as `compile_object` does. A cache that cannot be read or written costs time, no error.
     """
-    cache = default_cache()
-    if cache is None:
-        return compile_object(llvm_ir, host, options), False
-    key = object_key(llvm_ir, host, options)
-    stored = cache.read(key)
-    if stored is not None:
-        return stored, True
-    compiled = compile_object(llvm_ir, host, options)
-    cache.write(key, compiled)
-    return compiled, False
+    return get_or_make(object_key(llvm_ir, host, options), lambda: compile_object(llvm_ir, host, options))
 
 
 def get_or_compile_all(
@@ -100,6 +91,18 @@ def get_or_compile_all(
         if cache is not None:
             cache.write(keys[number], data)
     return [data for data in found if data is not None], not missing
+
+
+def get_or_make(key: bytes, make: Callable[[], bytes]) -> tuple[bytes, bool]:
+    """The entry of a key, made and kept if there is none, and whether it came from the cache."""
+    cache = default_cache()
+    stored = None if cache is None else cache.read(key)
+    if stored is not None:
+        return stored, True
+    made = make()
+    if cache is not None:
+        cache.write(key, made)
+    return made, False
 
 
 def object_key(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
