@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,10 @@ from opendml.description.validation import validate
 from opendml.expression.printer import format_definition
 from opendml.expression.statements import own_of
 from opendml.inspection.profiling import profile
-from opendml.operators import attention_products
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.tuning import TUNING, Tuning
 
 bounded = examples(25)
 
@@ -210,14 +210,9 @@ def test_bits_of_the_decomposition(queries: int, keys: int, size: int, value_siz
     assert_identical(actual, expected.transpose(0, 2, 1, 3).reshape(actual.shape))
 
 
-@contextlib.contextmanager
-def small_blocks(rows: int = 3) -> Iterator[None]:
-    """Inside, few queries are computed together, however few there are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention_products, "SCORES", 1)
-        patch.setattr(attention_products, "SCORES_AT_ONCE", 1)
-        patch.setattr(attention_products, "FEWEST_ROWS", rows)
-        yield
+def small_blocks(rows: int = 3) -> Tuning:
+    """Few queries are computed together, however few there are."""
+    return replace(TUNING, block_elements=1, rows_at_once=1, fewest_rows=rows)
 
 
 @pytest.mark.parametrize("cls", [op.MultiheadAttention, op.MultiheadAttention1])
@@ -228,8 +223,7 @@ def test_blocks_change_nothing(cls: type[Operator], data: st.DataObject, seed: i
     desc: Any = data.draw(attentions(cls))
     arrays = arrays_for(desc, seed)
     whole = run_operator(desc, arrays)
-    with small_blocks(data.draw(st.integers(1, 7))):
-        parts = run_operator(desc, arrays)
+    parts = run_operator(desc, arrays, tuning=small_blocks(data.draw(st.integers(1, 7))))
     for a, b in zip(whole, parts, strict=True):
         if a is not None:
             assert_same_values(b, a)
@@ -253,21 +247,23 @@ def test_blocks_are_printed_and_profiled() -> None:
     """In a profiled program all threads meet behind every kernel, however many blocks each of them has."""
     desc, arrays = plain(1, 11, 5, 2, 4), [random(1, n, 8) for n in (11, 5, 5)]
     expected = dml.multihead_attention(*arrays, head_count=2).output
-    with small_blocks():
-        text = format_definition(desc.define())
-        assert "each x < 1, y < 2, z < 3, with scores, weights" in text
-        (actual, _, _) = run_operator(desc, [*arrays, *[None] * 8])
-        assert_identical(actual, expected)
-        profiled = profile(dml.Device(thread_count=3).compile(desc), *arrays, *[None] * 8, seconds=0)
+    tuning = small_blocks()
+    assert "each g < 2, block < 3, with scores, weights" in format_definition(
+        refined_definition(desc, host_target(tuning=tuning))
+    )
+    (actual, _, _) = run_operator(desc, [*arrays, *[None] * 8], tuning=tuning)
+    assert_identical(actual, expected)
+    device = dml.Device(thread_count=3, tuning=tuning)
+    profiled = profile(device.compile(desc), *arrays, *[None] * 8, seconds=0)
     assert len(profiled.kernels) == 9  # keys laid out, then scores, their sums, weights and outputs of both parts
     assert {kernel.title for kernel in profiled.kernels} == {"MULTIHEAD_ATTENTION"}
 
 
 def test_a_thread_has_its_blocks_for_itself() -> None:
     """What a block keeps between its statements is memory of the thread's own; all keys and values are not."""
-    with small_blocks():
-        definition = plain(1, 11, 300, 2, 4).define()
-        code = generate(definition, host_target(), in_place=False)
+    target = host_target(tuning=small_blocks())
+    definition = refined_definition(plain(1, 11, 300, 2, 4), target)
+    code = generate(definition, target, in_place=False)
     largest = max(sum(math.prod(t.sizes) * 4 for t in own_of([s])) for s in definition.statements)
     assert largest >= 2 * 3 * 300 * 4
     assert code.requirements.scratch_size >= largest
@@ -277,10 +273,10 @@ def test_a_thread_has_its_blocks_for_itself() -> None:
 def test_memory_grows_with_the_sequence() -> None:
     """No tensor holds all scores: keys, values and a few scores are all that is kept."""
     for length in (1024, 4096, 65536):
-        definition = plain(2, length, length, 8, 64).define()
+        definition = refined_definition(plain(2, length, length, 8, 64), host_target())
         kept = sum(math.prod(tensor.sizes) for tensor in definition.temporaries)
         keys = 2 * length * 8 * 64
-        assert kept <= 2 * keys + 3 * max(attention_products.SCORES, attention_products.FEWEST_ROWS * length)
+        assert kept <= 2 * keys + 3 * max(TUNING.block_elements, TUNING.fewest_rows * length)
 
 
 def test_torch() -> None:
@@ -431,9 +427,8 @@ def test_in_a_graph() -> None:
     graph = dml.Graph()
     program = graph.compile(layer(graph.input("float32", [1, 1, 6, 8])))
     assert_identical(program(x), layer(x))
-    with small_blocks():
-        graph = dml.Graph()
-        program = graph.compile(layer(graph.input("float32", [1, 1, 6, 8])))
+    graph = dml.Graph(dml.Device(tuning=small_blocks()))
+    program = graph.compile(layer(graph.input("float32", [1, 1, 6, 8])))
     assert_identical(program(x), layer(x))
 
 

@@ -10,7 +10,7 @@ from test_refinement import TARGET, assert_refined_is_defined
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.expression.statements import Definition, Scatter
+from opendml.expression.statements import Definition, Each, Scatter
 
 
 def names(definition: Definition) -> set[str]:
@@ -56,11 +56,18 @@ def test_small_blocks_and_single_elements_are_scattered(desc: Operator) -> None:
     assert not names(assert_refined_is_defined(desc))
 
 
-def join(axis: int, *pieces: list[int], strides: list[int] | None = None) -> Operator:
+def join(axis: int, *pieces: list[int], turned: bool = False) -> Operator:
+    """Pieces put together along an axis, of two in memory that of the columns if they are ``turned``."""
     whole = [*pieces[0]]
     whole[axis] = sum(piece[axis] for piece in pieces)
-    output = TensorDesc("FLOAT32", whole, strides)
-    return operators.Join(input_tensors=[f32(*piece) for piece in pieces], output_tensor=output, axis=axis)
+    tensors = [TensorDesc("FLOAT32", sizes, [1, sizes[0]] if turned else None) for sizes in (*pieces, whole)]
+    return operators.Join(input_tensors=tensors[:-1], output_tensor=tensors[-1], axis=axis)
+
+
+def transposed_join() -> Operator:
+    """Rows of pieces that lie in memory as columns."""
+    pieces = [TensorDesc("FLOAT32", [3, width], [1, 3]) for width in (4, 2)]
+    return operators.Join(input_tensors=pieces, output_tensor=f32(3, 6), axis=1)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,8 @@ def join(axis: int, *pieces: list[int], strides: list[int] | None = None) -> Ope
     [
         (join(1, [3, 4], [3, 1], [3, 2]), 1),
         (join(0, [1], [1]), 1),
-        (join(0, [3, 4], [1, 4], strides=[1, 4]), 1),
+        (join(0, [3, 4], [1, 4], turned=True), 1),
+        (transposed_join(), 2),
         (join(0, [3, 4], [1, 4]), 2),
         (join(1, [3, 1000], [3, 25]), 2),
         (join(1, *[[3, 1]] * 9), 9),
@@ -163,6 +171,45 @@ def test_a_network_of_one_unit_has_no_blocks() -> None:
     desc = network(operators.Lstm, (3, 2, 2, 1), optional=OPTIONAL)
     refined = assert_refined_is_defined(desc, arrays=arrays_of(desc, 1))
     assert names(refined) == {tensor.name for tensor in desc.define().temporaries}
+
+
+def attention(batch: int, queries: int, keys: int, heads: int, key_heads: int) -> Operator:
+    return operators.MultiheadAttention1(
+        query_tensor=f32(batch, queries, heads * 3),
+        key_tensor=f32(batch, keys, key_heads * 3),
+        value_tensor=f32(batch, keys, key_heads * 3),
+        output_tensor=f32(batch, queries, heads * 3),
+        scale=0.5,
+        mask_filter_value=-10000,
+        query_head_count=heads,
+        key_value_head_count=key_heads,
+        mask_type="NONE",
+    )
+
+
+@pytest.mark.parametrize(
+    ("desc", "outer", "blocks"),
+    [
+        (attention(2, 7, 5, 4, 2), [2, 2], [(3, 2), (1, 1)]),
+        (attention(1, 6, 70, 2, 2), [2], [(2, 3)]),
+        (attention(2, 8, 5, 6, 1), [2], [(8, 1)]),
+        (attention(1, 1, 5, 4, 4), [4], [(1, 1)]),
+    ],
+)
+def test_products_of_products_are_computed_in_blocks_of_rows(
+    desc: Operator, outer: list[int], blocks: list[tuple[int, int]]
+) -> None:
+    """All heads that share keys, and so many queries; the rest of the queries apart."""
+    fewest = 6 if blocks and blocks[0][0] != 8 else 48
+    if blocks == [(2, 3)]:
+        fewest = 2
+    target = TARGET.tuned(rows_at_once=1, block_elements=1, fewest_rows=fewest)
+    refined = assert_refined_is_defined(desc, target)
+    found = [statement for statement in refined.statements if isinstance(statement, Each)]
+    own = [[t.sizes[-2] for t in each.own if t.name == "weights"] for each in found]
+    assert [(rows, each.axes[-1].size) for (rows,), each in zip(own, found, strict=True)] == blocks
+    assert all([axis.size for axis in each.axes[:-1]] == outer for each in found)
+    assert not any(isinstance(s, Each) for s in assert_refined_is_defined(desc).statements)
 
 
 def test_only_what_is_read_again_is_copied() -> None:

@@ -1,4 +1,4 @@
-"""What attention computes: GEMM, SOFTMAX and GEMM, some queries at a time, so that memory grows with the keys alone.
+"""What attention computes: GEMM, SOFTMAX and GEMM.
 
     score[b, n, s, t] = Scale * sum over h of Q[b, n, s, h] * K[b, n, t, h]  (+ relative position bias) (+ filter)
     weight[b, n, s, t] = softmax of score over t
@@ -6,10 +6,8 @@
 
 The order of all sums is that of these three operators in float32: products in order of h and t, as fused multiply-adds
 from 0 on (in lanes where GEMM has them), the exponentials as SOFTMAX adds them. So attention has the bits of its
-decomposition, and they do not depend on how many queries are computed together. These are as many as have ``SCORES``
-scores (or ``FEWEST_ROWS`` of them), unless all of them are few. Each such block of a batch, a head of keys and some
-queries is independent of all others. Keys are laid out once with the sequence last, so that scores are vectors along
-the keys.
+decomposition, and they do not depend on how many queries a target computes together. Keys are laid out once with the
+sequence last, so that scores are vectors along the keys.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from opendml.description.fields import TensorField, camel_case
 from opendml.expression.element_types import F32, I64
 from opendml.expression.folds import lanes_for, sum_of_products
 from opendml.expression.ir import (
-    Axis,
     Expression,
     Tensor,
     binary,
@@ -37,27 +34,14 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
-from opendml.expression.reductions import ENOUGH_OUTPUTS, reduction
-from opendml.expression.statements import Compute, Definition, Each, Statement, Store
+from opendml.expression.reductions import reduction
+from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.activation_functions import softmax
 from opendml.operators.definition import optional_tensor, widen
 from opendml.operators.matrix import is_dot
 
 if TYPE_CHECKING:
     from opendml.operators.attention import _Attention
-
-SCORES: Final = 1 << 16
-"""Scores that are computed together: 256 KiB of float32, and as much for the weights, stay in a second-level cache."""
-
-FEWEST_ROWS: Final = 14
-"""Queries that are computed together at least, however long the sequence, and of which there are whole multiples: as
-many share what a product loads on the widest processors."""
-
-SCORES_AT_ONCE: Final = 1 << 16
-"""Scores up to which all are computed at once, one step of it after the other, by all threads."""
-
-ITEMS: Final = 64
-"""Blocks, at least, where there are queries enough: for many threads, and of about the same work for each."""
 
 PANEL: Final = 64
 """Keys of a panel, in which they are contiguous for each place in the head: whole registers on every processor."""
@@ -75,19 +59,6 @@ Element = Callable[[Expression, Expression, Expression, Expression], Expression]
 
 _Parts = list[tuple[int, int, Element]]
 """Where keys or values begin that are in one tensor, how many there are, and these."""
-
-
-class _Region(NamedTuple):
-    """Batches and heads of keys that are computed together, and the first of them, with the first query."""
-
-    batches: int
-    heads: int
-    start: tuple[Expression, Expression, Expression]
-
-
-def _all_at_once(batches: int, heads: int) -> _Region:
-    zero = constant(0, I64)
-    return _Region(batches, heads, (zero, zero, zero))
 
 
 class _Keys(NamedTuple):
@@ -157,14 +128,7 @@ class _Builder:
         query = self._queries()
         keys = self._keys()
         values = self._values()
-        scores = self.batch * self.heads * self.shared * self.queries * self.total
-        if scores <= SCORES_AT_ONCE:
-            self.statements += self._products(query, keys, values, _all_at_once(self.batch, self.heads), self.queries)
-        else:
-            block = self._block()
-            whole = self.queries // block
-            self._add_blocks(query, keys, values, block, 0, whole)
-            self._add_blocks(query, keys, values, self.queries - whole * block, whole * block, 1)
+        self._add_products(query, keys, values)
         inputs = [tensor for name, tensor in self.tensors.items() if not name.startswith("output")]
         outputs = [tensor for name, tensor in self.tensors.items() if name.startswith("output")]
         return Definition(tuple(inputs), tuple(outputs), tuple(self.statements), tuple(self.temporaries))
@@ -319,62 +283,31 @@ class _Builder:
 
     # ---- products
 
-    def _block(self) -> int:
-        """Queries of a block, which has one batch and one head of keys."""
-        rows = self.batch * self.heads * self.shared * self.queries
-        most = max(min(SCORES // self.total, rows // ITEMS), FEWEST_ROWS)
-        most -= most % FEWEST_ROWS
-        return min(max(most // self.shared, 1), self.queries)
-
-    def _add_blocks(
-        self, query: Element, keys: Sequence[_Keys], values: Element, block: int, first: int, count: int
-    ) -> None:
-        """The statements for all batches and heads, and ``count`` blocks of queries from ``first`` on."""
-        if block == 0:
-            return
-        around = (Axis("x", self.batch), Axis("y", self.heads), Axis("z", count))
-        batch, head, number = indices(around)
-        before = len(self.temporaries)
-        region = _Region(1, 1, (batch, head, number * block + first))
-        products = self._products(query, keys, values, region, block)
-        self.statements.append(Each(around, tuple(products), tuple(self.temporaries[before:])))
-
-    def _products(
-        self, query: Element, keys: Sequence[_Keys], values: Element, region: _Region, queries: int
-    ) -> list[Compute]:
-        """Scores, weights and outputs of some queries, in order."""
-        sizes = [region.batches, region.heads, self.shared, queries]
-
-        def place(axes: Sequence[Axis]) -> list[Expression]:
-            """Batch, head of keys, head among those that share it, and query."""
-            batch, head, shared, row = indices(axes)
-            start = region.start
-            return [start[0] + batch, start[1] + head, shared, start[2] + row]
-
+    def _add_products(self, query: Element, keys: Sequence[_Keys], values: Element) -> None:
+        """Adds scores, weights and outputs, in order."""
+        sizes = [self.batch, self.heads, self.shared, self.queries]
         work = reduction(self._spaced("scores", [*sizes, self.total]), (4,))
         self.temporaries[-1] = work.source  # the same memory, with the dimensions in which it is walked
-        if self.batch * self.heads * self.shared * self.queries >= ENOUGH_OUTPUTS:
-            work.pieces = None  # as for all queries at once
-        products = []
         for some in keys:
             axes = grid([*sizes, some.blocks, some.width], "bgrsxt")
-            score, key = self._score(query, some, place(axes[:4]), index(axes[4]), index(axes[5]))
-            products.append(Compute(axes, (Store(work.source, work.place((*indices(axes[:4]), key)), score),)))
+            score, key = self._score(query, some, indices(axes[:4]), index(axes[4]), index(axes[5]))
+            place = work.place((*indices(axes[:4]), key))
+            self.statements.append(Compute(axes, (Store(work.source, place, score),)))
         weights = self._spaced("weights", [*sizes, self.total])
         softmax(work, weights)
-        products += [statement for statement in work.statements if isinstance(statement, Compute)]
+        self.statements += work.statements
         self.temporaries += work.temporaries
 
         axes = grid([*sizes, self.value_size], "bgrsv")
         (along,) = grid([self.total], "t")
-        batch, head, shared, row = place(axes[:4])
+        batch, head, shared, row = indices(axes[:4])
         factors = load(weights, (*indices(axes[:4]), index(along))), values(batch, head, index(along), index(axes[4]))
         lanes = lanes_for(along) if is_dot(self.queries, self.value_size, self.total) else 1
         value = sum_of_products((along,), *factors, lanes=lanes)
         column = (head * self.shared + shared) * self.value_size + index(axes[4])
         ones = (constant(0, I64),) * (len(self.output.sizes) - 3)
         store = Store(self.output, (*ones, batch, row, column), cast(value, self.output.type))
-        return [*products, Compute(axes, (store,))]
+        self.statements.append(Compute(axes, (store,)))
 
     def _score(
         self, query: Element, keys: _Keys, place: Sequence[Expression], block: Expression, column: Expression

@@ -51,6 +51,18 @@ class Tuning:
     projected_elements: int = 1 << 16
     """Elements that such a tensor may have in any case."""
 
+    rows_at_once: int = 1 << 16
+    """Elements between two products up to which all are computed at once, one statement after the other, by all
+    threads."""
+
+    block_elements: int = 1 << 16
+    """Elements between two products that a block of rows has: 256 KiB of float32, and as much for what is made of them,
+    stay in a second-level cache. There are ``items`` blocks, at least, where there are rows enough."""
+
+    fewest_rows: int = 14
+    """Rows of a block at least, however long, and of which a block has whole multiples: as many share what a product
+    loads on the widest processors."""
+
     # Work items ------------------------------------------------------------------------------------------------------
 
     serial_work: int = 32768

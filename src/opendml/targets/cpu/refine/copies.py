@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from opendml.expression.ir import Const, Expression, Index, Load, Tensor, grid, index, indices, select
+from opendml.expression.affine import affine
+from opendml.expression.ir import Axis, Const, Expression, Index, Load, Tensor, grid, index, indices, select
 from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.targets.cpu.refine.refinement import Surroundings
@@ -54,7 +55,7 @@ def _joined(tensor: Tensor, copies: Sequence[Statement], tuning: Tuning) -> Comp
         end = start + sizes[axis]
         whole = [*tensor.sizes[:axis], sizes[axis], *tensor.sizes[axis + 1 :]]
         place = [i + start if d == axis else i for d, i in enumerate(indices(copy.axes))]
-        if sizes != whole or list(store.coordinates) != place:
+        if sizes != whole or list(store.coordinates) != place or not _is_contiguous(store.value, copy.axes[axis]):
             return None
         own: list[Expression] = [Index(a) for a in copy.axes]
         moved = dict(zip(own, (index(a) - start if d == axis else index(a) for d, a in enumerate(axes)), strict=True))
@@ -65,3 +66,11 @@ def _joined(tensor: Tensor, copies: Sequence[Statement], tuning: Tuning) -> Comp
     for end, piece in reversed(before):
         value = select(index(axes[axis]) < end, piece, value)
     return Compute(axes, (Store(tensor, indices(axes), value),))
+
+
+def _is_contiguous(value: Expression, axis: Axis) -> bool:
+    """Whether elements that follow each other along an axis lie next to each other in what is copied."""
+    if not isinstance(value, Load):
+        return True
+    steps = zip(value.coordinates, value.tensor.strides, strict=True)
+    return sum(affine(c).coefficient(axis) * stride for c, stride in steps) in (0, 1)

@@ -23,13 +23,20 @@ from opendml.targets.cpu.refine.margins import margins
 from opendml.targets.cpu.refine.matrix_products import matrix_product
 from opendml.targets.cpu.refine.recurrences import blocks_of_units
 from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, SumRule, Surroundings
+from opendml.targets.cpu.refine.row_blocks import blocks_of_rows
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
 from opendml.targets.cpu.refine.sums import sum_of
 from opendml.targets.cpu.refine.transposed_convolutions import transposed_convolution
 from opendml.targets.cpu.refine.words import words
 from opendml.targets.cpu.target import CpuTarget
 
-TOGETHER: Final[tuple[DefinitionRule, ...]] = (blocks_of_updates, joined_copies, margins, blocks_of_units)
+TOGETHER: Final[tuple[DefinitionRule, ...]] = (
+    blocks_of_updates,
+    joined_copies,
+    margins,
+    blocks_of_units,
+    blocks_of_rows,
+)
 """Rules for several statements together, one after the other, before those of single ones."""
 
 SUMS: Final[tuple[tuple[SumRule, ...], ...]] = ((convolution, transposed_convolution, matrix_product), (words,))
