@@ -57,7 +57,7 @@ def test_text_that_does_not_parse_is_refused_in_llvms_words() -> None:
 
 
 def test_an_abort_is_an_error_and_no_end() -> None:
-    with pytest.raises(CodeGenerationError, match="LLVM ended with status -?[0-9]+ on the generated code for spirv64"):
+    with pytest.raises(CodeGenerationError, match=r"LLVM ended with status -?[0-9]+ on the generated code for spirv64"):
         compiled(ABORTS)
     assert compiled(KERNEL.format(name="k", value=1))
 

@@ -52,7 +52,7 @@ def test_a_device_with_other_results_is_refused(
 
 def test_without_a_device_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "find_devices", list)
-    with pytest.raises(dml.ConfigurationError, match="no OpenCL device that takes SPIR-V was found; .*pip install"):
+    with pytest.raises(dml.ConfigurationError, match=r"no OpenCL device that takes SPIR-V was found; .*pip install"):
         dml.Device("opencl")
 
 
