@@ -14,7 +14,7 @@ from opendml.description.file_access import open_regular
 from opendml.description.quoting import listed, quoted
 from opendml.formats.files import IMAGE_SUFFIXES, image_size, read_image
 from opendml.formats.json_text import Node
-from opendml.formats.onnx.types import TensorInfo, array_type
+from opendml.formats.onnx.types import TensorInfo, known_type
 
 if TYPE_CHECKING:
     from opendml.formats.onnx.model import OnnxModel
@@ -56,7 +56,7 @@ def filled(infos: Sequence[TensorInfo], sizes: Mapping[str, tuple[int, ...]], ra
     generator = np.random.default_rng(SEED)
     found = {}
     for info in infos:
-        kind = array_type(info.element_type) if info.element_type else np.dtype(np.float32)
+        kind = known_type(info.element_type) or np.dtype(np.float32)
         array = np.zeros(sizes[info.name], kind)
         if random.get(info.name, random.get("*")) == RANDOM:
             whole = generator.integers(0, 2 if kind.kind == "b" else LARGEST_RANDOM, sizes[info.name])
@@ -116,5 +116,5 @@ def _image(path: Path, info: TensorInfo, sizes: Mapping[str, Any], place: Node) 
         place.fail(f"{wanted[0]} channels are those of no image")
     pixels = read_image(path, place, *wanted)[None]
     pixels = pixels.transpose(0, 2, 3, 1) if is_last else pixels
-    kind = array_type(info.element_type)
+    kind = known_type(info.element_type) or np.dtype(np.float32)
     return np.ascontiguousarray(pixels / np.float32(255) if kind.kind == "f" else pixels).astype(kind)

@@ -18,7 +18,7 @@ from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
 from opendml.formats.onnx.translation import FAILED, ModelGraph, Scope, Translation
-from opendml.formats.onnx.types import TensorInfo, array_type, has_tensors, info_of
+from opendml.formats.onnx.types import TensorInfo, has_tensors, info_of, known_type
 from opendml.formats.onnx.values import Value, known
 from opendml.programs.device import Device, Flags
 
@@ -266,10 +266,7 @@ class OnnxModel:
         name = info.name
         if name in values:
             return known(values[name], frozenset({name})), False
-        try:
-            data_type = array_type(info.element_type)
-        except (KeyError, ValueError):
-            data_type = np.dtype(object)
+        data_type = known_type(info.element_type) or np.dtype(object)
         if not has_tensors(data_type):
             translation.problems.append(
                 FormatProblem(f"input {name!r}", f"DirectML has no tensors of {info.data_type}")
@@ -289,8 +286,8 @@ class OnnxModel:
             if not translation.problems:
                 translation.problems.append(FormatProblem(f"output {info.name!r}", "no tensor"))
             return None
-        expected = info.element_type and array_type(info.element_type)
-        if expected and value.data_type != expected:
+        expected = known_type(info.element_type)
+        if expected is not None and value.data_type != expected:
             reason = f"the model says {info.data_type}, its nodes give {value.data_type}"
             translation.problems.append(FormatProblem(f"output {info.name!r}", reason))
         return value
@@ -304,7 +301,8 @@ class OnnxModel:
             problem = f"no {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
             raise BindingError(f"expected {listed(names)}, got {problem}")
         return {
-            info.name: as_input(info, arrays[info.name]) if info.element_type else np.empty(0) for info in self.inputs
+            info.name: as_input(info, arrays[info.name]) if known_type(info.element_type) else np.empty(0)
+            for info in self.inputs
         }
 
     def _values(self, values: Mapping[str, Any]) -> dict[str, Array]:
@@ -315,8 +313,9 @@ class OnnxModel:
         found = {}
         for name, value in values.items():
             given = value
-            if not isinstance(value, np.ndarray) and known_inputs[name].element_type:
-                given = np.asarray(value, array_type(known_inputs[name].element_type))
+            kind = known_type(known_inputs[name].element_type)
+            if not isinstance(value, np.ndarray) and kind is not None:
+                given = np.asarray(value, kind)
             found[name] = np.array(as_input(known_inputs[name], given))
         return found
 

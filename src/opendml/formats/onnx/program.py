@@ -13,7 +13,7 @@ from opendml.building.graph_program import BoundGraph, GraphProgram
 from opendml.building.graph_tensor import GraphTensor
 from opendml.description.errors import BindingError
 from opendml.description.quoting import listed, quoted
-from opendml.formats.onnx.types import TensorInfo, array_type
+from opendml.formats.onnx.types import TensorInfo, known_type
 from opendml.formats.onnx.values import Value
 from opendml.programs.binding import as_array
 from opendml.programs.device import Flags
@@ -187,8 +187,8 @@ def as_input(info: TensorInfo, value: Any) -> Array:
     if isinstance(value, (bool, int, float, list, tuple, np.generic)):
         array = np.asarray(value)
     found: Array = as_array(value, info.name) if array is None else array
-    expected = array_type(info.element_type) if info.element_type else found.dtype
-    if found.dtype != expected:
+    expected = known_type(info.element_type)
+    if expected is not None and found.dtype != expected:
         raise BindingError(f"{quoted(info.name)}: expected {info.data_type}, got {found.dtype}")
     return found
 

@@ -48,7 +48,7 @@ def _check_version(onnx: Any, imported: Any, model: Any) -> None:
     if imported.domain not in ("", "ai.onnx"):
         return
     newest = onnx.defs.onnx_opset_version()
-    if imported.version < OLDEST and not _has_changed(onnx, imported.version, model):
+    if 1 <= imported.version < OLDEST and not _has_changed(onnx, imported.version, model):
         imported.version = OLDEST
     if imported.version < OLDEST:
         cure = "onnx.version_converter converts it"

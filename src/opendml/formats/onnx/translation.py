@@ -47,11 +47,17 @@ _NO_DOUBLE: Final = "no FLOAT64 here (narrow_float64=True computes it in FLOAT32
 DOUBLE: Final = np.dtype(np.float64)
 SINGLE: Final = np.dtype(np.float32)
 
+MOST_NODES: Final = 50_000
+"""Nodes that are translated, at most, those of functions and of rounds of loops among them: a small file could have
+more than any machine can take."""
+
 DEEPEST: Final = 64
 """Functions and graphs inside of one another, at most."""
 
 _RULES_SHOWN: Final = 2
-_ERRORS: Final = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+_ERRORS: Final = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError),
+)
 """What operators raise of attributes and sizes that make no sense."""
 
 
@@ -76,6 +82,7 @@ class Translation:
         self.functions: Functions = {(one.domain, one.name): one for one in model.functions}
         self.versions = _versions(model.opset_import)
         self._depth = 0
+        self._count = 0
 
     def graph_of(self, graph: Any, scope: Scope) -> None:
         """Translates a GraphProto: its initialisers, then its nodes. ``scope`` takes what they give."""
@@ -104,7 +111,10 @@ class Translation:
     def _translate(self, node: Any, scope: Scope, versions: Mapping[str, int]) -> None:
         given = [scope.get(name, FAILED) if name else None for name in node.input]
         outputs: Sequence[Value | _Failed | None] = [FAILED] * len(node.output)
+        self._count += 1
         try:
+            if self._count > MOST_NODES:
+                raise NotExpressibleError(f"with functions and loops the model has more than {MOST_NODES} nodes")
             if any(value is FAILED for value in given):
                 self._check_known(node, scope)
             else:

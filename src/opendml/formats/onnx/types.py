@@ -10,7 +10,7 @@ import numpy as np
 from opendml.description.quoting import quoted
 from opendml.formats.onnx.package import onnx_package
 
-__all__ = ["TensorInfo", "array_type", "has_tensors", "type_name"]
+__all__ = ["TensorInfo", "array_type", "has_tensors", "info_of", "known_type", "type_name"]
 
 DataType = np.dtype[Any]
 
@@ -27,6 +27,14 @@ def array_type(element_type: int) -> DataType:
     """NumPy's type of ONNX's; those that NumPy lacks are of ``ml_dtypes``. Raises KeyError for no type at all."""
     found: DataType = np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(element_type))
     return found
+
+
+def known_type(element_type: int) -> DataType | None:
+    """NumPy's type of ONNX's; None where a file says nothing, or something that is no type."""
+    try:
+        return array_type(element_type) if element_type else None
+    except (KeyError, ValueError, TypeError):
+        return None
 
 
 def type_name(element_type: int) -> str:

@@ -20,6 +20,9 @@ __all__ = ["RESIZING"]
 
 Floats = npt.NDArray[np.float64]
 
+LARGEST: Final = 1 << 20
+"""Elements of a dimension, at most: each has a place that is computed while the graph is made."""
+
 RESAMPLED_RANK: Final = 4
 """Dimensions that RESAMPLE has."""
 
@@ -80,6 +83,8 @@ def _axes(node: Node) -> tuple[list[_Axis], list[int]]:
         result[axis] = count
         if count < 1:
             raise NotExpressibleError("its result has no elements")
+        if count > LARGEST:
+            raise NotExpressibleError(f"its result would have {count} elements along a dimension")
         region = (roi[number], roi[number + len(order)]) if roi else (0.0, 1.0)
         if scale == 1 and count == length and region == (0.0, 1.0):
             continue

@@ -18,6 +18,10 @@ from opendml.formats.onnx.values import NotExpressibleError, Value, known
 __all__ = ["SHAPES"]
 
 
+LARGEST_KNOWN: Final = 1 << 22
+"""Elements of what is repeated while the graph is made; more are repeated by the program."""
+
+
 def _constant(node: Node) -> Results:
     for name, data_type in _CONSTANTS.items():
         if name in node.attributes:
@@ -197,7 +201,7 @@ def _window(start: int, end: int, step: int, size: int) -> slice:
 def _tile(node: Node) -> Results:
     value, repeats = node.value(0), node.integers_of(1)
     sizes = [size * count for size, count in zip(value.sizes, repeats, strict=True)]
-    if value.array is not None or 0 in sizes:
+    if (value.array is not None and math.prod(sizes) <= LARGEST_KNOWN) or 0 in sizes:
         array = np.zeros(value.sizes, value.data_type) if value.array is None else value.array
         return known(np.tile(array, repeats), node.depends_on)
     return node.result(dml.tile(node.tensor(), repeats), sizes, value.data_type)
@@ -262,6 +266,10 @@ def _trilu(node: Node) -> Results:
 def _eye_like(node: Node) -> Results:
     data_type = array_type(node.integer("dtype")) if "dtype" in node.attributes else node.type_of()
     rows, columns = node.sizes()
+    if rows * columns > LARGEST_KNOWN:
+        raise NotExpressibleError(
+            f"a diagonal of {rows} x {columns} is too large to be computed while the graph is made"
+        )
     return np.eye(rows, columns, node.integer("k"), data_type)
 
 
