@@ -17,8 +17,8 @@ import opendml as dml
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform, OperatorType, TensorFlags
-from opendml.description.rules import validate
 from opendml.description.tensor import TensorDesc
+from opendml.description.validation import validate
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Fold
 from opendml.expression.rewriting import walk
