@@ -1,0 +1,1 @@
+"""Random descriptors, a file a family of operators; ``random_descriptors`` has them all."""
