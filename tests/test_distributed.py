@@ -255,6 +255,48 @@ def test_output_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
         dml.distributed.map(model(), X, output=output)
 
 
+# ---- the command
+
+
+def test_the_command(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "model.onnx").write_bytes(model(sizes=(3, "h", "w")))
+    (tmp_path / "images").mkdir()
+    for number in range(3):
+        image.new("RGB", (2, 2), (51, 255, number)).save(tmp_path / "images" / f"{number}.png")
+    arguments = ["map", tmp_path / "model.onnx", tmp_path / "images", "--output", tmp_path / "out", "--batch", 2]
+    options = ["--image-size", "2x3", "--image-mean", "0.2,0,0", "--image-deviation", "0.5", "--workers", 1]
+    result = invoke(*arguments, *options)
+    assert result.exit_code == 0, result.stderr
+    assert "3 rows in" in result.stdout
+    found = np.load(tmp_path / "out" / "double.npy")
+    np.testing.assert_allclose(found[1, :, 1, 2], [0, 4, 4 / 255], atol=1e-6)
+    again = invoke(*arguments)
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+    for wrong, message in (
+        (["--image-size", "2"], "HEIGHTxWIDTH"),
+        (["--image-mean", "a"], "expected numbers"),
+        (["--column", "x=image,=y"], "NAME=NAME"),
+    ):
+        result = invoke(*arguments[:4], tmp_path / "other", *wrong)
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+
+def test_the_command_on_tables(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "model.onnx").write_bytes(model())
+    parquet.write_table(table_of({"data": X, "id": np.arange(ROWS)}), tmp_path / "in.parquet")
+    arguments = ["map", tmp_path / "model.onnx", tmp_path / "in.parquet", "--output", tmp_path / "out", "--json"]
+    result = invoke(*arguments, "--column", "x=data", "--keep", "id")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["rows"] == ROWS
+    written = parquet.read_table(tmp_path / "out")
+    assert written["id"].to_pylist() == list(range(ROWS))
+    np.testing.assert_array_equal(written["total"].to_numpy(), X.sum((1, 2)))
+
+
 # ---- Ray
 
 
@@ -337,43 +379,15 @@ def test_files_by_ray_are_those_written_here(ray: Any, tmp_path: Path) -> None:
     check(dml.distributed.map(model(), {"x": X}, batch_size=4, workers=1))
 
 
-# ---- the command
-
-
-def test_the_command(tmp_path: Path) -> None:
+def test_images_by_ray_are_read_by_its_workers(ray: Any, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
-    (tmp_path / "model.onnx").write_bytes(model(sizes=(3, "h", "w")))
-    (tmp_path / "images").mkdir()
+    (tmp_path / "in").mkdir()
     for number in range(3):
-        image.new("RGB", (2, 2), (51, 255, number)).save(tmp_path / "images" / f"{number}.png")
-    arguments = ["map", tmp_path / "model.onnx", tmp_path / "images", "--output", tmp_path / "out", "--batch", 2]
-    options = ["--image-size", "2x3", "--image-mean", "0.2,0,0", "--image-deviation", "0.5", "--workers", 1]
-    result = invoke(*arguments, *options)
-    assert result.exit_code == 0, result.stderr
-    assert "3 rows in" in result.stdout
-    found = np.load(tmp_path / "out" / "double.npy")
-    np.testing.assert_allclose(found[1, :, 1, 2], [0, 4, 4 / 255], atol=1e-6)
-    again = invoke(*arguments)
-    assert again.exit_code == 2
-    assert "is there already" in again.stderr
-    for wrong, message in (
-        (["--image-size", "2"], "HEIGHTxWIDTH"),
-        (["--image-mean", "a"], "expected numbers"),
-        (["--column", "x=image,=y"], "NAME=NAME"),
-    ):
-        result = invoke(*arguments[:4], tmp_path / "other", *wrong)
-        assert result.exit_code == 2
-        assert message in result.stderr
-
-
-def test_the_command_on_tables(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    (tmp_path / "model.onnx").write_bytes(model())
-    parquet.write_table(table_of({"data": X, "id": np.arange(ROWS)}), tmp_path / "in.parquet")
-    arguments = ["map", tmp_path / "model.onnx", tmp_path / "in.parquet", "--output", tmp_path / "out", "--json"]
-    result = invoke(*arguments, "--column", "x=data", "--keep", "id")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["rows"] == ROWS
-    written = parquet.read_table(tmp_path / "out")
-    assert written["id"].to_pylist() == list(range(ROWS))
-    np.testing.assert_array_equal(written["total"].to_numpy(), X.sum((1, 2)))
+        image.new("RGB", (2, 2), (51, 255, number)).save(tmp_path / "in" / f"{number}.png")
+    rows = dml.distributed.map(model(sizes=(3, 1, 2)), tmp_path / "in", output=tmp_path / "out", workers=1)
+    assert rows == 3
+    assert np.load(tmp_path / "out" / "path.npy").tolist() == ["0.png", "1.png", "2.png"]
+    expected = np.array([[51, 255, number] for number in range(3)], np.float32) / 255
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "double.npy")[:, :, 0, 1], expected * 2)
+    with pytest.raises(dml.BindingError, match="no column for the input"):
+        dml.distributed.map(model(), {"a": X, "b": X})

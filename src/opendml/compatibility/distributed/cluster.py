@@ -88,16 +88,16 @@ def mapped(
 ) -> Any:
     """The data set of the results: nothing runs before somebody asks for them."""
     batch_size = Mapper(plan, threads).batch_size
-    resources = connected(None).cluster_resources()
+    ray = connected(None)
     # One processor is left for reading.
-    most = workers or max(1, (int(resources.get("CPU", 1)) - 1) // threads)
+    most = workers or max(1, (int(ray.cluster_resources().get("CPU", 1)) - 1) // threads)
     return dataset.map_batches(
         Worker,
         fn_constructor_args=(plan, threads, folder, os.environ.get(CACHE_VARIABLE)),
         batch_size=batch_size,
         batch_format="pyarrow",
         zero_copy_batch=True,
-        concurrency=most if workers else (1, most),
+        compute=ray.data.ActorPoolStrategy(min_size=workers or 1, max_size=most),
         num_cpus=threads,
         num_gpus=gpus or None,
     )
