@@ -207,6 +207,18 @@ def test_the_command_line_runs_models_there(device: dml.Device, tmp_path: Path) 
     assert f"\n-Device: {device.name}\n" in invoke("run", "-s").stdout
 
 
+def test_an_initialized_graph_pickles_with_what_it_keeps(device: dml.Device) -> None:
+    graph = dml.Graph(device)
+    x = graph.input("float32", [5], name="x")
+    weights = graph.input("float32", [5], name="w", owned_by_dml=True)
+    program = graph.compile(x * dml.exp(weights)).program
+    values = np.linspace(-1, 1, 5, dtype=np.float32)
+    program.initialize([None, values])
+    copied = pickle.loads(pickle.dumps(program))
+    assert copied.execution.target == program.execution.target
+    assert_identical(copied(values, None), program(values, None))
+
+
 def test_a_forked_process_is_told_so(device: dml.Device) -> None:
     """What a driver's threads have to do nobody does there."""
     if not hasattr(os, "fork") or not device.name.startswith("opencl"):
