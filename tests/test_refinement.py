@@ -27,7 +27,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of
 from opendml.operators import implemented
-from opendml.targets.cpu.refine.refining import refined_definition, refining
+from opendml.targets.cpu.refine.refining import refine, refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget
 
 TARGET = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512"))
@@ -49,8 +49,11 @@ def assert_refined_is_defined(
     """What the target computes of random arrays, or given ones, is what the definition says; returns the former."""
     if arrays is None:
         arrays = [None if t is None else random_array(t, seed + number) for number, (_, t) in enumerate(desc.inputs())]
-    refined = refined_definition(desc, target)
-    for found, expected in zip(interpreted(refined, arrays), interpreted(desc.define(), arrays), strict=True):
+    definition = desc.define()
+    pairs = zip(definition.inputs, desc.inputs(), strict=True)
+    owned = [own for own, (_, tensor) in pairs if own is not None and tensor is not None and tensor.is_owned_by_dml]
+    refined = refine(definition, target, owned)
+    for found, expected in zip(interpreted(refined, arrays), interpreted(definition, arrays), strict=True):
         if expected is not None:
             assert_same_values(found, expected)
     return refined
@@ -115,6 +118,11 @@ def product(
 def test_matrices_are_copied_where_it_is_worth_it(desc: operators.Gemm, names: list[str]) -> None:
     assert not desc.define().temporaries
     assert names_of(assert_refined_is_defined(desc)) == names
+
+
+def test_an_operator_alone_makes_no_panels() -> None:
+    """Its weights are bound when it runs, OWNED_BY_DML or not, and a copy each time would cost more than it saves."""
+    assert not refined_definition(product(5, 3, 128, owned=True), TARGET).temporaries
 
 
 def test_panels_are_made_once() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from opendml.description.descriptors import Operator
 from opendml.description.graph_desc import ConstantNode, GraphDesc, OperatorNode
 from opendml.description.graph_paths import (
     GraphInput,
@@ -55,14 +54,6 @@ class JoinedGraph:
 
 Refine = Callable[[Definition, Iterable[Tensor]], Definition]
 """What a target makes of the definition of an operator, some of whose inputs are known before the graph ever runs."""
-
-
-def refined_definition(desc: Operator, refine: Refine) -> Definition:
-    """What is computed for a single operator; its tensors OWNED_BY_DML are known before."""
-    definition = desc.define()
-    pairs = zip(definition.inputs, desc.inputs(), strict=True)
-    owned = [own for own, (_, tensor) in pairs if own is not None and tensor is not None and tensor.is_owned_by_dml]
-    return refine(definition, owned)
 
 
 def join(graph: GraphDesc, refine: Refine | None = None) -> JoinedGraph:

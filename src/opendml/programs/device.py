@@ -241,11 +241,10 @@ def compile_operator(
     device: str = DEFAULT_DEVICE,
 ) -> Program:
     """Native code for a valid descriptor."""
-    from opendml.graph.joining import refined_definition
 
     target = find_target(device, tuning)
     program = compile_definition(
-        refined_definition(desc, target.refine),
+        target.refine(desc.define()),
         inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
         outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
         in_place=desc.in_place,

@@ -16,7 +16,6 @@ from typing import Final
 from opendml.description.descriptors import Operator
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, Statement
-from opendml.graph import joining
 from opendml.targets.cpu.refine.convolutions import convolution
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.margins import margins
@@ -73,8 +72,8 @@ def _refined(definition: Definition, found: Iterable[Refinement | None]) -> Defi
 
 
 def refined_definition(desc: Operator, target: CpuTarget) -> Definition:
-    """What is computed for a single operator; its tensors OWNED_BY_DML are fixed."""
-    return joining.refined_definition(desc, refining(target))
+    """What the program of a single operator computes. All it reads is bound when it runs, so nothing is fixed."""
+    return refine(desc.define(), target)
 
 
 def refining(target: CpuTarget) -> Callable[[Definition, Iterable[Tensor]], Definition]:
