@@ -7,6 +7,7 @@ import inspect
 import pydoc
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import typed_client
@@ -58,16 +59,32 @@ def test_dir_shows_only_what_is_public() -> None:
     assert all(getattr(dml.operators, name).type in operators.implemented() for name in dir(dml.operators))
 
 
-def test_the_written_signatures_are_those_of_the_functions() -> None:
-    """``python tools/write_signatures.py && ruff format src`` brings them up to date."""
-    path = Path(__file__).parent.parent / "tools" / "write_signatures.py"
-    spec = importlib.util.spec_from_file_location("write_signatures", path)
+def tool(name: str) -> ModuleType:
+    """A script of ``tools``, imported."""
+    path = Path(__file__).parent.parent / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_the_written_signatures_are_those_of_the_functions() -> None:
+    """``python tools/write_signatures.py && ruff format src`` brings them up to date."""
+    module = tool("write_signatures")
 
     def words(text: str) -> str:
         return re.sub(r"[\s,]+", "", text)
 
     assert words(module.TARGET.read_text()) == words(module.text())
+
+
+def test_the_written_indices_are_those_of_the_files() -> None:
+    """``python tools/write_index.py`` brings them up to date."""
+    module = tool("write_index")
+    for path, text in module.texts().items():
+        assert path.read_text() == text
+    gemm, exports = module.texts()[module.OPERATORS], module.texts()[module.EXPORTS]
+    assert module.operators_text(gemm.replace('    "matrix": "GEMM",\n', "").replace("Gemm as Gemm,", "")) == gemm
+    assert module.exports_text(exports.replace(" gemm as gemm\n", " hemm as hemm\n")) == exports

@@ -112,6 +112,8 @@ if TYPE_CHECKING:
     from opendml.functions.attention import MultiheadAttentionOutputs as MultiheadAttentionOutputs
     from opendml.functions.typed import multihead_attention as multihead_attention
     from opendml.functions.typed import convolution as convolution
+    from opendml.functions.typed import convolution_integer as convolution_integer
+    from opendml.functions.typed import quantized_linear_convolution as quantized_linear_convolution
     from opendml.functions.typed import cumulative_product as cumulative_product
     from opendml.functions.typed import cumulative_summation as cumulative_summation
     from opendml.functions.typed import diagonal_matrix as diagonal_matrix
@@ -185,6 +187,11 @@ if TYPE_CHECKING:
     from opendml.functions.typed import join as join
     from opendml.functions.typed import split as split
     from opendml.functions.typed import gemm as gemm
+    from opendml.functions.typed import matrix_multiply_integer as matrix_multiply_integer
+    from opendml.functions.typed import matrix_multiply_integer_to_float as matrix_multiply_integer_to_float
+    from opendml.functions.typed import quantized_linear_matrix_multiply as quantized_linear_matrix_multiply
+    from opendml.functions.nonzero import NonzeroCoordinatesOutputs as NonzeroCoordinatesOutputs
+    from opendml.functions.typed import nonzero_coordinates as nonzero_coordinates
     from opendml.functions.typed import batch_normalization as batch_normalization
     from opendml.functions.typed import local_response_normalization as local_response_normalization
     from opendml.functions.typed import lp_normalization as lp_normalization
@@ -198,8 +205,6 @@ if TYPE_CHECKING:
     from opendml.functions.typed import batch_normalization_training as batch_normalization_training
     from opendml.functions.typed import batch_normalization_training_grad as batch_normalization_training_grad
     from opendml.functions.typed import local_response_normalization_grad as local_response_normalization_grad
-    from opendml.functions.nonzero import NonzeroCoordinatesOutputs as NonzeroCoordinatesOutputs
-    from opendml.functions.typed import nonzero_coordinates as nonzero_coordinates
     from opendml.functions.optimizers import AdamOptimizerOutputs as AdamOptimizerOutputs
     from opendml.functions.typed import adam_optimizer as adam_optimizer
     from opendml.functions.typed import padding as padding
@@ -211,6 +216,11 @@ if TYPE_CHECKING:
     from opendml.functions.typed import max_unpooling as max_unpooling
     from opendml.functions.typed import average_pooling_grad as average_pooling_grad
     from opendml.functions.typed import max_pooling_grad as max_pooling_grad
+    from opendml.functions.typed import quantized_linear_average_pooling as quantized_linear_average_pooling
+    from opendml.functions.quantization import DynamicQuantizeLinearOutputs as DynamicQuantizeLinearOutputs
+    from opendml.functions.typed import dequantize as dequantize
+    from opendml.functions.typed import dynamic_quantize_linear as dynamic_quantize_linear
+    from opendml.functions.typed import quantize as quantize
     from opendml.functions.random_numbers import RandomGeneratorOutputs as RandomGeneratorOutputs
     from opendml.functions.typed import random_generator as random_generator
     from opendml.functions.typed import depth_to_space as depth_to_space
@@ -224,16 +234,6 @@ if TYPE_CHECKING:
     from opendml.functions.typed import argmax as argmax
     from opendml.functions.typed import argmin as argmin
     from opendml.functions.typed import reduce as reduce
-    from opendml.functions.typed import convolution_integer as convolution_integer
-    from opendml.functions.typed import quantized_linear_convolution as quantized_linear_convolution
-    from opendml.functions.typed import matrix_multiply_integer as matrix_multiply_integer
-    from opendml.functions.typed import matrix_multiply_integer_to_float as matrix_multiply_integer_to_float
-    from opendml.functions.typed import quantized_linear_matrix_multiply as quantized_linear_matrix_multiply
-    from opendml.functions.typed import quantized_linear_average_pooling as quantized_linear_average_pooling
-    from opendml.functions.quantization import DynamicQuantizeLinearOutputs as DynamicQuantizeLinearOutputs
-    from opendml.functions.typed import dequantize as dequantize
-    from opendml.functions.typed import quantize as quantize
-    from opendml.functions.typed import dynamic_quantize_linear as dynamic_quantize_linear
     from opendml.functions.region_gradients import RoiAlignGradOutputs as RoiAlignGradOutputs
     from opendml.functions.typed import roi_align_grad as roi_align_grad
     from opendml.functions.typed import roi_align as roi_align
@@ -285,10 +285,10 @@ _EXPORTS = {
     "description.structs": "ScalarUnion ScaleBias Size2D",
     "functions.activation": """
         activation_celu activation_elu activation_gelu activation_hard_sigmoid activation_hard_swish activation_hardmax
-        activation_identity activation_leaky_relu activation_linear activation_log_softmax
-        activation_parameterized_relu activation_parametric_softplus activation_relu activation_relu_grad
-        activation_scaled_elu activation_scaled_tanh activation_shrink activation_sigmoid activation_softmax
-        activation_softplus activation_softsign activation_swish activation_tanh activation_thresholded_relu
+        activation_identity activation_leaky_relu activation_linear activation_log_softmax activation_parameterized_relu
+        activation_parametric_softplus activation_relu activation_relu_grad activation_scaled_elu activation_scaled_tanh
+        activation_shrink activation_sigmoid activation_softmax activation_softplus activation_softsign activation_swish
+        activation_tanh activation_thresholded_relu
     """,
     "functions.attention": "MultiheadAttentionOutputs multihead_attention",
     "functions.convolution": "convolution",
@@ -297,8 +297,8 @@ _EXPORTS = {
     "functions.diagonal": "diagonal_matrix",
     "functions.element_wise": "add cast clip identity",
     "functions.element_wise_arithmetic": """
-        abs ceil difference_square divide floor max mean min modulus_floor modulus_truncate multiply negate
-        recip round sign sqrt subtract
+        abs ceil difference_square divide floor max mean min modulus_floor modulus_truncate multiply negate recip round
+        sign sqrt subtract
     """,
     "functions.element_wise_functions": """
         acos acosh asin asinh atan atan_yx atanh cos cosh erf exp log pow sin sinh tan tanh
@@ -306,8 +306,8 @@ _EXPORTS = {
     "functions.element_wise_limits": "clip_grad threshold",
     "functions.element_wise_logic": """
         bit_and bit_count bit_not bit_or bit_shift_left bit_shift_right bit_xor equals greater_than
-        greater_than_or_equal if_ is_infinity is_nan less_than less_than_or_equal logical_and logical_not
-        logical_or logical_xor
+        greater_than_or_equal if_ is_infinity is_nan less_than less_than_or_equal logical_and logical_not logical_or
+        logical_xor
     """,
     "functions.element_wise_quantization": "dequantize_linear quantize_linear quantized_linear_add",
     "functions.gathering": "gather gather_elements gather_nd",
@@ -317,6 +317,7 @@ _EXPORTS = {
     "functions.matrix_integer": """
         matrix_multiply_integer matrix_multiply_integer_to_float quantized_linear_matrix_multiply
     """,
+    "functions.nonzero": "NonzeroCoordinatesOutputs nonzero_coordinates",
     "functions.normalization": """
         batch_normalization local_response_normalization lp_normalization mean_variance_normalization value_scale_2d
     """,
@@ -324,14 +325,13 @@ _EXPORTS = {
         BatchNormalizationGradOutputs BatchNormalizationTrainingOutputs batch_normalization_grad
         batch_normalization_training batch_normalization_training_grad local_response_normalization_grad
     """,
-    "functions.nonzero": "NonzeroCoordinatesOutputs nonzero_coordinates",
     "functions.optimizers": "AdamOptimizerOutputs adam_optimizer",
     "functions.padding": "padding tile",
     "functions.pooling": "MaxPoolingOutputs average_pooling lp_pooling max_pooling max_unpooling",
     "functions.pooling_gradients": "average_pooling_grad max_pooling_grad",
-    "functions.random_numbers": "RandomGeneratorOutputs random_generator",
     "functions.pooling_quantized": "quantized_linear_average_pooling",
     "functions.quantization": "DynamicQuantizeLinearOutputs dequantize dynamic_quantize_linear quantize",
+    "functions.random_numbers": "RandomGeneratorOutputs random_generator",
     "functions.rearrangement": "depth_to_space space_to_depth",
     "functions.recurrent": "GruOutputs LstmOutputs RnnOutputs gru lstm rnn",
     "functions.reduction": "argmax argmin reduce",

@@ -95,8 +95,8 @@ if TYPE_CHECKING:
         ElementWiseAsin as ElementWiseAsin,
         ElementWiseAsinh as ElementWiseAsinh,
         ElementWiseAtan as ElementWiseAtan,
-        ElementWiseAtanh as ElementWiseAtanh,
         ElementWiseAtanYx as ElementWiseAtanYx,
+        ElementWiseAtanh as ElementWiseAtanh,
         ElementWiseConstantPow as ElementWiseConstantPow,
         ElementWiseCos as ElementWiseCos,
         ElementWiseCosh as ElementWiseCosh,
@@ -162,6 +162,9 @@ if TYPE_CHECKING:
         MatrixMultiplyIntegerToFloat as MatrixMultiplyIntegerToFloat,
         QuantizedLinearMatrixMultiply as QuantizedLinearMatrixMultiply,
     )
+    from opendml.operators.nonzero import (
+        NonzeroCoordinates as NonzeroCoordinates,
+    )
     from opendml.operators.normalization import (
         BatchNormalization as BatchNormalization,
         LocalResponseNormalization as LocalResponseNormalization,
@@ -176,9 +179,6 @@ if TYPE_CHECKING:
         BatchNormalizationTraining as BatchNormalizationTraining,
         BatchNormalizationTrainingGrad as BatchNormalizationTrainingGrad,
         LocalResponseNormalizationGrad as LocalResponseNormalizationGrad,
-    )
-    from opendml.operators.nonzero import (
-        NonzeroCoordinates as NonzeroCoordinates,
     )
     from opendml.operators.optimizers import (
         AdamOptimizer as AdamOptimizer,
@@ -202,9 +202,6 @@ if TYPE_CHECKING:
         AveragePoolingGrad as AveragePoolingGrad,
         MaxPoolingGrad as MaxPoolingGrad,
     )
-    from opendml.operators.random_numbers import (
-        RandomGenerator as RandomGenerator,
-    )
     from opendml.operators.pooling_quantized import (
         QuantizedLinearAveragePooling as QuantizedLinearAveragePooling,
     )
@@ -212,6 +209,9 @@ if TYPE_CHECKING:
         Dequantize as Dequantize,
         DynamicQuantizeLinear as DynamicQuantizeLinear,
         Quantize as Quantize,
+    )
+    from opendml.operators.random_numbers import (
+        RandomGenerator as RandomGenerator,
     )
     from opendml.operators.rearrangement import (
         DepthToSpace as DepthToSpace,
@@ -291,37 +291,34 @@ _FAMILIES = {
     """,
     "element_wise_arithmetic": """
         ELEMENT_WISE_ABS ELEMENT_WISE_CEIL ELEMENT_WISE_DIFFERENCE_SQUARE ELEMENT_WISE_DIVIDE ELEMENT_WISE_FLOOR
-        ELEMENT_WISE_MAX ELEMENT_WISE_MEAN ELEMENT_WISE_MIN ELEMENT_WISE_MODULUS_FLOOR
-        ELEMENT_WISE_MODULUS_TRUNCATE ELEMENT_WISE_MULTIPLY ELEMENT_WISE_NEGATE ELEMENT_WISE_RECIP
-        ELEMENT_WISE_ROUND ELEMENT_WISE_SIGN ELEMENT_WISE_SQRT ELEMENT_WISE_SUBTRACT
+        ELEMENT_WISE_MAX ELEMENT_WISE_MEAN ELEMENT_WISE_MIN ELEMENT_WISE_MODULUS_FLOOR ELEMENT_WISE_MODULUS_TRUNCATE
+        ELEMENT_WISE_MULTIPLY ELEMENT_WISE_NEGATE ELEMENT_WISE_RECIP ELEMENT_WISE_ROUND ELEMENT_WISE_SIGN
+        ELEMENT_WISE_SQRT ELEMENT_WISE_SUBTRACT
     """,
     "element_wise_functions": """
-        ELEMENT_WISE_ACOS ELEMENT_WISE_ACOSH ELEMENT_WISE_ASIN ELEMENT_WISE_ASINH ELEMENT_WISE_ATAN ELEMENT_WISE_ATANH
-        ELEMENT_WISE_ATAN_YX ELEMENT_WISE_CONSTANT_POW ELEMENT_WISE_COS ELEMENT_WISE_COSH ELEMENT_WISE_ERF
+        ELEMENT_WISE_ACOS ELEMENT_WISE_ACOSH ELEMENT_WISE_ASIN ELEMENT_WISE_ASINH ELEMENT_WISE_ATAN ELEMENT_WISE_ATAN_YX
+        ELEMENT_WISE_ATANH ELEMENT_WISE_CONSTANT_POW ELEMENT_WISE_COS ELEMENT_WISE_COSH ELEMENT_WISE_ERF
         ELEMENT_WISE_EXP ELEMENT_WISE_LOG ELEMENT_WISE_POW ELEMENT_WISE_SIN ELEMENT_WISE_SINH ELEMENT_WISE_TAN
         ELEMENT_WISE_TANH
     """,
-    "element_wise_limits": """
-        ELEMENT_WISE_CLIP_GRAD ELEMENT_WISE_CLIP_GRAD1 ELEMENT_WISE_THRESHOLD
-    """,
+    "element_wise_limits": "ELEMENT_WISE_CLIP_GRAD ELEMENT_WISE_CLIP_GRAD1 ELEMENT_WISE_THRESHOLD",
     "element_wise_logic": """
-        ELEMENT_WISE_BIT_AND ELEMENT_WISE_BIT_COUNT ELEMENT_WISE_BIT_NOT ELEMENT_WISE_BIT_OR
-        ELEMENT_WISE_BIT_SHIFT_LEFT ELEMENT_WISE_BIT_SHIFT_RIGHT ELEMENT_WISE_BIT_XOR ELEMENT_WISE_IF
-        ELEMENT_WISE_IS_INFINITY ELEMENT_WISE_IS_NAN ELEMENT_WISE_LOGICAL_AND ELEMENT_WISE_LOGICAL_EQUALS
-        ELEMENT_WISE_LOGICAL_GREATER_THAN ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL
-        ELEMENT_WISE_LOGICAL_LESS_THAN ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL ELEMENT_WISE_LOGICAL_NOT
-        ELEMENT_WISE_LOGICAL_OR ELEMENT_WISE_LOGICAL_XOR
+        ELEMENT_WISE_BIT_AND ELEMENT_WISE_BIT_COUNT ELEMENT_WISE_BIT_NOT ELEMENT_WISE_BIT_OR ELEMENT_WISE_BIT_SHIFT_LEFT
+        ELEMENT_WISE_BIT_SHIFT_RIGHT ELEMENT_WISE_BIT_XOR ELEMENT_WISE_IF ELEMENT_WISE_IS_INFINITY ELEMENT_WISE_IS_NAN
+        ELEMENT_WISE_LOGICAL_AND ELEMENT_WISE_LOGICAL_EQUALS ELEMENT_WISE_LOGICAL_GREATER_THAN
+        ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL ELEMENT_WISE_LOGICAL_LESS_THAN
+        ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL ELEMENT_WISE_LOGICAL_NOT ELEMENT_WISE_LOGICAL_OR
+        ELEMENT_WISE_LOGICAL_XOR
     """,
     "element_wise_quantization": """
-        ELEMENT_WISE_DEQUANTIZE_LINEAR ELEMENT_WISE_QUANTIZED_LINEAR_ADD ELEMENT_WISE_QUANTIZE_LINEAR
+        ELEMENT_WISE_DEQUANTIZE_LINEAR ELEMENT_WISE_QUANTIZE_LINEAR ELEMENT_WISE_QUANTIZED_LINEAR_ADD
     """,
     "gathering": "GATHER GATHER_ELEMENTS GATHER_ND GATHER_ND1",
     "generation": "FILL_VALUE_CONSTANT FILL_VALUE_SEQUENCE",
     "joining": "JOIN SPLIT",
     "matrix": "GEMM",
-    "matrix_integer": """
-        MATRIX_MULTIPLY_INTEGER MATRIX_MULTIPLY_INTEGER_TO_FLOAT QUANTIZED_LINEAR_MATRIX_MULTIPLY
-    """,
+    "matrix_integer": "MATRIX_MULTIPLY_INTEGER MATRIX_MULTIPLY_INTEGER_TO_FLOAT QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+    "nonzero": "NONZERO_COORDINATES",
     "normalization": """
         BATCH_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION LP_NORMALIZATION MEAN_VARIANCE_NORMALIZATION
         MEAN_VARIANCE_NORMALIZATION1 MEAN_VARIANCE_NORMALIZATION2 VALUE_SCALE_2D
@@ -330,16 +327,15 @@ _FAMILIES = {
         BATCH_NORMALIZATION_GRAD BATCH_NORMALIZATION_TRAINING BATCH_NORMALIZATION_TRAINING_GRAD
         LOCAL_RESPONSE_NORMALIZATION_GRAD
     """,
-    "nonzero": "NONZERO_COORDINATES",
     "optimizers": "ADAM_OPTIMIZER",
     "padding": "PADDING PADDING1 TILE",
     "pooling": """
         AVERAGE_POOLING AVERAGE_POOLING1 LP_POOLING LP_POOLING1 MAX_POOLING MAX_POOLING1 MAX_POOLING2 MAX_UNPOOLING
     """,
     "pooling_gradients": "AVERAGE_POOLING_GRAD MAX_POOLING_GRAD",
-    "random_numbers": "RANDOM_GENERATOR",
     "pooling_quantized": "QUANTIZED_LINEAR_AVERAGE_POOLING",
     "quantization": "DEQUANTIZE DYNAMIC_QUANTIZE_LINEAR QUANTIZE",
+    "random_numbers": "RANDOM_GENERATOR",
     "rearrangement": "DEPTH_TO_SPACE DEPTH_TO_SPACE1 SPACE_TO_DEPTH SPACE_TO_DEPTH1",
     "recurrent": "GRU LSTM RNN",
     "reduction": "ARGMAX ARGMIN REDUCE",
