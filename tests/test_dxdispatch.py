@@ -204,7 +204,6 @@ def test_verbose_printing() -> None:
             "the bound range, 13 bytes, is not a multiple of 4",
         ),
         ("dispatchables/add/type", "hlsl", "dispatchables.add.type", "HLSL dispatchables are not supported yet"),
-        ("dispatchables/add/type", "ONNX", "dispatchables.add.type", "ONNX dispatchables are not supported yet"),
         (
             "dispatchables/add/type",
             "dmlSerializedGraph",

@@ -198,7 +198,7 @@ def describe(**members: Any) -> dict[str, Any]:
     [
         ({}, "", "member 'initialValues' is required"),
         ({"initialValues": 5}, ".initialValues", "expected an array or an object, got 5"),
-        ({"initialValues": "deferred"}, ".initialValues", "deferred resources are not supported"),
+        ({"initialValues": "deferred"}, ".initialValues", "it is deferred, but no output"),
         ({"initialValues": [], "initialValuesDataType": "INT8"}, ".initialValues", "at least one value"),
         ({"initialValues": [1]}, ".initialValues[0]", "must be an object with 'type' and 'value'"),
         ({"initialValues": [1], "initialValuesDataType": "FLOTA32"}, ".initialValuesDataType", "did you mean 'FLOAT"),

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opendml.description.errors import ModelFormatError
 from opendml.formats.dxdispatch import Executor, RunOptions
 from opendml.formats.dxdispatch.reports import TextReport
 from opendml.formats.models import read_model
@@ -118,11 +117,26 @@ def test_every_operator_model_is_tested() -> None:
     assert sorted(path.stem for path in SHARED.glob("dml_*.json")) == sorted(SAMPLES)
 
 
+ONNX_SAMPLES = {
+    "onnx_gemm": [("Out", [22, 28, 34, 40, 46, 60, 74, 88, 70, 92, 114, 136])],
+    "onnx_dynamic_shapes": [
+        ("c", [1, 2, 7, 8, *[0] * 8]),
+        ("c", list(range(1, 13))),
+        ("deferredY", list(range(1, 13))),
+    ],
+}
+"""What is printed, by resource."""
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="Microsoft's models are not here")
-@pytest.mark.parametrize("name", ["onnx_gemm", "onnx_dynamic_shapes"])
-def test_models_of_other_kinds_are_refused(name: str) -> None:
-    with pytest.raises(ModelFormatError, match="not supported"):
-        read_model(SHARED / f"{name}.json")
+@pytest.mark.parametrize("name", ONNX_SAMPLES)
+def test_onnx_samples(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    _, lines = compiled(SHARED / f"{name}.json", tmp_path)
+    printed = [line for line in lines if line.startswith("Resource")]
+    assert printed == [
+        f"Resource '{resource}': {', '.join(map(str, values))}" for resource, values in ONNX_SAMPLES[name]
+    ]
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="Microsoft's models are not here")

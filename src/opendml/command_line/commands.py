@@ -84,7 +84,8 @@ def _json(what: str) -> Option:
 
 _DIRECTX = "There is no Direct3D underneath."
 _HLSL = "HLSL dispatchables are not supported."
-_ONNX = "It is an option of ONNX dispatchables, which are not supported yet."
+_ONNX = "It is an option of ONNX Runtime, which is not underneath."
+_SIZES = "--size NAME=SIZE says it."
 
 DXDISPATCH_OPTIONS: Final = (
     Option(
@@ -102,10 +103,10 @@ DXDISPATCH_OPTIONS: Final = (
     Option(("--pix_capture_name", "-o"), metavar="NAME", means_nothing="opendml profile shows where time goes."),
     Option(("--print_hlsl_disassembly",), means_nothing=_HLSL),
     Option(("--xbox_allow_precompile",), means_nothing=_HLSL),
-    Option(("--onnx_free_dim_name_override", "-f"), metavar="NAME:SIZE", means_nothing=_ONNX),
+    Option(("--onnx_free_dim_name_override", "-f"), metavar="NAME:SIZE", means_nothing=_SIZES),
     Option(("--onnx_free_dim_denotation_override", "-F"), metavar="NAME:SIZE", means_nothing=_ONNX),
     Option(("--onnx_session_config_entry", "-e"), metavar="KEY:VALUE", means_nothing=_ONNX),
-    Option(("--binding_shape", "-b"), metavar="NAME:SIZES", means_nothing=_ONNX),
+    Option(("--binding_shape", "-b"), metavar="NAME:SIZES", means_nothing=_SIZES),
     Option(("--onnx_graph_optimization_level", "-l"), metavar="LEVEL", means_nothing=_ONNX),
     Option(("--onnx_logging_level", "-L"), metavar="LEVEL", means_nothing=_ONNX),
     Option(("--print_onnx_bindings", "-p"), means_nothing=_ONNX),

@@ -49,6 +49,8 @@ def _run(values: Namespace, model: Path) -> None:
         input_path=values.input_path,
         output_path=values.output_path,
         memory_limit=limit,
+        sizes=values.size,
+        feature_level=level,
     )
     options = RunOptions(
         values.dispatch_iterations,

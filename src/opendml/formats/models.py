@@ -58,7 +58,13 @@ def read_model(
         return _onnx_model(path, folders, sizes or {}, values or {}, feature_level, memory_limit, in_part)
     if not _is_graph(path, name):
         return dxdispatch.read(
-            path, input_path=input_path, output_path=output_path, memory_limit=memory_limit, in_part=in_part
+            path,
+            input_path=input_path,
+            output_path=output_path,
+            memory_limit=memory_limit,
+            in_part=in_part,
+            sizes=sizes,
+            feature_level=feature_level,
         )
     folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
     try:

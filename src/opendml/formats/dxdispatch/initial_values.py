@@ -170,7 +170,7 @@ def parse_initial_values(resource: Node, folders: Folders) -> InitialValues:
             resource.fail("member 'initialValuesDataType' is required")
         parsed = _GENERATORS[kind[0]](values, data_type, resource, folders)
     elif values.value == "deferred":
-        values.fail("deferred resources are not supported: they belong to ONNX dispatchables")
+        values.fail("only what an ONNX dispatchable writes can be deferred")
     else:
         values.expected("an array or an object")
     if not parsed.size_in_bytes:

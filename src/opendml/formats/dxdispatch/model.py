@@ -6,18 +6,19 @@ Source of the format: DxDispatch's guide, schema and parser in microsoft/DirectM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opendml.description.descriptors import Operator
-from opendml.description.enums import ExecutionFlags, TensorDataType
+from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
 from opendml.description.errors import DescriptorFormatError, FormatProblem, ModelFormatError
 from opendml.description.file_access import read_file
 from opendml.description.graph_desc import ConstantNode, GraphDesc
 from opendml.description.quoting import quoted
 from opendml.formats.dxdispatch.initial_values import InitialValues, parse_initial_values
+from opendml.formats.dxdispatch.onnx_dispatchables import OnnxDispatchables
 from opendml.formats.files import IMAGE_SUFFIXES, Folders, require_pillow
 from opendml.formats.json_text import Node, is_remark, parse, unknown_name
 from opendml.formats.serialized_graph import read as read_graph
@@ -164,6 +165,8 @@ def read(
     output_path: Path | None = None,
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
     in_part: bool = False,
+    sizes: Mapping[str, int | Sequence[int]] | None = None,
+    feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """Read a model file.
 
@@ -173,6 +176,8 @@ def read(
         output_path: folder of the files it writes; by default the current directory.
         memory_limit: the most bytes that its resources and the temporaries of its operators may take together.
         in_part: leave out what cannot be read, and say so in the model's `unreadable`: for checking.
+        sizes: of dimensions and inputs that ONNX dispatchables leave open, as for `OnnxModel.compile`.
+        feature_level: where the operators that express ONNX dispatchables are taken from.
 
     Raises:
         ModelFormatError: the file cannot be read, or something in it is wrong.
@@ -191,34 +196,60 @@ def read(
             raise
         raise ModelFormatError("", f"cannot read the file: {getattr(error, 'strerror', None) or error}") from None
     folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
-    return parse_model(text, folders, memory_limit=memory_limit, in_part=in_part)
+    return parse_model(
+        text, folders, memory_limit=memory_limit, in_part=in_part, sizes=sizes, feature_level=feature_level
+    )
 
 
 def parse_model(
-    text: str, folders: Folders, *, memory_limit: int = DEFAULT_MEMORY_LIMIT, in_part: bool = False
+    text: str,
+    folders: Folders,
+    *,
+    memory_limit: int = DEFAULT_MEMORY_LIMIT,
+    in_part: bool = False,
+    sizes: Mapping[str, int | Sequence[int]] | None = None,
+    feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """A model from JSON text; otherwise as `read`."""
     if in_part:
-        return _parse_in_part(parse(text), folders, memory_limit)
+        return _parse_in_part(parse(text), folders, memory_limit, sizes or {}, feature_level)
     root = parse(text)
     root.members(known=("resources", "dispatchables", "commands"))
-    resources = {name: parse_resource(name, node, folders) for name, node in root.member("resources").members().items()}
+    onnx = OnnxDispatchables(root, folders, sizes or {}, feature_level)
+    resources = {
+        name: parse_resource(name, onnx.resource(name, node), folders)
+        for name, node in root.member("resources").members().items()
+    }
     check_memory(resources.values(), memory_limit)
     dispatchables = {
         name: _parse_dispatchable(name, node, resources, folders)
         for name, node in root.member("dispatchables").members().items()
-    }
+        if name not in onnx.names
+    } | _graph_dispatchables(onnx)
     commands = root.member("commands").elements()
     return Model(
         resources,
         dispatchables,
-        tuple(_parse_command(node, _Known(resources, dispatchables, folders)) for node in commands),
+        tuple(_parse_command(node, _Known(resources, dispatchables, folders, onnx)) for node in commands),
         tuple(node.value for node in commands),
         memory_limit,
     )
 
 
-def _parse_in_part(root: Node, folders: Folders, memory_limit: int) -> Model:
+def _graph_dispatchables(onnx: OnnxDispatchables) -> dict[str, Dispatchable]:
+    return {
+        name: Dispatchable(name, f"dispatchables.{name}", "", graph, True, ExecutionFlags.NONE, {})
+        for name, graph in onnx.graphs.items()
+    }
+
+
+def _parse_in_part(
+    root: Node,
+    folders: Folders,
+    memory_limit: int,
+    sizes: Mapping[str, int | Sequence[int]],
+    feature_level: FeatureLevel | str,
+) -> Model:
     """The parts of a model that can be read. What refers to a part that cannot is left out without a word."""
     problems: list[FormatProblem] = []
 
@@ -237,21 +268,29 @@ def _parse_in_part(root: Node, folders: Folders, memory_limit: int) -> Model:
         return attempt(lambda: root.member(name).members()) or {}
 
     attempt(root.members, ("resources", "dispatchables", "commands"))
-    found = {name: attempt(parse_resource, name, node, folders) for name, node in members("resources").items()}
+    onnx = attempt(OnnxDispatchables, root, folders, sizes, feature_level)
+    onnx = onnx or OnnxDispatchables(Node({}, ""), folders, sizes, feature_level)
+
+    def resource(name: str, node: Node) -> Resource:
+        return parse_resource(name, onnx.resource(name, node), folders)
+
+    found = {name: attempt(resource, name, node) for name, node in members("resources").items()}
     resources = {name: resource for name, resource in found.items() if resource is not None}
     attempt(check_memory, resources.values(), memory_limit)
     read = {
         name: attempt(_parse_dispatchable, name, node, found, folders)
         for name, node in members("dispatchables").items()
+        if name not in onnx.names
     }
     dispatchables = {name: dispatchable for name, dispatchable in read.items() if dispatchable is not None}
+    dispatchables |= _graph_dispatchables(onnx)
     missing = (found.keys() - resources.keys()) | (read.keys() - dispatchables.keys())
     nodes = [
         node
         for node in attempt(lambda: root.member("commands").elements()) or []
         if not missing.intersection(_names_in(node.value))
     ]
-    known = _Known(resources, dispatchables, folders)
+    known = _Known(resources, dispatchables, folders, onnx)
     commands = [(attempt(_parse_command, node, known), node.value) for node in nodes]
     sound = [(command, parameters) for command, parameters in commands if command is not None]
     return Model(
@@ -282,6 +321,7 @@ class _Known:
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     folders: Folders
+    onnx: OnnxDispatchables
 
     def resource(self, node: Node) -> Resource:
         name = node.text()
@@ -462,12 +502,13 @@ def _parse_command(node: Node, known: _Known) -> Command:
 def _parse_dispatch(node: Node, known: _Known) -> DispatchCommand:
     members = node.members(known=("type", "dispatchable", "bindings", "threadGroupCount"))
     name = node.member("dispatchable")
-    if name.text() not in known.dispatchables:
+    found = known.onnx.name_of(node)
+    if found not in known.dispatchables:
         name.fail(unknown_name("dispatchable", name.text(), known.dispatchables))
     if "threadGroupCount" in members:  # of no meaning to operators
         for count in members["threadGroupCount"].elements(count=3):
             count.unsigned(32, minimum=1)
-    return DispatchCommand(node.path, name.text(), _parse_bindings(node.member("bindings"), known.resources))
+    return DispatchCommand(node.path, found, _parse_bindings(node.member("bindings"), known.resources))
 
 
 def _parse_print(node: Node, known: _Known) -> PrintCommand:
@@ -520,7 +561,7 @@ def _check_image(node: Node, resource: Resource, dimensions: tuple[int, ...], im
     require_pillow(node.member("targetPath"))
 
 
-_NOT_SUPPORTED = {"hlsl": "HLSL", "onnx": "ONNX"}
+_NOT_SUPPORTED = {"hlsl": "HLSL"}
 _SERIALIZED_GRAPH = "dmlserializedgraph"
 _DISPATCHABLE_MEMBERS = ("dmlCompileType", "executionFlags", "bindings")
 _BINDING_MEMBERS = (

@@ -1,0 +1,147 @@
+"""ONNX models in a DxDispatch model: one graph for each set of sizes that dispatches bind, and deferred resources.
+
+Everything is known before anything runs: a dispatch says the sizes of what it binds (``shape``), the dispatchable those
+of dimensions by name (``freeDimensionNameOverrides``), and what is deferred is as large as the output that it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from opendml.description.enums import FeatureLevel
+from opendml.description.errors import ModelFormatError
+from opendml.description.graph_desc import GraphDesc
+from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
+from opendml.description.tensor import TensorDesc
+from opendml.formats.files import Folders
+from opendml.formats.json_text import Node
+
+__all__ = ["OnnxDispatchables"]
+
+Sizes = dict[str, tuple[int, ...]]
+_MEMBERS: Final = (
+    *("type", "Type", "sourcePath", "freeDimensionNameOverrides", "freeDimensionDenotationOverrides"),
+    *("sessionOptionsConfigEntries", "graphOptimizationLevel", "loggingLevel"),
+)
+
+
+class OnnxDispatchables:
+    """The graphs of a model's ONNX dispatchables, by dispatchable and sizes.
+
+    ``names``: the dispatchables. ``graphs``: a graph by the name under which dispatches of these sizes find it.
+    """
+
+    def __init__(
+        self, root: Node, folders: Folders, sizes: Mapping[str, Any], feature_level: FeatureLevel | str
+    ) -> None:
+        self.graphs: dict[str, GraphDesc] = {}
+        self._sizes, self._level = sizes, feature_level
+        self._deferred: dict[str, TensorDesc] = {}
+        found = _members(root, "dispatchables")
+        self.names = {name for name, node in found.items() if _is_onnx(node)}
+        if not self.names:
+            return
+        for name in self.names:
+            found[name].members(known=_MEMBERS)
+        paths = {name: folders.source(found[name].member("sourcePath")) for name in self.names}
+        for command in root.member("commands").elements():
+            if _text(command, "dispatchable") in self.names:
+                name = command.member("dispatchable").text()
+                self._take(name, found[name], paths[name], command)
+
+    def name_of(self, command: Node) -> str:
+        """The name under which the graph of a dispatch is found."""
+        name = command.member("dispatchable").text()
+        sizes = ", ".join(f"{one}=[{'x'.join(map(str, shape))}]" for one, shape in _shapes(command).items())
+        return f"{name} ({sizes})" if name in self.names and sizes else name
+
+    def resource(self, name: str, node: Node) -> Node:
+        """A resource; one that is deferred with as many zeros as the output has that it takes."""
+        if not isinstance(node.value, dict) or node.value.get("initialValues") != "deferred":
+            return node
+        if name not in self._deferred:
+            node.fail("it is deferred, but no output of an ONNX dispatchable is bound to it")
+        tensor = self._deferred[name]
+        values = {"valueCount": tensor.element_count, "value": 0}
+        return Node({**node.value, "initialValuesDataType": tensor.data_type.name, "initialValues": values}, node.path)
+
+    def _take(self, name: str, node: Node, path: Path, command: Node) -> None:
+        """The graph for the sizes of a dispatch, and what they say of deferred resources."""
+        own = self.name_of(command)
+        if own not in self.graphs:
+            self.graphs[own] = self._graph(node, path, command)
+        graph = self.graphs[own]
+        tensors = {graph.output_name(i): tensor for i, tensor in enumerate(graph_output_tensors(graph))}
+        shapes = _shapes(command)
+        for output, tensor in tensors.items():
+            if output in shapes and math.prod(shapes[output]) != tensor.element_count:
+                message = f"the model gives {list(tensor.sizes)}, not {list(shapes[output])}"
+                command.member("bindings").member(output).fail(message)
+            resource = _resource_of(command, output)
+            have = self._deferred.get(resource)
+            if resource and (have is None or have.element_count < tensor.element_count):
+                self._deferred[resource] = tensor
+
+    def _graph(self, node: Node, path: Path, command: Node) -> GraphDesc:
+        from opendml.formats import onnx
+        from opendml.programs.device import Device
+
+        try:
+            model = onnx.read(path)
+            inputs = {info.name for info in model.inputs}
+            known = {*inputs, *(size for info in model.inputs for size in info.sizes or () if isinstance(size, str))}
+            sizes: dict[str, Any] = {name: size for name, size in self._sizes.items() if name in known}
+            sizes |= _overrides(node)
+            sizes |= {name: list(shape) for name, shape in _shapes(command).items() if name in inputs}
+            graph = model.describe(Device(feature_level=self._level), sizes=sizes)
+        except ModelFormatError as error:
+            node.member("sourcePath").fail(str(error))
+        if any(tensor is not None and tensor.is_owned_by_dml for tensor in graph_input_tensors(graph)):
+            node.fail("the weights of an ONNX model are nodes of its graph from feature level 6_2 on only")
+        return graph
+
+
+def _members(root: Node, name: str) -> dict[str, Node]:
+    node = root.optional(name)
+    return node.members() if node is not None and isinstance(node.value, dict) else {}
+
+
+def _is_onnx(node: Node) -> bool:
+    return any(_text(node, name).lower() == "onnx" for name in ("type", "Type"))
+
+
+def _text(node: Node, name: str) -> str:
+    found = node.value.get(name) if isinstance(node.value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _overrides(node: Node) -> dict[str, int]:
+    given = node.optional("freeDimensionNameOverrides")
+    if node.optional("freeDimensionDenotationOverrides") is not None:
+        node.member("freeDimensionDenotationOverrides").fail("dimensions are found by name only")
+    return {} if given is None else {name: size.unsigned(32, minimum=1) for name, size in given.members().items()}
+
+
+def _bindings(command: Node) -> dict[str, Node]:
+    node = command.optional("bindings")
+    return node.members() if node is not None and isinstance(node.value, dict) else {}
+
+
+def _shapes(command: Node) -> Sizes:
+    """The sizes that a dispatch gives to what it binds."""
+    return {
+        name: tuple(size.unsigned(32, minimum=1) for size in node.member("shape").elements())
+        for name, node in _bindings(command).items()
+        if isinstance(node.value, dict) and "shape" in node
+    }
+
+
+def _resource_of(command: Node, output: str) -> str:
+    node = _bindings(command).get(output)
+    value: Any = None if node is None else node.value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = value[0] if value else None
+    return value if isinstance(value, str) else str(value.get("name", "")) if isinstance(value, dict) else ""
