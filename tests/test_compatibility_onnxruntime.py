@@ -290,6 +290,19 @@ def test_a_provider_chooses_the_device_and_options_the_threads() -> None:
         made.set_providers([("DmlExecutionProvider", {"device": "abacus"})])
 
 
+@pytest.mark.parametrize("sizes", [[2], ["n"]], ids=str)
+def test_float64_is_narrowed_where_that_is_asked_for(sizes: list[int | str]) -> None:
+    node = helper.make_node("Tanh", ["x"], ["y"])
+    file = model([node], [info("x", sizes, TYPES.DOUBLE)], [info("y", sizes, TYPES.DOUBLE)]).SerializeToString()
+    x = {"x": np.array([0.5, 1.0])}
+    with pytest.raises(errors.NotImplemented, match="Tanh"):
+        session(ours, file).run(None, x)
+    narrowing = ours.InferenceSession(file, providers=[("DmlExecutionProvider", {"narrow_float64": True})])
+    (y,) = narrowing.run(None, x)
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y, np.tanh(x["x"]), rtol=1e-6)
+
+
 def test_known_sizes_are_compiled_for_at_once() -> None:
     made = session(ours, sums([2, 3]))
     assert made._program is not None
@@ -391,6 +404,27 @@ def test_sessions_run_in_several_threads() -> None:
     for rows, result in results.items():
         np.testing.assert_array_equal(result, feed(rows)["x"] + 1)
     assert len(results) == 6
+
+
+def test_scripts_find_everything_under_onnxruntimes_names() -> None:
+    program = """
+import sys, opendml.compatibility.onnxruntime as here
+sys.modules["onnxruntime"] = here
+import onnxruntime
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.capi import _pybind_state
+from onnxruntime.capi.onnxruntime_inference_collection import OrtValue
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile
+import importlib.util
+assert importlib.util.find_spec("onnxruntime") is not None and onnxruntime.__version__.count(".") == 2
+assert OrtValue is onnxruntime.OrtValue and _pybind_state.InvalidArgument is InvalidArgument
+try:
+    InferenceSession("nowhere.onnx", SessionOptions())
+except NoSuchFile as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[ONNXRuntimeError] : 3 : NO_SUCHFILE : Load model from nowhere.onnx failed")
 
 
 # ---- packages of others, their own code calling this

@@ -10,7 +10,7 @@ from opendml.compatibility.onnxruntime.errors import InvalidArgument
 from opendml.description.errors import ConfigurationError
 from opendml.programs.device import Device
 
-__all__ = ["AVAILABLE", "Provider", "chosen_providers", "device_of"]
+__all__ = ["AVAILABLE", "Provider", "chosen_providers", "device_of", "narrows_float64"]
 
 AVAILABLE: Final = ("DmlExecutionProvider", "CPUExecutionProvider")
 
@@ -60,3 +60,8 @@ def device_of(chosen: Mapping[str, Mapping[str, str]], thread_count: int) -> Dev
         return Device(name, feature_level=first.get("feature_level", "6_4"), thread_count=threads)
     except ConfigurationError as error:
         raise InvalidArgument(f"provider options: {error}") from None
+
+
+def narrows_float64(chosen: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether the first provider's option ``narrow_float64`` is set: ``1`` or ``true``."""
+    return next(iter(chosen.values()), {}).get("narrow_float64", "").lower() in ("1", "true")

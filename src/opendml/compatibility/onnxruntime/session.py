@@ -31,7 +31,7 @@ from opendml.compatibility.onnxruntime.node_arguments import (
     type_of,
 )
 from opendml.compatibility.onnxruntime.options import RunOptions, SessionOptions
-from opendml.compatibility.onnxruntime.providers import Provider, chosen_providers, device_of
+from opendml.compatibility.onnxruntime.providers import Provider, chosen_providers, device_of, narrows_float64
 from opendml.compatibility.onnxruntime.values import OrtValue
 from opendml.description.errors import (
     BindingError,
@@ -63,7 +63,8 @@ class InferenceSession:
     Where the model, or overrides of free dimensions, say all sizes, the session compiles for them when it is made. Else
     it does at the first run with new sizes (or new values, where nodes ask for those of an input), and the last few
     programs are kept. ``providers`` may be ``DmlExecutionProvider`` and ``CPUExecutionProvider``, which are the same
-    here; their option ``device`` is the name of a ``dml.Device``.
+    here; their option ``device`` is the name of a ``dml.Device``, and ``narrow_float64`` computes in float32 what
+    DirectML does not have in float64, which onnxruntime leaves to the processor.
 
     Raises NoSuchFile, InvalidProtobuf for what is no model, NotImplemented with all nodes that DirectML's operators do
     not express, InvalidArgument; ``dml.ConfigurationError`` where the package onnx is not installed.
@@ -135,6 +136,7 @@ class InferenceSession:
         """Chooses providers anew, and compiles for them where all sizes are known."""
         self._providers = chosen_providers(providers, provider_options)
         self._device = device_of(self._providers, self._options.intra_op_num_threads)
+        self._narrows = narrows_float64(self._providers)
         self._program = self._compiled()
 
     def enable_fallback(self) -> None:
@@ -218,7 +220,7 @@ class InferenceSession:
         sizes = {one.name: [int(size or 0) for size in one.shape] for one in self._inputs}
         try:
             with _names_of_errors():
-                return self._model.compile(self._device, sizes=sizes)
+                return self._model.compile(self._device, sizes=sizes, narrow_float64=self._narrows)
         except errors.NotImplemented:
             if self._model.needed_values(device=self._device, sizes=sizes):
                 return None
@@ -235,7 +237,7 @@ class InferenceSession:
             if self._program is not None:
                 return self._program.run(arrays)
             with self._lock:
-                program = self._model.program_for(arrays, device=self._device)
+                program = self._model.program_for(arrays, device=self._device, narrow_float64=self._narrows)
             return program.run(arrays)
 
     def _arrays(self, feed: Mapping[str, Any]) -> dict[str, Array]:
