@@ -15,6 +15,7 @@ from properties import examples
 from random_definitions import definitions
 from random_descriptors import descriptors, is_drawn
 
+import opendml as dml
 from opendml.description.enums import TensorDataType
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import I32, I64, U32, U64
@@ -37,6 +38,7 @@ from opendml.loops.nest import (
     Fence,
     Fill,
     Flush,
+    Folding,
     Gather,
     Greatest,
     Items,
@@ -267,13 +269,15 @@ def test_rows_that_folds_leave() -> None:
     row = KeptRow(total.fold, k, square(k), {square(COLUMN): COLUMN}, memory)
     leaf = Leaf((ElementStore(Y, PLACE, square(COLUMN) + total),))
     points = Loop(COLUMN, 0, 4, 2, (Points(COLUMN, 2, "vector", (leaf,)),))
-    nest = Nest(_over_i((Keeping((row,), (Reduce((total.fold,)), points)),)), rows=(memory,), ahead={X: 256})
+    nest = Nest(
+        _over_i((Keeping((row,), (Reduce((Folding(total.fold, (k,)),)), points)),)), rows=(memory,), ahead={X: 256}
+    )
     assert format_nest(nest).splitlines()[:6] == [
         "scratch row0: i32[4]",
         "prefetch x 256 bytes ahead",
         "for i in 0..10",
         "  keeping row0[k] = (x@(4*i + k) * x@(k)) while that is folded",
-        "    reduce k < 4, 4 lanes",
+        "    reduce unrolled k < 4, 4 lanes",
         "    for j in 0..4 step 2",
     ]
     x, y = np.arange(1, 41, dtype=np.int32), np.zeros(40, np.int32)
@@ -438,3 +442,25 @@ def test_nests_of_random_descriptors(operator_type: Any, data: st.DataObject, tu
     target = host_target().tuned(**KERNEL_TARGETS[tuning])
     definition = refined_definition(data.draw(descriptors(operator_type)), target)
     _check(definition, target, _contents(definition, seed))
+
+
+def test_explanations_show_nests() -> None:
+    """What ``explain`` shows of a kernel is the nest that its code is written from."""
+    tensor = dml.TensorDesc("float32", [1, 2, 9, 130])
+    desc = dml.operators.MaxPooling(
+        input_tensor=tensor,
+        output_tensor=tensor,
+        dimension_count=2,
+        strides=[1, 1],
+        window_size=[3, 3],
+        start_padding=[1, 1],
+        end_padding=[1, 1],
+    )
+    code = generate(refined_definition(desc, host_target()), host_target(), in_place=False)
+    (kernel,), ((_, repeats),) = code.kernels, code.origins
+    nest = kernel_nest(kernel, host_target(), repeats)
+    assert nest is not None
+    text = format_nest(nest)
+    assert text in dml.explain(desc)
+    assert any(isinstance(node, Branch) for node in nodes_of(nest.body)), "the interior of windows is a case"
+    assert "reduce" in text and "unrolled t" in text

@@ -11,7 +11,7 @@
               | Block(body, unrolled)                         -- what is computed inside is not known behind it
               | Branch(condition, then, otherwise)
               | Leaf(stores, registers, values, written)      -- expressions evaluated at the points that stand here
-              | Reduce(folds)                                 -- folds at these points, before anything that wants them
+              | Reduce(foldings)                              -- folds at these points, before anything that wants them
               | Transpose(loads, axis)                        -- loads along an axis of these points, turned to vectors
               | Keeping(rows, body)                           -- what folds compute along rows is kept in memory
               | Recall(registers, memories, ...)              -- registers from memory
@@ -304,8 +304,11 @@ class Let:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A body of its own: what is computed inside is not known behind it. ``unrolled``: steps of a fold up to which they
-    are written out in it, one after the other (None: as around it)."""
+    """A body of its own: what is computed inside is not known behind it.
+
+    ``unrolled``: steps of a fold up to which those that no Reduce names are written out in it, one after the other
+    (None: as around it).
+    """
 
     body: Body
     unrolled: int | None = None
@@ -337,11 +340,19 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reduce:
-    """``folds`` at all points that stand here, step by step side by side: what they load is shared. Their values are
-    known from here on."""
+class Folding:
+    """A fold and its loops: along its ``unrolled`` axes, the innermost ones, all steps are written out."""
 
-    folds: tuple[Fold, ...]
+    fold: Fold
+    unrolled: tuple[Axis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduce:
+    """Folds at all points that stand here, step by step side by side: what they load is shared. Their values are known
+    from here on."""
+
+    foldings: tuple[Folding, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -553,7 +564,7 @@ class Nest:
     """What every thread does, with ``memories``, and ``rows``, that it has alone.
 
     ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``unrolled``: steps of a
-    fold up to which they are written out, one after the other. ``aliased``: tensors may be the
+    fold up to which those that no Reduce names are written out, one after the other. ``aliased``: tensors may be the
     same memory.
     """
 

@@ -412,7 +412,7 @@ class _Thread:
 
     def reduce(self, node: Reduce, place: _Place) -> None:
         """Values of folds are computed again where they are wanted; the rows that they write are kept."""
-        for fold in node.folds:
+        for fold in (folding.fold for folding in node.foldings):
             self._value(Part(fold, 0), place)
             for row in self._rows:
                 if row.writer == fold:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from opendml.expression.affine import format_address
-from opendml.expression.ir import Expression, Fold
+from opendml.expression.ir import Expression
 from opendml.expression.printer import format_expression, format_values
 from opendml.loops.nest import (
     At,
@@ -21,6 +21,7 @@ from opendml.loops.nest import (
     Fence,
     Fill,
     Flush,
+    Folding,
     Gather,
     Greatest,
     Integer,
@@ -159,12 +160,14 @@ def _leaf(node: Leaf) -> list[str]:
 
 
 def _reduce(node: Reduce) -> list[str]:
-    return [f"reduce {_fold(fold)}" for fold in node.folds]
+    return [f"reduce {_folding(folding)}" for folding in node.foldings]
 
 
-def _fold(fold: Fold) -> str:
-    axes = ", ".join(f"{axis.name} < {axis.size}" for axis in fold.axes)
-    return axes + (f", {fold.lanes} lanes" if fold.lanes > 1 else "")
+def _folding(folding: Folding) -> str:
+    """The axes of a fold in order; those that are written out are ``unrolled``."""
+    fold = folding.fold
+    axes = [f"{'unrolled ' if a in folding.unrolled else ''}{a.name} < {a.size}" for a in fold.axes]
+    return ", ".join(axes) + (f", {fold.lanes} lanes" if fold.lanes > 1 else "")
 
 
 def _keeping(node: Keeping) -> list[str]:

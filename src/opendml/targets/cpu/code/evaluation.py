@@ -34,10 +34,11 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import conjuncts, inner_first, step_limits, walk
 from opendml.llvm.builder import Builder, Value, index_value
-from opendml.loops.nest import KeptRow, Overlap
+from opendml.loops.nest import Folding, KeptRow, Overlap
 from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
 from opendml.targets.cpu.code.point import Point, Position
 from opendml.targets.cpu.code.square_root import has_estimate, square_root
+from opendml.targets.cpu.nests.folds import unrolled_axes
 from opendml.targets.cpu.nests.kept_rows import parts_outside_selects, unconditional_loads
 from opendml.targets.cpu.target import CpuTarget
 
@@ -473,19 +474,29 @@ class Evaluator:
 
     def prepare(self, expressions: Sequence[Expression], points: Sequence[Point]) -> None:
         """Evaluate the folds in ``expressions`` for all points together, so that they share what they load."""
-        self.reduce(dict.fromkeys(part.fold for e in expressions for part in parts_outside_selects(e)), points)
+        for fold in dict.fromkeys(part.fold for e in expressions for part in parts_outside_selects(e)):
+            if not self._is_folded(fold, points):
+                self._reduce(fold, points, None)
 
-    def reduce(self, folds: Iterable[Fold], points: Sequence[Point]) -> None:
+    def reduce(self, foldings: Iterable[Folding], points: Sequence[Point]) -> None:
         """Evaluate folds that are not known yet, each for all points together."""
-        for fold in folds:
-            if all(self._is_known(Part(fold, 0), point) for point in points):
-                continue
-            for point, values in zip(points, self.folded(fold, points), strict=True):
-                for number, value in enumerate(values):
-                    self.define(Part(fold, number), point, value)
+        for folding in foldings:
+            if not self._is_folded(folding.fold, points):
+                self._reduce(folding.fold, points, folding.unrolled)
 
-    def folded(self, fold: Fold, points: Sequence[Point]) -> list[list[Value]]:
-        """All values of a fold at every one of ``points``."""
+    def _is_folded(self, fold: Fold, points: Sequence[Point]) -> bool:
+        return all(self._is_known(Part(fold, 0), point) for point in points)
+
+    def _reduce(self, fold: Fold, points: Sequence[Point], unrolled: Sequence[Axis] | None) -> None:
+        for point, values in zip(points, self.folded(fold, points, unrolled), strict=True):
+            for number, value in enumerate(values):
+                self.define(Part(fold, number), point, value)
+
+    def folded(self, fold: Fold, points: Sequence[Point], unrolled: Sequence[Axis] | None = None) -> list[list[Value]]:
+        """All values of a fold at every one of ``points``.
+
+        ``unrolled``: the axes along which its steps are written out, where a nest says so.
+        """
         self._prepare_inner_folds(fold, points)
         if fold.lanes > 1:
             return [self._folded_with_lanes(fold, point) for point in points]
@@ -498,7 +509,8 @@ class Evaluator:
             states.append([self.builder.spread(v, point.lanes) for v in initial] if wide else initial)
         if self.overlap is not None and self.overlap.tap in fold.axes:
             return self._fold_rows(fold, self.overlap, points, states)
-        unrolled = self._unrolled_axes(fold, len(points))
+        if unrolled is None:
+            unrolled = unrolled_axes(fold, len(points), self.unroll_steps, self.target.tuning)
         return self._fold_axes(fold, list(fold.axes), unrolled, list(points), states)
 
     def _fold_rows(
@@ -530,19 +542,8 @@ class Evaluator:
         inner = [part for e in fold.children for part in parts_outside_selects(e)]
         self.prepare([part for part in inner if not axes & self.dependencies.of(part)], points)
 
-    def _unrolled_axes(self, fold: Fold, copies: int) -> set[Axis]:
-        steps = self.unroll_steps * 2 // max(copies, 1) if copies > 1 else self.unroll_steps
-        operations = sum(1 for e in (*fold.elements, *fold.combine.result) for _ in walk(e))
-        budget, result = max(1, min(steps, self.target.tuning.unrolled_operations // operations)), set()
-        for axis in reversed(fold.axes):
-            if axis.size > budget:
-                break
-            budget //= max(axis.size, 1)
-            result.add(axis)
-        return result
-
     def _fold_axes(
-        self, fold: Fold, axes: list[Axis], unrolled: set[Axis], points: list[Point], states: list[list[Value]]
+        self, fold: Fold, axes: list[Axis], unrolled: Sequence[Axis], points: list[Point], states: list[list[Value]]
     ) -> list[list[Value]]:
         if not axes:
             return self._fold_step(fold, points, states)

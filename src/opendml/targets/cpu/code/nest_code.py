@@ -252,7 +252,7 @@ class _NestWriter:
             self._evaluator.memory.store(self._evaluator.place(store.tensor, store.address, points[0]), joined)
 
     def reduce(self, node: Reduce, place: _Place) -> None:
-        self._evaluator.reduce(node.folds, place.points)
+        self._evaluator.reduce(node.foldings, place.points)
 
     def transpose(self, node: Transpose, place: _Place) -> None:
         self._evaluator.transpose_loads(node.loads, place.points)

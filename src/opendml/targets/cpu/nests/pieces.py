@@ -13,6 +13,7 @@ from opendml.loops.nest import (
     Block,
     Body,
     End,
+    Folding,
     Greatest,
     Integer,
     Keeping,
@@ -30,6 +31,7 @@ from opendml.loops.nest import (
     Transpose,
     WholeSteps,
 )
+from opendml.targets.cpu.nests.folds import foldings
 from opendml.targets.cpu.nests.kept_rows import (
     in_order_of_evaluation,
     kept_rows,
@@ -60,7 +62,7 @@ def vector_body(making: Making, stores: Stores) -> Body:
         making.rows,
     )
     body: Body = (
-        Reduce(tuple(folds)),
+        Reduce(foldings(folds, 1, making.unrolled, making.target.tuning)),
         *(_piece(making, vector, piece, lanes, frozenset(folds)) for piece, lanes in pieces),
     )
     return (Keeping(tuple(rows), body),) if rows else body
@@ -285,10 +287,18 @@ def _point(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], i
         nodes += [Transpose(loads, kernel.tile)] if loads else []
     folds = dict.fromkeys(part.fold for e in values for part in parts_outside_selects(e))
     wanted = tuple(fold for fold in folds if fold not in known)
-    nodes += [Reduce(wanted)] if wanted else []
+    nodes += [Reduce(_foldings(making, wanted))] if wanted else []
     if kernel.interleaved and lanes > 1:
         return (*nodes, Leaf(stores, written="interleaved"))
     return (*nodes, Leaf(stores, written="past the caches" if is_aligned else "each"))
+
+
+def _foldings(making: Making, folds: Sequence[Fold]) -> tuple[Folding, ...]:
+    """The loops of folds at a point, and those that are computed with it: none for rows whose steps go together."""
+    kernel = making.kernel
+    if kernel.rows is not None:
+        return tuple(Folding(fold, fold.axes) for fold in folds)
+    return foldings(folds, kernel.tile_size, making.unrolled, making.target.tuning)
 
 
 def _transposed_loads(making: Making, values: Sequence[Expression], tile: Axis) -> Iterator[Element]:
