@@ -54,12 +54,12 @@ class Tensors:
         """As ``[name]``; None for a tensor that is not given."""
         return self._tensors[name]
 
-    def definition(self, *statements: Statement, temporaries: Sequence[Tensor] = ()) -> Definition:
+    def definition(self, *statements: Statement) -> Definition:
         """The definition with all of them, in the order of the fields."""
         roles = {name: tensor.role for name, tensor in self._tensors.items() if tensor is not None}
         outputs = tuple(tensor for name, tensor in self._tensors.items() if roles.get(name) == "output")
         inputs = tuple(tensor for name, tensor in self._tensors.items() if roles.get(name) != "output")
-        return Definition(inputs, outputs, statements, tuple(temporaries))
+        return Definition(inputs, outputs, statements)
 
 
 ROWS = Counted(2, 1)
