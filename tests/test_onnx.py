@@ -6,6 +6,7 @@ import importlib
 import json
 import pkgutil
 import sys
+import tracemalloc
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -366,6 +367,24 @@ def test_data_beside_the_file(tmp_path: Path) -> None:
     model = dml.load(tmp_path / "model.onnx")
     assert isinstance(model, dml.OnnxModel)
     assert model.run({"x": np.ones(4, "f")}, device=REFERENCE)["y"].tolist() == [1, 2, 3, 4]
+
+
+def test_weights_stay_in_the_memory_of_their_file(tmp_path: Path) -> None:
+    """Mapped, and not copied before they are laid out."""
+    weight = np.arange(1 << 20, dtype="f")
+    model = proto([node("Add", ["x", "w"], ["y"])], [info("x", [1])], [info("y", None)], w=weight)
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    loaded = dml.load(tmp_path / "model.onnx")
+    assert isinstance(loaded, dml.OnnxModel)
+    loaded.needed_values()  # imports what reading needs
+    tracemalloc.start()
+    graph = loaded._translated(loaded._request(REFERENCE, None, None, narrows=False))[0]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < weight.nbytes // 4
+    (data,) = graph._constants
+    assert data == weight.tobytes()
+    assert loaded.run({"x": np.ones(1, "f")}, device=REFERENCE)["y"][-1] == weight.size
 
 
 @pytest.mark.parametrize(

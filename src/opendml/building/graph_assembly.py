@@ -27,5 +27,5 @@ class GraphAssembly(NamedTuple):
 class KeptConstant(NamedTuple):
     """The bytes of a whole tensor for an input of a graph; ``owned``: bound when the graph is initialised."""
 
-    data: bytes
+    data: bytes | memoryview
     owned: bool

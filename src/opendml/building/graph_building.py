@@ -14,6 +14,7 @@ the same rules everywhere (``opendml.building.operands``): numbers and lists are
 from __future__ import annotations
 
 import contextlib
+import mmap
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,7 +80,7 @@ class Graph:
             raise InvalidDescriptorError(f"graphs do not exist at feature level {level}, only from {SINCE} on")
         self._inputs: list[_Input] = []
         self._nodes: list[_Node] = []
-        self._constants: dict[bytes, int] = {}
+        self._constants: dict[bytes | memoryview, int] = {}
         self._scopes: list[str] = []
 
     def __repr__(self) -> str:
@@ -264,8 +265,11 @@ def _check_inputs(operator: Operator, tensors: Sequence[GraphTensor | None]) -> 
 # ---- constants
 
 
-def _constant(array: Array) -> tuple[TensorDesc, bytes]:
-    """The description of an array's values and their bytes; what strides of 0 repeat is there once."""
+def _constant(array: Array) -> tuple[TensorDesc, bytes | memoryview]:
+    """The description of an array's values and their bytes; what strides of 0 repeat is there once.
+
+    Bytes that cannot be written to, such as those of a file, stay where they are; others are copied.
+    """
     repeated = tuple(stride == 0 and size > 1 for size, stride in zip(array.shape, array.strides, strict=True))
     once = array[tuple(slice(0, 1) if repeats else slice(None) for repeats in repeated)]
     strides = None
@@ -274,7 +278,25 @@ def _constant(array: Array) -> tuple[TensorDesc, bytes]:
         strides = [0 if repeats else stride for repeats, stride in zip(repeated, usual, strict=True)]
     desc = TensorDesc(array.dtype, array.shape, strides)
     check_layout(desc)
-    return desc, np.ascontiguousarray(once, array.dtype.newbyteorder("=")).tobytes()
+    values = np.ascontiguousarray(once, array.dtype.newbyteorder("="))
+    return desc, _where_it_is(values) or values.tobytes()
+
+
+ALIGNMENT_OF_BYTES: Final = 16
+"""Of the memory of ``bytes`` objects, which kernels may count on."""
+
+
+def _where_it_is(values: Array) -> memoryview | None:
+    """The bytes of a packed array where nobody can write to them: in ``bytes`` or a mapped file; else None."""
+    base: Any = values
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return None
+        base = base.base
+    if not isinstance(base, (bytes, mmap.mmap)) or values.ctypes.data % ALIGNMENT_OF_BYTES:
+        return None
+    start = values.ctypes.data - np.frombuffer(base, np.uint8).ctypes.data
+    return memoryview(base)[start : start + values.nbytes]
 
 
 # ---- descriptors of graphs
@@ -382,13 +404,16 @@ class _Assembler:
         level = self.graph.device.feature_level
         constants, kept = dict[int, int](), dict[int, KeptConstant]()
         for index, readers in sorted(self._readers_of_constants().items()):
-            owned = {i: _with_owned(self.nodes[i], index) for i in readers}
-            may_be_owned = not any(validate(node.operator, level) for node in owned.values())
-            if len(data[index]) <= self.constant_limit or (not may_be_owned and level >= CONSTANTS_SINCE):
+            if len(data[index]) <= self.constant_limit:
                 constants[index] = len(self.nodes) + len(constants)
                 continue
-            whole = data[index].ljust(-(-len(data[index]) // 4) * 4, b"\0")
-            kept[index] = KeptConstant(whole, may_be_owned)
+            owned = {i: _with_owned(self.nodes[i], index) for i in readers}
+            may_be_owned = not any(validate(node.operator, level) for node in owned.values())
+            if not may_be_owned and level >= CONSTANTS_SINCE:
+                constants[index] = len(self.nodes) + len(constants)
+                continue
+            missing = -len(data[index]) % 4
+            kept[index] = KeptConstant(bytes(data[index]) + bytes(missing) if missing else data[index], may_be_owned)
             for i, node in owned.items() if may_be_owned else ():
                 self.nodes[i] = node
         return constants, kept
@@ -432,7 +457,7 @@ class _Assembler:
             output_count=len(outputs),
             nodes=(
                 *(OperatorNode(node.operator, node.name) for node in self.nodes),
-                *(ConstantNode(data[index], f"constant{index}") for index in constants),
+                *(ConstantNode(bytes(data[index]), f"constant{index}") for index in constants),
             ),
             input_edges=tuple(input_edges),
             output_edges=tuple(OutputEdge(source.node, source.output, number) for number, source in enumerate(outputs)),
