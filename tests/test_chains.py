@@ -18,6 +18,7 @@ from random_chains import chain
 import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
+from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import host_target
 
 DEVICE = dml.Device(thread_count=2)
@@ -62,4 +63,4 @@ def test_chains_for_older_processors(level: str) -> None:
     """Text is written for any processor, whatever this one can run."""
     target = host_target(level)
     for seed in range(25):
-        assert write_text(divide_and_fuse(join(chain(Random(seed), DEVICE).desc)), target)
+        assert write_text(divide_and_fuse(join(chain(Random(seed), DEVICE).desc, refining(target))), target)

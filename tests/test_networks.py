@@ -18,6 +18,8 @@ import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.loops.memory_plan import plan_memory
+from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.target import host_target
 
 NETWORKS = Path(__file__).parent.parent / "examples" / "networks"
 
@@ -83,7 +85,7 @@ def test_networks_give_what_their_nodes_give(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_memory_is_close_to_what_is_alive(name: str) -> None:
     graph, network = built(name)
-    plan = plan_memory(divide_and_fuse(join(graph.describe(network.output))).execution)
+    plan = plan_memory(divide_and_fuse(join(graph.describe(network.output), refining(host_target()))).execution)
     assert 0 < plan.least_size <= plan.size <= 1.1 * plan.least_size
 
 
