@@ -217,3 +217,8 @@ def _tensor_changes(field: Any, tensor: TensorDesc | None, path: _Path, name: st
     yield Change((*path, "guaranteed_base_offset_alignment"), 3, (f"{name}.GuaranteedBaseOffsetAlignment",))
     for strides in ([0] * tensor.rank, [1] * (tensor.rank + 1), [-1] * tensor.rank):
         yield Change((*path, "strides"), strides, (f"{name}.Strides",))
+
+
+def texts(desc: Operator, level: str = "6_4") -> list[str]:
+    """The violations as text."""
+    return [str(violation) for violation in validate(desc, level)]

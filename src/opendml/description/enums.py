@@ -2,7 +2,7 @@
 
 Members are written without their prefix (``TensorDataType.FLOAT32``); ``member.dml_name`` is the full spelling
 (``DML_TENSOR_DATA_TYPE_FLOAT32``) and ``Enumeration.parse`` reads either, in any letter case. ``member.since`` is the
-feature level that introduced a member. Source: DirectML.h of DirectML 1.15.
+feature level that introduced a member. Source: DirectML.h of DirectML 1.15. The file is long because it is their table.
 """
 
 from __future__ import annotations
