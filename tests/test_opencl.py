@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_lines import invoke
+from dxdispatch_models import ADD
 
 import opendml as dml
 from opendml.description.errors import CodeGenerationError
@@ -138,3 +142,20 @@ def test_a_tensor_too_large_for_the_device_is_an_error_of_this_package(device: d
     executable = device.compile(dml.operators.ActivationRelu(input_tensor=FLOAT32, output_tensor=FLOAT32)).executable
     with pytest.raises(dml.OutOfMemoryError, match="the device has no memory"):
         executable.allocated(largest * 64)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("command", ["explain", "profile"])
+def test_commands_that_know_the_processors_kernels_only_say_so(
+    device: dml.Device, command: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(ADD))
+    result = invoke(command, path, "--device", "opencl")
+    assert result.exit_code != 0
+    assert f"there is nothing yet to {command} but the processor's kernels" in result.stderr
+
+
+def test_profiles_are_of_the_processors_kernels(device: dml.Device) -> None:
+    program = device.compile(dml.operators.ActivationRelu(input_tensor=FLOAT32, output_tensor=FLOAT32))
+    with pytest.raises(dml.ConfigurationError, match="not those of opencl:0"):
+        dml.profile(program, np.ones(6, np.float32))
