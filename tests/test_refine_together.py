@@ -212,6 +212,43 @@ def test_products_of_products_are_computed_in_blocks_of_rows(
     assert not any(isinstance(s, Each) for s in assert_refined_is_defined(desc).statements)
 
 
+def resample(outputs: int, backward: bool, mode: str = "LINEAR") -> Operator:
+    """Three rows of seven elements, or their gradient, by the widest operator."""
+    scale = outputs / 7
+    fields = {"interpolation_mode": mode, "scales": [1, scale], "rounding_direction": "DECREASING"}
+    fields |= {"input_pixel_offsets": [0.5, 0.5], "output_pixel_offsets": [-0.5, -0.5]}
+    if backward:
+        return operators.ResampleGrad1(
+            input_gradient_tensor=f32(3, outputs), output_gradient_tensor=f32(3, 7), **fields
+        )
+    return operators.Resample3(input_tensor=f32(3, 7), output_tensor=f32(3, outputs), antialiased=True, **fields)
+
+
+@pytest.mark.parametrize(
+    "desc", [resample(3, False), resample(14, True), resample(14, True, "NEAREST_NEIGHBOR"), resample(4, True)]
+)
+def test_weights_of_sums_have_tables(desc: Operator) -> None:
+    """Unless these would be out of proportion to what is summed."""
+    for seed in range(3):
+        assert "weights" in names(assert_refined_is_defined(desc, seed=seed))
+    assert "weights" not in names(assert_refined_is_defined(desc, TARGET.tuned(table_growth=0)))
+    assert "weights" not in names(assert_refined_is_defined(desc, TARGET.tuned(table_operations=100)))
+
+
+def test_weights_of_lone_rows_have_no_tables() -> None:
+    """Each would be read once."""
+    gradient, image = f32(1, 14), f32(1, 7)
+    fields = {"interpolation_mode": "LINEAR", "scales": [1, 2]}
+    desc = operators.ResampleGrad(
+        input_gradient_tensor=gradient,
+        output_gradient_tensor=image,
+        input_pixel_offsets=[0.5, 0.5],
+        output_pixel_offsets=[-0.5, -0.5],
+        **fields,
+    )
+    assert "weights" not in names(assert_refined_is_defined(desc))
+
+
 def test_only_what_is_read_again_is_copied() -> None:
     """Padding reads every element once; average pooling of an input asks at its edges only."""
     average = operators.AveragePooling(

@@ -61,9 +61,6 @@ TAME_SIZE: Final = 1 << 20
 MOST_SPARE: Final = 2
 """How many times as many outputs all elements may be summed over as the inner ones need."""
 
-WEIGHT_GROWTH: Final = 4
-"""How many times larger than input and output tables of a filter's weights may be; else they are computed in place."""
-
 WIDEST_FILTER: Final = 2.0**60
 """Elements that a stretched filter reaches at most; no input is large enough to tell more."""
 
@@ -330,18 +327,11 @@ def _filtered(builder: _Builder, source: Tensor, result: Tensor, dimension: _Dim
     number = cast(load(first, (index(output),)), I64) + index(tap)
     total = sum_of((tap,), weight(index(output), number))
     builder.statements.append(Compute((output,), (Store(totals, (index(output),), total),)))
-    weights: Tensor | None = None
-    if outputs * taps <= WEIGHT_GROWTH * (math.prod(source.sizes) + math.prod(result.sizes)):
-        weights = builder.temporary(f"weights{dimension.number}", F32, [taps, outputs])
-        builder.store(
-            weights,
-            lambda axes: weight(index(axes[1]), cast(load(first, (index(axes[1]),)), I64) + index(axes[0])),
-        )
 
     def value(axes: tuple[Axis, ...]) -> Expression:
         output, tap = index(axes[dimension.number]), Axis("t", taps)
         number = cast(load(first, (output,)), I64) + index(tap)
-        share = weight(output, number) if weights is None else load(weights, (index(tap), output))
+        share = weight(output, number)
         element = _read(source, _broadcast(source, axes), dimension, number)
         product = select(share.equals(0), 0, share * element)
         return sum_of((tap,), product) / load(totals, (output,))
@@ -461,29 +451,20 @@ def _gathered(builder: _Builder, source: Tensor, result: Tensor, dimension: _Dim
 def _gather_part(
     builder: _Builder, source: Tensor, result: Tensor, dimension: _Dimension, table: _Table, readers: _Readers
 ) -> None:
-    """The sums of some elements of the dimension; where they begin and the weights come from tables of their own."""
+    """The sums of some elements of the dimension; where they begin is a table of its own."""
     firsts = builder.temporary(f"begin{dimension.number}", U32, [readers.elements])
     builder.store(firsts, lambda axes: cast(readers.first(dimension, index(axes[0])), U32))
 
     def output_of(element: Expression, tap: Expression) -> Expression:
         return cast(load(firsts, (element,)), I64) + tap
 
-    shares: Tensor | None = None
-    if readers.elements * readers.taps <= WEIGHT_GROWTH * (math.prod(source.sizes) + math.prod(result.sizes)):
-        shares = builder.temporary(f"shares{dimension.number}", F32, [readers.taps, readers.elements])
-
-        def share_at(axes: tuple[Axis, ...]) -> Expression:
-            tap, element = indices(axes)
-            return _share(table, output_of(element, tap), element + readers.start)
-
-        builder.store(shares, share_at)
     sizes = [readers.elements if d == dimension.number else size for d, size in enumerate(result.sizes)]
     axes, tap = grid(sizes), Axis("t", readers.taps)
     element = index(axes[dimension.number])
     output, number = output_of(element, index(tap)), element + readers.start
     place = [*indices(axes)]
     place[dimension.number] = number
-    share = _share(table, output, number) if shares is None else load(shares, (index(tap), element))
+    share = _share(table, output, number)
     total = sum_of((tap,), select(share.equals(0), 0, share * _read(source, place, dimension, output)))
     builder.statements.append(Compute(axes, (Store(result, tuple(place), cast(total, result.type)),)))
 

@@ -37,6 +37,12 @@ class Tuning:
     margin_growth: int = 3
     """How many times larger the margin may make the tensor then."""
 
+    table_growth: int = 4
+    """How many times larger than what is summed and what comes of it a table of the sum's weights may be."""
+
+    table_operations: int = 3
+    """Operations of a weight from which on it is worth a table."""
+
     unit_block: int = 32
     """Units of a network whose weights lie side by side: two AVX-512 registers."""
 

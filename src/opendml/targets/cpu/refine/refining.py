@@ -25,6 +25,7 @@ from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, Su
 from opendml.targets.cpu.refine.row_blocks import blocks_of_rows
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
 from opendml.targets.cpu.refine.sums import sum_of
+from opendml.targets.cpu.refine.tables import tables_of_weights
 from opendml.targets.cpu.refine.transposed_convolutions import transposed_convolution
 from opendml.targets.cpu.refine.words import words
 from opendml.targets.cpu.target import CpuTarget
@@ -35,6 +36,7 @@ TOGETHER: Final[tuple[DefinitionRule, ...]] = (
     margins,
     blocks_of_units,
     blocks_of_rows,
+    tables_of_weights,
 )
 """Rules for several statements together, one after the other, before those of single ones."""
 
