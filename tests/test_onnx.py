@@ -271,6 +271,10 @@ def test_branches_of_conditions_that_are_computed() -> None:
             model(branch("Exp", "x"), count).compile(REFERENCE).run({"x": x}),
         ):
             np.testing.assert_allclose(found["y"], -x if value < 1 else np.exp(x), rtol=1e-6)
+    small = model(branch("Exp", "x"), 2)
+    for value in (0.5, 2.0, 3.0):
+        small.run({"x": np.full(2, value, "f")}, device=REFERENCE)
+    assert len(small._programs) == 1
     with pytest.raises(dml.ModelFormatError, match=r"its branches give float32 \[5000\] and float32 \[\]"):
         model(branch("Identity", "one"), count).compile()
 

@@ -119,9 +119,7 @@ class OnnxModel:
         Outputs that are known without computing are no outputs of it. Arguments and errors as for ``compile``.
         """
         request = self._request(device, sizes, values, narrow_float64)
-        graph, translation, outputs, _ = self._translated(request)
-        if translation.problems and translation.needed:
-            graph, translation, outputs, _ = self._translated(replace(request, selects=True))
+        graph, translation, outputs, _ = self._translated(replace(request, selects=True))
         if translation.problems:
             raise _refusal(translation)
         tensors = graph_outputs(outputs)
@@ -194,17 +192,23 @@ class OnnxModel:
         return program
 
     def _made(self, request: _Request, taken: Mapping[str, Array]) -> OnnxProgram:
-        """A program for arrays. Nodes say which values they need, which may let others say so."""
+        """A program for arrays. Nodes say which values they need, which may let others say so.
+
+        Integers and single numbers are likely to be options, whose values stay; of a condition that is computed from
+        others both branches are taken, if that is all that is needed.
+        """
         while True:
             translation, program = self._compiled(request, selects=False)
             asked = {name for name in translation.needed if taken[name].size <= LARGEST_VALUES} - set(request.values)
-            if program is None and not asked:
+            options = {name for name in asked if taken[name].dtype.kind != "f" or taken[name].size == 1}
+            if program is None and not options:
                 translation, program = self._compiled(request)
             if program is not None:
                 return program
             if not asked:
                 raise _refusal(translation)
-            request = replace(request, values={**request.values, **{name: np.array(taken[name]) for name in asked}})
+            values = {name: np.array(taken[name]) for name in options or asked}
+            request = replace(request, values={**request.values, **values})
 
     def _request(
         self,
@@ -221,12 +225,10 @@ class OnnxModel:
     def _compiled(self, request: _Request, selects: bool = True) -> tuple[Translation, OnnxProgram | None]:
         """What became of the model's nodes, and the program, if all of them have an expression.
 
-        ``selects``: whether branches are both computed if nothing else helps.
+        ``selects``: whether both branches of a condition that is not known are computed.
         """
-        graph, translation, outputs, bound = self._translated(request)
+        graph, translation, outputs, bound = self._translated(replace(request, selects=selects))
         if translation.problems:
-            if selects and translation.needed and not request.selects:
-                return self._compiled(replace(request, selects=True))
             return translation, None
         infos = [
             TensorInfo(one.name, one.data_type, request.sizes[one.name], one.element_type)
