@@ -23,6 +23,7 @@ from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, StrayAccessError, interpret
 from opendml.expression.ir import Axis, Expression, Tensor, Variable, cast, index, temporary
 from opendml.expression.statements import Definition
+from opendml.llvm.host import machine_of
 from opendml.loops.nest import (
     Area,
     At,
@@ -78,6 +79,7 @@ from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.tuning import TUNING
 
 Array = np.ndarray[Any, Any]
 
@@ -395,12 +397,16 @@ def _true() -> Expression:
 
 # The processor's nests -----------------------------------------------------------------------------------------------
 
-KERNEL_TARGETS = {
-    "usual": {},
-    "all threads": {"serial_work": 0, "work_between_looks": 16},
-    "streamed": {"serial_work": 0, "streamed_bytes": 0, "streamed_row_bytes": 0, "prefetched_bytes": 0},
-    "staged": {"serial_work": 0, "streamed_bytes": 0, "streamed_row_bytes": 1 << 40, "stage_bytes": 512},
-}
+X86 = "x86_64-unknown-linux-gnu"
+MACHINES = [machine_of(X86, "avx512"), machine_of(X86, "avx2"), machine_of("aarch64-unknown-linux-gnu", "baseline")]
+TUNINGS = [
+    TUNING,
+    replace(TUNING, serial_work=0, work_between_looks=16),
+    replace(TUNING, serial_work=0, streamed_bytes=0, streamed_row_bytes=0, prefetched_bytes=0),
+    replace(TUNING, serial_work=0, streamed_bytes=0, streamed_row_bytes=1 << 40, stage_bytes=512),
+]
+targets = st.builds(CpuTarget, st.sampled_from(MACHINES), st.sampled_from(TUNINGS))
+"""Processors, whichever this one is: their nests run anywhere."""
 
 
 def _check(definition: Definition, target: CpuTarget, contents: dict[Tensor, Array], in_place: bool = False) -> None:
@@ -426,9 +432,9 @@ def _contents(definition: Definition, seed: int) -> dict[Tensor, Array]:
 
 
 @examples(60, suppress_health_check=list(HealthCheck))
-@given(definitions(), st.sampled_from(sorted(KERNEL_TARGETS)), seeds)
-def test_nests_of_random_definitions(definition: Definition, tuning: str, seed: int) -> None:
-    _check(definition, host_target().tuned(**KERNEL_TARGETS[tuning]), _contents(definition, seed))
+@given(definitions(), targets, st.booleans(), seeds)
+def test_nests_of_random_definitions(definition: Definition, target: CpuTarget, in_place: bool, seed: int) -> None:
+    _check(definition, target, _contents(definition, seed), in_place)
 
 
 DRAWN = [operator_type for operator_type in implemented() if is_drawn(operator_type)]
@@ -437,9 +443,8 @@ DRAWN = [operator_type for operator_type in implemented() if is_drawn(operator_t
 @pytest.mark.sampled
 @pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data(), tuning=st.sampled_from(sorted(KERNEL_TARGETS)), seed=seeds)
-def test_nests_of_random_descriptors(operator_type: Any, data: st.DataObject, tuning: str, seed: int) -> None:
-    target = host_target().tuned(**KERNEL_TARGETS[tuning])
+@given(data=st.data(), target=targets, seed=seeds)
+def test_nests_of_random_descriptors(operator_type: Any, data: st.DataObject, target: CpuTarget, seed: int) -> None:
     definition = refined_definition(data.draw(descriptors(operator_type)), target)
     _check(definition, target, _contents(definition, seed))
 
