@@ -51,7 +51,33 @@ NO_POSITION: Final = 2**32 - 1
 """The index given for a window that has no element inside the input; no element of any tensor has it."""
 
 
-class Pooling(Operator):
+class Windowed(Operator):
+    """What slides a window over an image: pooling, and its gradients."""
+
+    # Every one has these, among its own fields.
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+
+    @property
+    def image(self) -> TensorDesc:
+        """The tensor that the window slides over."""
+        raise TypeError(type(self).__name__)
+
+    @property
+    def window_dilations(self) -> tuple[int, ...]:
+        """The steps between neighbouring elements of the window: 1 for the versions without dilations."""
+        dilations: tuple[int, ...] | None = getattr(self, "dilations", None)
+        return (1,) * len(self.window_size) if dilations is None else dilations
+
+    def window(self, output: Sequence[Axis]) -> Window:
+        """The window that belongs to the place ``output`` among all windows."""
+        return sliding_window(
+            output, self.image.sizes, self.window_size, self.strides, self.window_dilations, self.start_padding
+        )
+
+
+class Pooling(Windowed):
     """What all poolings share: the window and its way over the input.
 
     Along spatial dimension i the window at output position o covers the input positions
@@ -67,21 +93,9 @@ class Pooling(Operator):
     end_padding: Integers = uint_array(count="dimension_count")
 
     @property
-    def window_dilations(self) -> tuple[int, ...]:
-        """The steps between neighbouring elements of the window: 1 for the versions without dilations."""
-        dilations: tuple[int, ...] | None = getattr(self, "dilations", None)
-        return (1,) * len(self.window_size) if dilations is None else dilations
-
-    def window(self, output: Sequence[Axis]) -> Window:
-        """The window of the output's element at the coordinates ``output``."""
-        return sliding_window(
-            output,
-            self.input_tensor.sizes,
-            self.window_size,
-            self.strides,
-            self.window_dilations,
-            self.start_padding,
-        )
+    def image(self) -> TensorDesc:
+        """The input."""
+        return self.input_tensor
 
     def pooled(self, window: Window, element: Expression) -> Expression:
         """The value of a window whose elements are ``element``, for poolings with one output."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opendml.description.data_types import FLOATS
 from opendml.description.descriptors import (
-    Operator,
     at,
     boolean,
     count_of,
@@ -43,10 +42,10 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.statements import Compute, Definition, Statement, Store
-from opendml.expression.windows import Window, row_major, sliding_window
+from opendml.expression.windows import row_major
 from opendml.operators.definition import computation_type, tensor, widen
 from opendml.operators.groups import Place
-from opendml.operators.pooling import NO_POSITION, check_windows
+from opendml.operators.pooling import NO_POSITION, Windowed, check_windows
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Count, Integers, Value
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from opendml.description.tensor import TensorDesc
 
 
-class PoolingGradient(Operator):
+class PoolingGradient(Windowed):
     """What the gradients share: the windows of the forward operator, over the gradient of its input.
 
     Along spatial dimension i the window of element o of ``input_gradient_tensor`` covers the elements
@@ -64,26 +63,11 @@ class PoolingGradient(Operator):
     # Every gradient has these, with its own fields beside them.
     input_gradient_tensor: TensorDesc
     output_gradient_tensor: TensorDesc
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
 
     @property
-    def window_dilations(self) -> tuple[int, ...]:
-        """The steps between neighbouring elements of the window: 1 where there are no dilations."""
-        dilations: tuple[int, ...] | None = getattr(self, "dilations", None)
-        return (1,) * len(self.window_size) if dilations is None else dilations
-
-    def window(self, output: Sequence[Axis]) -> Window:
-        """The window of the gradient's element at the coordinates ``output``."""
-        return sliding_window(
-            output,
-            self.output_gradient_tensor.sizes,
-            self.window_size,
-            self.strides,
-            self.window_dilations,
-            self.start_padding,
-        )
+    def image(self) -> TensorDesc:
+        """The gradient of the input, which is the output."""
+        return self.output_gradient_tensor
 
 
 class _Part(NamedTuple):
