@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execution import Array, assert_same_values, guarded_buffer, random_array, random_values, run_single, seeds
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from properties import examples
 from test_kernels import DATA_TYPES, LEVELS
@@ -28,6 +28,8 @@ from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of
+from opendml.loops.nest_interpreter import run_nest
+from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.device import compile_operator
@@ -36,6 +38,7 @@ from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.refine.refining import refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget
@@ -68,13 +71,17 @@ def laid_out(
 
 
 @st.composite
-def products(draw: st.DrawFn) -> Definition:
+def products(draw: st.DrawFn, largest: int = 70) -> Definition:
     """``y[b, m, n, p] = f(sum over k, l of a[b, m, k, l] * b[b, n, p, k, l])`` of tensors in any layout."""
+
+    def size(*sizes: int) -> int:
+        return draw(st.sampled_from([n for n in sizes if n <= largest]))
+
     type = draw(st.sampled_from([F32, F32, F32, F16, F64]))
     computed = F32 if type is F16 else type
-    batch, rows = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 3, 7, 13, 14, 17, 29]))
-    outer, columns = draw(st.sampled_from([1, 1, 3])), draw(st.sampled_from([1, 4, 15, 16, 17, 33, 50, 70]))
-    inner, taps = draw(st.sampled_from([1, 2, 5, 16, 17, 19])), draw(st.sampled_from([1, 1, 3]))
+    batch, rows = size(1, 2), size(1, 3, 7, 13, 14, 17, 29)
+    outer, columns = size(1, 1, 3), size(1, 4, 15, 16, 17, 33, 50, 70)
+    inner, taps = size(1, 2, 5, 16, 17, 19), size(1, 1, 3)
     b, m, n, p = axes = [Axis(*pair) for pair in zip("bmnp", (batch, rows, outer, columns), strict=True)]
     k, t = folded = Axis("k", inner), Axis("t", taps)
     left = laid_out(draw, "left", type, [batch, rows, inner, taps], "input")
@@ -194,6 +201,33 @@ def test_convolutions_with_panels_and_columns(
     run_single(desc, *arrays, tuning=replace(TUNING, windows_worth_panels=0))
 
 
+@examples(40, suppress_health_check=list(HealthCheck))
+@given(products(17), st.sampled_from(TARGETS), st.sampled_from([1, 3000]), st.sampled_from([1, 6]), seeds)
+def test_nests_of_every_choice_of_loops(
+    definition: Definition, target: CpuTarget, near_bytes: int, items: int, seed: int
+) -> None:
+    """For processors that this one is not, and their threads in several orders."""
+    generator = np.random.default_rng(seed)
+    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
+    contents = {t: random_values(data_type(t), t.extent, generator, special=False) for t in tensors}
+    expected = {tensor: content.copy() for tensor, content in contents.items()}
+    interpret(definition, expected)
+    (statement,) = definition.statements
+    assert isinstance(statement, Compute)
+    target = target.tuned(serial_work=0, items=items, vector_side_bytes=near_bytes, far_tile_bytes=near_bytes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contraction._Problem, "cost", any_tile(seed))
+        kernel = schedule_contraction(statement, target)
+    assume(kernel is not None)
+    nest = kernel_nest(kernel, target)
+    assert isinstance(format_nest(nest), str)
+    for order in ((0,), (2, 0, 1)):
+        found = {tensor: content.copy() for tensor, content in contents.items()}
+        run_nest(nest, found, order)
+        for tensor, buffer in found.items():
+            assert_same_values(buffer, expected[tensor])
+
+
 # What schedules promise ----------------------------------------------------------------------------------------------
 
 
@@ -229,7 +263,7 @@ def test_large_products_are_cut_into_enough_items() -> None:
     assert not kernel.serial and kernel.item_count >= TUNING.items // 2
     assert kernel.panel is not None and kernel.panel.transposed is None
     assert kernel.panel_bytes <= 2 * TUNING.vector_side_bytes
-    assert "copied to panel" in describe_kernel(kernel, host_processor())
+    assert describe_kernel(kernel, host_processor()).startswith("scratch panel: f32[")
 
 
 @given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))

@@ -21,10 +21,11 @@ from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import I32, I64, U32, U64
 from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, StrayAccessError, interpret
-from opendml.expression.ir import Axis, Expression, Tensor, Variable, cast, index, temporary
+from opendml.expression.ir import Axis, Binary, Expression, Tensor, Variable, cast, constant, index, temporary
 from opendml.expression.statements import Definition
 from opendml.llvm.host import machine_of
 from opendml.loops.nest import (
+    Accumulate,
     Area,
     At,
     Block,
@@ -38,6 +39,7 @@ from opendml.loops.nest import (
     Equal,
     Fence,
     Fill,
+    First,
     Flush,
     Folding,
     Gather,
@@ -46,6 +48,7 @@ from opendml.loops.nest import (
     Keep,
     Keeping,
     KeptRow,
+    Kind,
     Leaf,
     Least,
     Let,
@@ -56,7 +59,10 @@ from opendml.loops.nest import (
     Overlap,
     Pick,
     Points,
+    Position,
+    Prefetch,
     Product,
+    Quotient,
     Recall,
     Reduce,
     Register,
@@ -68,6 +74,7 @@ from opendml.loops.nest import (
     Sum,
     ToBoundary,
     Transpose,
+    Turn,
     WholeSteps,
     Within,
     nodes_of,
@@ -94,6 +101,7 @@ Y = Tensor("y", I32, (40,), (1,), "output")
 PLACE = Affine(((ROW, 4), (COLUMN, 1)), 0)
 COPY = Leaf((ElementStore(Y, PLACE, Element(X, PLACE, True)),))
 COPY_TEXT = "y@(4*i + j) = x@(4*i + j)"
+LOADED = Element(X, PLACE, True)
 
 
 def _run(body: Body, *memories: Memory, order: Sequence[int] = (0,)) -> tuple[Array, Array]:
@@ -367,6 +375,95 @@ def test_what_holds_for_a_whole_nest() -> None:
         "block, folds of more than 1 steps in loops",
         "  transpose x@(4*i + j) along j",
     ]
+
+
+def test_sums_side_by_side() -> None:
+    """Points that are together have a sum each, which the loop carries; they are stored one after the other."""
+    s, k = Variable("s", I32), Axis("k", 3)
+    product = Element(X, Affine(((ROW, 4), (k, 1)), 0), True) * Element(X, Affine(((COLUMN, 1), (k, 4)), 0), True)
+    assert isinstance(product, Binary)
+
+    def tile(kind: Kind, body: Body) -> Points:
+        return Points(ROW, 3, kind, (Points(COLUMN, 2, kind, (Points(COLUMN, 2, "vector", body),), step=2),))
+
+    begin = tile("together", (Leaf(registers=(s,), values=(constant(7, I32),)),))
+    ahead = Prefetch(X, Affine(((ROW, 4), (k, 1)), 400), cache=2, is_stored=True)
+    sums = Loop(k, 0, 3, 1, (ahead, tile("together", (Accumulate(s, product),))), carried=(s,), copies=6)
+    stored = tile("unrolled", (Leaf((ElementStore(Y, PLACE, s),)),))
+    body: Body = (At(COLUMN, 0, (Loop(ROW, 0, 10, 3, (begin, sums, stored), 7),)),)
+    assert _text(body) == [
+        "at j = 0",
+        "  for i in 0..10 step 3, not beyond 7",
+        "    together i + 0..3",
+        "      together j + 2*(0..2)",
+        "        vector j + 0..2",
+        "          s = 7:i32",
+        "    for k in 0..3, carrying s (6 of each)",
+        "      prefetch x@(4*i + k + 400) to cache 2 to store there",
+        "      together i + 0..3",
+        "        together j + 2*(0..2)",
+        "          vector j + 0..2",
+        "            s += (x@(4*i + k) * x@(j + 4*k))",
+        "    unrolled i + 0..3",
+        "      unrolled j + 2*(0..2)",
+        "        vector j + 0..2",
+        "          y@(4*i + j) = s",
+    ]
+    x, y = _run(body)
+    x = x.reshape(10, 4)
+    assert (y.reshape(10, 4) == 7 + x[:, :3] @ x[:3]).all()
+
+
+def test_squares_are_turned() -> None:
+    """Three rows of two vectors become vectors of four lanes, three of them active."""
+    s, t = Variable("s", I32), Variable("t", I32)
+    vectors = Points(COLUMN, 2, "together", (Points(COLUMN, 2, "vector", (Leaf((), (s,), (LOADED,)),)),), step=2)
+    turn = Turn(s, t, rows=3, stride=2, lanes=2)
+    column = Points(ROW, turn.width, "vector", (Leaf((ElementStore(Y, PLACE, t),)),), 3)
+    columns = Points(COLUMN, 2, "unrolled", (turn, Points(COLUMN, 2, "unrolled", (column,))), step=2)
+    body: Body = (At(ROW, 1, (At(COLUMN, 0, (Points(ROW, 3, "together", (vectors,)), columns)),)),)
+    assert _text(body)[6:10] == [
+        "    unrolled j + 2*(0..2)",
+        "      t = s of 3 rows, 2 lanes each, transposed",
+        "      unrolled j + 0..2",
+        "        vector i + 0..4, 3 of them active",
+    ]
+    x, y = _run(body)
+    expected = np.zeros((10, 4), np.int32)
+    expected[1:4] = x.reshape(10, 4)[1:4]
+    assert (y.reshape(10, 4) == expected).all()
+
+
+@pytest.mark.parametrize("order", [(0,), (2, 0, 1)])
+def test_a_panel_is_filled_by_the_first_item_that_reads_it(order: Sequence[int]) -> None:
+    """Each thread has one; where an item is in it follows from where its loops stand."""
+    panel, base = Tensor("panel", I32, (8,), (1,), "temporary"), Axis("base", 1 << 20)
+    strip = Local("strip")
+    begin = Difference(Product(Quotient(Difference(strip, Start(COLUMN)), 3), 3), Position(COLUMN))
+    fill = Leaf(
+        (ElementStore(panel, Affine(((base, 1), (COLUMN, 1)), 0), Element(X, Affine(((COLUMN, 1),), 0), True)),)
+    )
+    use = Leaf((ElementStore(Y, PLACE, Element(panel, Affine(((base, 1), (COLUMN, 1)), 0), True)),))
+
+    def strips(body: Body) -> Loop:
+        vector = Points(COLUMN, 3, "vector", body)
+        at = At(base, Sum(begin, 0), (vector,))
+        return Loop(COLUMN, Start(COLUMN), End(COLUMN), 3, (at,), 1, unmoved=strip)
+
+    inner: Body = (Branch(First(5), (strips((fill,)),)), Loop(ROW, Start(ROW), End(ROW), 1, (strips((use,)),)))
+    nest = Nest((Items((Cut(COLUMN, 4), Cut(ROW, 2)), inner),), rows=(panel,), rolled=True)
+    text = format_nest(nest).splitlines()
+    assert text[:5] == [
+        "scratch panel: i32[8]",
+        "loops stay as they are",
+        "5 work items, shared out among the threads: j < 4 in blocks of 4, i < 10 in blocks of 2",
+        "  if first item here of 5",
+        "    for j in j.start..j.end step 3, not beyond 1, unmoved strip",
+    ]
+    assert text[5] == "      at base = (((strip - j.start) // 3*3 - j) + 0)"
+    x, y = np.arange(1, 41, dtype=np.int32), np.zeros(40, np.int32)
+    run_nest(nest, {X: x, Y: y}, order)
+    assert (y.reshape(10, 4) == x[:4]).all()
 
 
 def test_stores_outside_are_seen() -> None:

@@ -4,7 +4,7 @@
     body      = node...                                       -- one after another
     node      = Items(cuts, body)                             -- kind threads: points, or parts of axes, shared out
               | Loop(axis, first, last, step, body)           -- kind serial
-              | Points(axis, count, kind, body)               -- kinds unrolled, together, vector: from where it stands
+              | Points(axis, count, kind, body, step)         -- kinds unrolled, together, vector: from where it stands
               | At(axis, position, body)                      -- a loop of one step
               | Share(first, last, count)                     -- which of ``count`` things in a row are this thread's
               | Let(local, integer)
@@ -14,6 +14,9 @@
               | Reduce(foldings)                              -- folds at these points, before anything that wants them
               | Transpose(loads, axis)                        -- loads along an axis of these points, turned to vectors
               | Keeping(rows, body)                           -- what folds compute along rows is kept in memory
+              | Accumulate(register, product)                 -- the next term of a sum of products
+              | Turn(source, target, ...)                     -- rows of registers become their columns
+              | Prefetch(tensor, address)                     -- a line is asked for before it is loaded or stored
               | Recall(registers, memories, ...)              -- registers from memory
               | Keep(registers, memories, ...)                -- registers to memory
               | Stage(areas, origin, body)                    -- stores go to memory that stays in a cache
@@ -24,14 +27,17 @@
               | Pick(candidates, axis, register)              -- where the one of a rank comes from
               | Fence                                         -- stores past the caches are done before what comes next
     cut       = Cut(axis, block)
-    integer   = int | Local | Start(axis) | End(axis) | Sum(a, b) | Difference(a, b) | Product(a, n) | Least(a, b)
-              | Greatest(a, b) | WholeSteps(first, last, step) | ToBoundary(tensor, address, ...) | Register(variable)
-    condition = expression | Within(address, first, last) | Equal(a, b)
+    integer   = int | Local | Start(axis) | End(axis) | Position(axis) | Sum(a, b) | Difference(a, b) | Product(a, n)
+              | Quotient(a, n) | Least(a, b) | Greatest(a, b) | WholeSteps(first, last, step)
+              | ToBoundary(tensor, address, ...) | Register(variable)
+    condition = expression | Within(address, first, last) | Equal(a, b) | First(group)
     space     = scratch                                       -- memory of one thread
 
 Every axis of an expression stands somewhere: at a Loop's position, at an item's point, where At says, or at every one
 of the Points around it. Registers are the variables of a Scan's state or a Fold's accumulators: a Leaf sets them, and
-a Loop whose body sets some anew carries them from step to step.
+a Loop whose body sets some anew carries them from step to step. Each of the points that are unrolled or together has
+registers of its own. Their numbers are those of a row of all these points, the innermost fastest: what is computed
+together may be stored one after the other.
 
 Expressions are those of ``expression.ir`` with loads by address (``Element``). How one becomes instructions is the
 target's; which points it is computed for, in what order and with what in memory is said here.
@@ -46,7 +52,7 @@ from typing import Final, Literal
 
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import ElementType
-from opendml.expression.ir import Axis, Expression, Fold, Tensor, Variable
+from opendml.expression.ir import Axis, Binary, Expression, Fold, Tensor, Variable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +89,13 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """Where an axis stands."""
+
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True)
 class Sum:
     """``left + right``."""
 
@@ -101,6 +114,14 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Product:
     """``left * right``."""
+
+    left: Integer
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """``left // right`` of what is not negative."""
 
     left: Integer
     right: int
@@ -152,7 +173,22 @@ class Register:
     variable: Variable
 
 
-Integer = Register | int | Local | Start | End | Sum | Difference | Product | Least | Greatest | WholeSteps | ToBoundary
+Integer = (
+    int
+    | Local
+    | Start
+    | End
+    | Position
+    | Sum
+    | Difference
+    | Product
+    | Quotient
+    | Least
+    | Greatest
+    | WholeSteps
+    | ToBoundary
+    | Register
+)
 
 
 # Conditions ----------------------------------------------------------------------------------------------------------
@@ -175,7 +211,14 @@ class Equal:
     right: Integer
 
 
-Condition = Expression | Within | Equal
+@dataclass(frozen=True, slots=True)
+class First:
+    """Whether the work item is the first one that the thread does of a ``group`` of so many in a row."""
+
+    group: int
+
+
+Condition = Expression | Within | Equal | First
 
 
 # Memory --------------------------------------------------------------------------------------------------------------
@@ -251,8 +294,8 @@ class Loop:
     """``axis`` from ``first`` to before ``last`` in steps. With a ``limit`` it stands no further than there: the last
     step is moved back to end with the axis, and does some points again.
 
-    ``carried`` are the registers that the body sets anew, each ``copies`` times where it is for points that are
-    unrolled.
+    ``unmoved`` becomes the position without that. ``carried`` are the registers that the body sets anew, each
+    ``copies`` times where it is for points that are unrolled or together.
     """
 
     axis: Axis
@@ -263,17 +306,20 @@ class Loop:
     limit: int | None = None
     carried: tuple[Variable, ...] = ()
     copies: int = 1
+    unmoved: Local | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """``count`` points of ``axis`` from where it stands; of a vector the first ``active`` take part (None: all)."""
+    """``count`` points of ``axis`` from where it stands, ``step`` apart, which is 1 in a vector; of a vector the first
+    ``active`` take part (None: all)."""
 
     axis: Axis
     count: int
     kind: Kind
     body: Body
     active: int | None = None
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -384,6 +430,45 @@ class Keeping:
 
     rows: tuple[KeptRow, ...]
     body: Body
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accumulate:
+    """``register = register + product`` at the points that stand here, rounded once: a product of two factors, or
+    ``dot2`` or ``dot4`` of words."""
+
+    register: Variable
+    product: Binary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """A square of registers, transposed. The ``rows`` vectors of ``lanes`` are ``source`` of the points numbered n,
+    n + ``stride``, and so on, n being the number of the point that stands here. Of each of the ``lanes`` points from
+    number n * ``lanes`` on ``target`` becomes the vector of one of their lanes; it has ``width`` lanes, those behind
+    the rows undefined."""
+
+    source: Variable
+    target: Variable
+    rows: int
+    stride: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Lanes of the vectors that come out: a power of two."""
+        return 1 << (self.rows - 1).bit_length()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefetch:
+    """The line of an element is asked for, in the cache of a level, at the points that stand here; there need be no
+    such element."""
+
+    tensor: Tensor
+    address: Affine
+    cache: int = 1
+    is_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -534,6 +619,9 @@ Node = (
     | Reduce
     | Transpose
     | Keeping
+    | Accumulate
+    | Turn
+    | Prefetch
     | Recall
     | Keep
     | Stage
@@ -565,7 +653,7 @@ class Nest:
 
     ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``unrolled``: steps of a
     fold up to which those that no Reduce names are written out, one after the other. ``aliased``: tensors may be the
-    same memory.
+    same memory. ``rolled``: loops stay as they are written, whatever an optimiser thinks.
     """
 
     body: Body
@@ -575,6 +663,7 @@ class Nest:
     overlap: Overlap | None = None
     unrolled: int = 1
     aliased: bool = False
+    rolled: bool = False
 
 
 def bodies_of(node: Node) -> tuple[Body, ...]:

@@ -8,6 +8,7 @@ checked, and so is that no two threads write different things to one place.
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from opendml.expression.affine import Affine, Element
+from opendml.expression.fused import fused_multiply_add
 from opendml.expression.interpreter import (
     LANE_DIMENSIONS,
     NUMPY_TYPES,
@@ -31,6 +33,7 @@ from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Definition, Each, Repeat, Single, Statement
 from opendml.loops.nest import (
     POSITION_BITS,
+    Accumulate,
     Area,
     At,
     Block,
@@ -45,6 +48,7 @@ from opendml.loops.nest import (
     Equal,
     Fence,
     Fill,
+    First,
     Flush,
     Gather,
     Greatest,
@@ -63,7 +67,10 @@ from opendml.loops.nest import (
     Node,
     Pick,
     Points,
+    Position,
+    Prefetch,
     Product,
+    Quotient,
     Recall,
     Reduce,
     Register,
@@ -74,6 +81,7 @@ from opendml.loops.nest import (
     Sum,
     ToBoundary,
     Transpose,
+    Turn,
     WholeSteps,
     Within,
 )
@@ -175,6 +183,7 @@ class _Memory:
     def __init__(self, storage: Storage) -> None:
         self._flat: dict[Tensor, Tensor] = {}
         self._given = dict(storage)
+        self._own: set[Tensor] = set()
         self.storage: Storage = {}
         self._writers: dict[tuple[int, int], tuple[int, bytes]] = {}
         self.by_place = Rewriter(read=self._read)
@@ -189,6 +198,7 @@ class _Memory:
 
     def own(self, tensor: Tensor) -> None:
         """Memory of a thread for a tensor, with remains in it."""
+        self._own.add(tensor)
         size = tensor.extent * max(tensor.type.bits, 8) // 8
         self._given[tensor] = np.full(size, REMAINS, np.uint8).view(NUMPY_TYPES[tensor.type.name])
         if tensor in self._flat:
@@ -208,6 +218,9 @@ class _Memory:
         if places.size and (int(places.min()) < 0 or int(places.max()) >= min(tensor.extent, buffer.size)):
             raise StrayAccessError(f"{tensor.name}: a store outside of its {tensor.extent} elements")
         for place, value in zip(places.tolist(), values, strict=True):
+            if tensor in self._own:
+                buffer[place] = value
+                continue
             bits = value.tobytes()
             writer, before = self._writers.setdefault((id(buffer), place), (thread, bits))
             if writer != thread and before != bits:
@@ -218,11 +231,12 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the axes stand. ``spread`` are the axes of which several points are taken at once, and how many; the first
-    ``active`` of the vector's take part. ``copy``: the number of the unrolled point."""
+    """Where the axes stand. ``spread`` are the axes of which several points are taken at once, how many, and how far
+    apart; the first ``active`` of the vector's take part. ``copy``: the number of the unrolled point.
+    """
 
     positions: Mapping[Axis, int]
-    spread: tuple[tuple[Axis, int], ...] = ()
+    spread: tuple[tuple[Axis, int, int], ...] = ()
     vector: Axis | None = None
     active: int | None = None
     copy: int = 0
@@ -233,16 +247,26 @@ class _Place:
     @property
     def shape(self) -> tuple[int, ...]:
         """How many points there are along each axis of several."""
-        return tuple(count for _, count in self.spread)
+        return tuple(count for _, count, _ in self.spread)
+
+    @property
+    def together(self) -> int:
+        """How many points are together, vectors counted as one."""
+        return math.prod(count for d, count in enumerate(self.shape) if self.vector is None or d != self.dimension)
+
+    @property
+    def dimension(self) -> int:
+        """That of the vector, along which its axis goes point by point: the last one of that axis."""
+        return max(d for d, (axis, _, _) in enumerate(self.spread) if axis is self.vector)
 
     @property
     def coordinates(self) -> dict[object, Array]:
         """Where each axis stands at all of the points, a dimension for every axis of several, and more for lanes."""
         found: dict[object, Array] = {axis: np.asarray(i, np.int64) for axis, i in self.positions.items()}
         rank = len(self.spread) + LANE_DIMENSIONS
-        for d, (axis, count) in enumerate(self.spread):
+        for d, (axis, count, step) in enumerate(self.spread):
             steps = np.arange(count, dtype=np.int64).reshape([count if n == d else 1 for n in range(rank)])
-            found[axis] = found[axis] + steps
+            found[axis] = found[axis] + steps * step
         return found
 
     @property
@@ -250,9 +274,9 @@ class _Place:
         """Which of the points take part; None: all."""
         if self.active is None:
             return None
-        coordinates, vector = self.coordinates, self.vector
-        assert vector is not None
-        return np.asarray(coordinates[vector] < self.positions[vector] + self.active)
+        lanes = np.arange(self.shape[self.dimension]) < self.active
+        rank = len(self.spread) + LANE_DIMENSIONS
+        return lanes.reshape([-1 if d == self.dimension else 1 for d in range(rank)])
 
 
 class _Thread:
@@ -265,7 +289,8 @@ class _Thread:
         self._threads = threads
         self._parts: dict[Axis, tuple[int, int]] = {}
         self._locals: dict[Local, int] = {}
-        self._registers: dict[tuple[Variable, int], Array] = {}
+        self._number = self._first = 0  # of the work item, and of the first one of this thread
+        self._registers: dict[Variable, dict[int, Array]] = {}  # by the number of the point
         self._own: dict[Memory, Array] = {}
         self._staged: dict[Tensor, _Staged] = {}
         self._areas: dict[Area, _Staged] = {}
@@ -279,6 +304,8 @@ class _Thread:
             width = max(memory.type.bits, 8) // 8
             remains = np.full(memory.size * width, REMAINS, np.uint8)
             self._own[memory] = remains.view(NUMPY_TYPES[memory.type.name])
+        for row in self._nest.rows:
+            self._memory.own(row)
         self._body(self._nest.body, _Place(positions))
 
     def _body(self, body: Body, place: _Place) -> None:
@@ -295,7 +322,7 @@ class _Thread:
         if isinstance(e, Start | End):
             return self._parts[e.axis][isinstance(e, End)]
         if isinstance(e, Register):
-            return int(self._registers[e.variable, place.copy])
+            return self._number_in(e.variable, place)
         if isinstance(e, WholeSteps):
             first, last = self._integer(e.first, place), self._integer(e.last, place)
             return first if e.may_be_empty and last <= first else last - int(np.fmod(last - first, e.step))
@@ -303,6 +330,8 @@ class _Thread:
             there = place.at(e.axis, self._integer(e.first, place))
             address = self._memory.address(e.tensor, self._place_of(e.address, there))
             return -address % e.bytes // (e.tensor.type.bits // 8)
+        if isinstance(e, Position):
+            return place.positions[e.axis]
         return _ARITHMETIC[type(e)](self._integer(e.left, place), self._integer(e.right, place))
 
     def _holds(self, condition: Condition, place: _Place) -> bool:
@@ -311,6 +340,8 @@ class _Thread:
             return self._integer(condition.first, place) <= address < self._integer(condition.last, place)
         if isinstance(condition, Equal):
             return self._integer(condition.left, place) == self._integer(condition.right, place)
+        if isinstance(condition, First):
+            return self._number == self._first or self._number % condition.group == 0
         return bool(self._value(condition, place))
 
     def _share(self, count: int) -> tuple[int, int]:
@@ -323,6 +354,7 @@ class _Thread:
         if node.serial:
             first, last = 0, node.count if self._thread == 0 else 0
         for number in range(first, last):
+            self._number, self._first = number, first
             self._item(node, place, [int(n) for n in np.unravel_index(number, node.counts)] if node.counts else [])
 
     def _item(self, node: Items, place: _Place, numbers: Sequence[int]) -> None:
@@ -338,15 +370,17 @@ class _Thread:
     def loop(self, node: Loop, place: _Place) -> None:
         for position in range(self._integer(node.first, place), self._integer(node.last, place), node.step):
             start = position if node.limit is None else min(position, node.limit)
+            if node.unmoved is not None:
+                self._locals[node.unmoved] = position
             self._body(node.body, place.at(node.axis, start))
 
     def points(self, node: Points, place: _Place) -> None:
         if node.kind == "unrolled":
             for number in range(node.count):
-                here = place.at(node.axis, place.positions[node.axis] + number)
+                here = place.at(node.axis, place.positions[node.axis] + number * node.step)
                 self._body(node.body, replace(here, copy=place.copy * node.count + number))
             return
-        here = replace(place, spread=(*place.spread, (node.axis, node.count)))
+        here = replace(place, spread=(*place.spread, (node.axis, node.count, node.step)))
         if node.kind == "vector":
             here = replace(here, vector=node.axis, active=node.active)
         self._body(node.body, here)
@@ -373,10 +407,32 @@ class _Thread:
 
     def _frame(self, place: _Place) -> Frame:
         bound = place.coordinates
-        for (variable, copy), value in self._registers.items():
-            if copy == place.copy:
+        for variable in self._registers:
+            value = self._register(variable, place)
+            if value is not None:
                 bound[variable] = value
         return Frame(self._memory.storage, bound, place.mask, len(place.spread))
+
+    def _register(self, variable: Variable, place: _Place) -> Array | None:
+        """What a register holds for the points that stand here, the vector last; None if that has not been computed for
+        such points."""
+        count, own = place.together, self._registers.get(variable, {})
+        rows = [own.get(place.copy * count + number) for number in range(count)]
+        lanes = math.prod(place.shape) // count
+        found = [np.broadcast_to(row, lanes) for row in rows if row is not None and row.size in (1, lanes)]
+        return np.stack(found).reshape(*place.shape, *[1] * LANE_DIMENSIONS) if len(found) == count else None
+
+    def _number_in(self, variable: Variable, place: _Place) -> int:
+        """The integer in a register that is the same at all points."""
+        return int(self._registers[variable][place.copy][0])
+
+    def _put(self, variable: Variable, number: int, place: _Place) -> None:
+        self._registers.setdefault(variable, {})[place.copy] = np.array([number], NUMPY_TYPES[variable.type.name])
+
+    def _set(self, variable: Variable, value: Array, place: _Place) -> None:
+        count = place.together
+        rows = _at_points(value, place).reshape(count, -1)
+        self._registers.setdefault(variable, {}).update((place.copy * count + n, row) for n, row in enumerate(rows))
 
     def _value(self, e: Expression, place: _Place) -> Array:
         return self._frame(place).value(self._rewrite(e))
@@ -391,7 +447,28 @@ class _Thread:
         stores = [(s, self._address(frame, s.address), frame.value(rewrite(s.value))) for s in node.stores]
         for store, address, value in stores:
             self._store(store, address, value, place, frame.mask)
-        self._registers |= {(v, place.copy): value for v, value in zip(node.registers, values, strict=True)}
+        for variable, value in zip(node.registers, values, strict=True):
+            self._set(variable, value, place)
+
+    def accumulate(self, node: Accumulate, place: _Place) -> None:
+        frame, product = self._frame(place), node.product
+        left, right = (frame.value(self._rewrite(e)) for e in (product.left, product.right))
+        before = frame.bound[node.register]
+        if product.operation == "mul":
+            after = fused_multiply_add(left, right, before)
+        else:
+            after = before + frame.value(self._rewrite(product))
+        self._set(node.register, after, place)
+
+    def turn(self, node: Turn, place: _Place) -> None:
+        rows = [self._registers[node.source][place.copy + n * node.stride] for n in range(node.rows)]
+        columns = np.zeros((node.lanes, node.width), rows[0].dtype)
+        columns[:, : node.rows] = np.stack(rows).T
+        found = {place.copy * node.lanes + lane: column for lane, column in enumerate(columns)}
+        self._registers.setdefault(node.target, {}).update(found)
+
+    def prefetch(self, _: Prefetch, __: _Place) -> None:
+        """What is near is nothing that a value depends on."""
 
     def _address(self, frame: Frame, address: Affine) -> Array:
         return frame.value(self._rewrite(address.as_expression()))
@@ -419,7 +496,7 @@ class _Thread:
                     self._write_row(row, place)
 
     def _write_row(self, row: KeptRow, place: _Place) -> None:
-        along = replace(place.at(row.axis, 0), spread=((row.axis, row.axis.size),), vector=None, active=None)
+        along = replace(place.at(row.axis, 0), spread=((row.axis, row.axis.size, 1),), vector=None, active=None)
         values = _at_points(self._value(row.value, along), along)
         self._memory.write(row.memory, np.arange(row.axis.size), values, self._thread)
         for e, axis in row.readers.items():
@@ -452,11 +529,11 @@ class _Thread:
         candidates[start:] = self._numbers(node.key, node.axis, place)
 
     def gather(self, node: Gather, place: _Place) -> None:
-        count, threshold = ((variable, place.copy) for variable in node.registers)
-        candidates, limit = self._candidates[node.candidates], int(self._registers[threshold])
+        count, threshold = node.registers
+        candidates, limit = self._candidates[node.candidates], self._number_in(threshold, place)
         less = [n for n in self._numbers(node.key, node.axis, place) if n >> POSITION_BITS < limit]
-        candidates[int(self._registers[count]) :] = less
-        self._registers[count] = np.asarray(len(candidates))
+        candidates[self._number_in(count, place) :] = less
+        self._put(count, len(candidates), place)
         if len(candidates) >= node.candidates.room:
             self._sort(node.candidates, len(candidates), node.registers, place)
 
@@ -468,12 +545,13 @@ class _Thread:
         if len(found) > order.room + order.lanes:
             raise StrayAccessError(f"{order.memory.name}: no room for {len(found)}")
         state = (len(found), found[-1] >> POSITION_BITS)
-        self._registers |= {(v, place.copy): np.asarray(x) for v, x in zip(registers, state, strict=False)}
+        for variable, number in zip(registers, state, strict=False):
+            self._put(variable, number, place)
 
     def pick(self, node: Pick, place: _Place) -> None:
         candidate = self._candidates[node.candidates][place.positions[node.axis]]
         position = candidate & ((1 << POSITION_BITS) - 1)
-        self._registers[node.register, place.copy] = np.asarray(position, np.int64)
+        self._put(node.register, position, place)
 
     # Memory of the thread's own --------------------------------------------------------------------------------------
 
@@ -506,12 +584,14 @@ class _Thread:
     def recall(self, node: Recall, place: _Place) -> None:
         there = place.coordinates[node.axis] - self._integer(node.origin, place)
         for register, memory in zip(node.registers, node.memories, strict=True):
-            self._registers[register, place.copy] = self._own[memory][there]
+            self._set(register, self._own[memory][there], place)
 
     def keep(self, node: Keep, place: _Place) -> None:
         there = _at_points(place.coordinates[node.axis], place) - self._integer(node.origin, place)
         for register, memory in zip(node.registers, node.memories, strict=True):
-            self._own[memory][there] = _at_points(self._registers[register, place.copy], place)
+            value = self._register(register, place)
+            assert value is not None
+            self._own[memory][there] = _at_points(value, place)
 
 
 def _part(cut: Cut, block: int, number: int, outer: tuple[int, int] | None) -> tuple[int, int]:
@@ -530,6 +610,7 @@ _ARITHMETIC: Final[dict[type, Callable[[int, int], int]]] = {
     Sum: operator.add,
     Difference: operator.sub,
     Product: operator.mul,
+    Quotient: operator.floordiv,
     Least: min,
     Greatest: max,
 }
@@ -547,6 +628,9 @@ _RUN: Final[dict[type[Node], Callable[[_Thread, Any, _Place], None]]] = {
     Reduce: _Thread.reduce,
     Transpose: _Thread.transpose,
     Keeping: _Thread.keeping,
+    Accumulate: _Thread.accumulate,
+    Turn: _Thread.turn,
+    Prefetch: _Thread.prefetch,
     Recall: _Thread.recall,
     Keep: _Thread.keep,
     Stage: _Thread.stage,

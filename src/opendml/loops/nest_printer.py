@@ -9,6 +9,7 @@ from opendml.expression.affine import format_address
 from opendml.expression.ir import Expression
 from opendml.expression.printer import format_expression, format_values
 from opendml.loops.nest import (
+    Accumulate,
     At,
     Block,
     Body,
@@ -20,6 +21,7 @@ from opendml.loops.nest import (
     Equal,
     Fence,
     Fill,
+    First,
     Flush,
     Folding,
     Gather,
@@ -39,7 +41,10 @@ from opendml.loops.nest import (
     Overlap,
     Pick,
     Points,
+    Position,
+    Prefetch,
     Product,
+    Quotient,
     Recall,
     Reduce,
     Register,
@@ -50,6 +55,7 @@ from opendml.loops.nest import (
     Sum,
     ToBoundary,
     Transpose,
+    Turn,
     WholeSteps,
     Within,
 )
@@ -60,6 +66,7 @@ def format_nest(nest: Nest) -> str:
     lines = [*map(_memory, nest.memories), *(f"scratch {row.name}: {row.type}{list(row.sizes)}" for row in nest.rows)]
     lines += [f"prefetch {tensor.name} {distance} bytes ahead" for tensor, distance in nest.ahead.items()]
     lines += [_overlap(nest.overlap)] if nest.overlap is not None else []
+    lines += ["loops stay as they are"] if nest.rolled else []
     return "\n".join([*lines, *_lines(nest.body)])
 
 
@@ -94,6 +101,8 @@ _INTEGERS: Final[dict[type, Callable[[Any], str]]] = {
     Start: lambda e: f"{e.axis.name}.start",
     End: lambda e: f"{e.axis.name}.end",
     Sum: lambda e: f"({format_integer(e.left)} + {format_integer(e.right)})",
+    Position: lambda e: e.axis.name,
+    Quotient: lambda e: f"{format_integer(e.left)} // {e.right}",
     Product: lambda e: f"{format_integer(e.left)}*{e.right}",
     Greatest: lambda e: f"max({format_integer(e.left)}, {format_integer(e.right)})",
     ToBoundary: lambda e: f"to_boundary({e.tensor.name}, {e.axis.name} = {format_integer(e.first)}, {e.bytes} bytes)",
@@ -109,6 +118,8 @@ def _condition(condition: Condition) -> str:
         return f"{first} <= {format_address(condition.address)} < {last}"
     if isinstance(condition, Equal):
         return f"{format_integer(condition.left)} == {format_integer(condition.right)}"
+    if isinstance(condition, First):
+        return f"first item here of {condition.group}"
     return format_expression(condition)
 
 
@@ -133,13 +144,14 @@ def _loop(node: Loop) -> list[str]:
     copies = f" ({node.copies} of each)" if node.copies > 1 else ""
     carried = f", carrying {', '.join(v.name for v in node.carried)}{copies}" if node.carried else ""
     bounds = f"{format_integer(node.first)}..{format_integer(node.last)}"
-    return [f"for {node.axis.name} in {bounds}{step}{limit}{carried}", *_indented(_lines(node.body))]
+    unmoved = f", unmoved {node.unmoved.name}" if node.unmoved is not None else ""
+    return [f"for {node.axis.name} in {bounds}{step}{limit}{unmoved}{carried}", *_indented(_lines(node.body))]
 
 
 def _points(node: Points) -> list[str]:
     active = f", {node.active} of them active" if node.active is not None else ""
-    name = node.axis.name
-    return [f"{node.kind} {name} + 0..{node.count}{active}", *_indented(_lines(node.body))]
+    points = f"0..{node.count}" if node.step == 1 else f"{node.step}*(0..{node.count})"
+    return [f"{node.kind} {node.axis.name} + {points}{active}", *_indented(_lines(node.body))]
 
 
 def _branch(node: Branch) -> list[str]:
@@ -225,6 +237,20 @@ def _keep(node: Keep) -> list[str]:
     return [f"{place} = {v.name}" for v, place in zip(node.registers, _places(node), strict=True)]
 
 
+def _accumulate(node: Accumulate) -> list[str]:
+    return [f"{node.register.name} += {format_expression(node.product)}"]
+
+
+def _turn(node: Turn) -> list[str]:
+    return [f"{node.target.name} = {node.source.name} of {node.rows} rows, {node.lanes} lanes each, transposed"]
+
+
+def _prefetch(node: Prefetch) -> list[str]:
+    why = " to store there" if node.is_stored else ""
+    cache = f" to cache {node.cache}" if node.cache > 1 else ""
+    return [f"prefetch {node.tensor.name}@({format_address(node.address)}){cache}{why}"]
+
+
 def _share(node: Share) -> list[str]:
     return [f"{node.first.name}..{node.last.name} = this thread's share of {node.count}"]
 
@@ -242,6 +268,9 @@ _LINES: Final[dict[type[Node], Callable[[Any], list[str]]]] = {
     Reduce: _reduce,
     Transpose: lambda node: [f"transpose {e} along {node.axis.name}" for e in node.loads],
     Keeping: _keeping,
+    Accumulate: _accumulate,
+    Turn: _turn,
+    Prefetch: _prefetch,
     Recall: _recall,
     Keep: _keep,
     Stage: _stage,

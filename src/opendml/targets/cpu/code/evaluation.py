@@ -61,7 +61,6 @@ class Evaluator:
         self.target = target
         self.unroll_steps = target.tuning.unrolled_steps
         self.overlap: Overlap | None = None  # points along it are folded together
-        self.before_product: Callable[[Point], None] | None = None  # at every step of a sum of products
         self._scopes = Scopes()
         self.memory = Memory(builder, self._scopes, pointers, target, prefetched)
         self._forms: dict[Expression, Affine] = {}
@@ -633,8 +632,6 @@ class Evaluator:
 
     def _combined(self, fold: Fold, points: list[Point], states: list[list[Value]]) -> list[list[Value]]:
         self.prepare(fold.elements, points)
-        if fold.contract and self.before_product is not None:
-            self.before_product(points[0])
         return [self._combined_at(fold, p, s) for p, s in zip(points, states, strict=True)]
 
     def _combined_at(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:

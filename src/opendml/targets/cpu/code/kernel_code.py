@@ -10,7 +10,6 @@ from opendml.expression.ir import Axis, Tensor
 from opendml.expression.rewriting import walk
 from opendml.llvm.builder import Builder
 from opendml.loops.alignment import ALIGNMENT
-from opendml.targets.cpu.code.contraction_code import write_contraction
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.memory import Pointer
 from opendml.targets.cpu.code.nest_code import write_nest
@@ -58,16 +57,11 @@ def kernel_code(
     builder.dot_lanes = target.machine.dot_lanes
     origins = _origins(kernel)
     pointers = {tensor: Pointer(f"%p{number}", origins[tensor]) for number, tensor in enumerate(tensors)}
-    if isinstance(kernel, ContractionKernel) and kernel.panel is not None:
-        pointers[kernel.panel.tensor] = Pointer(builder.allocate("panel", kernel.panel_bytes), 0)
     nest = kernel_nest(kernel, target, repeats)
-    evaluator = Evaluator(builder, pointers, target, {} if nest is None else nest.ahead)
+    evaluator = Evaluator(builder, pointers, target, nest.ahead)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
-    if nest is not None:
-        write_nest(nest, builder, evaluator, origin)
-    elif isinstance(kernel, ContractionKernel):
-        write_contraction(kernel, builder, evaluator, origin)
-    qualifier = "" if nest is not None and nest.aliased else " noalias"
+    write_nest(nest, builder, evaluator, origin)
+    qualifier = "" if nest.aliased else " noalias"
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]

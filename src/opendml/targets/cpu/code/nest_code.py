@@ -10,6 +10,7 @@ from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Expression, Variable
 from opendml.llvm.builder import Builder, Value, vector_type
 from opendml.loops.nest import (
+    Accumulate,
     At,
     Block,
     Body,
@@ -21,6 +22,7 @@ from opendml.loops.nest import (
     Equal,
     Fence,
     Fill,
+    First,
     Flush,
     Gather,
     Greatest,
@@ -38,7 +40,10 @@ from opendml.loops.nest import (
     Node,
     Pick,
     Points,
+    Position,
+    Prefetch,
     Product,
+    Quotient,
     Recall,
     Reduce,
     Register,
@@ -49,11 +54,13 @@ from opendml.loops.nest import (
     Sum,
     ToBoundary,
     Transpose,
+    Turn,
     WholeSteps,
 )
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.order_code import OrderWriter
 from opendml.targets.cpu.code.point import Point
+from opendml.targets.cpu.code.register_squares import turned
 from opendml.targets.cpu.code.stage_code import StageWriter
 from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
 
@@ -64,6 +71,7 @@ def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point
     for row in nest.rows:
         evaluator.memory.allocate(row)
     evaluator.overlap, evaluator.unroll_steps = nest.overlap, nest.unrolled
+    builder.rolled = nest.rolled
     _NestWriter(builder, evaluator, areas).body(nest.body, _Place((origin,)))
 
 
@@ -73,6 +81,11 @@ class _Place:
 
     points: tuple[Point, ...]
     copy: int = 0
+
+    @property
+    def numbered(self) -> list[tuple[int, Point]]:
+        """The points, and the numbers of their registers."""
+        return [(self.copy * len(self.points) + n, point) for n, point in enumerate(self.points)]
 
     def each(self, moved: Callable[[Point], Point]) -> _Place:
         return replace(self, points=tuple(map(moved, self.points)))
@@ -87,8 +100,9 @@ class _NestWriter:
         self._areas = areas
         self._parts: dict[Axis, Bounds] = {}
         self._locals: dict[Local, str] = {}
-        self._registers: dict[tuple[Variable, int], Value] = {}
         self._orders: dict[Candidates, OrderWriter] = {}
+        self._registers: dict[int, dict[Variable, Value]] = {}  # by the number of the point
+        self._item, self._item_count = "0", 1
         self._stages = StageWriter(builder, evaluator, areas)
 
     def body(self, body: Body, place: _Place) -> None:
@@ -122,14 +136,19 @@ class _NestWriter:
         if isinstance(e, Start | End):
             return self._parts[e.axis][isinstance(e, End)]
         if isinstance(e, Register):
-            return self._registers[e.variable, place.copy].text
+            return self._registers[place.copy][e.variable].text
         if isinstance(e, WholeSteps):
             return self._whole_steps(e, place)
         if isinstance(e, ToBoundary):
             (point,) = place.points
             first = point.at(e.axis, self._integer(e.first, place))
             return self._evaluator.memory.misaligned_elements(self._evaluator.place(e.tensor, e.address, first))
+        if isinstance(e, Position):
+            name, constant = place.points[0].positions[e.axis]
+            return str(constant) if name is None else name
         left, right = self._integer(e.left, place), self._integer(e.right, place)
+        if isinstance(e, Quotient):
+            return self._builder.assign(f"udiv i64 {left}, {right}")
         if isinstance(e, Least):
             return smaller(self._builder, left, right)
         if isinstance(e, Greatest):
@@ -154,10 +173,21 @@ class _NestWriter:
         if isinstance(condition, Equal):
             left, right = self._integer(condition.left, place), self._integer(condition.right, place)
             return Value(self._builder.assign(f"icmp eq i64 {left}, {right}"), BOOL)
+        if isinstance(condition, First):
+            return self._is_first(condition.group)
         element = self._evaluator.index(condition.address, point).text
         above = self._builder.assign(f"icmp sge i64 {element}, {self._integer(condition.first, place)}")
         below = self._builder.assign(f"icmp slt i64 {element}, {self._integer(condition.last, place)}")
         return Value(self._builder.assign(f"and i1 {above}, {below}"), BOOL)
+
+    def _is_first(self, group: int) -> Value:
+        """Whether this work item is the first of its group that the thread does."""
+        before = self._builder.assign(f"mul i64 %thread, {self._item_count}")
+        first = self._builder.assign(f"udiv i64 {before}, %threads")
+        is_first = self._builder.assign(f"icmp eq i64 {self._item}, {first}")
+        place = self._builder.assign(f"urem i64 {self._item}, {group}")
+        begins = self._builder.assign(f"icmp eq i64 {place}, 0")
+        return Value(self._builder.assign(f"or i1 {is_first}, {begins}"), BOOL)
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -176,35 +206,42 @@ class _NestWriter:
                     parts[axis] = block_bounds(self._builder, part, block, size, parts.get(axis))
                     whole[axis] = block
                 self._parts = {**self._parts, **parts}
+                self._item, self._item_count = number, node.count
                 self.body(node.body, here)
 
         write_items(self._builder, node.count, item, serial=node.serial, look=node.look)
 
     def loop(self, node: Loop, place: _Place) -> None:
-        carried = [(variable, copy) for copy in range(node.copies) for variable in node.carried]
+        carried = [(copy, variable) for copy in range(node.copies) for variable in node.carried]
 
         def step(position: str, values: list[Value]) -> list[Value]:
-            self._registers |= dict(zip(carried, values, strict=True))
+            self._set(carried, values)
+            if node.unmoved is not None:
+                self._locals[node.unmoved] = position
             with self._evaluator.scope():
                 start = position if node.limit is None else smaller(self._builder, position, node.limit)
                 self.body(node.body, _moved(place, node.axis, start))
-            return [self._registers[register] for register in carried]
+            return [self._registers[copy][variable] for copy, variable in carried]
 
         first, last = self._integer(node.first, place), self._integer(node.last, place)
-        before = [self._registers[register] for register in carried]
-        after = self._builder.loop(first, last, node.step, before, step)
-        self._registers |= dict(zip(carried, after, strict=True))
+        before = [self._registers[copy][variable] for copy, variable in carried]
+        self._set(carried, self._builder.loop(first, last, node.step, before, step))
+
+    def _set(self, registers: Sequence[tuple[int, Variable]], values: Sequence[Value]) -> None:
+        for (copy, variable), value in zip(registers, values, strict=True):
+            self._registers.setdefault(copy, {})[variable] = value
 
     def points(self, node: Points, place: _Place) -> None:
         axis, count = node.axis, node.count
         if node.kind == "vector":
             self.body(node.body, place.each(lambda p: replace(p, vector=axis, lanes=count, active=node.active)))
         elif node.kind == "together":
-            points = tuple(_further(point, axis, number) for point in place.points for number in range(count))
+            steps = [number * node.step for number in range(count)]
+            points = tuple(_further(point, axis, step) for point in place.points for step in steps)
             self.body(node.body, replace(place, points=points))
         else:
             for number in range(count):
-                here = tuple(_further(point, axis, number) for point in place.points)
+                here = tuple(_further(point, axis, number * node.step) for point in place.points)
                 self.body(node.body, _Place(here, place.copy * count + number))
 
     def at(self, node: At, place: _Place) -> None:
@@ -230,8 +267,7 @@ class _NestWriter:
     # Expressions, registers and memory -------------------------------------------------------------------------------
 
     def leaf(self, node: Leaf, place: _Place) -> None:
-        known = {variable: value for (variable, copy), value in self._registers.items() if copy == place.copy}
-        points = [point.bound(tuple(known), tuple(known.values())) if known else point for point in place.points]
+        points = [self._with_registers(point, number) for number, point in place.numbered]
         computed = []
         for point in points:
             values = [self._builder.spread(self._evaluator.value(e, point), point.lanes) for e in node.values]
@@ -240,10 +276,35 @@ class _NestWriter:
             self._interleaved(node, points, [stored for _, stored in computed])
             return
         is_aligned = node.written == "past the caches"
-        for point, (values, stored) in zip(points, computed, strict=True):
+        numbers = [number for number, _ in place.numbered]
+        for number, point, (values, stored) in zip(numbers, points, computed, strict=True):
             for store, value in zip(node.stores, stored, strict=True):
                 self._evaluator.store(store.tensor, store.address, value, point, is_aligned)
-            self._registers |= {(v, place.copy): value for v, value in zip(node.registers, values, strict=True)}
+            self._registers.setdefault(number, {}).update(zip(node.registers, values, strict=True))
+
+    def _with_registers(self, point: Point, number: int) -> Point:
+        known = self._registers.get(number)
+        return point.bound(tuple(known), tuple(known.values())) if known else point
+
+    def accumulate(self, node: Accumulate, place: _Place) -> None:
+        product, multiply = node.product, self._builder.fused_multiply_add
+        for number, point in place.numbered:
+            left, right = self._evaluator.value(product.left, point), self._evaluator.value(product.right, point)
+            own = self._registers[number]
+            if product.operation == "mul":
+                own[node.register] = multiply(left, right, own[node.register])
+            else:
+                own[node.register] = self._builder.dot(product.operation, left, right, own[node.register])
+
+    def turn(self, node: Turn, place: _Place) -> None:
+        rows = [self._registers[place.copy + n * node.stride][node.source] for n in range(node.rows)]
+        for lane, column in enumerate(turned(self._builder, rows)):
+            self._registers.setdefault(place.copy * node.lanes + lane, {})[node.target] = column
+
+    def prefetch(self, node: Prefetch, place: _Place) -> None:
+        for point in place.points:
+            there = self._evaluator.place(node.tensor, node.address, point)
+            self._evaluator.memory.prefetch(there, is_stored=node.is_stored, cache=node.cache)
 
     def _interleaved(self, node: Leaf, points: Sequence[Point], rows: Sequence[Sequence[Value]]) -> None:
         """The vectors of all points of each store as one, from where the first of them begins."""
@@ -262,11 +323,11 @@ class _NestWriter:
         for variable, address in zip(node.registers, self._addresses(node, place), strict=True):
             kind, size = vector_type(variable.type, point.lanes), max(variable.type.bits, 8) // 8
             text = self._builder.assign(f"load {kind}, ptr {address}, align {size}")
-            self._registers[variable, place.copy] = Value(text, variable.type, point.lanes)
+            self._registers.setdefault(place.copy, {})[variable] = Value(text, variable.type, point.lanes)
 
     def keep(self, node: Keep, place: _Place) -> None:
         for variable, address in zip(node.registers, self._addresses(node, place), strict=True):
-            value = self._registers[variable, place.copy]
+            value = self._registers[place.copy][variable]
             self._builder.line(f"store {value.typed}, ptr {address}, align {max(variable.type.bits, 8) // 8}")
 
     def _addresses(self, node: Recall | Keep, place: _Place) -> Sequence[str]:
@@ -303,22 +364,22 @@ class _NestWriter:
 
     def gather(self, node: Gather, place: _Place) -> None:
         (point,) = place.points
-        registers = [(variable, place.copy) for variable in node.registers]
-        state = [self._registers[register] for register in registers]
+        own = self._registers[place.copy]
+        state = [own[variable] for variable in node.registers]
         found = self._order(node.candidates).gather(node.key, point, _name(point, node.axis), state)
-        self._registers |= dict(zip(registers, found, strict=True))
+        own.update(zip(node.registers, found, strict=True))
 
     def sort(self, node: Sort, place: _Place) -> None:
         order, count = self._order(node.candidates), self._integer(node.count, place)
         if not node.registers:
             order.sort(count)
             return
-        registers = [(variable, place.copy) for variable in node.registers]
-        self._registers |= dict(zip(registers, order.sorted(count), strict=True))
+        self._registers.setdefault(place.copy, {}).update(zip(node.registers, order.sorted(count), strict=True))
 
     def pick(self, node: Pick, place: _Place) -> None:
         (point,) = place.points
-        self._registers[node.register, place.copy] = self._order(node.candidates).pick(_name(point, node.axis))
+        found = self._order(node.candidates).pick(_name(point, node.axis))
+        self._registers.setdefault(place.copy, {})[node.register] = found
 
     def fence(self, _: Fence, __: _Place) -> None:
         self._builder.line("fence seq_cst")  # stores past the caches are not ordered by anything weaker
@@ -360,6 +421,9 @@ _WRITE: Final[dict[type[Node], Callable[[_NestWriter, Any, _Place], None]]] = {
     Reduce: _NestWriter.reduce,
     Transpose: _NestWriter.transpose,
     Keeping: _NestWriter.keeping,
+    Accumulate: _NestWriter.accumulate,
+    Turn: _NestWriter.turn,
+    Prefetch: _NestWriter.prefetch,
     Recall: _NestWriter.recall,
     Keep: _NestWriter.keep,
     Stage: _NestWriter.stage,

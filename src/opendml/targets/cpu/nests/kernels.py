@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from opendml.expression.ir import Axis
 from opendml.loops.nest import Nest
+from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.nests.compute import compute_nest
+from opendml.targets.cpu.nests.contraction import contraction_nest
 from opendml.targets.cpu.nests.order import order_nest
 from opendml.targets.cpu.nests.scan import scan_nest
 from opendml.targets.cpu.nests.scatter import scatter_nest
@@ -17,13 +19,16 @@ from opendml.targets.cpu.target import CpuTarget
 _NESTS: Final[dict[type, Callable[[Any, CpuTarget, Sequence[Axis]], Nest]]] = {
     ComputeKernel: compute_nest,
     OrderKernel: lambda kernel, target, _: order_nest(kernel, target),
+    ContractionKernel: lambda kernel, target, _: contraction_nest(kernel, target),
     ScanKernel: lambda kernel, target, _: scan_nest(kernel, target.tuning),
     ScatterKernel: lambda kernel, target, _: scatter_nest(kernel, target.tuning),
 }
 
 
-def kernel_nest(kernel: object, target: CpuTarget, repeats: Sequence[Axis] = ()) -> Nest | None:
-    """The nest that the code of a kernel inside of ``repeats`` is written from; None for kinds that are written
-    otherwise."""
-    make = _NESTS.get(type(kernel))
-    return None if make is None else make(kernel, target, repeats)
+def kernel_nest(
+    kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel,
+    target: CpuTarget,
+    repeats: Sequence[Axis] = (),
+) -> Nest:
+    """The nest that the code of a kernel inside of ``repeats`` is written from."""
+    return _NESTS[type(kernel)](kernel, target, repeats)
