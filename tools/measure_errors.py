@@ -35,7 +35,7 @@ from opendml.operators.definition import widen
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.program import Program
-from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.processor import host_processor
 
 Array = npt.NDArray[Any]
 Reference = Callable[..., Array]
@@ -243,7 +243,7 @@ def program(function: Callable[..., Expression], type: ElementType, count: int, 
         inputs=[Binding(source.name, desc) for source in sources],
         outputs=[Binding(target.name, desc)],
         in_place=False,
-        target=host_target(),
+        target=host_processor(),
         thread_count=1,
     )
 

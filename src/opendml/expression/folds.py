@@ -23,10 +23,11 @@ from opendml.expression.ir import (
 )
 
 MOST_WRITTEN_TERMS = 8
-"""Terms of an element's sum up to which ``sum_of_terms`` writes them out."""
+"""Terms of an element's sum up to which ``sum_of_terms`` writes them out: the same bits, in another form."""
 
 LANES = 64
-"""Partial results of a vectorised reduction: four AVX-512 or eight AVX2 registers of float32 in flight."""
+"""Partial results of a vectorised reduction, by which its order is defined on every target: four AVX-512 or eight AVX2
+registers of float32 in flight."""
 
 
 def lanes_for(axis: Axis) -> int:

@@ -33,6 +33,8 @@ from opendml.expression.ir import (
 )
 from opendml.expression.statements import Compute, Statement, Store
 
+# No knobs of a target: the order of a sum follows from these and the sizes, so that it is the same on all of them.
+
 PIECE: Final = 16384
 """Elements of one partial result, or of those side by side where the last dimension stays in place."""
 
