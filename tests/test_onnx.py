@@ -327,6 +327,23 @@ def test_what_is_known_is_computed_by_the_version_of_the_model(
     np.testing.assert_allclose(results["a"], results["b"], rtol=1e-6)
 
 
+def test_nodes_need_not_be_sorted() -> None:
+    """Also where only a graph inside of a node reads what comes later; circles are nodes without an expression."""
+    branch = helper.make_graph([node("Neg", ["later"], ["r"])], "g", [], [info("r", None)])
+    nodes = [
+        node("Add", ["a", "b"], ["y"]),
+        node("If", ["c"], ["b"], then_branch=branch, else_branch=branch),
+        node("Exp", ["x"], ["a"]),
+        node("Sqrt", ["a"], ["later"]),
+    ]
+    model = model_of(nodes, [info("x", [1])], [info("y", None)], c=np.array(True))
+    x = np.ones(1, "f")
+    np.testing.assert_allclose(model.run({"x": x}, device=REFERENCE)["y"], np.exp(x) - np.sqrt(np.exp(x)), rtol=1e-6)
+    circle = [node("Add", ["x", "b"], ["a"]), node("Neg", ["a"], ["b"])]
+    with pytest.raises(dml.ModelFormatError):
+        model_of(circle, [info("x", [1])], [info("b", None)]).compile()
+
+
 def test_functions_of_a_model() -> None:
     body = helper.make_function(
         "of.mine", "Twice", ["x"], ["y"], [node("Add", ["x", "x"], ["y"])], [helper.make_opsetid("", 18)]

@@ -22,6 +22,7 @@ from opendml.formats.onnx.nodes import Node
 from opendml.formats.onnx.operators.control import CONTROL
 from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.table import OPERATORS, REASONS
+from opendml.formats.onnx.ordering import in_order
 from opendml.formats.onnx.tensors import array_of
 from opendml.formats.onnx.values import NotExpressibleError, UnknownValuesError, Value, known
 
@@ -94,8 +95,8 @@ class Translation:
         self.nodes_of(graph.node, scope, self.versions)
 
     def nodes_of(self, nodes: Iterable[Any], scope: Scope, versions: Mapping[str, int]) -> None:
-        """Translates NodeProtos in order."""
-        for node in nodes:
+        """Translates NodeProtos, each behind those whose outputs it reads."""
+        for node in in_order(nodes):
             self._translate(node, scope, versions)
 
     def inner(self, graph: Any, scope: Scope, inputs: Sequence[Value]) -> list[Value]:
