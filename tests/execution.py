@@ -86,8 +86,8 @@ def _run_interpreted(desc: Operator, arrays: Sequence[Array | None]) -> list[Any
     ]
 
 
-ALL_THREADS: Final = replace(TUNING, serial_work=0)
-"""However small a kernel is, all threads take part in it."""
+ALL_THREADS: Final = replace(TUNING, serial_work=0, pooled_work=0)
+"""However small a kernel is, all threads take part in it, and take some of its work items from its pool."""
 
 
 def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool = True) -> Program:
@@ -103,7 +103,7 @@ def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence_module, "plan_memory", plan)
         _scratch_between_pages(patch, at_end)
-        program = compile_operator(desc, thread_count=7, tuning=replace(tuning, serial_work=ALL_THREADS.serial_work))
+        program = compile_operator(desc, thread_count=7, tuning=replace(tuning, serial_work=0, pooled_work=0))
     PROTECTED[program] = [*protected, *_pages_between_scratch(program.executable)]
     return program
 

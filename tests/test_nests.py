@@ -159,6 +159,17 @@ def test_work_items(order: Sequence[int]) -> None:
     assert (x == y).all()
 
 
+@pytest.mark.parametrize("order", [(0,), (2, 0, 1), (4, 3, 2, 1, 0)])
+def test_pools_of_work_items(order: Sequence[int]) -> None:
+    """Each item is done once, whoever does it; so many threads that some have no share are of use all the same."""
+    once = Leaf((ElementStore(Y, PLACE, Element(Y, PLACE, True) + 1),))
+    body: Body = (Items((Cut(ROW), Cut(COLUMN)), (once,), pool=38),)
+    assert _text(body)[0] == (
+        "40 work items, shared out among the threads, the last 38 to whoever is done first: i < 10, j < 4"
+    )
+    assert _run(body, order=order)[1].tolist() == [1] * 40
+
+
 def test_one_thread_does_serial_items() -> None:
     state = Variable("s", I32)
     once = Leaf((ElementStore(Y, PLACE, Element(Y, PLACE, True) + 1),))
@@ -498,7 +509,7 @@ X86 = "x86_64-unknown-linux-gnu"
 MACHINES = [machine_of(X86, "avx512"), machine_of(X86, "avx2"), machine_of("aarch64-unknown-linux-gnu", "baseline")]
 TUNINGS = [
     TUNING,
-    replace(TUNING, serial_work=0, work_between_looks=16),
+    replace(TUNING, serial_work=0, work_between_looks=16, pooled_work=0, pooled_part=0.5),
     replace(TUNING, serial_work=0, streamed_bytes=0, streamed_row_bytes=0, prefetched_bytes=0),
     replace(TUNING, serial_work=0, streamed_bytes=0, streamed_row_bytes=1 << 40, stage_bytes=512),
 ]

@@ -110,6 +110,7 @@ class Builder:
         self.declarations: set[str] = set()
         self.allocations: list[str] = []
         self.scratch_bytes = 0  # of the thread's own memory, at %scratch
+        self.is_pooled = False  # whether it takes work items from a pool, which %taken counts
         self.is_controlled = False  # whether the function asks now and then, with %control, whether it is to go on
         self.dot_lanes: Mapping[str, int] = {}  # of words, in the widest instructions for "dot2" and "dot4"
         self.rolled = False  # whether loops are to stay as they are written

@@ -213,7 +213,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Whether the work item is the first one that the thread does of a ``group`` of so many in a row."""
+    """Whether the item is its thread's first, or of another ``group`` of so many in a row than the one before it."""
 
     group: int
 
@@ -265,13 +265,15 @@ class Items:
     shared out in equal shares, in order, among the threads, or all done by the first one if it is ``serial``.
 
     Inside, an axis that is cut in points stands at one; of one that is cut in blocks Start and End are known. Every
-    ``look`` items a thread looks whether it is to go on; None: it never does.
+    ``look`` items a thread looks whether it is to go on; None: it never does. The last ``pool`` items are nobody's
+    share: a thread that is done with its own takes the next one of them, until there is none.
     """
 
     cuts: tuple[Cut, ...]
     body: Body
     serial: bool = False
     look: int | None = None
+    pool: int = 0
 
     @property
     def counts(self) -> tuple[int, ...]:

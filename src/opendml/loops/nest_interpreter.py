@@ -289,7 +289,8 @@ class _Thread:
         self._threads = threads
         self._parts: dict[Axis, tuple[int, int]] = {}
         self._locals: dict[Local, int] = {}
-        self._number = self._first = 0  # of the work item, and of the first one of this thread
+        self._number = 0  # of the work item
+        self._before: int | None = None  # that of the one that this thread did before
         self._registers: dict[Variable, dict[int, Array]] = {}  # by the number of the point
         self._own: dict[Memory, Array] = {}
         self._staged: dict[Tensor, _Staged] = {}
@@ -341,7 +342,7 @@ class _Thread:
         if isinstance(condition, Equal):
             return self._integer(condition.left, place) == self._integer(condition.right, place)
         if isinstance(condition, First):
-            return self._number == self._first or self._number % condition.group == 0
+            return self._before is None or self._before // condition.group != self._number // condition.group
         return bool(self._value(condition, place))
 
     def _share(self, count: int) -> tuple[int, int]:
@@ -350,11 +351,14 @@ class _Thread:
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def items(self, node: Items, place: _Place) -> None:
-        first, last = self._share(node.count)
+        first, last = self._share(node.count - node.pool)
         if node.serial:
             first, last = 0, node.count if self._thread == 0 else 0
-        for number in range(first, last):
-            self._number, self._first = number, first
+        # Whoever takes them: here the threads take turns.
+        taken = range(node.count - node.pool + self._thread, node.count, self._threads)
+        before: int | None = None
+        for number in (*range(first, last), *taken):
+            self._number, self._before, before = number, before, number
             self._item(node, place, [int(n) for n in np.unravel_index(number, node.counts)] if node.counts else [])
 
     def _item(self, node: Items, place: _Place, numbers: Sequence[int]) -> None:

@@ -327,7 +327,9 @@ class _Problem:
         read = self._panel_bytes(along) if tile.packed else self._vector_side_bytes(side)
         unevenness = self.tuning.block_unevenness
         near = _shrunk(along, steps, unevenness, read / self.tuning.vector_side_bytes)
-        wanted = self.tuning.items // math.prod(axis.size for axis in batch)
+        work = self.points * self.steps // tile.lanes
+        items = self.tuning.many_items if work >= self.tuning.large_work else self.tuning.items
+        wanted = items // math.prod(axis.size for axis in batch)
         wanted //= math.prod(-(-axis.size // block) for axis, block in near)
         rows = _cut([(axis, axis.size) for axis in across], steps, unevenness, max(1, wanted))
         wanted //= math.prod(-(-axis.size // block) for axis, block in rows)

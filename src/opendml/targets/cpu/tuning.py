@@ -78,6 +78,20 @@ class Tuning:
     """Work items that a kernel is cut into at least, where it is large enough: a multiple of usual numbers of
     threads."""
 
+    large_work: int = 1 << 22
+    """Steps of a sum of products from which on it is cut into ``many_items``: they still take some ten microseconds."""
+
+    many_items: int = 128
+    """Work items that such a kernel is cut into at least, where it is large enough: even shares for a dozen threads and
+    more."""
+
+    pooled_work: int = 1 << 18
+    """Steps of a kernel from which on some of its work items are for whichever thread is done first."""
+
+    pooled_part: float = 0.25
+    """Which part of its items: by as much threads may fall behind each other, as processors are shared and not equally
+    fast. The more, the less of what a thread reads is what it wrote in the kernel before."""
+
     tile_block: int = 96
     """Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
 

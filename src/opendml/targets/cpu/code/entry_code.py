@@ -24,6 +24,9 @@ from opendml.targets.cpu.tuning import Tuning
 SCRATCH: Final = -1
 """In place of an argument's number: the memory that the thread has alone."""
 
+COUNTERS: Final = 7
+"""Counters of pools beside the barrier: as many as fill its cache line."""
+
 Loops = Sequence[tuple[Axis, str]]
 """The loops around a step, and the names of their positions."""
 
@@ -39,6 +42,7 @@ class EntryWriter:
         self._builder = Builder()
         self._threads: dict[int, str] = {}  # the numbers of threads in the turns since the last barrier
         self._runs = RunWriter(self._builder, self._look, tuning)
+        self._pools = 0  # of the kernels since the last barrier
         self._work = self._seen = 0  # of the kernels so far, and of those before the last look
         self._has_looked = False
         self._slot_count = len(sequence.slots)
@@ -144,10 +148,11 @@ class EntryWriter:
             if isinstance(step, Call):
                 self._write_call(self._call_of(step, loops), step.number)
             elif isinstance(step, Run):
-                self._runs.write([self._call_of(call, loops) for call in step.calls], self._call)
+                self._runs.write([self._call_of(call, loops, in_run=True) for call in step.calls], self._call)
             elif isinstance(step, Barrier):
                 self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
                 self._threads = {}
+                self._pools = 0
             elif isinstance(step, Loop):
                 self._loop(step, loops)
             else:
@@ -167,10 +172,11 @@ class EntryWriter:
 
     # Calls -----------------------------------------------------------------------------------------------------------
 
-    def _call_of(self, call: Call[WrittenKernel], loops: Loops) -> WrittenCall:
-        """A call with all its arguments."""
+    def _call_of(self, call: Call[WrittenKernel], loops: Loops, *, in_run: bool = False) -> WrittenCall:
+        """A call with all its arguments. Calls in a run have but one counter for pools among them: they have none."""
         kernel, code = call.kernel, call.kernel.code
-        rest = [*(["ptr %control"] if code.is_controlled else []), *(["ptr %scratch"] if code.scratch_bytes else [])]
+        rest = [f"ptr {'null' if in_run else self._new_pool()}"] if code.is_pooled else []
+        rest += [*(["ptr %control"] if code.is_controlled else []), *(["ptr %scratch"] if code.scratch_bytes else [])]
         # One that asks by itself needs no question before it, and nothing can have been stopped before the first one.
         may_be_stopped = not code.is_controlled and (bool(loops) or self._has_looked)
         positions = tuple(f"i64 {position}" for _, position in loops)
@@ -182,6 +188,16 @@ class EntryWriter:
         places = self._places_for(call)
         return WrittenCall(kernel.name, places, positions, call.turn, tuple(rest), may_be_stopped, looks, kernel.work)
 
+    def _new_pool(self) -> str:
+        """The counter of the next kernel with a pool since the last barrier; null where no counter is left, or where a
+        thread is alone, which shares no barrier."""
+        self._pools += 1
+        if self._pools > COUNTERS:
+            return "null"
+        counter = self._builder.assign(f"getelementptr i8, ptr %barrier, i64 {8 * self._pools}")
+        alone = self._builder.assign("icmp ule i64 %threads, 1")
+        return self._builder.assign(f"select i1 {alone}, ptr null, ptr {counter}")
+
     def _write_call(self, call: WrittenCall, number: int) -> None:
         pointers = [self._pointer_to(place) for place in call.places]
         text = call.text(pointers, self._thread_of(call.turn))
@@ -189,6 +205,7 @@ class EntryWriter:
             start = records.started(self._builder)
             self._call(text, call.may_be_stopped)
             records.record(self._builder, number, start)
+            self._pools = 0
         else:
             self._call(text, call.may_be_stopped)
         if call.looks:
@@ -263,5 +280,6 @@ class EntryWriter:
         """The call by a thread that does all work items alone."""
         arguments = [f"ptr {self._pointer_to(place)}" for place in self._places_for(call)]
         arguments += [*(f"i64 {position}" for position in positions), "i64 0", "i64 1"]
+        arguments += ["ptr null"] if call.kernel.code.is_pooled else []
         arguments += ["ptr %scratch"] if call.kernel.code.scratch_bytes else []
         return f"call void @{call.kernel.name}({', '.join(arguments)})"

@@ -31,7 +31,8 @@ class KernelCode:
 
     ``origins`` are the elements of the tensors that the function wants pointers to. Kernels that do the same to other
     tensors, or at other places of them, have the same text. ``scratch_bytes``: memory that each thread needs alone.
-    ``is_controlled``: whether the function takes the control block of the dispatch.
+    ``is_controlled``: whether the function takes the control block of the dispatch; ``is_pooled``: whether it takes a
+    counter of the work items that threads have taken from its pool, or null where there is no pool.
     """
 
     text: str
@@ -39,6 +40,7 @@ class KernelCode:
     origins: tuple[int, ...]
     scratch_bytes: int
     is_controlled: bool
+    is_pooled: bool
 
 
 def kernel_code(
@@ -65,6 +67,8 @@ def kernel_code(
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]
     parameters += ["i64 %thread", "i64 %threads"]
+    if builder.is_pooled:
+        parameters.append("ptr nocapture %taken")
     if builder.is_controlled:
         parameters.append("ptr nocapture %control")
     if builder.scratch_bytes:
@@ -73,7 +77,7 @@ def kernel_code(
     text = "\n".join([head, "entry:", *builder.allocations, *builder.lines, "  ret void", "}"])
     places = tuple(origins[tensor] for tensor in tensors)
     declarations = frozenset(builder.declarations)
-    return KernelCode(text, declarations, places, builder.scratch_bytes, builder.is_controlled)
+    return KernelCode(text, declarations, places, builder.scratch_bytes, builder.is_controlled, builder.is_pooled)
 
 
 def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel) -> dict[Tensor, int]:

@@ -62,7 +62,7 @@ from opendml.targets.cpu.code.order_code import OrderWriter
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.register_squares import turned
 from opendml.targets.cpu.code.stage_code import StageWriter
-from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
+from opendml.targets.cpu.code.work_items import Bounds, Dealing, block_bounds, decoded, share, smaller, write_items
 
 
 def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
@@ -102,7 +102,8 @@ class _NestWriter:
         self._locals: dict[Local, str] = {}
         self._orders: dict[Candidates, OrderWriter] = {}
         self._registers: dict[int, dict[Variable, Value]] = {}  # by the number of the point
-        self._item, self._item_count = "0", 1
+        self._item, self._item_count, self._pooled = "0", 1, False
+        self._group: str | None = None  # where the number of the last item's group is
         self._stages = StageWriter(builder, evaluator, areas)
 
     def body(self, body: Body, place: _Place) -> None:
@@ -181,7 +182,16 @@ class _NestWriter:
         return Value(self._builder.assign(f"and i1 {above}, {below}"), BOOL)
 
     def _is_first(self, group: int) -> Value:
-        """Whether this work item is the first of its group that the thread does."""
+        """Whether this work item is of another group than the one that the thread did before. Where it does them in
+        order, that can be told from the number; where it takes some from a pool, it keeps the group's."""
+        if self._pooled:
+            if self._group is None:
+                self._group = self._builder.allocate(self._builder.fresh("group"), 8)
+                self._builder.allocations.append(f"  store i64 -1, ptr {self._group}, align 8")
+            number = self._builder.assign(f"udiv i64 {self._item}, {group}")
+            before = self._builder.assign(f"load i64, ptr {self._group}, align 8")
+            self._builder.line(f"store i64 {number}, ptr {self._group}, align 8")
+            return Value(self._builder.assign(f"icmp ne i64 {number}, {before}"), BOOL)
         before = self._builder.assign(f"mul i64 %thread, {self._item_count}")
         first = self._builder.assign(f"udiv i64 {before}, %threads")
         is_first = self._builder.assign(f"icmp eq i64 {self._item}, {first}")
@@ -206,10 +216,10 @@ class _NestWriter:
                     parts[axis] = block_bounds(self._builder, part, block, size, parts.get(axis))
                     whole[axis] = block
                 self._parts = {**self._parts, **parts}
-                self._item, self._item_count = number, node.count
+                self._item, self._item_count, self._pooled = number, node.count, node.pool > 0
                 self.body(node.body, here)
 
-        write_items(self._builder, node.count, item, serial=node.serial, look=node.look)
+        write_items(self._builder, Dealing(node.count, node.serial, node.look, node.pool), item)
 
     def loop(self, node: Loop, place: _Place) -> None:
         carried = [(copy, variable) for copy in range(node.copies) for variable in node.carried]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from opendml.llvm.builder import Builder, Value
 
@@ -10,23 +11,62 @@ Bounds = tuple[str, str]
 """The first point of a part of an axis, and the one behind its last."""
 
 
-def write_items(
-    builder: Builder, count: int, body: Callable[[str], None], *, serial: bool = False, look: int | None = None
-) -> None:
-    """``body(item)`` for this thread's share of ``count`` work items, or for all of them by the first thread.
+@dataclass(frozen=True, slots=True)
+class Dealing:
+    """How ``count`` work items are dealt out: all to the first thread if they are ``serial``, else in equal shares, but
+    for the last ``pool`` of them. Every ``look`` items a thread looks whether it is to go on."""
 
-    Every ``look`` items the thread looks whether it is to go on.
-    """
+    count: int
+    serial: bool = False
+    look: int | None = None
+    pool: int = 0
+
+
+def write_items(builder: Builder, dealing: Dealing, body: Callable[[str], None]) -> None:
+    """``body(item)`` for all work items that are this thread's."""
+    if dealing.serial:
+        is_mine = builder.assign("icmp eq i64 %thread, 0")
+        _write_run(builder, "0", builder.assign(f"select i1 {is_mine}, i64 {dealing.count}, i64 0"), dealing.look, body)
+    elif dealing.pool:
+        _write_pooled(builder, dealing, body)
+    else:
+        _write_run(builder, *share(builder, dealing.count), dealing.look, body)
+
+
+def _write_pooled(builder: Builder, dealing: Dealing, body: Callable[[str], None]) -> None:
+    """This thread's share, then one of the pool after the other: a loop around the loop over items in a row. A thread
+    that has no counter, %taken, has no pool: all items are shares."""
+    builder.is_pooled = True
+    count, shared = dealing.count, dealing.count - dealing.pool
+    has_no_pool = builder.assign("icmp eq ptr %taken, null")
+    first, last = share(builder, builder.assign(f"select i1 {has_no_pool}, i64 {count}, i64 {shared}"))
+    before = builder.block
+    again, take, done = builder.fresh("again"), builder.fresh("take"), builder.fresh("done")
+    builder.jump(again)
+    builder.begin(again)
+    start, end = f"%{builder.fresh('start')}", f"%{builder.fresh('end')}"
+    slot = len(builder.lines)
+    builder.lines += ["", ""]
+    _write_run(builder, start, end, dealing.look, body)
+    builder.line(f"br i1 {has_no_pool}, label %{done}, label %{take}")
+    builder.begin(take)
+    number = builder.assign("atomicrmw add ptr %taken, i64 1 monotonic, align 8")
+    following = builder.assign(f"add nuw nsw i64 {number}, {shared}")
+    behind = builder.assign(f"add nuw nsw i64 {following}, 1")
+    is_there = builder.assign(f"icmp ult i64 {following}, {count}")
+    builder.line(f"br i1 {is_there}, label %{again}, label %{done}")
+    builder.lines[slot] = f"  {start} = phi i64 [ {first}, %{before} ], [ {following}, %{take} ]"
+    builder.lines[slot + 1] = f"  {end} = phi i64 [ {last}, %{before} ], [ {behind}, %{take} ]"
+    builder.begin(done)
+
+
+def _write_run(builder: Builder, first: str, last: str, look: int | None, body: Callable[[str], None]) -> None:
+    """Items in a row."""
 
     def one(position: str, _: list[Value]) -> list[Value]:
         body(position)
         return []
 
-    if serial:
-        is_mine = builder.assign("icmp eq i64 %thread, 0")
-        first, last = "0", builder.assign(f"select i1 {is_mine}, i64 {count}, i64 0")
-    else:
-        first, last = share(builder, count)
     if look is None:
         builder.loop(first, last, 1, [], one)
         return
@@ -41,7 +81,7 @@ def write_items(
     builder.loop(first, last, look, [], several)
 
 
-def share(builder: Builder, count: int) -> Bounds:
+def share(builder: Builder, count: int | str) -> Bounds:
     """This thread's share of ``count`` things in a row."""
     start = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {count}')}, %threads")
     after = builder.assign("add i64 %thread, 1")

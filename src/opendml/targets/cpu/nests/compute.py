@@ -36,7 +36,7 @@ from opendml.loops.nest import (
     Overlap,
     Start,
 )
-from opendml.targets.cpu.nests.looks import look_of
+from opendml.targets.cpu.nests.looks import look_of, pool_of
 from opendml.targets.cpu.nests.making import Making, Piece, Stores, rewritten
 from opendml.targets.cpu.nests.pieces import cuts_of, vector_body
 from opendml.targets.cpu.nests.staging import Staging
@@ -64,7 +64,8 @@ class _ComputeNest:
         staging = None if kernel.stage is None else Staging(kernel, self._making.target.machine.cache_line)
         body = self._inner(kernel.stores) if staging is None else staging.body(self._inner)
         look = look_of(kernel.item_count, work_of(kernel), tuning)
-        items = Items(tuple(self._cuts()), body, kernel.serial, look)
+        pool = 0 if kernel.serial else pool_of(kernel.item_count, work_of(kernel), tuning)
+        items = Items(tuple(self._cuts()), body, kernel.serial, look, pool)
         rows = kernel.rows
         return Nest(
             (items, Fence()) if kernel.streamed or staging is not None else (items,),

@@ -29,7 +29,7 @@ from opendml.loops.nest import (
     Register,
     Sort,
 )
-from opendml.targets.cpu.nests.looks import look_of
+from opendml.targets.cpu.nests.looks import look_of, pool_of
 from opendml.targets.cpu.schedule import OrderKernel
 from opendml.targets.cpu.target import CpuTarget
 
@@ -55,7 +55,8 @@ def order_nest(kernel: OrderKernel, target: CpuTarget) -> Nest:
     store: Body = (Pick(candidates, kernel.rank, kernel.chosen), Leaf(kernel.stores))
     body = (*body, Loop(kernel.rank, 0, kernel.rank.size, 1, store))
     look = look_of(kernel.item_count, kernel.work, target.tuning)
-    items = Items(tuple(map(Cut, kernel.axes)), body, kernel.serial, look)
+    pool = 0 if kernel.serial else pool_of(kernel.item_count, kernel.work, target.tuning)
+    items = Items(tuple(map(Cut, kernel.axes)), body, kernel.serial, look, pool)
     rows = (candidates.memory, candidates.other, candidates.digits)
     return Nest((items,), rows=rows, unrolled=target.tuning.unrolled_steps)
 

@@ -32,7 +32,7 @@ from opendml.loops.nest import (
     Start,
     WholeSteps,
 )
-from opendml.targets.cpu.nests.looks import look_of
+from opendml.targets.cpu.nests.looks import look_of, pool_of
 from opendml.targets.cpu.schedule import ScanKernel
 from opendml.targets.cpu.tuning import Tuning
 
@@ -47,7 +47,8 @@ def scan_nest(kernel: ScanKernel, tuning: Tuning) -> Nest:
     if kernel.vector is not None:
         cuts.append(Cut(kernel.vector, kernel.block))
     look = look_of(kernel.item_count, kernel.work, tuning)
-    items = Items(tuple(cuts), _points(kernel, memories), kernel.serial, look)
+    pool = 0 if kernel.serial else pool_of(kernel.item_count, kernel.work, tuning)
+    items = Items(tuple(cuts), _points(kernel, memories), kernel.serial, look, pool)
     return Nest((items,), memories, unrolled=tuning.unrolled_steps, aliased=True)
 
 

@@ -33,8 +33,10 @@ def team_ir(host: Machine) -> str:
 
 
 # A barrier counts arrivals; the last thread to arrive resets the count and advances the generation that the others wait
-# for. Programs know of the struct only these offsets: 0 arrivals, 64 generation, 72 sleepers, 80 spins before sleeping,
-# 88 the function to sleep in, 96 the function to wake sleepers.
+# for. Programs know of the struct only these offsets: 0 arrivals, 8 to 56 how many work items have been taken from the
+# pools of the kernels since the last barrier, 64 generation, 72 sleepers, 80 spins before sleeping, 88 the function to
+# sleep in, 96 the function to wake sleepers. The last thread to arrive empties the pools' counters too: whoever takes
+# from one comes before the barrier behind it.
 _BARRIER = """
 define internal void @barrier_wait(ptr %barrier, i64 %thread_count) nounwind noinline {
 start:
@@ -49,6 +51,8 @@ arrive:
   br i1 %is_last, label %release, label %spin_start
 release:
   store atomic i64 0, ptr %barrier monotonic, align 8
+  %taken = getelementptr i8, ptr %barrier, i64 8
+  store <7 x i64> zeroinitializer, ptr %taken, align 8
   %advanced = atomicrmw add ptr %generation_address, i64 1 seq_cst, align 8
   %sleepers_address = getelementptr i8, ptr %barrier, i64 72
   %sleepers = load atomic i64, ptr %sleepers_address seq_cst, align 8
@@ -112,7 +116,7 @@ _TYPES = """
 %python = type { ptr, ptr, ptr, i64 }
 ;                 0 stop, 1 look, 2 when to look, in milliseconds, 3 the caller's state in Python, null if it has none
 %control = type { i64, ptr, i64, ptr }
-;                    0 arrived         2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
+;                    0 arrived, 1 taken, 2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
 %barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, [16 x i8] }, %storage,
 ;                 9 condition
                   %storage }
@@ -384,6 +388,8 @@ define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %worke
   store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
   %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
   store i64 %spins_now, ptr %barrier_spins, align 8
+  %taken = getelementptr %team, ptr %team, i64 0, i32 17, i32 1
+  store <7 x i64> zeroinitializer, ptr %taken, align 8
   %running = getelementptr %team, ptr %team, i64 0, i32 2
   store atomic i64 %workers, ptr %running monotonic, align 8
   call void @team_wake(ptr %team, i64 %workers)

@@ -1,0 +1,111 @@
+"""Work items that are nobody's share: each is done once, by whichever thread is done first with its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opendml as dml
+from opendml.targets.cpu.code.interface import ENTRY
+from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.tuning import TUNING
+
+POOLED = replace(TUNING, serial_work=0, pooled_work=0, pooled_part=0.5)
+COUNTERS = 7
+
+
+def graph_of(threads: int, tuning: Any = POOLED) -> dml.Graph:
+    return dml.Graph(dml.Device("cpu", thread_count=threads, tuning=tuning))
+
+
+def counters(text: str) -> list[str]:
+    """What the kernels with pools are called with in the entry: places beside the barrier, or null."""
+    entry = text[text.index(f"define void @{ENTRY}") :]
+    places = dict(re.findall(r"(%\w+) = getelementptr i8, ptr %barrier, i64 (\d+)", entry))
+    chosen = {
+        name: places[place] for name, place in re.findall(r"(%\w+) = select i1 %\w+, ptr null, ptr (%\w+)", entry)
+    }
+    arguments = re.findall(r"i64 %threads, ptr (%\w+|null)", entry)
+    return [chosen.get(argument, argument) for argument in arguments if argument == "null" or argument in chosen]
+
+
+def texts(output: Any, *, tuning: Any = POOLED) -> str:
+    """The text of a graph's program."""
+    from opendml.graph.compilation import divide_and_fuse
+    from opendml.graph.joining import join
+    from opendml.targets.cpu.compilation import generate
+    from opendml.targets.cpu.refine.refining import refining
+
+    target = replace(host_target(), tuning=tuning)
+    execution = divide_and_fuse(join(output, refining(target))).execution
+    return "\n".join(generate(execution, target, in_place=False).modules)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_kernels_without_a_barrier_between_them_have_counters_of_their_own(threads: int) -> None:
+    """There are seven; what more kernels there are is shared out whole. They begin anew with every dispatch."""
+    graph = graph_of(threads)
+    inputs = [graph.input("FLOAT32", [64, 5 + n]) for n in range(COUNTERS + 2)]
+    program = graph.compile([dml.sqrt(tensor) for tensor in inputs])
+    arrays = [np.arange(64 * (5 + n), dtype=np.float32).reshape(64, 5 + n) for n in range(len(inputs))]
+    for _ in range(3):
+        for found, array in zip(program(*arrays), arrays, strict=True):
+            assert (found == np.sqrt(array)).all()
+
+
+def test_counters_begin_anew_behind_a_barrier() -> None:
+    graph = graph_of(2)
+    inputs = [graph.input("FLOAT32", [64, 5 + n]) for n in range(COUNTERS + 2)]
+    first = graph.describe([dml.sqrt(tensor) for tensor in inputs])
+    assert counters(texts(first)) == [*(str(8 * n) for n in range(1, COUNTERS + 1)), "null", "null"]
+    # A sum along the first axis waits for all the roots, and is read by two kernels.
+    graph = graph_of(2)
+    rows = dml.cumulative_summation(dml.sqrt(graph.input("FLOAT32", [64, 33])), axis=0)
+    behind = graph.describe(dml.cumulative_summation(rows, axis=1))
+    found = counters(texts(behind))
+    assert found.count("8") == len(found) >= 2
+
+
+def test_small_kernels_have_no_pool() -> None:
+    graph = graph_of(2, TUNING)
+    output = graph.describe(dml.sqrt(graph.input("FLOAT32", [256, 256])))
+    assert counters(texts(output, tuning=TUNING)) == []
+    assert counters(texts(output, tuning=replace(TUNING, pooled_work=1 << 12))) == ["8"]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_panels_are_filled_for_the_items_that_a_thread_takes(threads: int, transposed: bool) -> None:
+    """Of one panel or of several: its product has the bits of the interpreter, dispatch for dispatch."""
+    generator = np.random.default_rng(threads)
+    a = generator.standard_normal((96, 40), np.float32)
+    b = generator.standard_normal((200, 40) if transposed else (40, 200), np.float32)
+    transform = "TRANSPOSE" if transposed else "NONE"
+    tuning = replace(POOLED, items=24, most_panel_bytes=1 << 16)
+    expected = dml.gemm(a, b, trans_b=transform, device=dml.Device("reference"))
+    graph = graph_of(threads, tuning)
+    program = graph.compile(
+        dml.gemm(graph.input("FLOAT32", a.shape), graph.input("FLOAT32", b.shape), trans_b=transform)
+    )
+    for _ in range(4):
+        assert (program(a, b) == expected).all()
+
+
+@pytest.mark.parametrize("threads", [2, 7])
+def test_steps_of_a_network_have_pools_of_their_own(threads: int) -> None:
+    """Kernels in a loop: their counters are the same ones in every round, behind the barrier."""
+    generator = np.random.default_rng(1)
+    x = generator.standard_normal((1, 6, 3, 8), np.float32)
+    w = generator.standard_normal((1, 1, 24, 8), np.float32)
+    r = generator.standard_normal((1, 1, 24, 8), np.float32)
+    expected = dml.gru(x, w, r, device=dml.Device("reference"))
+    graph = graph_of(threads)
+    given = [graph.input("FLOAT32", array.shape) for array in (x, w, r)]
+    program = graph.compile(list(dml.gru(*given)))
+    for _ in range(3):
+        for found, wanted in zip(program(x, w, r), expected, strict=True):
+            assert (found == wanted).all()
