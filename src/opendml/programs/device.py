@@ -196,7 +196,7 @@ class CheckedOperator:
 def _canonical_name(name: object) -> tuple[str, bool]:
     """The one name of a device, and whether its programs run in threads of this process. A device that may be absent
     is looked for."""
-    if name == _REFERENCE:
+    if isinstance(name, str) and name == _REFERENCE:
         return _REFERENCE, False
     parsed = parse_target_name(name) if isinstance(name, str) else None
     if parsed is None:

@@ -63,7 +63,7 @@ class OnnxDispatchables:
         if not isinstance(node.value, dict) or node.value.get("initialValues") != "deferred":
             return node
         if name not in self._deferred:
-            node.fail("it is deferred, but no output of an ONNX dispatchable is bound to it")
+            node.member("initialValues").fail("it is deferred, but no output of an ONNX dispatchable is bound to it")
         tensor = self._deferred[name]
         values = {"valueCount": tensor.element_count, "value": 0}
         return Node({**node.value, "initialValuesDataType": tensor.data_type.name, "initialValues": values}, node.path)
