@@ -1,7 +1,7 @@
 """Random definitions of the grammar, wilder than those of any operator: ``definitions()`` is a hypothesis strategy.
 
 Loads walk their tensors forwards, backwards, with steps and through index tensors, inside by construction, by clamping
-or under a condition; conditions, selects, folds of several values with and without lanes nest in one another.
+or under a condition; conditions, selects, folds of several values with and without partial results nest in one another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from opendml.expression.element_types import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, ElementType
-from opendml.expression.folds import extreme_with_position, fold, lanes_for, lowest, sum_of_products
+from opendml.expression.folds import extreme_with_position, fold, lowest, partials_for, sum_of_products
 from opendml.expression.ir import (
     Axis,
     Expression,
@@ -177,7 +177,7 @@ class _Writer:
         element = self.value(type, inner, variables, depth - 1)
         where = self.condition(inner, variables, 1) if self.integer(0, 2) == 0 else None
         kind = self.choice("sum", "extreme", "largest", "product")
-        lanes = lanes_for(over[-1]) if self.integer(0, 1) else 1
+        partials = partials_for(over[-1]) if self.integer(0, 1) else 1
         if kind == "product" and type.is_float:
             # Small whole numbers, so that the interpreter's way around a fused operation is exact.
             small = [cast(cast(self.load(inner), I8) & 15, type) for _ in range(2)]
@@ -189,8 +189,8 @@ class _Writer:
             both = largest + cast(position, type)
             return fold(lambda a, b: a + b, outer, constant(0, type), both) if outer else both
         if kind == "largest":
-            return fold(lambda a, b: select(b > a, b, a), over, constant(0, type), element, where, lanes)
-        return fold(lambda a, b: a + b, over, constant(1, type), element, where, lanes)
+            return fold(lambda a, b: select(b > a, b, a), over, constant(0, type), element, where, partials)
+        return fold(lambda a, b: a + b, over, constant(1, type), element, where, partials)
 
 
 @st.composite

@@ -57,7 +57,7 @@ MAKERS: dict[str, Callable[[], Expression]] = {
     "FusedMultiplyAdd": lambda: FusedMultiplyAdd(X, X, -X),
     "Cast": lambda: Cast(X, F64),
     "Bitcast": lambda: Bitcast(Cast(X, F64), I64),
-    "Fold": lambda: Fold(FOLD.fold.axes, FOLD.fold.initial, FOLD.fold.elements, FOLD.fold.combine, X < 0.0, lanes=4),
+    "Fold": lambda: Fold(FOLD.fold.axes, FOLD.fold.initial, FOLD.fold.elements, FOLD.fold.combine, X < 0.0, partials=4),
     "Part": lambda: Part(FOLD.fold, 0),
     "Element": lambda: Element(TENSOR, Affine(((AXIS, 1), (Index(AXIS) * Index(OTHER), 2)), 3), True),
 }

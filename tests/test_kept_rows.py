@@ -28,7 +28,7 @@ from opendml import operators
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
 from opendml.expression.element_types import ELEMENT_TYPES, ElementType
-from opendml.expression.folds import fold, lanes_for, sum_of
+from opendml.expression.folds import fold, partials_for, sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
 from opendml.expression.ir import Axis, Expression, Tensor, binary, constant, index, load, select, unary
 from opendml.expression.statements import Compute, Definition, Store
@@ -74,7 +74,7 @@ class Rows:
         """The sum along a row."""
         axis = Axis("r", self.column.size)
         element = value(load(self.source, (index(self.row), index(axis))))
-        return sum_of((axis,), element, None if where is None else where(axis), lanes_for(axis))
+        return sum_of((axis,), element, None if where is None else where(axis), partials_for(axis))
 
     def definition(self, value: Expression) -> Definition:
         """What stores ``value`` at every point."""
@@ -138,8 +138,8 @@ def test_every_type(type: str, length: int) -> None:
 def test_lengths(length: int) -> None:
     rows = Rows(ELEMENT_TYPES["f32"], 2, length)
     definition = rows.definition(worked(rows.element) * rows.total(worked))
-    lanes = lanes_for(rows.column)
-    assert kept(definition) == [-(-length // lanes) * lanes]
+    partials = partials_for(rows.column)
+    assert kept(definition) == [-(-length // partials) * partials]
     check(definition, values_of(rows.source))
 
 

@@ -286,7 +286,7 @@ def test_rows_that_folds_leave() -> None:
     """What a fold computes along a row is read by what comes behind it."""
     k, memory = Axis("k", 4), temporary("row0", I32, (4,))
     square = lambda axis: Element(X, Affine(((ROW, 4), (axis, 1)), 0), True) * Element(X, Affine(((axis, 1),), 0), True)  # noqa: E731
-    total = sum_of((k,), square(k), lanes=4)
+    total = sum_of((k,), square(k), partials=4)
     row = KeptRow(total.fold, k, square(k), {square(COLUMN): COLUMN}, memory)
     leaf = Leaf((ElementStore(Y, PLACE, square(COLUMN) + total),))
     points = Loop(COLUMN, 0, 4, 2, (Points(COLUMN, 2, "vector", (leaf,)),))
@@ -298,7 +298,7 @@ def test_rows_that_folds_leave() -> None:
         "prefetch x 256 bytes ahead",
         "for i in 0..10",
         "  keeping row0[k] = (x@(4*i + k) * x@(k)) while that is folded",
-        "    reduce unrolled k < 4, 4 lanes",
+        "    reduce unrolled k < 4, 4 partial results",
         "    for j in 0..4 step 2",
     ]
     x, y = np.arange(1, 41, dtype=np.int32), np.zeros(40, np.int32)

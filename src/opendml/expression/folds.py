@@ -25,14 +25,14 @@ from opendml.expression.ir import (
 MOST_WRITTEN_TERMS = 8
 """Terms of an element's sum up to which ``sum_of_terms`` writes them out: the same bits, in another form."""
 
-LANES = 64
+PARTIALS = 64
 """Partial results of a vectorised reduction, by which its order is defined on every target: four AVX-512 or eight AVX2
 registers of float32 in flight."""
 
 
-def lanes_for(axis: Axis) -> int:
-    """Lanes of a reduction whose last axis is ``axis``: a power of two, not above its size nor ``LANES``."""
-    return min(LANES, 1 << (max(axis.size, 1).bit_length() - 1))
+def partials_for(axis: Axis) -> int:
+    """Partial results of a fold whose last axis is ``axis``: a power of two, not above its size nor ``PARTIALS``."""
+    return min(PARTIALS, 1 << (max(axis.size, 1).bit_length() - 1))
 
 
 def simple_combine(operation: Callable[[Expression, Expression], Expression], type: ElementType) -> Combine:
@@ -47,16 +47,16 @@ def fold(
     initial: Expression,
     element: Expression,
     where: Expression | None = None,
-    lanes: int = 1,
+    partials: int = 1,
 ) -> Expression:
     """``element`` folded over ``axes`` by one associative operation."""
     combine = simple_combine(operation, element.type)
-    return Part(Fold(tuple(axes), (initial,), (element,), combine, where, lanes), 0)
+    return Part(Fold(tuple(axes), (initial,), (element,), combine, where, partials), 0)
 
 
-def sum_of(axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1) -> Expression:
+def sum_of(axes: Sequence[Axis], element: Expression, where: Expression | None = None, partials: int = 1) -> Expression:
     """The sum of ``element`` over ``axes``, beginning with 0."""
-    return fold(lambda a, b: a + b, axes, constant(0, element.type), element, where, lanes)
+    return fold(lambda a, b: a + b, axes, constant(0, element.type), element, where, partials)
 
 
 def sum_of_terms(
@@ -85,13 +85,13 @@ def sum_of_products(
     right: Expression,
     where: Expression | None = None,
     initial: Expression | None = None,
-    lanes: int = 1,
+    partials: int = 1,
 ) -> Expression:
     """The sum of ``left * right`` over ``axes`` by fused multiply-adds in order, beginning with ``initial`` or 0."""
     combine = simple_combine(lambda a, b: a + b, left.type)
     start = constant(0, left.type) if initial is None else initial
     product = binary("mul", left, right)
-    return Part(Fold(tuple(axes), (start,), (product,), combine, where, lanes, contract=is_product(product)), 0)
+    return Part(Fold(tuple(axes), (start,), (product,), combine, where, partials, contract=is_product(product)), 0)
 
 
 def lowest(type: ElementType) -> Expression:
@@ -139,11 +139,11 @@ def replaces_nan(comparison: str, a: Expression, b: Expression) -> Expression:
 
 
 def extreme_of(
-    comparison: str, axes: Sequence[Axis], element: Expression, where: Expression | None = None, lanes: int = 1
+    comparison: str, axes: Sequence[Axis], element: Expression, where: Expression | None = None, partials: int = 1
 ) -> Expression:
     """The largest (``"gt"``) or smallest (``"lt"``) element over ``axes``; NaN if there is one."""
     start = lowest(element.type) if comparison == "gt" else highest(element.type)
-    return fold(lambda a, b: _extreme(comparison, a, b), axes, start, element, where, lanes)
+    return fold(lambda a, b: _extreme(comparison, a, b), axes, start, element, where, partials)
 
 
 def extreme_with_position(
@@ -153,14 +153,14 @@ def extreme_with_position(
     position: Expression,
     initial: tuple[Expression, Expression],
     where: Expression | None = None,
-    lanes: int = 1,
+    partials: int = 1,
 ) -> tuple[Expression, Expression]:
     """The largest (``"gt"``) or smallest (``"lt"``) element and its position: the first NaN, else the first extreme.
 
     ``position`` must increase in the order of the fold.
     """
     combine = extreme_combine(comparison, element.type, position.type)
-    reduction = Fold(tuple(axes), initial, (element, position), combine, where, lanes)
+    reduction = Fold(tuple(axes), initial, (element, position), combine, where, partials)
     return Part(reduction, 0), Part(reduction, 1)
 
 

@@ -61,8 +61,8 @@ REMAINS: Final = 0xA5
 _WIDEST: Final = 8
 """Bytes of the widest element."""
 
-LANE_DIMENSIONS: Final = 4
-"""Dimensions for the lanes of folds within folds."""
+PARTIAL_DIMENSIONS: Final = 4
+"""Dimensions for the partial results of folds within folds."""
 
 
 class StrayAccessError(AssertionError):
@@ -118,7 +118,7 @@ class Frame:
         self.storage = storage
         self.bound = bound
         self.mask = mask
-        self.lane_dimension = lane
+        self.partial_dimension = lane
         self.known: dict[Expression, Array] = {}
         self._inside: dict[Expression, bool] = {}
 
@@ -136,14 +136,14 @@ class Frame:
     def narrowed(self, condition: Array) -> Frame:
         """The frame with fewer active points; what is known at more of them is known here."""
         mask = condition if self.mask is None else self.mask & condition
-        frame = Frame(self.storage, self.bound, mask, self.lane_dimension)
+        frame = Frame(self.storage, self.bound, mask, self.partial_dimension)
         frame.known |= self.known
         return frame
 
     def with_bound(self, names: Sequence[object], values: Sequence[Array]) -> Frame:
         """The frame with values for variables and axes."""
         bound = self.bound | dict(zip(names, values, strict=True))
-        return Frame(self.storage, bound, self.mask, self.lane_dimension)
+        return Frame(self.storage, bound, self.mask, self.partial_dimension)
 
     def value(self, expression: Expression) -> Array:
         """The value of an expression at all points."""
@@ -164,8 +164,8 @@ class Frame:
 
 
 def _grid_frame(axes: Sequence[Axis], storage: dict[Tensor, Array], bound: dict[object, Array]) -> Frame:
-    """A frame in which axis number d varies along dimension d; further dimensions are kept for lanes of folds."""
-    rank = len(axes) + LANE_DIMENSIONS
+    """A frame in which axis number d varies along dimension d; further dimensions are kept for partial results."""
+    rank = len(axes) + PARTIAL_DIMENSIONS
     own: dict[object, Array] = {}
     for d, axis in enumerate(axes):
         shape = [1] * rank
@@ -282,7 +282,7 @@ def _order(order: Order, storage: dict[Tensor, Array], bound: dict[object, Array
     key = frame.value(order.key)
     keys = np.broadcast_to(key.reshape(key.shape[: len(sizes)]) if key.ndim else key, sizes)
     positions = np.argsort(keys, -1, kind="stable")[..., : order.rank.size].astype(np.int64)
-    chosen = positions.reshape(*positions.shape, *[1] * LANE_DIMENSIONS)
+    chosen = positions.reshape(*positions.shape, *[1] * PARTIAL_DIMENSIONS)
     inner = _grid_frame((*order.axes, order.rank), storage, bound).with_bound((order.chosen,), (chosen,))
     prepared = [(store, inner.values(store.coordinates), inner.value(store.value)) for store in order.stores]
     for store, coordinates, value in prepared:
@@ -400,8 +400,8 @@ def _reaches(value: Array, type: ElementType) -> bool:
 
 def _fold(frame: Frame, fold: Fold) -> list[Array]:
     """All values of a fold: its points in order, each for all points of the frame at once."""
-    if fold.lanes > 1:
-        return _fold_lanes(frame, fold)
+    if fold.partials > 1:
+        return _fold_partials(frame, fold)
     state = frame.values(fold.initial)
     limits = step_limits(fold)
     counts = [_largest(frame, limits[axis], axis.size) if axis in limits else axis.size for axis in fold.axes]
@@ -445,28 +445,28 @@ def _contracted(inner: Frame, fold: Fold, state: list[Array]) -> list[Array]:
     return [fused_multiply_add(inner.value(product.left), inner.value(product.right), state[0])]
 
 
-def _fold_lanes(frame: Frame, fold: Fold) -> list[Array]:
-    lanes, last = fold.lanes, fold.axes[-1]
-    dimension = frame.lane_dimension
-    shape = [1] * max([LANE_DIMENSIONS, *(v.ndim for v in frame.bound.values())])
-    shape[dimension] = lanes
-    lane = np.arange(lanes, dtype=np.int64).reshape(shape)
+def _fold_partials(frame: Frame, fold: Fold) -> list[Array]:
+    partials, last = fold.partials, fold.axes[-1]
+    dimension = frame.partial_dimension
+    shape = [1] * max([PARTIAL_DIMENSIONS, *(v.ndim for v in frame.bound.values())])
+    shape[dimension] = partials
+    lane = np.arange(partials, dtype=np.int64).reshape(shape)
     state = [np.broadcast_to(v, np.broadcast_shapes(v.shape, lane.shape)) for v in frame.values(fold.initial)]
-    blocks = -(-last.size // lanes)
+    blocks = -(-last.size // partials)
     for *outer, block in itertools.product(*(range(a.size) for a in fold.axes[:-1]), range(blocks)):
-        position = lane + block * lanes
+        position = lane + block * partials
         active = position < last.size
         bound = [np.asarray(i, np.int64) for i in outer]
         inner = frame.with_bound(fold.axes, [*bound, np.minimum(position, last.size - 1)])
-        inner.lane_dimension = dimension + 1
+        inner.partial_dimension = dimension + 1
         state = _fold_step(inner, fold, state, active)
-    return _merge_lanes(frame, fold, state, dimension)
+    return _merge_partials(frame, fold, state, dimension)
 
 
-def _merge_lanes(frame: Frame, fold: Fold, state: list[Array], dimension: int) -> list[Array]:
+def _merge_partials(frame: Frame, fold: Fold, state: list[Array], dimension: int) -> list[Array]:
     combine = fold.combine
     result = combine.result if combine.merge is None else combine.merge
-    width = fold.lanes
+    width = fold.partials
     while width > 1:
         width //= 2
         lower = [np.take(v, range(width), axis=dimension) for v in state]

@@ -354,7 +354,7 @@ class Combine:
     """How a Fold joins two partial results: ``result`` in terms of the variables ``left`` and ``right``.
 
     ``left`` always comes before ``right`` in the order of the fold. ``result`` must be associative for the fold to
-    have ``lanes``; ``merge``, where given, joins partial results whose points interleave (it may not rely on which
+    have ``partials``; ``merge``, where given, joins partial results whose points interleave (it may not rely on which
     comes first), ``result`` itself is used where it is None.
     """
 
@@ -370,9 +370,9 @@ class Fold(Expression):
     For every point of the axes in row-major order, where ``where`` holds:
     ``state = combine(state, elements)``, beginning with ``initial``.
 
-    With ``lanes = L > 1`` (a power of two) there are L states; the point with coordinate ``i`` on the last axis
-    belongs to state ``i % L``, each state is folded in order, and in the end the upper half of the states is merged
-    into the lower half until one is left (state ``j`` with ``j + L/2``, then ``L/4`` ...). So the order of a sum is
+    With ``partials = P > 1`` (a power of two) there are P states; the point with coordinate ``i`` on the last axis
+    belongs to state ``i % P``, each state is folded in order, and in the end the upper half of the states is merged
+    into the lower half until one is left (state ``j`` with ``j + P/2``, then ``P/4`` ...). So the order of a sum is
     the same for every target and every number of threads, and vectorises.
 
     ``contract`` says that the fold is a sum of products (elements are ``Binary("mul", x, y)``, one value) whose
@@ -385,7 +385,7 @@ class Fold(Expression):
     elements: tuple[Expression, ...]
     combine: Combine
     where: Expression | None = None
-    lanes: int = 1
+    partials: int = 1
     contract: bool = False
 
     def _result(self) -> ElementType:
@@ -395,10 +395,10 @@ class Fold(Expression):
         combine = self.combine
         axes = ", ".join(f"{axis.name} < {axis.size}" for axis in self.axes)
         guard = () if self.where is None else (" where ", self.where)
-        lanes = f", {self.lanes} lanes" if self.lanes > 1 else ""
+        partials = f", {self.partials} partial results" if self.partials > 1 else ""
         fused = ", fused multiply-add" if self.contract else ""
         return [
-            *(f"fold[{axes}", *guard, f"{lanes}{fused}]("),
+            *(f"fold[{axes}", *guard, f"{partials}{fused}]("),
             *(*listed(self.initial), "; (", *listed(combine.left), "), (", *listed(combine.right)),
             *(") -> (", *listed(combine.result), "); ", *listed(self.elements), ")"),
         ]

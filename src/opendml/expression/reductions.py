@@ -1,4 +1,4 @@
-"""Reductions of whole dimensions of a tensor: which loops, lanes and partial results they take.
+"""Reductions of whole dimensions of a tensor: which loops, pieces and partial results they take.
 
 All of it is decided by the sizes alone, so that the order of a sum is the same for every memory layout. Adjacent
 reduced dimensions are walked as one; where the strides do not allow that the input is first copied into a packed
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from opendml.expression.element_types import I64, U32, ElementType
-from opendml.expression.folds import extreme_combine, highest, lanes_for, lowest, replaces_nan, simple_combine
+from opendml.expression.folds import extreme_combine, highest, lowest, partials_for, replaces_nan, simple_combine
 from opendml.expression.ir import (
     Axis,
     Combine,
@@ -47,8 +47,8 @@ ENOUGH_OUTPUTS: Final = 32
 VECTOR_OUTPUTS: Final = 64
 """Outputs that are computed together where the last dimension stays in place."""
 
-SHORTEST_LANES: Final = 16
-"""Reduced sizes below this are folded without lanes, many outputs at a time."""
+SHORTEST_PARTIALS: Final = 16
+"""Reduced sizes below this are folded into one result each, many outputs at a time."""
 
 
 class Point(NamedTuple):
@@ -158,8 +158,8 @@ class Reduction:
         along = Axis("c", partial_results[0].sizes[self.pieces.dimension])
         coordinates = tuple(index(along) if d == self.pieces.dimension else _index(a) for d, a in enumerate(axes))
         elements = tuple(load(partial, coordinates) for partial in partial_results)
-        lanes = lanes_for(along) if self._is_contiguous(self.pieces.dimension) else 1
-        values = _parts(Fold((along,), reducer.initial, elements, self._joining(reducer.combine), None, lanes))
+        partials = partials_for(along) if self._is_contiguous(self.pieces.dimension) else 1
+        values = _parts(Fold((along,), reducer.initial, elements, self._joining(reducer.combine), None, partials))
         self._store(axes, output, finish, values)
 
     def values_along(self, axes: Sequence[Axis], reducer: Reducer) -> tuple[Expression, ...]:
@@ -241,8 +241,8 @@ class Reduction:
         over = tuple(axis for axis in folded if axis is not None)
         if not over:
             return elements
-        lanes = lanes_for(over[-1]) if self._is_contiguous() and over[-1].size >= SHORTEST_LANES else 1
-        return _parts(Fold(over, reducer.initial, elements, reducer.combine, where, lanes))
+        partials = partials_for(over[-1]) if self._is_contiguous() and over[-1].size >= SHORTEST_PARTIALS else 1
+        return _parts(Fold(over, reducer.initial, elements, reducer.combine, where, partials))
 
     def _is_contiguous(self, dimension: int | None = None) -> bool:
         """Whether the last dimension is reduced (and is ``dimension``, if given)."""

@@ -128,7 +128,7 @@ class Rewriter:
             elements,
             e.combine,
             where,
-            e.lanes,
+            e.partials,
             e.contract and is_product(elements[0]),
         )
 

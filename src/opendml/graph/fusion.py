@@ -458,7 +458,7 @@ def _keeps_rows_of(consumer: Compute, fold: Fold, costs: GraphCosts) -> bool:
     """Whether what ``fold`` computes along a row is kept for the rest of ``consumer``, whose innermost loop is along
     the same row: then it is computed once."""
     size = fold.axes[-1].size * max(element.type.bits for element in fold.elements) // 8
-    if fold.lanes == 1 or len(fold.axes) != 1 or fold.where is not None or size > costs.kept_row_bytes:
+    if fold.partials == 1 or len(fold.axes) != 1 or fold.where is not None or size > costs.kept_row_bytes:
         return False
     (around,) = _loops_around((_innermost_last(consumer),), Dependencies().of(fold))
     return math.prod(a.size for a in consumer.axes) == math.prod(a.size for a in around) * fold.axes[0].size

@@ -103,7 +103,7 @@ class _Describer:
             ways = (len(combine.result), None if combine.merge is None else len(combine.merge))
             number = self._bound.setdefault(id(combine), len(self._bound))
             axes = tuple(map(self._axis, e.axes))
-            return number, ways, axes, len(e.initial), len(e.elements), e.where is None, e.lanes, e.contract
+            return number, ways, axes, len(e.initial), len(e.elements), e.where is None, e.partials, e.contract
         if isinstance(e, Const) and e in self._free:
             self._constants.append(e)
             return None

@@ -19,8 +19,8 @@ import numpy as np
 from opendml.expression.affine import Affine, Element
 from opendml.expression.fused import fused_multiply_add
 from opendml.expression.interpreter import (
-    LANE_DIMENSIONS,
     NUMPY_TYPES,
+    PARTIAL_DIMENSIONS,
     REMAINS,
     Array,
     Frame,
@@ -263,7 +263,7 @@ class _Place:
     def coordinates(self) -> dict[object, Array]:
         """Where each axis stands at all of the points, a dimension for every axis of several, and more for lanes."""
         found: dict[object, Array] = {axis: np.asarray(i, np.int64) for axis, i in self.positions.items()}
-        rank = len(self.spread) + LANE_DIMENSIONS
+        rank = len(self.spread) + PARTIAL_DIMENSIONS
         for d, (axis, count, step) in enumerate(self.spread):
             steps = np.arange(count, dtype=np.int64).reshape([count if n == d else 1 for n in range(rank)])
             found[axis] = found[axis] + steps * step
@@ -275,7 +275,7 @@ class _Place:
         if self.active is None:
             return None
         lanes = np.arange(self.shape[self.dimension]) < self.active
-        rank = len(self.spread) + LANE_DIMENSIONS
+        rank = len(self.spread) + PARTIAL_DIMENSIONS
         return lanes.reshape([-1 if d == self.dimension else 1 for d in range(rank)])
 
 
@@ -424,7 +424,7 @@ class _Thread:
         rows = [own.get(place.copy * count + number) for number in range(count)]
         lanes = math.prod(place.shape) // count
         found = [np.broadcast_to(row, lanes) for row in rows if row is not None and row.size in (1, lanes)]
-        return np.stack(found).reshape(*place.shape, *[1] * LANE_DIMENSIONS) if len(found) == count else None
+        return np.stack(found).reshape(*place.shape, *[1] * PARTIAL_DIMENSIONS) if len(found) == count else None
 
     def _number_in(self, variable: Variable, place: _Place) -> int:
         """The integer in a register that is the same at all points."""
@@ -606,7 +606,7 @@ def _part(cut: Cut, block: int, number: int, outer: tuple[int, int] | None) -> t
 
 def _at_points(value: Array, place: _Place) -> Array:
     """A value at every one of the points, in a row."""
-    shape = (*place.shape, *([1] * LANE_DIMENSIONS))
+    shape = (*place.shape, *([1] * PARTIAL_DIMENSIONS))
     return np.broadcast_to(value.reshape((1,) * (len(shape) - value.ndim) + value.shape), shape).reshape(-1)
 
 

@@ -180,7 +180,7 @@ def _folding(folding: Folding) -> str:
     """The axes of a fold in order; those that are written out are ``unrolled``."""
     fold = folding.fold
     axes = [f"{'unrolled ' if a in folding.unrolled else ''}{a.name} < {a.size}" for a in fold.axes]
-    return ", ".join(axes) + (f", {fold.lanes} lanes" if fold.lanes > 1 else "")
+    return ", ".join(axes) + (f", {fold.partials} partial results" if fold.partials > 1 else "")
 
 
 def _keeping(node: Keeping) -> list[str]:

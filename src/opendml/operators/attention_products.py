@@ -5,7 +5,7 @@
     output[b, s, n, v] = sum over t of weight[b, n, s, t] * V[b, n, t, v]
 
 The order of all sums is that of these three operators in float32: products in order of h and t, as fused multiply-adds
-from 0 on (in lanes where GEMM has them), the exponentials as SOFTMAX adds them. So attention has the bits of its
+from 0 on (in partial sums where GEMM has them), the exponentials as SOFTMAX adds them. So attention has the bits of its
 decomposition, and they do not depend on how many queries a target computes together. Keys are laid out once with the
 sequence last, so that scores are vectors along the keys.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from opendml.description.enums import MatrixTransform, MultiheadAttentionMaskType
 from opendml.description.fields import TensorField, camel_case
 from opendml.expression.element_types import F32, I64
-from opendml.expression.folds import lanes_for, sum_of_products
+from opendml.expression.folds import partials_for, sum_of_products
 from opendml.expression.ir import (
     Expression,
     Tensor,
@@ -302,8 +302,8 @@ class _Builder:
         (along,) = grid([self.total], "t")
         batch, head, shared, row = indices(axes[:4])
         factors = load(weights, (*indices(axes[:4]), index(along))), values(batch, head, index(along), index(axes[4]))
-        lanes = lanes_for(along) if is_dot(self.queries, self.value_size, self.total) else 1
-        value = sum_of_products((along,), *factors, lanes=lanes)
+        partials = partials_for(along) if is_dot(self.queries, self.value_size, self.total) else 1
+        value = sum_of_products((along,), *factors, partials=partials)
         column = (head * self.shared + shared) * self.value_size + index(axes[4])
         ones = (constant(0, I64),) * (len(self.output.sizes) - 3)
         store = Store(self.output, (*ones, batch, row, column), cast(value, self.output.type))
@@ -317,7 +317,7 @@ class _Builder:
         (inner,) = grid([self.size], "h")
         number, key = head * self.shared + shared, block * keys.width + column + keys.start
         factors = query(batch, number, row, index(inner)), keys.element(batch, head, block, column, index(inner))
-        score = sum_of_products((inner,), *factors, lanes=lanes_for(inner) if self.is_dot else 1)
+        score = sum_of_products((inner,), *factors, partials=partials_for(inner) if self.is_dot else 1)
         if self.desc.scale != 1:
             score = score * self.desc.scale
         bias = self.tensors["relative_position_bias_tensor"]

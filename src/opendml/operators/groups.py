@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from opendml.expression.ir import Expression, Tensor, cast, grid, indices, load
-from opendml.expression.reductions import SHORTEST_LANES, Reducer, Reduction, one_value, sum_start
+from opendml.expression.reductions import SHORTEST_PARTIALS, Reducer, Reduction, one_value, sum_start
 from opendml.expression.statements import Compute, Store
 from opendml.operators.definition import computation_type, every_element, widen
 
@@ -150,7 +150,7 @@ def _is_one_run(work: Reduction, tensors: Sequence[Tensor], with_positions: bool
     run, output = last.originals, tensors[0]
     if not run:
         return True
-    if any(d.is_reduced for d in kept) or work.pieces is not None or last.size < SHORTEST_LANES:
+    if any(d.is_reduced for d in kept) or work.pieces is not None or last.size < SHORTEST_PARTIALS:
         return False
     if with_positions and len(run) > 1:
         return False

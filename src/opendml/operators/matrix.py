@@ -17,9 +17,9 @@ from opendml.description.descriptors import (
     tensor_output,
 )
 from opendml.description.enums import MatrixTransform, OperatorType
-from opendml.expression.folds import lanes_for, sum_of_products
+from opendml.expression.folds import partials_for, sum_of_products
 from opendml.expression.ir import Expression, Tensor, cast, grid, index, indices, load
-from opendml.expression.reductions import SHORTEST_LANES, packed_reduction
+from opendml.expression.reductions import SHORTEST_PARTIALS, packed_reduction
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.activation import FUSABLE_WITH_SOFTMAX, ActivationSoftmax, ActivationSoftmax1
 from opendml.operators.activation_functions import activate, softmax
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 FEW: Final = 4
-"""Rows or columns of the output below which a sum may run in lanes: the order of its terms depends on this."""
+"""Rows or columns of the output below which a sum may have partial sums: the order of its terms depends on this."""
 
 
 class Gemm(Operator, type=OperatorType.GEMM, since="1_0"):
@@ -110,10 +110,10 @@ def is_dot(
     trans_a: MatrixTransform = MatrixTransform.NONE,
     trans_b: MatrixTransform = MatrixTransform.NONE,
 ) -> bool:
-    """Whether the sums of a product run along the inner size in lanes."""
+    """Whether the sums of a product run along the inner size in partial sums."""
     few_rows = rows < FEW and trans_b == MatrixTransform.TRANSPOSE
     few_columns = columns < FEW and trans_a == MatrixTransform.NONE
-    return (few_rows or few_columns) and inner >= SHORTEST_LANES
+    return (few_rows or few_columns) and inner >= SHORTEST_PARTIALS
 
 
 def _rows_and_columns(rank: int, transform: MatrixTransform) -> tuple[int, int]:
@@ -125,7 +125,7 @@ class _Product:
     """The tensors and statements of one product.
 
     Where there are few rows or few columns (``is_dot``: by sizes and transforms alone) the sums run along the inner
-    size in lanes, as vectors along it are contiguous in both matrices.
+    size in partial sums, as vectors along it are contiguous in both matrices.
     """
 
     def __init__(self, desc: Gemm) -> None:
@@ -157,8 +157,8 @@ class _Product:
         rows, columns = (*batch, row, index(inner)), (*batch, index(inner), column)
         left = widen(load(self.a, [rows[d] for d in order_a]))
         right = widen(load(self.b, [columns[d] for d in order_b]))
-        in_lanes = is_dot(sizes[-2], sizes[-1], inner.size, desc.trans_a, desc.trans_b)
-        total = sum_of_products((inner,), left, right, lanes=lanes_for(inner) if in_lanes else 1)
+        has_partials = is_dot(sizes[-2], sizes[-1], inner.size, desc.trans_a, desc.trans_b)
+        total = sum_of_products((inner,), left, right, partials=partials_for(inner) if has_partials else 1)
         return Compute(axes, (store(place, desc.scaled(total, self.c, place)),))
 
 

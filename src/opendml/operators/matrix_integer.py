@@ -9,9 +9,9 @@ from opendml.description.data_types import BYTES, FLOAT32_ONLY, FLOATS, INT32_ON
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output
 from opendml.description.enums import OperatorType
 from opendml.expression.element_types import F32, I32, I64
-from opendml.expression.folds import lanes_for, sum_of_products
+from opendml.expression.folds import partials_for, sum_of_products
 from opendml.expression.ir import Expression, cast, grid, index, indices, load
-from opendml.expression.reductions import SHORTEST_LANES
+from opendml.expression.reductions import SHORTEST_PARTIALS
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.definition import widen
 from opendml.operators.quantization_parameters import (
@@ -204,6 +204,6 @@ def _product(tensors: Tensors, finish: Callable[[Expression, tuple[Expression, .
     type = I32 if a.type.bits == 8 else I64
     left = difference(load(a, (*batch, row, index(inner))), tensors.get("a_zero_point_tensor"), row, type)
     right = difference(load(b, (*batch, index(inner), column)), tensors.get("b_zero_point_tensor"), column, type)
-    lanes = lanes_for(inner) if columns == 1 and inner_size >= SHORTEST_LANES else 1
-    total = finish(sum_of_products((inner,), left, right, lanes=lanes), place)
+    partials = partials_for(inner) if columns == 1 and inner_size >= SHORTEST_PARTIALS else 1
+    total = finish(sum_of_products((inner,), left, right, partials=partials), place)
     return tensors.definition(Compute(axes, (Store(output, place, cast(total, output.type)),)))

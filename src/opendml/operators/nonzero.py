@@ -14,7 +14,7 @@ from opendml.description.data_types import UINT32_ONLY, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.expression.element_types import I64, U8, U16, U32
-from opendml.expression.folds import fold, lanes_for
+from opendml.expression.folds import fold, partials_for
 from opendml.expression.ir import (
     Axis,
     Expression,
@@ -151,7 +151,7 @@ def _piece_by_piece(
     lists = temporary("lists", U16, [pieces, PIECE])
     p, i = index(piece), index(number)
     mark = load(marks, (p * PIECE + i,))
-    total = fold(operator.add, (number,), constant(0, U32), cast(mark, U32), lanes=lanes_for(number))
+    total = fold(operator.add, (number,), constant(0, U32), cast(mark, U32), partials=partials_for(number))
     through = before + load(counts, (p,))
     counted = Store(count, (constant(0, I64),) * len(count.sizes), through)
     statements: list[Statement] = [

@@ -139,7 +139,7 @@ class _Tile:
 
 def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKernel | None:
     """Loops for a sum of products in registers; None if the statement is something else."""
-    if not any(isinstance(e, Fold) and e.contract and e.lanes == 1 for s in compute.stores for e in walk(s.value)):
+    if not any(isinstance(e, Fold) and e.contract and e.partials == 1 for s in compute.stores for e in walk(s.value)):
         return None
     stores = lowered_stores(compute.stores)
     axes = [axis for axis in compute.axes if axis.size > 1]
@@ -159,7 +159,7 @@ def _only_fold(stores: Sequence[ElementStore]) -> Fold | None:
     if len(folds) != 1:
         return None
     (fold,) = folds
-    is_sum = fold.contract and fold.lanes == 1 and fold.where is None and isinstance(fold.initial[0], Const)
+    is_sum = fold.contract and fold.partials == 1 and fold.where is None and isinstance(fold.initial[0], Const)
     everywhere = all(any(e == fold for e in walk(store.value)) for store in stores)
     return fold if is_sum and everywhere else None
 

@@ -419,7 +419,7 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
     if kernel.vector is None:
         return 1
     folds = _folds(kernel)
-    if any(fold.lanes > 1 for fold in folds):
+    if any(fold.partials > 1 for fold in folds):
         return 1
     tuning, sizes = target.tuning, _access_bytes(kernel)
     smallest, largest = min(sizes), max(sizes)
@@ -550,8 +550,8 @@ def _scattered(fold: Fold, tuning: Tuning) -> set[Tensor]:
 
 
 def _spread(e: Element, fold: Fold) -> int:
-    """How many elements lie between those of the first and the last step of a fold, but for a fold along lanes."""
-    axes = fold.axes[:-1] if fold.lanes > 1 else fold.axes
+    """How many elements lie between those of the first and the last step of a fold, but for one along a vector."""
+    axes = fold.axes[:-1] if fold.partials > 1 else fold.axes
     return sum(abs(e.address.coefficient(axis)) * (axis.size - 1) for axis in axes)
 
 
@@ -672,7 +672,7 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     folds, vector = _all_folds(kernel), kernel.vector
     if vector is None or vector.size < 2 or kernel.tile is not None or kernel.in_place or not kernel.shared:
         return kernel
-    if len(folds) != 1 or not folds[0].contract or folds[0].lanes > 1 or folds[0].where is not None:
+    if len(folds) != 1 or not folds[0].contract or folds[0].partials > 1 or folds[0].where is not None:
         return kernel
     (fold,), (*shared, axis), tuning = folds, kernel.shared, target.tuning
     steps, conditions = fold_steps(fold), guards(fold)

@@ -299,7 +299,7 @@ class Evaluator:
         initial = self.values(fold.initial)
         children = [*fold.elements, *(() if fold.where is None else (fold.where,))]
         self.prepare(children, frozenset(fold.axes), is_guarded=fold.where is not None)
-        return self._fold_lanes(fold, initial) if fold.lanes > 1 else self._fold_axes(fold, fold.axes, initial)
+        return self._fold_partials(fold, initial) if fold.partials > 1 else self._fold_axes(fold, fold.axes, initial)
 
     def _fold_axes(self, fold: Fold, axes: Sequence[Axis], state: list[Value]) -> list[Value]:
         """All points of the axes, in row-major order."""
@@ -335,18 +335,18 @@ class Evaluator:
         with self.at(dict(zip((*combine.left, *combine.right), (*left, *right), strict=True))):
             return self.values(result)
 
-    # A fold's lanes are states that never meet before the end, so a thread makes them one after another.
+    # A fold's partial results are states that never meet before the end, so a thread makes them one after another.
 
-    def _fold_lanes(self, fold: Fold, initial: list[Value]) -> list[Value]:
+    def _fold_partials(self, fold: Fold, initial: list[Value]) -> list[Value]:
         *outer, last = fold.axes
-        places = [self._array(value, fold.lanes) for value in initial]
+        places = [self._array(value, fold.partials) for value in initial]
 
         def along_last(lane: str, state: list[Value]) -> list[Value]:
             def step(position: str, values: list[Value]) -> Sequence[Value]:
                 with self.at({last: index_value(position)}):
                     return self._step(fold, values)
 
-            return self.builder.loop(lane, str(last.size), fold.lanes, state, step)
+            return self.builder.loop(lane, str(last.size), fold.partials, state, step)
 
         def nest(axes: Sequence[Axis], lane: str, state: list[Value]) -> list[Value]:
             if not axes:
@@ -358,12 +358,12 @@ class Evaluator:
                 self._keep(places, lane, nest(outer, lane, initial))
             return ()
 
-        self.builder.loop("0", str(fold.lanes), 1, (), whole_lane)
+        self.builder.loop("0", str(fold.partials), 1, (), whole_lane)
         return self._merged(fold, places)
 
     def _merged(self, fold: Fold, places: Sequence[tuple[str, ElementType, int]]) -> list[Value]:
         """The states of the upper half of the lanes into those of the lower half, until one is left."""
-        combine, width = fold.combine, fold.lanes
+        combine, width = fold.combine, fold.partials
         result = combine.result if combine.merge is None else combine.merge
         while width > 1:
             width //= 2

@@ -497,8 +497,8 @@ class Evaluator:
         ``unrolled``: the axes along which its steps are written out, where a nest says so.
         """
         self._prepare_inner_folds(fold, points)
-        if fold.lanes > 1:
-            return [self._folded_with_lanes(fold, point) for point in points]
+        if fold.partials > 1:
+            return [self._folded_by_lanes(fold, point) for point in points]
         states = []
         for point in points:
             # What is loaded under a mask has a value in each lane, even where all lanes load the same place.
@@ -647,10 +647,10 @@ class Evaluator:
         joint = point.bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
         return [self.builder.spread(self.value(e, joint), lanes) for e in fold.combine.result]
 
-    # Folds in lanes --------------------------------------------------------------------------------------------------
+    # Partial results in lanes ----------------------------------------------------------------------------------------
 
-    def _folded_with_lanes(self, fold: Fold, point: Point) -> list[Value]:
-        """A fold whose lanes take the place of those of the point; where it varies between these, one after another."""
+    def _folded_by_lanes(self, fold: Fold, point: Point) -> list[Value]:
+        """A fold whose partial results are lanes instead of the points; where it varies between these, one by one."""
         lanes = point.lanes
         if lanes == 1 or not (self.varies(fold, point) or point.mask is not None):
             return self._folded_in_lanes(fold, replace(point, vector=None, lanes=1, active=None))
@@ -694,7 +694,7 @@ class Evaluator:
 
     def _folded_in_lanes(self, fold: Fold, point: Point) -> list[Value]:
         *outer, last = fold.axes
-        lanes = fold.lanes
+        lanes = fold.partials
         here = replace(point, vector=last, lanes=lanes)
         state = [self.builder.spread(self.value(e, point), lanes) for e in fold.initial]
         rows = self._written_rows(fold)
@@ -714,7 +714,7 @@ class Evaluator:
         return self._merge_lanes(fold, point, state)
 
     def _fold_last_axis(self, fold: Fold, point: Point, state: list[Value], rows: Sequence[KeptRow]) -> list[Value]:
-        last, lanes = fold.axes[-1], fold.lanes
+        last, lanes = fold.axes[-1], fold.partials
         whole = last.size - last.size % lanes
 
         def body(position: str, values: list[Value]) -> list[Value]:
@@ -737,11 +737,11 @@ class Evaluator:
     def _merge_lanes(self, fold: Fold, point: Point, state: list[Value]) -> list[Value]:
         combine = fold.combine
         result = combine.result if combine.merge is None else combine.merge
-        width = fold.lanes
+        width = fold.partials
         while width > 1:
             width //= 2
             halves = range(width), range(width, 2 * width)
-            if 2 * width == fold.lanes and _is_integer_product(fold):
+            if 2 * width == fold.partials and _is_integer_product(fold):
                 halves = range(0, 2 * width, 2), range(1, 2 * width, 2)
             lower, upper = ([self.builder.shuffle(v, None, half) for v in state] for half in halves)
             joint = replace(point, lanes=width).bound((*combine.left, *combine.right), (*lower, *upper))

@@ -16,8 +16,8 @@ def foldings(folds: Iterable[Fold], copies: int, most: int, tuning: Tuning) -> t
 
 
 def unrolled_axes(fold: Fold, copies: int, most: int, tuning: Tuning) -> tuple[Axis, ...]:
-    """The inner axes of a fold that are written out, innermost first; one with lanes has a loop along these."""
-    if fold.lanes > 1:
+    """The inner axes of a fold that are written out, innermost first; one with partial results has a loop there."""
+    if fold.partials > 1:
         return ()
     steps = most * 2 // max(copies, 1) if copies > 1 else most
     operations = sum(1 for e in (*fold.elements, *fold.combine.result) for _ in walk(e))

@@ -51,7 +51,7 @@ def kept_rows(
         for value, form in user.unconditional(known):
             readers = {e: u.axis for u in users[number + 1 :] if (e := u.members.get(form)) is not None}
             writer = user.folds[0]
-            size = -(-user.axis.size // writer.lanes) * writer.lanes  # whole vectors of the writer
+            size = -(-user.axis.size // writer.partials) * writer.partials  # whole vectors of the writer
             if readers and size * value.type.bits // 8 <= free:
                 free -= size * value.type.bits // 8
                 known.add(form)
@@ -68,7 +68,7 @@ def _memory(memories: dict[tuple[int, str, int], Tensor], key: tuple[int, str, i
 
 def _runs_along(fold: Fold, vector: Axis) -> bool:
     """Whether the fold visits every point of a row as long as ``vector``, in vectors."""
-    return fold.lanes > 1 and len(fold.axes) == 1 and fold.axes[0].size == vector.size and fold.where is None
+    return fold.partials > 1 and len(fold.axes) == 1 and fold.axes[0].size == vector.size and fold.where is None
 
 
 class _User:

@@ -112,7 +112,7 @@ def _vectorises(making: Making, stores: Stores, vector: Axis) -> bool:
     # Folds that are wanted in any case are computed before a condition of what becomes of them is asked.
     ahead = {part for s in stores for part in parts_outside_selects(s.value)}
     for e in (e for s in stores for e in walk(s.value)):
-        if isinstance(e, Fold) and e.lanes > 1 and vector in dependencies.of(e):
+        if isinstance(e, Fold) and e.partials > 1 and vector in dependencies.of(e):
             return False
         if isinstance(e, Element) and not e.safe and any(vector in dependencies.of(t) for t in e.address.opaque):
             return False
@@ -157,7 +157,7 @@ def _knows_lanes(making: Making, fold: Fold) -> bool:
     if making.kernel.rows is not None:
         return True
     is_guarded = fold.where is not None or fold.contract
-    return is_guarded and fold.lanes == 1 and fold_steps(fold) <= making.unrolled
+    return is_guarded and fold.partials == 1 and fold_steps(fold) <= making.unrolled
 
 
 def _with_edges(

@@ -158,7 +158,7 @@ def _is_zero(e: Expression) -> bool:
 def _is_sum(e: Fold) -> bool:
     """Whether a fold is a plain sum from +0 on."""
     result = e.combine.result[0]
-    is_one = len(e.elements) == 1 and e.lanes == 1 and not e.contract and _is_zero(e.initial[0])
+    is_one = len(e.elements) == 1 and e.partials == 1 and not e.contract and _is_zero(e.initial[0])
     return is_one and isinstance(result, Binary) and result.operation == "add"
 
 

@@ -15,7 +15,7 @@ from opendml.targets.cpu.tuning import Tuning
 def matrix_product(found: Sum, surroundings: Surroundings) -> Refinement | None:
     """The product of two matrices, or batches of them, read from copies where these are worth it.
 
-    A right matrix that is fixed is laid out in panels of columns. Where the sums run in lanes they run along rows of
+    A right matrix that is fixed is laid out in panels of columns. Where sums have partial sums they run along rows of
     the left matrix and columns of the right one, so these are to be contiguous.
     """
     product = _product(found)
@@ -70,7 +70,7 @@ class _Refined:
         self.product = product
         self.tuning: Tuning = surroundings.target.tuning
         self.is_fixed = product.right.tensor in surroundings.fixed
-        self.is_dot = product.sum.fold.lanes > 1
+        self.is_dot = product.sum.fold.partials > 1
         self.found = Refinement()
 
     def refinement(self) -> Refinement | None:

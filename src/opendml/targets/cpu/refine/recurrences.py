@@ -316,7 +316,7 @@ def _value_at(statement: Statement, place: Sequence[Expression]) -> Expression:
             return moved.get(e) if isinstance(e, Index) else None
         initial, elements = (tuple(map(rewrite, part)) for part in (e.initial, e.elements))
         where = None if e.where is None else rewrite(e.where)
-        return Fold(tuple(own[a] for a in e.axes), initial, elements, e.combine, where, e.lanes, e.contract)
+        return Fold(tuple(own[a] for a in e.axes), initial, elements, e.combine, where, e.partials, e.contract)
 
     rewrite = Rewriter(visit)
     return rewrite(store.value)

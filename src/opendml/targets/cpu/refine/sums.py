@@ -43,7 +43,7 @@ class Sum:
         batch, group, channel and place."""
         spatial, (left, right) = len(self.fold.axes) - 1, (self.left.load, self.right.load)
         ranks = {len(left.coordinates), len(right.coordinates), len(self.compute.axes) - 1}
-        is_plain = self.fold.lanes == 1 and self.right.inside is None
+        is_plain = self.fold.partials == 1 and self.right.inside is None
         if self.fold.type.is_float and (self.left.zero_point is not None or self.right.zero_point is not None):
             return False
         return is_plain and spatial >= 1 and ranks == {spatial + 2}

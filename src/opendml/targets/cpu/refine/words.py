@@ -42,7 +42,7 @@ def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
     """A sum laid out in words, if it can be and is worth it on this target. What is fixed is packed once."""
     target, fold = surroundings.target, found.fold
     operation = next((name for name in ("dot4", "dot2") if target.machine.dot_lanes[name]), "")
-    is_plain = fold.lanes == 1 and fold.where is None and fold.type is I32
+    is_plain = fold.partials == 1 and fold.where is None and fold.type is I32
     if not operation or not is_plain or not all(map(_is_of_bytes, (found.left, found.right))):
         return None
     products = math.prod(axis.size for axis in (*found.compute.axes, *fold.axes))
