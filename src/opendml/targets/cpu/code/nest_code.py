@@ -62,7 +62,7 @@ from opendml.targets.cpu.code.order_code import OrderWriter
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.register_squares import turned
 from opendml.targets.cpu.code.stage_code import StageWriter
-from opendml.targets.cpu.code.work_items import Bounds, Dealing, block_bounds, decoded, share, smaller, write_items
+from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
 
 
 def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
@@ -219,7 +219,7 @@ class _NestWriter:
                 self._item, self._item_count, self._pooled = number, node.count, node.pool > 0
                 self.body(node.body, here)
 
-        write_items(self._builder, Dealing(node.count, node.serial, node.look, node.pool), item)
+        write_items(self._builder, node, item)
 
     def loop(self, node: Loop, place: _Place) -> None:
         carried = [(copy, variable) for copy in range(node.copies) for variable in node.carried]

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from opendml.llvm.builder import Builder, Value
+from opendml.loops.nest import Items
 
 Bounds = tuple[str, str]
 """The first point of a part of an axis, and the one behind its last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dealing:
-    """How ``count`` work items are dealt out: all to the first thread if they are ``serial``, else in equal shares, but
-    for the last ``pool`` of them. Every ``look`` items a thread looks whether it is to go on."""
-
-    count: int
-    serial: bool = False
-    look: int | None = None
-    pool: int = 0
-
-
-def write_items(builder: Builder, dealing: Dealing, body: Callable[[str], None]) -> None:
-    """``body(item)`` for all work items that are this thread's."""
-    if dealing.serial:
+def write_items(builder: Builder, items: Items, body: Callable[[str], None]) -> None:
+    """``body(item)`` for the numbers of all work items that are this thread's."""
+    if items.serial:
         is_mine = builder.assign("icmp eq i64 %thread, 0")
-        _write_run(builder, "0", builder.assign(f"select i1 {is_mine}, i64 {dealing.count}, i64 0"), dealing.look, body)
-    elif dealing.pool:
-        _write_pooled(builder, dealing, body)
+        _write_run(builder, "0", builder.assign(f"select i1 {is_mine}, i64 {items.count}, i64 0"), items.look, body)
+    elif items.pool:
+        _write_pooled(builder, items, body)
     else:
-        _write_run(builder, *share(builder, dealing.count), dealing.look, body)
+        _write_run(builder, *share(builder, items.count), items.look, body)
 
 
-def _write_pooled(builder: Builder, dealing: Dealing, body: Callable[[str], None]) -> None:
+def _write_pooled(builder: Builder, items: Items, body: Callable[[str], None]) -> None:
     """This thread's share, then one of the pool after the other: a loop around the loop over items in a row. A thread
     that has no counter, %taken, has no pool: all items are shares."""
     builder.is_pooled = True
-    count, shared = dealing.count, dealing.count - dealing.pool
+    count, shared = items.count, items.count - items.pool
     has_no_pool = builder.assign("icmp eq ptr %taken, null")
     first, last = share(builder, builder.assign(f"select i1 {has_no_pool}, i64 {count}, i64 {shared}"))
     before = builder.block
@@ -47,7 +36,7 @@ def _write_pooled(builder: Builder, dealing: Dealing, body: Callable[[str], None
     start, end = f"%{builder.fresh('start')}", f"%{builder.fresh('end')}"
     slot = len(builder.lines)
     builder.lines += ["", ""]
-    _write_run(builder, start, end, dealing.look, body)
+    _write_run(builder, start, end, items.look, body)
     builder.line(f"br i1 {has_no_pool}, label %{done}, label %{take}")
     builder.begin(take)
     number = builder.assign("atomicrmw add ptr %taken, i64 1 monotonic, align 8")

@@ -29,16 +29,15 @@ from opendml.loops.nest import (
     Fence,
     Greatest,
     Integer,
-    Items,
     Least,
     Loop,
     Nest,
     Overlap,
     Start,
 )
-from opendml.targets.cpu.nests.looks import look_of, pool_of
 from opendml.targets.cpu.nests.making import Making, Piece, Stores, rewritten
 from opendml.targets.cpu.nests.pieces import cuts_of, vector_body
+from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.nests.staging import Staging
 from opendml.targets.cpu.schedule import ComputeKernel, work_of
 from opendml.targets.cpu.target import CpuTarget
@@ -63,9 +62,7 @@ class _ComputeNest:
         kernel, tuning = self._kernel, self._tuning
         staging = None if kernel.stage is None else Staging(kernel, self._making.target.machine.cache_line)
         body = self._inner(kernel.stores) if staging is None else staging.body(self._inner)
-        look = look_of(kernel.item_count, work_of(kernel), tuning)
-        pool = 0 if kernel.serial else pool_of(kernel.item_count, work_of(kernel), tuning)
-        items = Items(tuple(self._cuts()), body, kernel.serial, look, pool)
+        items = shared_items(self._cuts(), body, kernel, work_of(kernel), tuning)
         rows = kernel.rows
         return Nest(
             (items, Fence()) if kernel.streamed or staging is not None else (items,),

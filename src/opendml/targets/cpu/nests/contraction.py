@@ -20,7 +20,6 @@ from opendml.loops.nest import (
     End,
     First,
     Integer,
-    Items,
     Kind,
     Leaf,
     Least,
@@ -39,7 +38,7 @@ from opendml.loops.nest import (
 )
 from opendml.targets.cpu.contraction import ContractionKernel, Panel
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
-from opendml.targets.cpu.nests.looks import look_of, pool_of
+from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.target import CpuTarget
 
 
@@ -53,9 +52,7 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
         )
         body = (Branch(First(followers), maker.filled(kernel.panel)), *body)
     cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
-    look = look_of(kernel.item_count, kernel.work, target.tuning)
-    pool = 0 if kernel.serial else pool_of(kernel.item_count, kernel.work, target.tuning)
-    items = Items(cuts, body, kernel.serial, look, pool)
+    items = shared_items(cuts, body, kernel, kernel.work, target.tuning)
     return Nest((items,), rows=() if kernel.panel is None else (kernel.panel.tensor,), rolled=True)
 
 

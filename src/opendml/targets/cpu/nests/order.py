@@ -20,7 +20,6 @@ from opendml.loops.nest import (
     Equal,
     Fill,
     Gather,
-    Items,
     Leaf,
     Loop,
     Nest,
@@ -29,7 +28,7 @@ from opendml.loops.nest import (
     Register,
     Sort,
 )
-from opendml.targets.cpu.nests.looks import look_of, pool_of
+from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.schedule import OrderKernel
 from opendml.targets.cpu.target import CpuTarget
 
@@ -54,9 +53,7 @@ def order_nest(kernel: OrderKernel, target: CpuTarget) -> Nest:
         body = (*body, *_chunks(kernel, room, size, (gather,), registers), rest)
     store: Body = (Pick(candidates, kernel.rank, kernel.chosen), Leaf(kernel.stores))
     body = (*body, Loop(kernel.rank, 0, kernel.rank.size, 1, store))
-    look = look_of(kernel.item_count, kernel.work, target.tuning)
-    pool = 0 if kernel.serial else pool_of(kernel.item_count, kernel.work, target.tuning)
-    items = Items(tuple(map(Cut, kernel.axes)), body, kernel.serial, look, pool)
+    items = shared_items(map(Cut, kernel.axes), body, kernel, kernel.work, target.tuning)
     rows = (candidates.memory, candidates.other, candidates.digits)
     return Nest((items,), rows=rows, unrolled=target.tuning.unrolled_steps)
 

@@ -19,7 +19,6 @@ from opendml.loops.nest import (
     End,
     Equal,
     Integer,
-    Items,
     Keep,
     Leaf,
     Let,
@@ -32,7 +31,7 @@ from opendml.loops.nest import (
     Start,
     WholeSteps,
 )
-from opendml.targets.cpu.nests.looks import look_of, pool_of
+from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.schedule import ScanKernel
 from opendml.targets.cpu.tuning import Tuning
 
@@ -46,9 +45,7 @@ def scan_nest(kernel: ScanKernel, tuning: Tuning) -> Nest:
         cuts.append(Cut(kernel.rows, kernel.rows_together))
     if kernel.vector is not None:
         cuts.append(Cut(kernel.vector, kernel.block))
-    look = look_of(kernel.item_count, kernel.work, tuning)
-    pool = 0 if kernel.serial else pool_of(kernel.item_count, kernel.work, tuning)
-    items = Items(tuple(cuts), _points(kernel, memories), kernel.serial, look, pool)
+    items = shared_items(cuts, _points(kernel, memories), kernel, kernel.work, tuning)
     return Nest((items,), memories, unrolled=tuning.unrolled_steps, aliased=True)
 
 

@@ -17,7 +17,7 @@ from opendml.loops.nest import (
     Start,
     Within,
 )
-from opendml.targets.cpu.nests.looks import look_of
+from opendml.targets.cpu.nests.sharing import look_of
 from opendml.targets.cpu.schedule import ScatterKernel
 from opendml.targets.cpu.tuning import Tuning
 
