@@ -24,6 +24,15 @@ import numpy.typing as npt
 
 import opendml
 from opendml.compatibility import expression_functions as functions
+from opendml.compatibility.expression_functions import (
+    activation_identity,
+    activation_relu,
+    activation_sigmoid,
+    activation_tanh,
+    divide,
+    multiply,
+    subtract,
+)
 from opendml.compatibility.expressions import (
     Described,
     GRUOutputOptions,
@@ -571,65 +580,30 @@ class FusedActivation(_FusedActivation):
 Fused = FusedActivation | None
 
 
-def activation_relu(input: Expression) -> Expression:
-    """``max(0, x)``."""
-    return functions.activation("relu", input)  # type: ignore[no-any-return]
-
-
-def activation_sigmoid(input: Expression) -> Expression:
-    """``1 / (1 + exp(-x))``."""
-    return functions.activation("sigmoid", input)  # type: ignore[no-any-return]
-
-
-def activation_identity(input: Expression) -> Expression:
-    """The same values, packed."""
-    return functions.activation("identity", input)  # type: ignore[no-any-return]
-
-
-def activation_tanh(input: Expression) -> Expression:
-    """The hyperbolic tangent."""
-    return functions.activation("tanh", input)  # type: ignore[no-any-return]
-
-
 def activation_gelu(input: Expression) -> Expression:
     """``0.5 * x * (1 + erf(x / sqrt(2)))``."""
-    return functions.activation("gelu", input)  # type: ignore[no-any-return]
+    return functions.activation("gelu", input)
 
 
 def activation_linear(input: Expression, *, alpha: float, beta: float) -> Expression:
     """``alpha * x + beta``."""
-    return functions.activation("linear", input, alpha=alpha, beta=beta)  # type: ignore[no-any-return]
+    return functions.activation("linear", input, alpha=alpha, beta=beta)
 
 
 def activation_softmax(input: Expression, *, axes: Numbers = ()) -> Expression:
     """Softmax along axes together; without any along the last one."""
-    return functions.softmax(input, axes)  # type: ignore[no-any-return]
+    return functions.softmax(input, axes)
 
 
 def add(a: Expression, b: Expression, *, fused_activation: Fused = None) -> Expression:
     """``a + b``."""
-    return functions.add(a, b, fused_activation)  # type: ignore[no-any-return]
-
-
-def subtract(a: Expression, b: Expression) -> Expression:
-    """``a - b``."""
-    return functions.elements("subtract", "-", a, b)  # type: ignore[no-any-return]
-
-
-def multiply(a: Expression, b: Expression) -> Expression:
-    """``a * b``."""
-    return functions.elements("multiply", "*", a, b)  # type: ignore[no-any-return]
-
-
-def divide(a: Expression, b: Expression) -> Expression:
-    """``a / b``."""
-    return functions.elements("divide", "/", a, b)  # type: ignore[no-any-return]
+    return functions.add(a, b, fused_activation)
 
 
 def reinterpret(input: Expression, sizes: Numbers, strides: Numbers | None = None, dtype: Any = None) -> Expression:
     """The same bytes with other sizes, strides or another type."""
     data_type = None if dtype is None else data_type_of(dtype)
-    return functions.reinterpret(input, data_type, sizes, strides)  # type: ignore[no-any-return]
+    return functions.reinterpret(input, data_type, sizes, strides)
 
 
 def broadcast(input: Expression, shape: Numbers) -> Expression:
@@ -667,7 +641,7 @@ def convolution(
     output_sizes: Numbers = (),
 ) -> Expression:
     """CONVOLUTION; empty lists stand for the defaults."""
-    return functions.convolution(  # type: ignore[no-any-return]
+    return functions.convolution(
         input,
         filter,
         bias,
@@ -686,7 +660,7 @@ def convolution(
 
 def upsample_2d(input: Expression, *, scale_size: tuple[int, int], interpolation_mode: InterpolationMode) -> Expression:
     """UPSAMPLE_2D; ``scale_size`` is width and height."""
-    return functions.upsample_2d(input, scale_size, interpolation_mode)  # type: ignore[no-any-return]
+    return functions.upsample_2d(input, scale_size, interpolation_mode)
 
 
 def padding(
@@ -698,9 +672,7 @@ def padding(
     end_padding: Numbers,
 ) -> Expression:
     """PADDING."""
-    return functions.padding(  # type: ignore[no-any-return]
-        input, padding_mode, padding_value, start_padding, end_padding
-    )
+    return functions.padding(input, padding_mode, padding_value, start_padding, end_padding)
 
 
 def mean_variance_normalization(
@@ -715,7 +687,7 @@ def mean_variance_normalization(
     fused_activation: Fused = None,
 ) -> Expression:
     """MEAN_VARIANCE_NORMALIZATION2."""
-    return functions.mean_variance_normalization(  # type: ignore[no-any-return]
+    return functions.mean_variance_normalization(
         input,
         scale,
         bias,
@@ -731,14 +703,12 @@ def slice(
     input: Expression, *, input_window_offsets: Numbers, input_window_sizes: Numbers, input_window_strides: Numbers
 ) -> Expression:
     """SLICE1."""
-    return functions.slice(  # type: ignore[no-any-return]
-        input, input_window_offsets, input_window_sizes, input_window_strides
-    )
+    return functions.slice(input, input_window_offsets, input_window_sizes, input_window_strides)
 
 
 def value_scale_2d(input: Expression, *, scale: float, bias: Sequence[float]) -> Expression:
     """VALUE_SCALE_2D."""
-    return functions.value_scale_2d(input, scale, bias)  # type: ignore[no-any-return]
+    return functions.value_scale_2d(input, scale, bias)
 
 
 def batch_normalization(
@@ -753,7 +723,7 @@ def batch_normalization(
     fused_activation: Fused = None,
 ) -> Expression:
     """BATCH_NORMALIZATION."""
-    return functions.batch_normalization(  # type: ignore[no-any-return]
+    return functions.batch_normalization(
         input, mean, variance, scale, bias, spatial=spatial, epsilon=epsilon, fused_activation=fused_activation
     )
 
@@ -762,7 +732,7 @@ def local_response_normalization(
     input: Expression, *, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float
 ) -> Expression:
     """LOCAL_RESPONSE_NORMALIZATION."""
-    return functions.local_response_normalization(  # type: ignore[no-any-return]
+    return functions.local_response_normalization(
         input, cross_channel=cross_channel, local_size=local_size, alpha=alpha, beta=beta, bias=bias
     )
 
@@ -779,7 +749,7 @@ def gemm(
     fused_activation: Fused = None,
 ) -> Expression:
     """GEMM."""
-    return functions.gemm(  # type: ignore[no-any-return]
+    return functions.gemm(
         a, b, c, trans_a=trans_a, trans_b=trans_b, alpha=alpha, beta=beta, fused_activation=fused_activation
     )
 
@@ -796,7 +766,7 @@ def average_pooling(
     output_sizes: Numbers = (),
 ) -> Expression:
     """AVERAGE_POOLING."""
-    return functions.average_pooling(  # type: ignore[no-any-return]
+    return functions.average_pooling(
         input,
         strides=strides,
         window_sizes=window_sizes,
@@ -872,4 +842,4 @@ def gru(
 
 def gather(input: Expression, indices: Expression, *, axis: int, index_dimensions: int) -> Expression:
     """GATHER."""
-    return functions.gather(input, indices, axis, index_dimensions)  # type: ignore[no-any-return]
+    return functions.gather(input, indices, axis, index_dimensions)

@@ -1,9 +1,12 @@
-"""DirectMLX's functions on expressions, in the keywords of its bindings; each is opendml's function of that name."""
+"""DirectMLX's functions on expressions, in the keywords of its bindings; each is opendml's function of that name.
+
+Those whose parameters are the same ones in all bindings are theirs as they stand here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import opendml as dml
 from opendml.compatibility.expressions import Expression, FusedActivation, GRUOutputOptions, check_elements
@@ -19,11 +22,15 @@ from opendml.description.enums import (
 
 __all__ = [
     "activation",
+    "activation_identity",
+    "activation_relu",
+    "activation_sigmoid",
+    "activation_tanh",
     "add",
     "average_pooling",
     "batch_normalization",
     "convolution",
-    "elements",
+    "divide",
     "gather",
     "gemm",
     "gru",
@@ -31,41 +38,81 @@ __all__ = [
     "local_response_normalization",
     "max_pooling",
     "mean_variance_normalization",
+    "multiply",
     "padding",
     "reinterpret",
     "slice",
     "softmax",
+    "subtract",
     "upsample_2d",
     "value_scale_2d",
 ]
 
 Numbers = Sequence[int]
 
+E = TypeVar("E", bound=Expression)
+"""The expressions of one interface: what is made of them is one of the same."""
 
-def activation(name: str, input: Expression, **parameters: float) -> Any:
+
+def activation(name: str, input: E, **parameters: float) -> E:
     """The function ``activation_NAME``."""
     return input.wrap(getattr(dml, f"activation_{name}")(input.tensor, **parameters))
 
 
-def softmax(input: Expression, axes: Numbers = ()) -> Any:
+def softmax(input: E, axes: Numbers = ()) -> E:
     """Along ``axes``, without any along the last one."""
     return input.wrap(dml.activation_softmax(input.tensor, axes=_given(axes)))
 
 
-def elements(name: str, symbol: str, a: Expression, b: Expression) -> Any:
+def _elements(name: str, symbol: str, a: E, b: E) -> E:
     """A function of two tensors, element by element: of the same sizes and type. Raises BindingError."""
     check_elements(symbol, a, b)
     return a.wrap(getattr(dml, name)(a.tensor, b.tensor))
 
 
-def add(a: Expression, b: Expression, fused_activation: FusedActivation | None = None) -> Any:
+def activation_relu(input: E) -> E:
+    """``max(0, x)``."""
+    return activation("relu", input)
+
+
+def activation_sigmoid(input: E) -> E:
+    """``1 / (1 + exp(-x))``."""
+    return activation("sigmoid", input)
+
+
+def activation_identity(input: E) -> E:
+    """The same values, packed."""
+    return activation("identity", input)
+
+
+def activation_tanh(input: E) -> E:
+    """The hyperbolic tangent."""
+    return activation("tanh", input)
+
+
+def subtract(a: E, b: E) -> E:
+    """``a - b``."""
+    return _elements("subtract", "-", a, b)
+
+
+def multiply(a: E, b: E) -> E:
+    """``a * b``."""
+    return _elements("multiply", "*", a, b)
+
+
+def divide(a: E, b: E) -> E:
+    """``a / b``."""
+    return _elements("divide", "/", a, b)
+
+
+def add(a: E, b: Expression, fused_activation: FusedActivation | None = None) -> E:
     """``a + b``."""
     check_elements("+", a, b)
     return a.wrap(dml.add(a.tensor, b.tensor, fused_activation=_fused(fused_activation)))
 
 
 def convolution(
-    input: Expression,
+    input: E,
     filter: Expression,
     bias: Expression | None,
     *,
@@ -79,7 +126,7 @@ def convolution(
     group_count: int,
     fused_activation: FusedActivation | None,
     output_sizes: Numbers,
-) -> Any:
+) -> E:
     """CONVOLUTION."""
     result = dml.convolution(
         input.tensor,
@@ -99,7 +146,7 @@ def convolution(
     return input.wrap(result)
 
 
-def upsample_2d(input: Expression, scale_size: tuple[int, int], interpolation_mode: InterpolationMode) -> Any:
+def upsample_2d(input: E, scale_size: tuple[int, int], interpolation_mode: InterpolationMode) -> E:
     """UPSAMPLE_2D; ``scale_size`` is width and height."""
     return input.wrap(
         dml.upsample_2d(input.tensor, scale_size=scale_size, interpolation_mode=interpolation_mode),
@@ -107,8 +154,8 @@ def upsample_2d(input: Expression, scale_size: tuple[int, int], interpolation_mo
 
 
 def padding(
-    input: Expression, padding_mode: PaddingMode, padding_value: float, start_padding: Numbers, end_padding: Numbers
-) -> Any:
+    input: E, padding_mode: PaddingMode, padding_value: float, start_padding: Numbers, end_padding: Numbers
+) -> E:
     """PADDING."""
     result = dml.padding(
         input.tensor,
@@ -121,7 +168,7 @@ def padding(
 
 
 def mean_variance_normalization(
-    input: Expression,
+    input: E,
     scale: Expression | None,
     bias: Expression | None,
     *,
@@ -130,7 +177,7 @@ def mean_variance_normalization(
     normalize_mean: bool,
     epsilon: float,
     fused_activation: FusedActivation | None,
-) -> Any:
+) -> E:
     """MEAN_VARIANCE_NORMALIZATION, the newest version."""
     result = dml.mean_variance_normalization(
         input.tensor,
@@ -145,7 +192,7 @@ def mean_variance_normalization(
     return input.wrap(result)
 
 
-def slice(input: Expression, offsets: Numbers, sizes: Numbers, strides: Numbers) -> Any:
+def slice(input: E, offsets: Numbers, sizes: Numbers, strides: Numbers) -> E:
     """SLICE1."""
     result = dml.slice(
         input.tensor,
@@ -156,13 +203,13 @@ def slice(input: Expression, offsets: Numbers, sizes: Numbers, strides: Numbers)
     return input.wrap(result)
 
 
-def value_scale_2d(input: Expression, scale: float, bias: Sequence[float]) -> Any:
+def value_scale_2d(input: E, scale: float, bias: Sequence[float]) -> E:
     """VALUE_SCALE_2D."""
     return input.wrap(dml.value_scale_2d(input.tensor, scale=scale, bias=list(bias)))
 
 
 def batch_normalization(
-    input: Expression,
+    input: E,
     mean: Expression,
     variance: Expression,
     scale: Expression,
@@ -171,7 +218,7 @@ def batch_normalization(
     spatial: bool,
     epsilon: float,
     fused_activation: FusedActivation | None,
-) -> Any:
+) -> E:
     """BATCH_NORMALIZATION."""
     result = dml.batch_normalization(
         *(one.tensor for one in (input, mean, variance, scale, bias)),
@@ -183,8 +230,8 @@ def batch_normalization(
 
 
 def local_response_normalization(
-    input: Expression, *, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float
-) -> Any:
+    input: E, *, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float
+) -> E:
     """LOCAL_RESPONSE_NORMALIZATION."""
     result = dml.local_response_normalization(
         input.tensor, cross_channel=bool(cross_channel), local_size=local_size, alpha=alpha, beta=beta, bias=bias
@@ -193,7 +240,7 @@ def local_response_normalization(
 
 
 def gemm(
-    a: Expression,
+    a: E,
     b: Expression,
     c: Expression | None,
     *,
@@ -202,7 +249,7 @@ def gemm(
     alpha: float,
     beta: float,
     fused_activation: FusedActivation | None,
-) -> Any:
+) -> E:
     """GEMM."""
     result = dml.gemm(
         a.tensor,
@@ -218,7 +265,7 @@ def gemm(
 
 
 def average_pooling(
-    input: Expression,
+    input: E,
     *,
     strides: Numbers,
     window_sizes: Numbers,
@@ -227,7 +274,7 @@ def average_pooling(
     dilations: Numbers,
     include_padding: bool,
     output_sizes: Numbers,
-) -> Any:
+) -> E:
     """AVERAGE_POOLING."""
     result = dml.average_pooling(
         input.tensor,
@@ -265,7 +312,7 @@ def max_pooling(
     return input.wrap(result.values), None if result.indices is None else input.wrap(result.indices)
 
 
-def reinterpret(input: Expression, data_type: TensorDataType | None, sizes: Numbers, strides: Numbers | None) -> Any:
+def reinterpret(input: E, data_type: TensorDataType | None, sizes: Numbers, strides: Numbers | None) -> E:
     """The same bytes with other sizes, strides or another type."""
     return input.wrap(input.tensor.reinterpret(list(sizes), None if strides is None else list(strides), data_type))
 
@@ -301,7 +348,7 @@ def gru(
     return sequence, single
 
 
-def gather(input: Expression, indices: Expression, axis: int, index_dimensions: int) -> Any:
+def gather(input: E, indices: Expression, axis: int, index_dimensions: int) -> E:
     """GATHER."""
     return input.wrap(dml.gather(input.tensor, indices.tensor, axis=axis, index_dimensions=index_dimensions))
 
