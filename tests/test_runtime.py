@@ -32,7 +32,8 @@ from opendml.llvm.native import (
     optimised_ir,
 )
 from opendml.llvm.object_cache import CacheWarning, ObjectCache, default_cache, get_or_compile, object_key
-from opendml.targets.cpu.runtime.team_code import barrier_ir, team_ir
+from opendml.targets.cpu.runtime.barrier_code import barrier_ir
+from opendml.targets.cpu.runtime.team_code import team_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
@@ -583,7 +584,7 @@ PRELUDE = """
 import ctypes, os, sys, threading, time
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import compile_object, load_object
-from opendml.targets.cpu.runtime.team_code import barrier_ir
+from opendml.targets.cpu.runtime.barrier_code import barrier_ir
 from opendml.targets.cpu.runtime.thread_team import default_team
 sys.path.insert(0, os.environ["TEST_DIRECTORY"])
 from test_runtime import NEIGHBOURS, Neighbours

@@ -28,6 +28,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -61,7 +62,8 @@ def targets() -> dict[str, Any]:
     from opendml.targets.cpu.target import CpuTarget
 
     x86 = {level: machine_of("x86_64-unknown-linux-gnu", level) for level in ("avx512", "avx2", "baseline")}
-    found = x86 | {"aarch64": machine_of("aarch64-unknown-linux-gnu", "baseline")}
+    vnni = replace(x86["avx512"], features=(*x86["avx512"].features, "avx512vnni"))
+    found = x86 | {"vnni": vnni, "aarch64": machine_of("aarch64-unknown-linux-gnu", "baseline")}
     return {name: CpuTarget(machine) for name, machine in found.items()}
 
 
@@ -235,7 +237,8 @@ def _graph(work: Work) -> Any:
 
 def _runtime_programs() -> Iterator[Program]:
     from opendml.targets.cpu.runtime.array_calls import bound_call_ir, calls_ir
-    from opendml.targets.cpu.runtime.team_code import barrier_ir, control_ir, team_ir
+    from opendml.targets.cpu.runtime.barrier_code import barrier_ir, control_ir
+    from opendml.targets.cpu.runtime.team_code import team_ir
 
     for machine, target in targets().items():
         yield f"barrier {machine}", lambda target=target: [barrier_ir(target.machine)]

@@ -15,7 +15,7 @@ def generate(definition: Definition, target: CpuTarget, *, in_place: bool, profi
     """The LLVM module of a definition for a processor; if it is ``profiled``, its kernels record their times."""
     from opendml.llvm.float16 import CONVERSIONS
     from opendml.targets.cpu.code.program_code import program_code
-    from opendml.targets.cpu.runtime.team_code import barrier_ir, control_ir
+    from opendml.targets.cpu.runtime.barrier_code import barrier_ir, control_ir
 
     machine = target.machine
     support = barrier_ir(machine) + control_ir() + ("" if machine.converts_float16 else CONVERSIONS)

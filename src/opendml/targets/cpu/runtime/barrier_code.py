@@ -1,0 +1,100 @@
+"""The LLVM text that every program contains: a barrier for its threads, and the question whether they are to go on.
+
+Programs know of the structs only offsets; `team_code` has their types.
+"""
+
+from __future__ import annotations
+
+from opendml.llvm.host import Machine
+from opendml.targets.cpu.runtime.platform_code import filled
+
+
+def barrier_ir(host: Machine) -> str:
+    """LLVM text that defines `internal void @barrier_wait(ptr %barrier, i64 %thread_count)`.
+
+    All `thread_count` threads must call it equally often; what any of them wrote before is seen by all after. A thread
+    that is alone returns at once and does not touch `barrier`. Waiting threads spin briefly and then sleep.
+    """
+    return filled(_BARRIER, host)
+
+
+def control_ir() -> str:
+    """LLVM text that defines `internal i1 @go_on(ptr %control, i64 %thread)`: whether a thread is to do more work."""
+    return _GO_ON
+
+
+# A barrier counts arrivals; the last thread to arrive resets the count and advances the generation that the others wait
+# for. Programs know of the struct only these offsets: 0 arrivals, 8 to 56 how many work items have been taken from the
+# pools of the kernels since the last barrier, 64 generation, 72 sleepers, 80 spins before sleeping, 88 the function to
+# sleep in, 96 the function to wake sleepers. The last thread to arrive empties the pools' counters too: whoever takes
+# from one comes before the barrier behind it.
+_BARRIER = """
+define internal void @barrier_wait(ptr %barrier, i64 %thread_count) nounwind noinline {
+start:
+  %alone = icmp ule i64 %thread_count, 1
+  br i1 %alone, label %leave, label %arrive
+arrive:
+  %generation_address = getelementptr i8, ptr %barrier, i64 64
+  %generation = load atomic i64, ptr %generation_address monotonic, align 8
+  %before = atomicrmw add ptr %barrier, i64 1 acq_rel, align 8
+  %arrived = add i64 %before, 1
+  %is_last = icmp eq i64 %arrived, %thread_count
+  br i1 %is_last, label %release, label %spin_start
+release:
+  store atomic i64 0, ptr %barrier monotonic, align 8
+  %taken = getelementptr i8, ptr %barrier, i64 8
+  store <7 x i64> zeroinitializer, ptr %taken, align 8
+  %advanced = atomicrmw add ptr %generation_address, i64 1 seq_cst, align 8
+  %sleepers_address = getelementptr i8, ptr %barrier, i64 72
+  %sleepers = load atomic i64, ptr %sleepers_address seq_cst, align 8
+  %none_sleep = icmp eq i64 %sleepers, 0
+  br i1 %none_sleep, label %leave, label %wake
+wake:
+  %wake_address = getelementptr i8, ptr %barrier, i64 96
+  %wake_function = load ptr, ptr %wake_address, align 8
+  call void %wake_function(ptr %barrier)
+  br label %leave
+spin_start:
+  %spins_address = getelementptr i8, ptr %barrier, i64 80
+  %spins = load i64, ptr %spins_address, align 8
+  br label %spin
+spin:
+  %left = phi i64 [ %spins, %spin_start ], [ %fewer, %pause ]
+  %now = load atomic i64, ptr %generation_address acquire, align 8
+  %is_open = icmp ne i64 %now, %generation
+  br i1 %is_open, label %leave, label %tired
+tired:
+  %is_tired = icmp eq i64 %left, 0
+  br i1 %is_tired, label %sleep, label %pause
+pause:
+  $pause
+  %fewer = sub i64 %left, 1
+  br label %spin
+sleep:
+  %sleep_address = getelementptr i8, ptr %barrier, i64 88
+  %sleep_function = load ptr, ptr %sleep_address, align 8
+  call void %sleep_function(ptr %barrier, i64 %generation)
+  br label %leave
+leave:
+  ret void
+}
+$declare_pause
+"""
+
+# Programs know of the control block of a dispatch: 0 whether it is to stop, 8 the function that looks for a reason.
+_GO_ON = """
+define internal i1 @go_on(ptr %control, i64 %thread) nounwind noinline {
+start:
+  %is_caller = icmp eq i64 %thread, 0
+  br i1 %is_caller, label %look, label %leave
+look:
+  %look_address = getelementptr i8, ptr %control, i64 8
+  %look_function = load ptr, ptr %look_address, align 8
+  call void %look_function(ptr %control)
+  br label %leave
+leave:
+  %stop = load atomic i64, ptr %control monotonic, align 8
+  %goes_on = icmp eq i64 %stop, 0
+  ret i1 %goes_on
+}
+"""
