@@ -11,8 +11,8 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from opendml.expression.interpreter import (
     interpret_statement,
     memory_of,
 )
-from opendml.expression.ir import Axis, Expression, Load, Part, Tensor, Variable
+from opendml.expression.ir import Axis, Expression, Part, Tensor, Variable
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Definition, Each, Repeat, Single, Statement
 from opendml.loops.nest import (
@@ -40,59 +40,58 @@ from opendml.loops.nest import (
     Body,
     Branch,
     Candidates,
-    Condition,
     Cut,
-    Difference,
     ElementStore,
-    End,
-    Equal,
     Fence,
     Fill,
-    First,
     Flush,
     Gather,
-    Greatest,
-    Integer,
     Items,
     Keep,
     Keeping,
     KeptRow,
     Leaf,
-    Least,
     Let,
-    Local,
     Loop,
     Memory,
     Nest,
     Node,
     Pick,
     Points,
-    Position,
     Prefetch,
-    Product,
-    Quotient,
     Recall,
     Reduce,
-    Register,
     Share,
     Sort,
     Stage,
+    Transpose,
+    Turn,
+)
+from opendml.loops.nest_integers import (
+    Condition,
+    Difference,
+    End,
+    Equal,
+    First,
+    Greatest,
+    Integer,
+    Least,
+    Local,
+    Position,
+    Product,
+    Quotient,
+    Register,
     Start,
     Sum,
     ToBoundary,
-    Transpose,
-    Turn,
     WholeSteps,
     Within,
 )
+from opendml.loops.nest_memory import Staged, Storage, TensorMemory
+from opendml.loops.nest_place import Place, at_points
 
-Storage = dict[Tensor, Array]
 NestOf = Callable[[Single, tuple[Axis, ...]], Nest | None]
 """The nest of a statement in some Repeats; without one the statement itself is interpreted."""
-
-
-class RaceError(AssertionError):
-    """Two threads wrote different values to one element; always a defect of the schedule."""
 
 
 def interpret_nests(
@@ -120,7 +119,7 @@ def run_nest(
 ) -> None:
     """Run a nest by threads one after the other, on flat buffers; ``positions`` are those of the Repeats around it."""
     order = list(order)
-    memory = _Memory(storage)
+    memory = TensorMemory(storage)
     with np.errstate(all="ignore"):
         for thread in order:
             _Thread(nest, memory, thread, len(order)).run(positions or {})
@@ -167,122 +166,10 @@ class _Statements:
         return self._nests[statement]
 
 
-class _Staged(NamedTuple):
-    """Where the elements of a tensor are meanwhile: the one at address ``origin`` at place ``begin`` of ``memory``; it
-    belongs to ``target`` of the tensor."""
-
-    memory: Array
-    begin: int
-    origin: int
-    target: int
-
-
-class _Memory:
-    """Tensors as rows of elements, loads from them by address, and who has written what."""
-
-    def __init__(self, storage: Storage) -> None:
-        self._flat: dict[Tensor, Tensor] = {}
-        self._given = dict(storage)
-        self._own: set[Tensor] = set()
-        self.storage: Storage = {}
-        self._writers: dict[tuple[int, int], tuple[int, bytes]] = {}
-        self.by_place = Rewriter(read=self._read)
-
-    def flat(self, tensor: Tensor) -> Tensor:
-        """The tensor as a row of its elements."""
-        if tensor not in self._flat:
-            row = Tensor(tensor.name, tensor.type, (tensor.extent,), (1,), tensor.role)
-            self._flat[tensor] = row
-            self.storage[row] = self._given[tensor]
-        return self._flat[tensor]
-
-    def own(self, tensor: Tensor) -> None:
-        """Memory of a thread for a tensor, with remains in it."""
-        self._own.add(tensor)
-        size = tensor.extent * max(tensor.type.bits, 8) // 8
-        self._given[tensor] = np.full(size, REMAINS, np.uint8).view(NUMPY_TYPES[tensor.type.name])
-        if tensor in self._flat:
-            self.storage[self._flat[tensor]] = self._given[tensor]
-
-    def address(self, tensor: Tensor, place: int) -> int:
-        """Where an element is in the memory of this process."""
-        buffer = self.storage[self.flat(tensor)]
-        return int(buffer.ctypes.data) + place * buffer.itemsize
-
-    def _read(self, _: Expression, e: Expression) -> Expression:
-        return Load(self.flat(e.tensor), (e.address.as_expression(),)) if isinstance(e, Element) else e
-
-    def write(self, tensor: Tensor, places: Array, values: Array, thread: int) -> None:
-        """Values to places in order, by a thread."""
-        buffer = self.storage[self.flat(tensor)]
-        if places.size and (int(places.min()) < 0 or int(places.max()) >= min(tensor.extent, buffer.size)):
-            raise StrayAccessError(f"{tensor.name}: a store outside of its {tensor.extent} elements")
-        for place, value in zip(places.tolist(), values, strict=True):
-            if tensor in self._own:
-                buffer[place] = value
-                continue
-            bits = value.tobytes()
-            writer, before = self._writers.setdefault((id(buffer), place), (thread, bits))
-            if writer != thread and before != bits:
-                raise RaceError(f"{tensor.name}: element {place} is written by two threads")
-            self._writers[id(buffer), place] = (thread, bits)
-            buffer[place] = value
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the axes stand. ``spread`` are the axes of which several points are taken at once, how many, and how far
-    apart; the first ``active`` of the vector's take part. ``copy``: the number of the unrolled point.
-    """
-
-    positions: Mapping[Axis, int]
-    spread: tuple[tuple[Axis, int, int], ...] = ()
-    vector: Axis | None = None
-    active: int | None = None
-    copy: int = 0
-
-    def at(self, axis: Axis, position: int) -> _Place:
-        return replace(self, positions={**self.positions, axis: position})
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many points there are along each axis of several."""
-        return tuple(count for _, count, _ in self.spread)
-
-    @property
-    def together(self) -> int:
-        """How many points are together, vectors counted as one."""
-        return math.prod(count for d, count in enumerate(self.shape) if self.vector is None or d != self.dimension)
-
-    @property
-    def dimension(self) -> int:
-        """That of the vector, along which its axis goes point by point: the last one of that axis."""
-        return max(d for d, (axis, _, _) in enumerate(self.spread) if axis is self.vector)
-
-    @property
-    def coordinates(self) -> dict[object, Array]:
-        """Where each axis stands at all of the points, a dimension for every axis of several, and more for lanes."""
-        found: dict[object, Array] = {axis: np.asarray(i, np.int64) for axis, i in self.positions.items()}
-        rank = len(self.spread) + PARTIAL_DIMENSIONS
-        for d, (axis, count, step) in enumerate(self.spread):
-            steps = np.arange(count, dtype=np.int64).reshape([count if n == d else 1 for n in range(rank)])
-            found[axis] = found[axis] + steps * step
-        return found
-
-    @property
-    def mask(self) -> Array | None:
-        """Which of the points take part; None: all."""
-        if self.active is None:
-            return None
-        lanes = np.arange(self.shape[self.dimension]) < self.active
-        rank = len(self.spread) + PARTIAL_DIMENSIONS
-        return lanes.reshape([-1 if d == self.dimension else 1 for d in range(rank)])
-
-
 class _Thread:
     """One thread on its way through a nest."""
 
-    def __init__(self, nest: Nest, memory: _Memory, thread: int, threads: int) -> None:
+    def __init__(self, nest: Nest, memory: TensorMemory, thread: int, threads: int) -> None:
         self._nest = nest
         self._memory = memory
         self._thread = thread
@@ -293,8 +180,8 @@ class _Thread:
         self._before: int | None = None  # that of the one that this thread did before
         self._registers: dict[Variable, dict[int, Array]] = {}  # by the number of the point
         self._own: dict[Memory, Array] = {}
-        self._staged: dict[Tensor, _Staged] = {}
-        self._areas: dict[Area, _Staged] = {}
+        self._staged: dict[Tensor, Staged] = {}
+        self._areas: dict[Area, Staged] = {}
         self._candidates: dict[Candidates, list[int]] = {}
         self._rows: tuple[KeptRow, ...] = ()
         self._kept: dict[Expression, Expression] = {}
@@ -307,15 +194,15 @@ class _Thread:
             self._own[memory] = remains.view(NUMPY_TYPES[memory.type.name])
         for row in self._nest.rows:
             self._memory.own(row)
-        self._body(self._nest.body, _Place(positions))
+        self._body(self._nest.body, Place(positions))
 
-    def _body(self, body: Body, place: _Place) -> None:
+    def _body(self, body: Body, place: Place) -> None:
         for node in body:
             _RUN[type(node)](self, node, place)
 
     # Integers and conditions -----------------------------------------------------------------------------------------
 
-    def _integer(self, e: Integer, place: _Place) -> int:
+    def _integer(self, e: Integer, place: Place) -> int:
         if isinstance(e, int):
             return e
         if isinstance(e, Local):
@@ -335,7 +222,7 @@ class _Thread:
             return place.positions[e.axis]
         return _ARITHMETIC[type(e)](self._integer(e.left, place), self._integer(e.right, place))
 
-    def _holds(self, condition: Condition, place: _Place) -> bool:
+    def _holds(self, condition: Condition, place: Place) -> bool:
         if isinstance(condition, Within):
             address = self._place_of(condition.address, place)
             return self._integer(condition.first, place) <= address < self._integer(condition.last, place)
@@ -350,7 +237,7 @@ class _Thread:
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def items(self, node: Items, place: _Place) -> None:
+    def items(self, node: Items, place: Place) -> None:
         first, last = self._share(node.count - node.pool)
         if node.serial:
             first, last = 0, node.count if self._thread == 0 else 0
@@ -361,7 +248,7 @@ class _Thread:
             self._number, self._before, before = number, before, number
             self._item(node, place, [int(n) for n in np.unravel_index(number, node.counts)] if node.counts else [])
 
-    def _item(self, node: Items, place: _Place, numbers: Sequence[int]) -> None:
+    def _item(self, node: Items, place: Place, numbers: Sequence[int]) -> None:
         parts: dict[Axis, tuple[int, int]] = {}
         for cut, number in zip(node.cuts, numbers, strict=True):
             if cut.block is None:
@@ -371,14 +258,14 @@ class _Thread:
         self._parts = {**self._parts, **parts}
         self._body(node.body, place)
 
-    def loop(self, node: Loop, place: _Place) -> None:
+    def loop(self, node: Loop, place: Place) -> None:
         for position in range(self._integer(node.first, place), self._integer(node.last, place), node.step):
             start = position if node.limit is None else min(position, node.limit)
             if node.unmoved is not None:
                 self._locals[node.unmoved] = position
             self._body(node.body, place.at(node.axis, start))
 
-    def points(self, node: Points, place: _Place) -> None:
+    def points(self, node: Points, place: Place) -> None:
         if node.kind == "unrolled":
             for number in range(node.count):
                 here = place.at(node.axis, place.positions[node.axis] + number * node.step)
@@ -389,27 +276,27 @@ class _Thread:
             here = replace(here, vector=node.axis, active=node.active)
         self._body(node.body, here)
 
-    def at(self, node: At, place: _Place) -> None:
+    def at(self, node: At, place: Place) -> None:
         self._body(node.body, place.at(node.axis, self._integer(node.position, place)))
 
-    def share(self, node: Share, _: _Place) -> None:
+    def share(self, node: Share, _: Place) -> None:
         self._locals[node.first], self._locals[node.last] = self._share(node.count)
 
-    def let(self, node: Let, place: _Place) -> None:
+    def let(self, node: Let, place: Place) -> None:
         self._locals[node.local] = self._integer(node.value, place)
 
-    def block(self, node: Block, place: _Place) -> None:
+    def block(self, node: Block, place: Place) -> None:
         self._body(node.body, place)
 
-    def branch(self, node: Branch, place: _Place) -> None:
+    def branch(self, node: Branch, place: Place) -> None:
         self._body(node.then if self._holds(node.condition, place) else node.otherwise, place)
 
-    def fence(self, _: Fence, __: _Place) -> None:
+    def fence(self, _: Fence, __: Place) -> None:
         """Nothing here is written later than it says."""
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
-    def _frame(self, place: _Place) -> Frame:
+    def _frame(self, place: Place) -> Frame:
         bound = place.coordinates
         for variable in self._registers:
             value = self._register(variable, place)
@@ -417,7 +304,7 @@ class _Thread:
                 bound[variable] = value
         return Frame(self._memory.storage, bound, place.mask, len(place.spread))
 
-    def _register(self, variable: Variable, place: _Place) -> Array | None:
+    def _register(self, variable: Variable, place: Place) -> Array | None:
         """What a register holds for the points that stand here, the vector last; None if that has not been computed for
         such points."""
         count, own = place.together, self._registers.get(variable, {})
@@ -426,26 +313,26 @@ class _Thread:
         found = [np.broadcast_to(row, lanes) for row in rows if row is not None and row.size in (1, lanes)]
         return np.stack(found).reshape(*place.shape, *[1] * PARTIAL_DIMENSIONS) if len(found) == count else None
 
-    def _number_in(self, variable: Variable, place: _Place) -> int:
+    def _number_in(self, variable: Variable, place: Place) -> int:
         """The integer in a register that is the same at all points."""
         return int(self._registers[variable][place.copy][0])
 
-    def _put(self, variable: Variable, number: int, place: _Place) -> None:
+    def _put(self, variable: Variable, number: int, place: Place) -> None:
         self._registers.setdefault(variable, {})[place.copy] = np.array([number], NUMPY_TYPES[variable.type.name])
 
-    def _set(self, variable: Variable, value: Array, place: _Place) -> None:
+    def _set(self, variable: Variable, value: Array, place: Place) -> None:
         count = place.together
-        rows = _at_points(value, place).reshape(count, -1)
+        rows = at_points(value, place).reshape(count, -1)
         self._registers.setdefault(variable, {}).update((place.copy * count + n, row) for n, row in enumerate(rows))
 
-    def _value(self, e: Expression, place: _Place) -> Array:
+    def _value(self, e: Expression, place: Place) -> Array:
         return self._frame(place).value(self._rewrite(e))
 
-    def _place_of(self, address: Affine, place: _Place) -> int:
+    def _place_of(self, address: Affine, place: Place) -> int:
         """An address where all axes stand at one point."""
         return int(self._value(address.as_expression(), place))
 
-    def leaf(self, node: Leaf, place: _Place) -> None:
+    def leaf(self, node: Leaf, place: Place) -> None:
         frame, rewrite = self._frame(place), self._rewrite
         values = [frame.value(rewrite(e)) for e in node.values]
         stores = [(s, self._address(frame, s.address), frame.value(rewrite(s.value))) for s in node.stores]
@@ -454,7 +341,7 @@ class _Thread:
         for variable, value in zip(node.registers, values, strict=True):
             self._set(variable, value, place)
 
-    def accumulate(self, node: Accumulate, place: _Place) -> None:
+    def accumulate(self, node: Accumulate, place: Place) -> None:
         frame, product = self._frame(place), node.product
         left, right = (frame.value(self._rewrite(e)) for e in (product.left, product.right))
         before = frame.bound[node.register]
@@ -464,23 +351,23 @@ class _Thread:
             after = before + frame.value(self._rewrite(product))
         self._set(node.register, after, place)
 
-    def turn(self, node: Turn, place: _Place) -> None:
+    def turn(self, node: Turn, place: Place) -> None:
         rows = [self._registers[node.source][place.copy + n * node.stride] for n in range(node.rows)]
         columns = np.zeros((node.lanes, node.width), rows[0].dtype)
         columns[:, : node.rows] = np.stack(rows).T
         found = {place.copy * node.lanes + lane: column for lane, column in enumerate(columns)}
         self._registers.setdefault(node.target, {}).update(found)
 
-    def prefetch(self, _: Prefetch, __: _Place) -> None:
+    def prefetch(self, _: Prefetch, __: Place) -> None:
         """What is near is nothing that a value depends on."""
 
     def _address(self, frame: Frame, address: Affine) -> Array:
         return frame.value(self._rewrite(address.as_expression()))
 
-    def _store(self, store: ElementStore, address: Array, value: Array, place: _Place, mask: Array | None) -> None:
-        places, values = _at_points(address, place), _at_points(value, place)
+    def _store(self, store: ElementStore, address: Array, value: Array, place: Place, mask: Array | None) -> None:
+        places, values = at_points(address, place), at_points(value, place)
         if mask is not None:
-            active = _at_points(mask, place)
+            active = at_points(mask, place)
             places, values = places[active], values[active]
         staged = self._staged.get(store.tensor)
         if staged is None:
@@ -491,7 +378,7 @@ class _Thread:
             raise StrayAccessError(f"{store.tensor.name}: a store outside of its stage")
         staged.memory[places] = values
 
-    def reduce(self, node: Reduce, place: _Place) -> None:
+    def reduce(self, node: Reduce, place: Place) -> None:
         """Values of folds are computed again where they are wanted; the rows that they write are kept."""
         for fold in (folding.fold for folding in node.foldings):
             self._value(Part(fold, 0), place)
@@ -499,19 +386,19 @@ class _Thread:
                 if row.writer == fold:
                     self._write_row(row, place)
 
-    def _write_row(self, row: KeptRow, place: _Place) -> None:
+    def _write_row(self, row: KeptRow, place: Place) -> None:
         along = replace(place.at(row.axis, 0), spread=((row.axis, row.axis.size, 1),), vector=None, active=None)
-        values = _at_points(self._value(row.value, along), along)
+        values = at_points(self._value(row.value, along), along)
         self._memory.write(row.memory, np.arange(row.axis.size), values, self._thread)
         for e, axis in row.readers.items():
             self._kept[e] = Element(row.memory, Affine(((axis, 1),), 0), True)
         kept = Rewriter(dict(self._kept).get)
         self._rewrite = lambda e: self._memory.by_place(kept(e))
 
-    def transpose(self, _: Transpose, __: _Place) -> None:
+    def transpose(self, _: Transpose, __: Place) -> None:
         """The same values are loaded where they are wanted."""
 
-    def keeping(self, node: Keeping, place: _Place) -> None:
+    def keeping(self, node: Keeping, place: Place) -> None:
         for row in node.rows:
             self._memory.own(row.memory)
         self._rows = node.rows
@@ -520,19 +407,19 @@ class _Thread:
 
     # Candidates of orders -------------------------------------------------------------------------------------------
 
-    def _numbers(self, key: Expression, axis: Axis, place: _Place) -> list[int]:
+    def _numbers(self, key: Expression, axis: Axis, place: Place) -> list[int]:
         """The candidates of the points that stand here: keys as unsigned numbers, positions behind them."""
         lowest = -(1 << (key.type.bits - 1)) if key.type.kind == "int" else 0
-        keys = _at_points(self._value(key, place), place).tolist()
-        positions = _at_points(place.coordinates[axis], place).tolist()
+        keys = at_points(self._value(key, place), place).tolist()
+        positions = at_points(place.coordinates[axis], place).tolist()
         return [(k - lowest) << POSITION_BITS | position for k, position in zip(keys, positions, strict=True)]
 
-    def fill(self, node: Fill, place: _Place) -> None:
+    def fill(self, node: Fill, place: Place) -> None:
         candidates = self._candidates.setdefault(node.candidates, [])
         start = place.positions[node.axis]
         candidates[start:] = self._numbers(node.key, node.axis, place)
 
-    def gather(self, node: Gather, place: _Place) -> None:
+    def gather(self, node: Gather, place: Place) -> None:
         count, threshold = node.registers
         candidates, limit = self._candidates[node.candidates], self._number_in(threshold, place)
         less = [n for n in self._numbers(node.key, node.axis, place) if n >> POSITION_BITS < limit]
@@ -541,10 +428,10 @@ class _Thread:
         if len(candidates) >= node.candidates.room:
             self._sort(node.candidates, len(candidates), node.registers, place)
 
-    def sort(self, node: Sort, place: _Place) -> None:
+    def sort(self, node: Sort, place: Place) -> None:
         self._sort(node.candidates, self._integer(node.count, place), node.registers, place)
 
-    def _sort(self, order: Candidates, count: int, registers: Sequence[Variable], place: _Place) -> None:
+    def _sort(self, order: Candidates, count: int, registers: Sequence[Variable], place: Place) -> None:
         found = self._candidates[order] = sorted(self._candidates[order][:count])[: order.wanted]
         if len(found) > order.room + order.lanes:
             raise StrayAccessError(f"{order.memory.name}: no room for {len(found)}")
@@ -552,14 +439,14 @@ class _Thread:
         for variable, number in zip(registers, state, strict=False):
             self._put(variable, number, place)
 
-    def pick(self, node: Pick, place: _Place) -> None:
+    def pick(self, node: Pick, place: Place) -> None:
         candidate = self._candidates[node.candidates][place.positions[node.axis]]
         position = candidate & ((1 << POSITION_BITS) - 1)
         self._put(node.register, position, place)
 
     # Memory of the thread's own --------------------------------------------------------------------------------------
 
-    def stage(self, node: Stage, place: _Place) -> None:
+    def stage(self, node: Stage, place: Place) -> None:
         origin = place
         for axis, position in node.origin:
             origin = origin.at(axis, self._integer(position, place))
@@ -567,12 +454,12 @@ class _Thread:
             target, size = self._place_of(area.target, origin), area.tensor.type.bits // 8
             behind = self._memory.address(area.tensor, target) % area.alignment
             begin = (area.slack + behind) // size
-            staged = _Staged(self._own[area.memory], begin, self._place_of(area.address, origin), target)
+            staged = Staged(self._own[area.memory], begin, self._place_of(area.address, origin), target)
             self._staged[area.tensor] = self._areas[area] = staged
         self._body(node.body, place)
         self._staged = {}
 
-    def flush(self, node: Flush, place: _Place) -> None:
+    def flush(self, node: Flush, place: Place) -> None:
         staged, tensor = self._areas[node.area], node.area.tensor
         length = self._integer(node.length, place)
         counts = [range(self._integer(run.count, place)) for run in node.runs]
@@ -585,29 +472,23 @@ class _Thread:
             places = np.arange(target, target + length)
             self._memory.write(tensor, places, staged.memory[source : source + length], self._thread)
 
-    def recall(self, node: Recall, place: _Place) -> None:
+    def recall(self, node: Recall, place: Place) -> None:
         there = place.coordinates[node.axis] - self._integer(node.origin, place)
         for register, memory in zip(node.registers, node.memories, strict=True):
             self._set(register, self._own[memory][there], place)
 
-    def keep(self, node: Keep, place: _Place) -> None:
-        there = _at_points(place.coordinates[node.axis], place) - self._integer(node.origin, place)
+    def keep(self, node: Keep, place: Place) -> None:
+        there = at_points(place.coordinates[node.axis], place) - self._integer(node.origin, place)
         for register, memory in zip(node.registers, node.memories, strict=True):
             value = self._register(register, place)
             assert value is not None
-            self._own[memory][there] = _at_points(value, place)
+            self._own[memory][there] = at_points(value, place)
 
 
 def _part(cut: Cut, block: int, number: int, outer: tuple[int, int] | None) -> tuple[int, int]:
     """The part of an axis that the block of a number is."""
     start, end = outer or (0, cut.axis.size)
     return start + number * block, min(start + (number + 1) * block, end)
-
-
-def _at_points(value: Array, place: _Place) -> Array:
-    """A value at every one of the points, in a row."""
-    shape = (*place.shape, *([1] * PARTIAL_DIMENSIONS))
-    return np.broadcast_to(value.reshape((1,) * (len(shape) - value.ndim) + value.shape), shape).reshape(-1)
 
 
 _ARITHMETIC: Final[dict[type, Callable[[int, int], int]]] = {
@@ -619,7 +500,7 @@ _ARITHMETIC: Final[dict[type, Callable[[int, int], int]]] = {
     Greatest: max,
 }
 
-_RUN: Final[dict[type[Node], Callable[[_Thread, Any, _Place], None]]] = {
+_RUN: Final[dict[type[Node], Callable[[_Thread, Any, Place], None]]] = {
     Items: _Thread.items,
     Loop: _Thread.loop,
     Points: _Thread.points,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from opendml.expression.ir import Axis
 from opendml.loops.nest_printer import format_nest
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.nests.kernels import kernel_nest
-from opendml.targets.cpu.schedule import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.target import CpuTarget
 
 

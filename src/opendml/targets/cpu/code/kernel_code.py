@@ -15,13 +15,8 @@ from opendml.targets.cpu.code.memory import Pointer
 from opendml.targets.cpu.code.nest_code import write_nest
 from opendml.targets.cpu.code.point import Point, Position
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.nests.kernels import kernel_nest
-from opendml.targets.cpu.schedule import (
-    ComputeKernel,
-    OrderKernel,
-    ScanKernel,
-    ScatterKernel,
-)
 from opendml.targets.cpu.target import CpuTarget
 
 

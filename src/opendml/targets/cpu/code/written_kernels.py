@@ -9,17 +9,8 @@ from opendml.expression.ir import Axis, Tensor
 from opendml.expression.statements import Compute, Order, Scan, Single, writes_of
 from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
-from opendml.targets.cpu.schedule import (
-    ComputeKernel,
-    OrderKernel,
-    ScanKernel,
-    ScatterKernel,
-    schedule_compute,
-    schedule_order,
-    schedule_scan,
-    schedule_scatter,
-    work_of,
-)
+from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
+from opendml.targets.cpu.schedule import schedule_compute, schedule_order, schedule_scan, schedule_scatter, work_of
 from opendml.targets.cpu.target import CpuTarget
 
 Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel

@@ -18,28 +18,14 @@ from opendml.expression.affine import Affine, Element, threshold_form
 from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Expression, Fold, Select, both, constant
 from opendml.expression.rewriting import conjuncts, substitute, walk
-from opendml.loops.nest import (
-    At,
-    Block,
-    Body,
-    Branch,
-    Cut,
-    End,
-    Equal,
-    Fence,
-    Greatest,
-    Integer,
-    Least,
-    Loop,
-    Nest,
-    Overlap,
-    Start,
-)
+from opendml.loops.nest import At, Block, Body, Branch, Cut, Fence, Loop, Nest, Overlap
+from opendml.loops.nest_integers import End, Equal, Greatest, Integer, Least, Start
+from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.making import Making, Piece, Stores, rewritten
 from opendml.targets.cpu.nests.pieces import cuts_of, vector_body
 from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.nests.staging import Staging
-from opendml.targets.cpu.schedule import ComputeKernel, work_of
+from opendml.targets.cpu.schedule import work_of
 from opendml.targets.cpu.target import CpuTarget
 
 

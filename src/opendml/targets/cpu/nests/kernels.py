@@ -8,12 +8,12 @@ from typing import Any, Final
 from opendml.expression.ir import Axis
 from opendml.loops.nest import Nest
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.nests.compute import compute_nest
 from opendml.targets.cpu.nests.contraction import contraction_nest
 from opendml.targets.cpu.nests.order import order_nest
 from opendml.targets.cpu.nests.scan import scan_nest
 from opendml.targets.cpu.nests.scatter import scatter_nest
-from opendml.targets.cpu.schedule import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.target import CpuTarget
 
 _NESTS: Final[dict[type, Callable[[Any, CpuTarget, Sequence[Axis]], Nest]]] = {

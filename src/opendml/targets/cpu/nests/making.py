@@ -9,7 +9,7 @@ from opendml.expression.ir import Axis, Tensor
 from opendml.expression.rewriting import Rewriter
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import simplify
-from opendml.targets.cpu.schedule import ComputeKernel
+from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.target import CpuTarget
 
 Stores = tuple[ElementStore, ...]

@@ -17,7 +17,6 @@ from opendml.loops.nest import (
     Branch,
     Candidates,
     Cut,
-    Equal,
     Fill,
     Gather,
     Leaf,
@@ -25,11 +24,11 @@ from opendml.loops.nest import (
     Nest,
     Pick,
     Points,
-    Register,
     Sort,
 )
+from opendml.loops.nest_integers import Equal, Register
+from opendml.targets.cpu.kernels import OrderKernel
 from opendml.targets.cpu.nests.sharing import shared_items
-from opendml.targets.cpu.schedule import OrderKernel
 from opendml.targets.cpu.target import CpuTarget
 
 UNSIGNED: Final = {8: U8, 16: U16, 32: U32, 64: U64}

@@ -8,29 +8,9 @@ from collections.abc import Iterator, Sequence
 from opendml.expression.affine import Affine, Element, threshold_form
 from opendml.expression.ir import Axis, Expression, Fold, Select, Variable
 from opendml.expression.rewriting import walk
-from opendml.loops.nest import (
-    At,
-    Block,
-    Body,
-    End,
-    Folding,
-    Greatest,
-    Integer,
-    Keeping,
-    Leaf,
-    Least,
-    Let,
-    Local,
-    Loop,
-    Node,
-    Points,
-    Reduce,
-    Start,
-    Sum,
-    ToBoundary,
-    Transpose,
-    WholeSteps,
-)
+from opendml.loops.nest import At, Block, Body, Folding, Keeping, Leaf, Let, Loop, Node, Points, Reduce, Transpose
+from opendml.loops.nest_integers import End, Greatest, Integer, Least, Local, Start, Sum, ToBoundary, WholeSteps
+from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.folds import foldings
 from opendml.targets.cpu.nests.kept_rows import (
     in_order_of_evaluation,
@@ -39,7 +19,7 @@ from opendml.targets.cpu.nests.kept_rows import (
     unconditional_loads,
 )
 from opendml.targets.cpu.nests.making import Making, Piece, Stores
-from opendml.targets.cpu.schedule import ComputeKernel, fold_steps
+from opendml.targets.cpu.schedule import fold_steps
 
 
 def vector_body(making: Making, stores: Stores) -> Body:

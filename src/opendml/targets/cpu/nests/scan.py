@@ -10,29 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from opendml.expression.ir import Axis
-from opendml.loops.nest import (
-    At,
-    Body,
-    Branch,
-    Cut,
-    Difference,
-    End,
-    Equal,
-    Integer,
-    Keep,
-    Leaf,
-    Let,
-    Local,
-    Loop,
-    Memory,
-    Nest,
-    Points,
-    Recall,
-    Start,
-    WholeSteps,
-)
+from opendml.loops.nest import At, Body, Branch, Cut, Keep, Leaf, Let, Loop, Memory, Nest, Points, Recall
+from opendml.loops.nest_integers import Difference, End, Equal, Integer, Local, Start, WholeSteps
+from opendml.targets.cpu.kernels import ScanKernel
 from opendml.targets.cpu.nests.sharing import shared_items
-from opendml.targets.cpu.schedule import ScanKernel
 from opendml.targets.cpu.tuning import Tuning
 
 

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from opendml.loops.nest import (
-    Body,
-    Branch,
-    Cut,
-    End,
-    Integer,
-    Items,
-    Leaf,
-    Local,
-    Loop,
-    Nest,
-    Share,
-    Start,
-    Within,
-)
+from opendml.loops.nest import Body, Branch, Cut, Items, Leaf, Loop, Nest, Share
+from opendml.loops.nest_integers import End, Integer, Local, Start, Within
+from opendml.targets.cpu.kernels import ScatterKernel
 from opendml.targets.cpu.nests.sharing import look_of
-from opendml.targets.cpu.schedule import ScatterKernel
 from opendml.targets.cpu.tuning import Tuning
 
 

@@ -12,25 +12,10 @@ from dataclasses import dataclass
 
 from opendml.expression.affine import Affine
 from opendml.expression.ir import Axis
-from opendml.loops.nest import (
-    Area,
-    Body,
-    Difference,
-    ElementStore,
-    End,
-    Flush,
-    Integer,
-    Let,
-    Local,
-    Loop,
-    Memory,
-    Product,
-    Run,
-    Stage,
-    Start,
-)
+from opendml.loops.nest import Area, Body, ElementStore, Flush, Let, Loop, Memory, Run, Stage
+from opendml.loops.nest_integers import Difference, End, Integer, Local, Product, Start
+from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.making import Stores
-from opendml.targets.cpu.schedule import ComputeKernel
 
 
 @dataclass(frozen=True, slots=True)

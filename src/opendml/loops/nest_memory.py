@@ -1,0 +1,80 @@
+"""Memory while a nest is run with NumPy: tensors as rows of elements, checked, and who has written what."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from opendml.expression.affine import Element
+from opendml.expression.interpreter import NUMPY_TYPES, REMAINS, Array, StrayAccessError
+from opendml.expression.ir import Expression, Load, Tensor
+from opendml.expression.rewriting import Rewriter
+
+Storage = dict[Tensor, Array]
+
+
+class RaceError(AssertionError):
+    """Two threads wrote different values to one element; always a defect of the schedule."""
+
+
+class Staged(NamedTuple):
+    """Where the elements of a tensor are meanwhile: the one at address ``origin`` at place ``begin`` of ``memory``; it
+    belongs to ``target`` of the tensor."""
+
+    memory: Array
+    begin: int
+    origin: int
+    target: int
+
+
+class TensorMemory:
+    """Tensors as rows of elements, loads from them by address, and who has written what."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._flat: dict[Tensor, Tensor] = {}
+        self._given = dict(storage)
+        self._own: set[Tensor] = set()
+        self.storage: Storage = {}
+        self._writers: dict[tuple[int, int], tuple[int, bytes]] = {}
+        self.by_place = Rewriter(read=self._read)
+
+    def flat(self, tensor: Tensor) -> Tensor:
+        """The tensor as a row of its elements."""
+        if tensor not in self._flat:
+            row = Tensor(tensor.name, tensor.type, (tensor.extent,), (1,), tensor.role)
+            self._flat[tensor] = row
+            self.storage[row] = self._given[tensor]
+        return self._flat[tensor]
+
+    def own(self, tensor: Tensor) -> None:
+        """Memory of a thread for a tensor, with remains in it."""
+        self._own.add(tensor)
+        size = tensor.extent * max(tensor.type.bits, 8) // 8
+        self._given[tensor] = np.full(size, REMAINS, np.uint8).view(NUMPY_TYPES[tensor.type.name])
+        if tensor in self._flat:
+            self.storage[self._flat[tensor]] = self._given[tensor]
+
+    def address(self, tensor: Tensor, place: int) -> int:
+        """Where an element is in the memory of this process."""
+        buffer = self.storage[self.flat(tensor)]
+        return int(buffer.ctypes.data) + place * buffer.itemsize
+
+    def _read(self, _: Expression, e: Expression) -> Expression:
+        return Load(self.flat(e.tensor), (e.address.as_expression(),)) if isinstance(e, Element) else e
+
+    def write(self, tensor: Tensor, places: Array, values: Array, thread: int) -> None:
+        """Values to places in order, by a thread."""
+        buffer = self.storage[self.flat(tensor)]
+        if places.size and (int(places.min()) < 0 or int(places.max()) >= min(tensor.extent, buffer.size)):
+            raise StrayAccessError(f"{tensor.name}: a store outside of its {tensor.extent} elements")
+        for place, value in zip(places.tolist(), values, strict=True):
+            if tensor in self._own:
+                buffer[place] = value
+                continue
+            bits = value.tobytes()
+            writer, before = self._writers.setdefault((id(buffer), place), (thread, bits))
+            if writer != thread and before != bits:
+                raise RaceError(f"{tensor.name}: element {place} is written by two threads")
+            self._writers[id(buffer), place] = (thread, bits)
+            buffer[place] = value
