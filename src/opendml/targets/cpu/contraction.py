@@ -210,7 +210,7 @@ class _Problem:
                 return
             most = min((registers - 1 - vectors) // vectors, tuning.most_tile, tile.size)
             most = min(most, lanes) if turned else most
-            counts = range(-(-tile.size // most), min(tile.size, 4 * -(-tile.size // most)) + 1)
+            counts = range(-(-tile.size // most), min(tile.size, tuning.smaller_tiles * -(-tile.size // most)) + 1)
             for size in sorted({-(-tile.size // count) for count in counts}):
                 yield _Tile(vector, lanes, vectors, tile, size, turned, packed)
 
@@ -297,7 +297,7 @@ class _Problem:
         is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
         loads = tile.vectors * (1 if is_dense else tuning.strided_load)
         sums = tile.vectors * tile.tile_size
-        step = max(sums / 2, (loads + tile.tile_size) / 2, tuning.latency)
+        step = max(sums / tuning.issued, (loads + tile.tile_size) / tuning.issued, tuning.latency)
         loading = loads * self.machine.vector_bytes / tuning.near_cache_bytes
         step = max(step, loading) + tuning.loading_share * loading + tuning.step_overhead
         step *= self._walking(side, tile)
@@ -314,7 +314,8 @@ class _Problem:
         """Cycles for storing a tile."""
         if tile.turned:
             return tile.vectors * tile.lanes * (math.log2(tile.lanes) + 1)
-        return tile.vectors * tile.tile_size * (1 if self._is_along(tile.vector) else 2 * tile.lanes)
+        lane_by_lane = self.tuning.scattered_store * tile.lanes
+        return tile.vectors * tile.tile_size * (1 if self._is_along(tile.vector) else lane_by_lane)
 
     def kernel(self, tile: _Tile) -> ContractionKernel:
         """The loops around a tile."""

@@ -7,9 +7,8 @@ its definition. So everything here is free to follow the machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Final
 
 from opendml.description.errors import CodeGenerationError
 from opendml.expression.affine import (
@@ -76,7 +75,7 @@ def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
     lanes = block = 1
     if vector is not None:
         state_bytes = max(max(v.type.bits, 8) // 8 for v in scan.state)
-        lanes = power_below(min(vector.size, 4 * target.machine.vector_bytes // state_bytes))
+        lanes = power_below(min(vector.size, tuning.scanned_registers * target.machine.vector_bytes // state_bytes))
         has_bits = BOOL in (v.type for v in scan.state)
         block = lanes if has_bits else _scan_block(outer, vector, lanes, state_bytes, tuning)
     together = 1 if rows is None else min(tuning.scanned_together, rows.size)
@@ -118,10 +117,6 @@ def _scatter_blocks(scatter: Scatter, tuning: Tuning) -> tuple[tuple[Axis, int],
     return tuple(blocks)
 
 
-ORDERED_LANES: Final = 16
-"""Keys at most that are looked at together: each gets code that appends it."""
-
-
 def schedule_order(order: Order, target: CpuTarget) -> OrderKernel:
     """Sequences as work items; all of a sequence is ordered at once where most of it is wanted."""
     stores = lowered_stores(order.stores)
@@ -132,7 +127,7 @@ def schedule_order(order: Order, target: CpuTarget) -> OrderKernel:
     size, wanted, tuning = order.along.size, order.rank.size, target.tuning
     room = wanted + max(wanted, tuning.gathered_candidates)
     room = size if room + wanted >= size else room
-    lanes = power_below(min(size, ORDERED_LANES, 8 * target.machine.vector_bytes // key.value.type.bits))
+    lanes = power_below(min(size, tuning.ordered_keys, target.machine.vector_bytes * 8 // key.value.type.bits))
     serial = size * math.prod(axis.size for axis in axes) < tuning.serial_work
     reads = read_by((*merged, key))
     return OrderKernel(
@@ -191,19 +186,24 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
     if any(fold.partials > 1 for fold in folds):
         return 1
     tuning, sizes = target.tuning, _access_bytes(kernel)
-    smallest, largest = min(sizes), max(sizes)
+    largest = max(sizes)
     register = target.machine.vector_bytes
     if not folds:
-        lanes = min(4 * register // smallest, 8 * register // largest) // (1 if kernel.tile is None else 2)
+        lanes = _in_registers(tuning.plain_registers, register, sizes) // (1 if kernel.tile is None else 2)
     elif kernel.tile is not None or kernel.rows is not None:
-        lanes = 2 * register // largest
+        lanes = tuning.tiled_registers * register // largest
         if kernel.rows is not None and target.machine.masks_vectors and kernel.vector.size <= lanes:
             return 2 * power_below(kernel.vector.size - 1)
     elif all(fold_steps(fold) <= tuning.unrolled_steps and not _scattered(fold, tuning) for fold in folds):
-        lanes = min(2 * register // smallest, 4 * register // largest)
+        lanes = _in_registers(tuning.folded_registers, register, sizes)
     else:
-        lanes = 8 * register // largest
+        lanes = tuning.looped_registers * register // largest
     return power_below(min(lanes, kernel.vector.size))
+
+
+def _in_registers(count: int, register: int, sizes: Collection[int]) -> int:
+    """The points that so many registers of the smallest elements hold, and at most twice as many of the largest."""
+    return min(count * register // min(sizes), 2 * count * register // max(sizes))
 
 
 def _access_bytes(kernel: ComputeKernel) -> list[int]:
@@ -272,7 +272,7 @@ def _with_transposition(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
         size = power_below(min(axis.size, vector.size, most))
         if kernel.in_place and axis.size % size:
             continue  # the last tile would be moved back, and some points computed twice
-        if across and size >= 4 and all(e.address.coefficient(axis) == 1 for e in across):
+        if across and size >= tuning.least_square and all(e.address.coefficient(axis) == 1 for e in across):
             shared = tuple(a for a in kernel.shared if a is not axis)
             block = size * max(1, tuning.tile_block // size)
             return replace(kernel, shared=shared, tile=axis, tile_size=size, tile_block=block, transposed=True)
@@ -412,7 +412,7 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     if not candidates:
         return kernel
     axis = max(candidates, key=lambda candidate: candidate.size)
-    most = tuning.tiled_points if target.machine.vector_registers >= 32 else tuning.few_tiled_points
+    most = tuning.tiled_points if target.machine.vector_registers >= tuning.many_registers else tuning.few_tiled_points
     most = max(min(most, tuning.tiled_sums // len(folds)), 1)
     size = -(-axis.size // -(-axis.size // most))
     block = size * max(1, tuning.tile_block // size)
@@ -484,7 +484,7 @@ def _with_items(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     if kernel.serial or kernel.vector is None or kernel.item_count >= tuning.items or hoisted:
         return kernel
     wanted = -(-tuning.items // kernel.item_count)
-    smallest = kernel.lanes * (4 if not _folds(kernel) else 1)
+    smallest = kernel.lanes * (tuning.least_vectors if not _folds(kernel) else 1)
     block = max(smallest, kernel.vector.size // wanted)
     block = -(-block // kernel.lanes) * kernel.lanes
     return kernel if block >= kernel.vector.size else replace(kernel, vector_block=block)

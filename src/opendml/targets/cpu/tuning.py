@@ -99,6 +99,9 @@ class Tuning:
     """Steps of a kernel, or of several, after which a thread looks whether it is to go on: some hundred microseconds
     at most, beside which the look costs nothing."""
 
+    ordered_keys: int = 16
+    """Keys of an order that are looked at together at most: each gets code that appends it."""
+
     counted_candidates: int = 96
     """Candidates of an order that are counted against one another at most: more are ordered digit by digit."""
 
@@ -166,8 +169,32 @@ class Tuning:
     """Largest step between neighbouring lanes, in elements, that is loaded as whole vectors and picked apart by
     shuffles: of further ones most of what is loaded is of no use."""
 
+    plain_registers: int = 4
+    """Registers of the narrowest elements that are computed together where there is no fold (of the widest ones twice
+    as many; half of both beside a tile): as many as hide how long a load takes."""
+
+    tiled_registers: int = 2
+    """As ``plain_registers``, of the widest elements, where several points or rows beside share what folds load."""
+
+    folded_registers: int = 2
+    """As ``plain_registers``, where all steps of the folds are written out: the results wait for one another less."""
+
+    looped_registers: int = 8
+    """As ``plain_registers``, of the widest elements, where folds are loops: sums side by side hide how long a step
+    takes."""
+
+    least_square: int = 4
+    """Rows and columns from which on squares are transposed in registers: smaller ones take as many instructions as
+    their elements one by one."""
+
+    least_vectors: int = 4
+    """Vectors of the part of a vector axis that is a work item of its own, at least."""
+
+    many_registers: int = 32
+    """Registers of a processor from which on ``tiled_points`` fit."""
+
     tiled_points: int = 12
-    """Points of a tile that share the loads of a sum of products, where there are 32 registers or more."""
+    """Points of a tile that share the loads of a sum of products, where there are ``many_registers``."""
 
     few_tiled_points: int = 4
     """As ``tiled_points``, where there are fewer registers."""
@@ -248,6 +275,9 @@ class Tuning:
     scan_items: int = 16
     """Work items of a scan, at least, where it is large enough: fewer and longer rows are better."""
 
+    scanned_registers: int = 4
+    """Registers of state that go through a scan together: a sum waits some cycles for the one before it."""
+
     scanned_row_bytes: int = 16384
     """Bytes of state of the points that a work item of a scan covers at most: half a first-level cache."""
 
@@ -270,7 +300,16 @@ class Tuning:
     """Points along the tile axis at most."""
 
     latency: int = 4
-    """Cycles from a fused multiply-add to the next one of the same sum; two can begin in each cycle."""
+    """Cycles from a fused multiply-add to the next one of the same sum."""
+
+    issued: int = 2
+    """Multiply-adds, and loads, that begin in a cycle."""
+
+    smaller_tiles: int = 4
+    """How many times as many tiles along the tile axis as there have to be are tried at most."""
+
+    scattered_store: int = 2
+    """Cycles for storing an element of a tile by itself."""
 
     near_cache_bytes: int = 24
     """Bytes a cycle that the second-level cache gives."""
