@@ -88,6 +88,9 @@ class PlainExecutable:
     def resident(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         return buffers
 
+    def runner(self, inputs: Sequence[Buffer | None], positions: Sequence[int], output_count: int) -> None:
+        return None
+
     def array_function(self, layouts: ArrayLayouts, *, into: bool) -> None:
         return None
 

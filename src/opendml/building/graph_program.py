@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.building.graph_assembly import GraphAssembly
+from opendml.building.quick_runs import Form, QuickRun, quick_run
 from opendml.description.errors import BindingError, NotPicklableError
 from opendml.description.quoting import listed
 from opendml.description.tensor import TensorDesc
@@ -88,6 +89,14 @@ class GraphProgram:
         bound = self.bind(*arrays, out=out, **named)
         bound.run_last()
         return bound.results
+
+    def quick_run(self, forms: Sequence[Form]) -> QuickRun | None:
+        """What runs on packed arrays that the caller has checked, the outputs with other types and sizes of as many
+        bytes; None where there is no such thing."""
+        if not self._is_initialized:
+            return None
+        kept = {n: _seen_as(data, self.program.inputs[n].desc) for n, data in self._kept.items()}
+        return quick_run(self.program, self.inputs, self.outputs, kept, forms)
 
     def bind(self, *arrays: Any, out: Any = None, **named: Any) -> BoundGraph:
         """Check arrays and fix their addresses; the result is called without arguments, again and again.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.object_cache import default_cache
 from opendml.operators.definition import DATA_TYPE_OF
-from opendml.programs.binding import Binding, copied, several, signature_text
+from opendml.programs.binding import Binding, bind_all, copied, several, signature_text
 from opendml.programs.compilation import program_of
 from opendml.programs.graph_plan import (
     GraphPlan,
@@ -32,11 +32,12 @@ from opendml.programs.graph_plan import (
 from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import BoundCall, Program
 from opendml.targets.host_memory import aligned_empty
+from opendml.targets.interface import runner_of
 from opendml.targets.registry import find_target
 from opendml.targets.target import NOTHING_NEEDED
 
 if TYPE_CHECKING:
-    from opendml.targets.interface import Buffer
+    from opendml.targets.interface import Buffer, Runner
     from opendml.targets.target import Progress, Target
 
 Array = npt.NDArray[Any]
@@ -197,6 +198,18 @@ class CompiledGraph:
             if is_owned and array is not None:
                 raise BindingError(f"{binding.name}: is OWNED_BY_DML, so it was bound when the graph was initialized")
         return self.execution.bind(inputs, outputs, self._kept)
+
+    def runner(self, constants: Mapping[int, Array], positions: Sequence[int]) -> Runner:
+        """A function that runs on arrays without the checks of a call: of the inputs at ``positions``, then of all
+        outputs. ``constants``: other inputs, by position, which are checked now.
+
+        For callers who know that each array is aligned, lies in memory as its tensor's descriptor says, and that no
+        output overlaps anything. Of a graph that is initialised; it goes on with what that was initialised with.
+        """
+        assert self._kept is not None
+        given = [constants.get(n) for n in range(len(self.inputs))]
+        fixed = [None if a is None else bind_all([b], [a], "input")[0] for b, a in zip(self.inputs, given, strict=True)]
+        return runner_of(self.execution.executable, [*fixed, *self._kept], positions, len(self.outputs))
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""

@@ -59,6 +59,9 @@ class InterpretedExecutable:
         """Interpret once."""
         _run(self._definition, inputs, outputs)
 
+    def runner(self, inputs: Sequence[Buffer | None], positions: Sequence[int], output_count: int) -> None:
+        """None: nothing here is quick."""
+
     def array_function(self, layouts: ArrayLayouts, *, into: bool) -> None:
         """None: nothing here is quick."""
 

@@ -7,14 +7,21 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
 
+from opendml.targets.host_memory import address_of
+
 Array = npt.NDArray[Any]
 
 
 class Buffer(Protocol):
     """The memory of a tensor: an array that fits it, and where that is."""
 
-    array: Array
-    address: int
+    @property
+    def array(self) -> Array:
+        """It holds the elements."""
+
+    @property
+    def address(self) -> int:
+        """That of the first element."""
 
 
 class Dispatch(Protocol):
@@ -28,6 +35,10 @@ class Dispatch(Protocol):
 
     def release(self) -> None:
         """Give back what it holds beside its tensors. It is not called again."""
+
+
+Runner = Callable[..., object]
+"""A function that runs once on arrays; it may be called by several threads at once."""
 
 
 class ArrayLayouts(NamedTuple):
@@ -65,6 +76,11 @@ class Executable(Protocol):
     def run(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> None:
         """Run once on arrays that are as the tensors' descriptors say."""
 
+    def runner(self, inputs: Sequence[Buffer | None], positions: Sequence[int], output_count: int) -> Runner | None:
+        """A function of arrays that are as the tensors' descriptors say, aligned and with outputs that overlap nothing:
+        the inputs at ``positions``, then the outputs; good as long as this is. ``inputs``: what the others are, None
+        for absent ones. None if there is nothing quicker than dispatches."""
+
     def array_function(self, layouts: ArrayLayouts, *, into: bool) -> Callable[..., int] | None:
         """A function of arrays that are known to be of the right types, sizes and strides, the inputs and one output,
         good as long as this is; None if there is none.
@@ -73,3 +89,31 @@ class Executable(Protocol):
         there; if it is ``into``, ``function(*inputs, output)`` writes to that array and gives 0. -1 says that nothing
         ran, since an array is not where the layouts allow.
         """
+
+
+class GivenArray(NamedTuple):
+    """An array that is as its tensor's descriptor says."""
+
+    array: Array
+    address: int
+
+
+def runner_of(
+    executable: Executable, inputs: Sequence[Buffer | None], positions: Sequence[int], output_count: int
+) -> Runner:
+    """``Executable.runner``, by dispatches where there is nothing quicker."""
+    found = executable.runner(inputs, positions, output_count)
+    if found is not None:
+        return found
+    count = len(positions)
+
+    def run(*arrays: Array) -> None:
+        given: list[Buffer | None] = list(inputs)
+        buffers = [GivenArray(array, address_of(array)) for array in arrays]
+        for position, buffer in zip(positions, buffers[:count], strict=True):
+            given[position] = buffer
+        dispatch = executable.dispatch(given, buffers[count:])
+        dispatch()
+        dispatch.release()
+
+    return run

@@ -92,6 +92,9 @@ class OpenClExecutable:
         read, written = ([None if a is None else _HostBuffer(a) for a in arrays] for arrays in (inputs, outputs))
         OpenClDispatch(self, read, written)()
 
+    def runner(self, inputs: Sequence[Buffer | None], positions: Sequence[int], output_count: int) -> None:
+        """None: a dispatch copies its arrays."""
+
     def array_function(self, layouts: ArrayLayouts, *, into: bool) -> None:
         """None: a call copies its arrays."""
 

@@ -13,6 +13,7 @@ input:
     call_new(*inputs, buffer)     # to the first multiple of ALIGNMENT in a buffer of bytes; gives its offset
     call_into(*inputs, output)    # to the memory of an array; gives 0
     call_bound()                  # on a table that its words name; gives 0
+    call_table(*arrays)           # on a copy of a table, where each array has a place; gives 0, and looks at no address
 
 They know nothing of their arguments' types: the caller has looked.
 """
@@ -118,6 +119,16 @@ def bound_call(team: ThreadTeam, table: int) -> Callable[[], object] | None:
     return _function_of(_bound_call(), np.array((*_python_functions(), team.call_address, table), np.uint64))
 
 
+def table_call(head: Sequence[int], addresses: Sequence[int], places: Sequence[int]) -> PythonFunction:
+    """A function of arrays that runs on ``addresses`` with those of the arrays at their places.
+
+    ``head``: the address of the team's call, the team, the entry and the number of threads. It is good as long as these
+    are, and what lies at the addresses.
+    """
+    words = (*_python_functions(), *head, len(places), len(addresses), *addresses, *places)
+    return _function_of(_table_call(), np.array(words, np.uint64))
+
+
 def _function_of(definition: _MethodDefinition, words: np.ndarray[Any, Any]) -> PythonFunction:
     function: PythonFunction = _new_function(ctypes.addressof(definition), words, None)
     return function
@@ -139,6 +150,11 @@ def _array_calls() -> ArrayCalls:
 @functools.cache
 def _bound_call() -> _MethodDefinition:
     return _definitions(bound_call_ir(_offset()), ["call_bound"], _METH_NOARGS)[0]
+
+
+@functools.cache
+def _table_call() -> _MethodDefinition:
+    return _definitions(table_call_ir(_offset()), ["call_table"], _METH_FASTCALL)[0]
 
 
 def _definitions(llvm_ir: str, names: Sequence[str], flags: int) -> tuple[_MethodDefinition, ...]:
@@ -173,6 +189,64 @@ def bound_call_ir(offset: int) -> str:
     lines += ["%table_place = inttoptr i64 %table to ptr", "call void %function(ptr %table_place)"]
     lines += [*_raised(), "give:", *_given("0")]
     return _native("call_bound(ptr %self, ptr %nothing)", lines)
+
+
+def table_call_ir(offset: int) -> str:
+    """LLVM text of the function for a copy of a table: two loops, as tables and calls may be of any length."""
+    counts, first = _HEAD, _HEAD + 2
+    lines = [*_data("words", "%self", offset), *_word("expected", counts), *_word("length", counts + 1)]
+    lines += [
+        "%wrong_count = icmp ne i64 %count, %expected",
+        "br i1 %wrong_count, label %refuse, label %begin",
+        "begin:",
+    ]
+    lines += [f"%size = add i64 %length, {CALL_WORDS}", "%table = alloca i64, i64 %size, align 16"]
+    for number, word in enumerate((_TEAM, _ENTRY, None, _THREADS)):
+        slot = f"%slot{number}"
+        lines += [f"{slot} = getelementptr i64, ptr %table, i64 {number}"]
+        if word is not None:
+            lines += [*_word(f"head{number}", word), f"store i64 %head{number}, ptr {slot}, align 8"]
+    lines += [f"%arguments = getelementptr i64, ptr %table, i64 {CALL_WORDS}", "store ptr %arguments, ptr %slot2"]
+    lines += _loop(
+        "copy",
+        "%length",
+        "begin",
+        [
+            f"%source_number = add i64 %copy, {first}",
+            "%source = getelementptr i64, ptr %words, i64 %source_number",
+            "%copied = load i64, ptr %source, align 8",
+            "%copy_place = getelementptr i64, ptr %arguments, i64 %copy",
+            "store i64 %copied, ptr %copy_place, align 8",
+        ],
+    )
+    lines += _loop(
+        "fill",
+        "%count",
+        "copy_end",
+        [
+            f"%after = add i64 %length, {first}",
+            "%place_number = add i64 %after, %fill",
+            "%place_word = getelementptr i64, ptr %words, i64 %place_number",
+            "%place = load i64, ptr %place_word, align 8",
+            "%argument_place = getelementptr ptr, ptr %given, i64 %fill",
+            "%array = load ptr, ptr %argument_place, align 8",
+            *_data("data", "%array", offset),
+            "%fill_place = getelementptr ptr, ptr %arguments, i64 %place",
+            "store ptr %data, ptr %fill_place, align 8",
+        ],
+    )
+    lines += [*_function("function", _TEAM_CALL), "call void %function(ptr %table)", *_raised()]
+    lines += ["refuse:", "br label %give", "give:", "%result = phi i64 [ -1, %refuse ], [ 0, %fill_end ]"]
+    return _native("call_table(ptr %self, ptr %given, i64 %count)", [*lines, *_given("%result")])
+
+
+def _loop(name: str, count: str, before: str, body: Sequence[str]) -> list[str]:
+    """A loop over ``%name`` below a count; it goes on at ``name_end``."""
+    head = [f"br label %{name}_head", f"{name}_head:"]
+    head += [f"%{name} = phi i64 [ 0, %{before} ], [ %{name}_next, %{name}_body ]"]
+    head += [f"%{name}_goes = icmp ult i64 %{name}, {count}"]
+    head += [f"br i1 %{name}_goes, label %{name}_body, label %{name}_end", f"{name}_body:"]
+    return [*head, *body, f"%{name}_next = add i64 %{name}, 1", f"br label %{name}_head", f"{name}_end:"]
 
 
 def _call(count: int, into: bool, offset: int) -> str:

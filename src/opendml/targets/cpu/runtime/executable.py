@@ -5,17 +5,25 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
-from opendml.targets.cpu.runtime.array_calls import MAXIMUM_INPUTS, Words, array_call, bound_call, data_offset
+from opendml.targets.cpu.runtime.array_calls import (
+    MAXIMUM_INPUTS,
+    Words,
+    array_call,
+    bound_call,
+    data_offset,
+    table_call,
+)
 from opendml.targets.cpu.runtime.thread_team import CALL_WORDS, default_team
 from opendml.targets.host_memory import address_of, aligned_empty
 
 if TYPE_CHECKING:
     from opendml.llvm.native import LoadedObject
-    from opendml.targets.interface import ArrayLayouts, Buffer
+    from opendml.targets.interface import ArrayLayouts, Buffer, Runner
     from opendml.targets.target import Requirements
 
 Array = npt.NDArray[Any]
@@ -102,6 +110,29 @@ class CpuExecutable:
         words = Words(team.call_address, team.handle, self._entry, self.thread_count, *layouts)
         return array_call(words, into=into)
 
+    def runner(self, inputs: Sequence[Buffer | None], positions: Sequence[int], output_count: int) -> Runner | None:
+        """A function of the interpreter's own kind, which takes the memory of a run too where it needs some."""
+        if data_offset() is None or self.records is not None:
+            return None
+        places: list[int | None] = [None if buffer is None else buffer.address for buffer in inputs]
+        for position in positions:
+            places[position] = 0
+        numbers = [position - places[:position].count(None) for position in positions]
+        addresses = [place for place in places if place is not None]
+        has_memory = bool(self.temporary_size)
+        last = range(len(addresses), len(addresses) + output_count + has_memory)
+        addresses += [0] * len(last)
+        head = (self._team.call_address, self._team.handle, self._entry, self.thread_count)
+        function = table_call(head, addresses, [*numbers, *last])
+        keep = (self, inputs)
+        return partial(self._run_with_memory, function, keep) if has_memory else partial(_run_alone, function, keep)
+
+    def _run_with_memory(self, function: Runner, _: object, *arrays: Array) -> None:
+        memory = self._memory()
+        assert memory is not None
+        function(*arrays, memory.array)
+        self.keep_for_later(memory)
+
     def _table(self, addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
         """What the team is called with: itself, the entry, its arguments and the threads; then the arguments."""
         table = (ctypes.c_void_p * (CALL_WORDS + len(addresses)))()
@@ -121,6 +152,10 @@ class CpuExecutable:
         """The memory of a call that is over is for the next one."""
         if memory is not None and not self._spare:
             self._spare.append(memory)
+
+
+def _run_alone(function: Runner, _: object, *arrays: Array) -> None:
+    function(*arrays)
 
 
 @dataclass(slots=True)
