@@ -171,6 +171,9 @@ def test_pools_of_work_items(order: Sequence[int]) -> None:
         "40 work items, shared out among the threads, the last 38 to whoever is done first: i < 10, j < 4"
     )
     assert _run(body, order=order)[1].tolist() == [1] * 40
+    body = (Items((Cut(ROW), Cut(COLUMN)), (once,), pool=35, taken=5),)
+    assert _text(body)[0].endswith(", the last 35 to whoever is done first, 5 at a time: i < 10, j < 4")
+    assert _run(body, order=order)[1].tolist() == [1] * 40
 
 
 def test_one_thread_does_serial_items() -> None:

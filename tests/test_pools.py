@@ -77,6 +77,26 @@ def test_small_kernels_have_no_pool() -> None:
     assert counters(texts(output, tuning=replace(TUNING, pooled_work=1 << 12))) == ["8"]
 
 
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("runs", [1, 3, 64, 1 << 20])
+def test_items_are_taken_in_runs(threads: int, runs: int) -> None:
+    """So many small ones that a counter that gives them out one by one would be what threads wait for: not more runs
+    than wanted, whatever the number of items, and each item is done."""
+    tuning = replace(POOLED, pooled_runs=runs)
+    graph = graph_of(threads, tuning)
+    tensor = graph.input("INT8", [1, 3, 118, 6])
+    output = dml.max_pooling(tensor, window_size=[2, 2], strides=[2, 2]).output
+    text = texts(graph.describe(output), tuning=tuning)
+    (taken,) = re.findall(r"atomicrmw add ptr %taken, i64 (\d+)", text)
+    pool = int(3 * 59 * tuning.pooled_part)
+    assert int(taken) == -(-pool // runs)
+    array = np.random.default_rng(runs).integers(-128, 128, (1, 3, 118, 6), np.int8)
+    expected = array.reshape(1, 3, 59, 2, 3, 2).max((3, 5))
+    program = graph.compile(output)
+    for _ in range(2):
+        assert (program(array) == expected).all()
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_panels_are_filled_for_the_items_that_a_thread_takes(threads: int, transposed: bool) -> None:

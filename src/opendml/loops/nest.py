@@ -110,7 +110,7 @@ class Items:
 
     Inside, an axis that is cut in points stands at one; of one that is cut in blocks Start and End are known. Every
     ``look`` items a thread looks whether it is to go on; None: it never does. The last ``pool`` items are nobody's
-    share: a thread that is done with its own takes the next one of them, until there is none.
+    share: a thread that is done with its own takes the next ``taken`` of them, until there are none.
     """
 
     cuts: tuple[Cut, ...]
@@ -118,6 +118,7 @@ class Items:
     serial: bool = False
     look: int | None = None
     pool: int = 0
+    taken: int = 1
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -242,7 +242,9 @@ class _Thread:
         if node.serial:
             first, last = 0, node.count if self._thread == 0 else 0
         # Whoever takes them: here the threads take turns.
-        taken = range(node.count - node.pool + self._thread, node.count, self._threads)
+        pool = range(node.count - node.pool, node.count)
+        runs = range(self._thread * node.taken, node.pool, self._threads * node.taken)
+        taken = (number for start in runs for number in pool[start : start + node.taken])
         before: int | None = None
         for number in (*range(first, last), *taken):
             self._number, self._before, before = number, before, number

@@ -92,6 +92,10 @@ class Tuning:
     """Which part of its items: by as much threads may fall behind each other, as processors are shared and not equally
     fast. The more, the less of what a thread reads is what it wrote in the kernel before."""
 
+    pooled_runs: int = 64
+    """Runs in which these items are taken at most. Threads that take small items one by one wait for the counter most
+    of their time, and read and write memory in pieces; one run is what they may differ by in the end."""
+
     tile_block: int = 96
     """Points of the tiled axis that one work item covers, so that their operands stay in the second-level cache."""
 

@@ -23,8 +23,8 @@ def write_items(builder: Builder, items: Items, body: Callable[[str], None]) -> 
 
 
 def _write_pooled(builder: Builder, items: Items, body: Callable[[str], None]) -> None:
-    """This thread's share, then one of the pool after the other: a loop around the loop over items in a row. A thread
-    that has no counter, %taken, has no pool: all items are shares."""
+    """This thread's share, then one run of the pool after the other: a loop around the loop over items in a row. A
+    thread that has no counter, %taken, has no pool: all items are shares."""
     builder.is_pooled = True
     count, shared = items.count, items.count - items.pool
     has_no_pool = builder.assign("icmp eq ptr %taken, null")
@@ -39,9 +39,9 @@ def _write_pooled(builder: Builder, items: Items, body: Callable[[str], None]) -
     _write_run(builder, start, end, items.look, body)
     builder.line(f"br i1 {has_no_pool}, label %{done}, label %{take}")
     builder.begin(take)
-    number = builder.assign("atomicrmw add ptr %taken, i64 1 monotonic, align 8")
+    number = builder.assign(f"atomicrmw add ptr %taken, i64 {items.taken} monotonic, align 8")
     following = builder.assign(f"add nuw nsw i64 {number}, {shared}")
-    behind = builder.assign(f"add nuw nsw i64 {following}, 1")
+    behind = builder.assign(f"add nuw nsw i64 {following}, {items.taken}")
     is_there = builder.assign(f"icmp ult i64 {following}, {count}")
     builder.line(f"br i1 {is_there}, label %{again}, label %{done}")
     builder.lines[slot] = f"  {start} = phi i64 [ {first}, %{before} ], [ {following}, %{take} ]"

@@ -34,4 +34,5 @@ def shared_items(cuts: Iterable[Cut], body: Body, kernel: Shared, work: int, tun
     first."""
     count = kernel.item_count
     pool = int(count * tuning.pooled_part) if work >= tuning.pooled_work and not kernel.serial else 0
-    return Items(tuple(cuts), body, kernel.serial, look_of(count, work, tuning), pool)
+    taken = max(-(-pool // tuning.pooled_runs), 1)
+    return Items(tuple(cuts), body, kernel.serial, look_of(count, work, tuning), pool // taken * taken, taken)
