@@ -85,7 +85,7 @@ def test_items_are_taken_in_runs(threads: int, runs: int) -> None:
     tuning = replace(POOLED, pooled_runs=runs)
     graph = graph_of(threads, tuning)
     tensor = graph.input("INT8", [1, 3, 118, 6])
-    output = dml.max_pooling(tensor, window_size=[2, 2], strides=[2, 2]).output
+    output = dml.max_pooling(tensor, window_size=[2, 2], strides=[2, 2]).values
     text = texts(graph.describe(output), tuning=tuning)
     (taken,) = re.findall(r"atomicrmw add ptr %taken, i64 (\d+)", text)
     pool = int(3 * 59 * tuning.pooled_part)
