@@ -27,8 +27,9 @@ from opendml import operators as op
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.description.validation import validate
+from opendml.expression.ir import packed_strides
 from opendml.expression.printer import format_definition
-from opendml.expression.statements import own_of
+from opendml.expression.statements import own_of, stores_of
 from opendml.inspection.profiling import profile
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.refine.refining import refined_definition
@@ -248,9 +249,8 @@ def test_blocks_are_printed_and_profiled() -> None:
     desc, arrays = plain(1, 11, 5, 2, 4), [random(1, n, 8) for n in (11, 5, 5)]
     expected = dml.multihead_attention(*arrays, head_count=2).output
     tuning = small_blocks()
-    assert "each g < 2, block < 3, with scores, weights" in format_definition(
-        refined_definition(desc, host_target(tuning=tuning))
-    )
+    refined = format_definition(refined_definition(desc, host_target(tuning=tuning)))
+    assert "each g < 2, block < 3, with scores, maximum, share, weights of its own" in refined
     (actual, _, _) = run_operator(desc, [*arrays, *[None] * 8], tuning=tuning)
     assert_identical(actual, expected)
     device = dml.Device(thread_count=3, tuning=tuning)
@@ -270,13 +270,55 @@ def test_a_thread_has_its_blocks_for_itself() -> None:
     assert code.requirements.temporary_size < 300 * 4 * 2 * 3 * 4
 
 
-def test_memory_grows_with_the_sequence() -> None:
-    """No tensor holds all scores: keys, values and a few scores are all that is kept."""
-    for length in (1024, 4096, 65536):
-        definition = refined_definition(plain(2, length, length, 8, 64), host_target())
+def everything(length: int) -> op.MultiheadAttention:
+    """With a bias, a past, a mask of all scores and a number to add to each of them, in float16."""
+
+    def f16(*sizes: int) -> TensorDesc:
+        return TensorDesc("FLOAT16", sizes)
+
+    heads, size = 8, 64
+    tensor, half = f16(2, length, heads * size), length // 2
+    cache = f16(2, heads, half, size)
+    present = f16(2, heads, length + half, size)
+    return op.MultiheadAttention(
+        query_tensor=tensor,
+        key_tensor=tensor,
+        value_tensor=tensor,
+        bias_tensor=f16(3 * heads * size),
+        mask_tensor=TensorDesc("INT32", (2, heads, length, length + half)),
+        relative_position_bias_tensor=f16(2, heads, length, length + half),
+        past_key_tensor=cache,
+        past_value_tensor=cache,
+        output_tensor=tensor,
+        output_present_key_tensor=present,
+        output_present_value_tensor=present,
+        scale=0.125,
+        mask_filter_value=-10000,
+        head_count=heads,
+        mask_type="BOOLEAN",
+    )
+
+
+@pytest.mark.parametrize("length", [1024, 4096, 16384])
+def test_memory_grows_with_the_sequence(length: int) -> None:
+    """No tensor holds all scores: queries, keys, values and a few scores are all that is kept."""
+    for desc, keys, copies in ((plain(2, length, length, 8, 64), length, 2), (everything(length), length * 3 // 2, 3)):
+        definition = refined_definition(desc, host_target())
         kept = sum(math.prod(tensor.sizes) for tensor in definition.temporaries)
-        keys = 2 * length * 8 * 64
-        assert kept <= 2 * keys + 3 * max(TUNING.block_elements, TUNING.fewest_rows * length)
+        block = max(TUNING.block_elements, TUNING.fewest_rows * keys)
+        assert kept <= copies * 2 * keys * 8 * 64 + 4 * block
+
+
+@bounded
+@given(data=st.data())
+def test_definitions_hold_no_copies(data: st.DataObject) -> None:
+    """One statement each for what is kept, scores and outputs, and softmax in between, for all machines."""
+    desc = data.draw(attentions(data.draw(st.sampled_from([op.MultiheadAttention, op.MultiheadAttention1]))))
+    definition = desc.define()
+    assert {tensor.name for tensor in definition.temporaries} <= {"scores", "maximum", "share", "weights"}
+    written = [store.tensor.name for s in definition.statements for store in stores_of(s)]
+    assert len(written) == len(set(written))
+    assert all(tensor.strides == packed_strides(tensor.sizes) for tensor in definition.temporaries)
 
 
 def test_torch() -> None:

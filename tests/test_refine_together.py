@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import pytest
 from sample_descriptors import f32
 from test_recurrent import arrays_of, network
@@ -11,6 +13,8 @@ from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.expression.statements import Definition, Each, Scatter
+
+LENGTHS: Final = TensorDesc("INT32", [2])
 
 
 def names(definition: Definition) -> set[str]:
@@ -173,12 +177,15 @@ def test_a_network_of_one_unit_has_no_blocks() -> None:
     assert names(refined) == {tensor.name for tensor in desc.define().temporaries}
 
 
-def attention(batch: int, queries: int, keys: int, heads: int, key_heads: int) -> Operator:
+def attention(batch: int, queries: int, keys: int, heads: int, key_heads: int, size: int = 3, **given: Any) -> Operator:
+    fields = {
+        "query_tensor": f32(batch, queries, heads * size),
+        "key_tensor": f32(batch, keys, key_heads * size),
+        "value_tensor": f32(batch, keys, key_heads * size),
+        "output_tensor": f32(batch, queries, heads * size),
+    }
     return operators.MultiheadAttention1(
-        query_tensor=f32(batch, queries, heads * 3),
-        key_tensor=f32(batch, keys, key_heads * 3),
-        value_tensor=f32(batch, keys, key_heads * 3),
-        output_tensor=f32(batch, queries, heads * 3),
+        **(fields | given),
         scale=0.5,
         mask_filter_value=-10000,
         query_head_count=heads,
@@ -210,6 +217,67 @@ def test_products_of_products_are_computed_in_blocks_of_rows(
     assert [(rows, each.axes[-1].size) for (rows,), each in zip(own, found, strict=True)] == blocks
     assert all([axis.size for axis in each.axes[:-1]] == outer for each in found)
     assert not any(isinstance(s, Each) for s in assert_refined_is_defined(desc).statements)
+
+
+BETWEEN: Final = {"scores", "weights"}
+PAST: Final = f32(2, 2, 9, 3)
+"""Of two heads of keys and values."""
+
+
+@pytest.mark.parametrize(
+    ("desc", "copies"),
+    [
+        (attention(2, 9, 20, 2, 2), [("panels", (2, 2, 1, 3, 20)), ("packed_ValueTensor", (2, 2, 20, 3))]),
+        (
+            attention(1, 16, 130, 4, 2),
+            [("panels", (2, 2, 3, 64)), ("panels", (2, 1, 3, 2)), ("packed_ValueTensor", ())],
+        ),
+        # Few rows read values where they are, and sums along the heads read keys there.
+        (attention(1, 15, 20, 2, 2), [("panels", (2, 1, 3, 20))]),
+        (attention(1, 2, 20, 2, 2, 16), []),
+        # Values of one head lie row by row.
+        (attention(1, 20, 20, 1, 1), [("panels", (1, 3, 20))]),
+        # What takes more than a load is computed once.
+        (
+            attention(2, 2, 20, 4, 2, bias_tensor=f32(24)),
+            [("packed_QueryTensor", (2, 2, 2, 2, 3)), ("panels", ()), ("packed_ValueTensor", ())],
+        ),
+        (
+            attention(2, 2, 20, 2, 2, past_key_tensor=PAST, past_value_tensor=PAST),
+            [("panels", (2, 2, 1, 3, 29)), ("packed_PastValueTensor", (2, 2, 29, 3))],
+        ),
+        (
+            attention(
+                2, 9, 1, 2, 2, past_key_tensor=PAST, past_value_tensor=PAST, past_sequence_lengths_tensor=LENGTHS
+            ),
+            [("panels", (2, 2, 1, 3, 10)), ("packed_PastSequenceLengthsTensor", (2, 2, 10, 3))],
+        ),
+    ],
+)
+def test_factors_of_products_of_products_are_copied(desc: Operator, copies: list[tuple[str, tuple[int, ...]]]) -> None:
+    """As blocks of rows read them, where they are read often or take more than a load."""
+    refined = assert_refined_is_defined(desc)
+    assert {tensor.name for tensor in desc.define().temporaries} >= BETWEEN
+    made = [t for t in refined.temporaries if t.name.startswith("pa")]
+    sizes = [tuple(size for size in t.sizes if size > 1) for t in made]
+    assert [t.name for t in made] == [name for name, _ in copies]
+    for found, (_, expected) in zip(sizes, copies, strict=True):
+        assert found == tuple(size for size in expected if size > 1) or not expected
+
+
+def test_values_are_copied_for_many_rows() -> None:
+    desc = attention(1, 15, 20, 2, 2)
+    assert "packed_ValueTensor" in names(assert_refined_is_defined(desc, TARGET.tuned(rows_worth_copies=15)))
+    assert "packed_ValueTensor" not in names(assert_refined_is_defined(desc))
+
+
+def test_rows_between_products_begin_at_lines() -> None:
+    """An odd number of them apart, so that neighbours are at other places of a cache."""
+    for target in (TARGET, TARGET.tuned(rows_at_once=1)):
+        refined = assert_refined_is_defined(attention(1, 20, 40, 2, 2), target)
+        between = [tensor for tensor in refined.temporaries if tensor.name in BETWEEN]
+        assert {tensor.strides[-2] for tensor in between} == {48}
+        assert {tensor.strides[-2] for tensor in refined.temporaries if tensor.name not in BETWEEN} != {48}
 
 
 def resample(outputs: int, backward: bool, mode: str = "LINEAR") -> Operator:

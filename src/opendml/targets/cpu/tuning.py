@@ -69,6 +69,9 @@ class Tuning:
     """Rows of a block at least, however long, and of which a block has whole multiples: as many share what a product
     loads on the widest processors."""
 
+    rows_worth_copies: int = 16
+    """Rows that read all of a product's right factor from which on it is copied, if it does not lie row by row."""
+
     # Work items ------------------------------------------------------------------------------------------------------
 
     serial_work: int = 32768

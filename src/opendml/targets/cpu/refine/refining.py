@@ -18,6 +18,7 @@ from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, Statement
 from opendml.targets.cpu.refine.convolutions import convolution
 from opendml.targets.cpu.refine.copies import joined_copies
+from opendml.targets.cpu.refine.factors_of_chains import factors_of_chains
 from opendml.targets.cpu.refine.margins import margins
 from opendml.targets.cpu.refine.matrix_products import matrix_product
 from opendml.targets.cpu.refine.recurrences import blocks_of_units
@@ -32,6 +33,7 @@ from opendml.targets.cpu.target import CpuTarget
 
 TOGETHER: Final[tuple[DefinitionRule, ...]] = (
     blocks_of_updates,
+    factors_of_chains,
     joined_copies,
     margins,
     blocks_of_units,

@@ -1,0 +1,159 @@
+"""What the products of a chain read, laid out for them: every block of rows reads the right factors as a whole.
+
+The right factor of the first product becomes panels of columns, or rows where sums have partial sums; that of the last
+one lies row by row. A left factor, too, is read again and again, so it is computed once if it is more than an element
+of a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from opendml.expression.affine import Dependencies, address_of
+from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Load, Part, index, load
+from opendml.expression.rewriting import substitute, walk
+from opendml.expression.statements import Compute, Definition, Statement, Store
+from opendml.targets.cpu.refine.chains import Chain, chain_in, product_of
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
+from opendml.targets.cpu.refine.sums import at
+from opendml.targets.cpu.tuning import Tuning
+
+
+def factors_of_chains(definition: Definition, around: Surroundings) -> Definition:
+    """The definition with copies of the factors of a chain of products."""
+    chain = chain_in(definition)
+    if chain is None:
+        return definition
+    made = _Factors(definition, chain, around.target.tuning)
+    statements = [*made.found.statements, *made.first, *chain.statements(definition)[1:-1], made.last]
+    temporaries = (*made.found.temporaries, *definition.temporaries)
+    return replace(definition, statements=chain.replaced(definition, statements), temporaries=temporaries)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Product:
+    """A statement of one sum of products, over ``inner``: its ``left`` factor, and its ``right`` one, which is the same
+    for all rows at a place of the ``outer`` axes and differs along ``columns``."""
+
+    compute: Compute
+    fold: Fold
+    left: Expression
+    right: Expression
+    outer: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+
+    @property
+    def inner(self) -> Axis:
+        return self.fold.axes[0]
+
+    def axes_of(self, e: Expression) -> tuple[Axis, ...]:
+        """The axes of the statement and the sum that an expression differs along."""
+        dependencies = Dependencies().of(e)
+        return tuple(axis for axis in (*self.compute.axes, *self.fold.axes) if axis in dependencies)
+
+    def rewritten(self, replacements: Mapping[Expression, Expression], axes: Sequence[Axis]) -> Compute:
+        """The statement over other axes, with other expressions in the place of some."""
+        rewrite = substitute(dict(replacements))
+        stores = (Store(s.tensor, tuple(map(rewrite, s.coordinates)), rewrite(s.value)) for s in self.compute.stores)
+        return Compute(tuple(axes), tuple(stores))
+
+
+def _product(statement: Statement, rows: Mapping[Axis, Axis], chain: Chain) -> _Product | None:
+    """The product that a statement of a chain is; ``rows`` are its axes that walk rows. None where a row has a right
+    factor of its own, or there is another fold."""
+    fold = product_of(statement)
+    if not isinstance(statement, Compute) or fold is None or len(fold.axes) != 1 or fold.where is not None:
+        return None
+    if {e for s in statement.stores for e in walk(s.value) if isinstance(e, Fold)} != {fold}:
+        return None
+    element, dependencies = fold.elements[0], Dependencies()
+    assert isinstance(element, Binary)
+    if any(isinstance(e, Part) for e in walk(element)):
+        return None
+    right = dependencies.of(element.right)
+    outer = tuple(axis for axis in statement.axes if rows.get(axis) in chain.outer and axis in right)
+    columns = tuple(axis for axis in statement.axes if axis not in rows and axis in right)
+    if any(axis in right for axis, role in rows.items() if role in chain.inner) or element.operation != "mul":
+        return None
+    return _Product(statement, fold, element.left, element.right, outer, columns)
+
+
+class _Factors:
+    """The copies (``found``), the statements that take the place of the ``first`` product, and the ``last`` one."""
+
+    def __init__(self, definition: Definition, chain: Chain, tuning: Tuning) -> None:
+        self.found = Refinement()
+        self._tuning = tuning
+        self._rows = math.prod(axis.size for axis in chain.inner)
+        first, *_, last = chain.statements(definition)
+        of_first = _product(first, chain.axes[0], chain)
+        self.first = [first] if of_first is None else self._first(of_first)
+        of_last = _product(last, chain.axes[-1], chain)
+        self.last = last if of_last is None else self._last(of_last)
+
+    def _first(self, product: _Product) -> list[Statement]:
+        """The first product, from a left factor that is an element and a right one in panels or rows."""
+        replaced = dict[Expression, Expression]()
+        if not isinstance(product.left, Load):
+            replaced[product.left] = self._copy(product.left, product.axes_of(product.left))
+        if product.fold.partials > 1:
+            if not _is_element(product.right):
+                rows = (*product.outer, *product.columns, product.inner)
+                replaced[product.right] = self._copy(product.right, rows)
+            return [product.rewritten(replaced, product.compute.axes)]
+        if len(product.columns) != 1:
+            return [product.rewritten(replaced, product.compute.axes)]
+        (column,), panel = product.columns, self._tuning.panel
+        whole, rest = divmod(column.size, panel)
+        pieces = ((0, whole, panel), (whole * panel, 1, rest))
+        return [self._in_panels(product, column, replaced, *piece) for piece in pieces if piece[1] and piece[2]]
+
+    def _in_panels(
+        self,
+        product: _Product,
+        column: Axis,
+        replaced: Mapping[Expression, Expression],
+        start: int,
+        blocks: int,
+        width: int,
+    ) -> Statement:
+        """The product of some columns, in blocks of so many, from panels of them."""
+        block, within = Axis("x", blocks), Axis(column.name, width)
+        place = index(block) * width + index(within) + start
+        moved = at(product.right, {column: place})
+        panels = self._copy(moved, (*product.outer, block, product.inner, within), "panels")
+        axes = [axis for axis in product.compute.axes if axis is not column]
+        replacements = {**replaced, product.right: panels, index(column): place}
+        return product.rewritten(replacements, (*axes, block, within))
+
+    def _last(self, product: _Product) -> Statement:
+        """The last product, whose right factor is copied where it is no element, or not row by row and read by many
+        rows."""
+        if _is_element(product.right) and (self._rows < self._tuning.rows_worth_copies or _is_by_rows(product)):
+            return product.compute
+        copy = self._copy(product.right, (*product.outer, product.inner, *product.columns))
+        return product.rewritten({product.right: copy}, product.compute.axes)
+
+    def _copy(self, e: Expression, axes: Sequence[Axis], name: str = "") -> Expression:
+        """An element of a copy of an expression, whose dimensions are axes that it differs along."""
+        first = next((x for x in walk(e) if isinstance(x, Load)), None)
+        name = name or ("packed" if first is None else f"packed_{first.tensor.name}")
+        sizes = [axis.size for axis in axes]
+        copy = self.found.copy(name, e.type, sizes, lambda *place: at(e, dict(zip(axes, place, strict=True))))
+        return load(copy, [index(axis) for axis in axes])
+
+
+def _is_element(e: Expression) -> bool:
+    """Whether an expression is an element of a tensor, perhaps in a wider type."""
+    return isinstance(e.operand if isinstance(e, Cast) else e, Load)
+
+
+def _is_by_rows(product: _Product) -> bool:
+    """Whether the right factor lies row by row already, as its product has it."""
+    if not isinstance(product.right, Load):
+        return False
+    address = address_of(product.right.tensor, product.right.coordinates)
+    width = math.prod(axis.size for axis in product.columns)
+    return [address.coefficient(axis) for axis in (product.inner, *product.columns)] == [width, 1]
