@@ -15,7 +15,7 @@ from properties import examples
 from opendml import operators
 from opendml.description.tensor import TensorDesc
 from opendml.programs.device import Device
-from opendml.targets.cpu.code.square_root import LEAST
+from opendml.targets.cpu.instructions.roots import LEAST
 
 Array = np.ndarray[Any, Any]
 

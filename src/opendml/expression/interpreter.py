@@ -111,11 +111,27 @@ def logical_view(tensor: Tensor, buffer: Array) -> Array:
     return np.lib.stride_tricks.as_strided(buffer[tensor.offset :], tensor.sizes, strides)
 
 
-class Frame:
-    """Values known while a set of points is evaluated: coordinates, bound variables, and which points are active."""
+Operations = Mapping[tuple[str, ElementType], Callable[..., Array]]
+"""How operations of some types are done, where that is not as the grammar says: ``sqrt``, ``dot2`` and ``dot4`` of
+their operands, and ``load`` of the active ones of places, ``(buffer, places, mask)``."""
 
-    def __init__(self, storage: dict[Tensor, Array], bound: dict[object, Array], mask: Array | None, lane: int) -> None:
+
+class Frame:
+    """Values known while a set of points is evaluated: coordinates, bound variables, and which points are active.
+
+    ``operations`` take the place of the grammar's own; they must give the same values.
+    """
+
+    def __init__(
+        self,
+        storage: dict[Tensor, Array],
+        bound: dict[object, Array],
+        mask: Array | None,
+        lane: int,
+        operations: Operations | None = None,
+    ) -> None:
         self.storage = storage
+        self.operations = operations or {}
         self.bound = bound
         self.mask = mask
         self.partial_dimension = lane
@@ -136,14 +152,14 @@ class Frame:
     def narrowed(self, condition: Array) -> Frame:
         """The frame with fewer active points; what is known at more of them is known here."""
         mask = condition if self.mask is None else self.mask & condition
-        frame = Frame(self.storage, self.bound, mask, self.partial_dimension)
+        frame = Frame(self.storage, self.bound, mask, self.partial_dimension, self.operations)
         frame.known |= self.known
         return frame
 
     def with_bound(self, names: Sequence[object], values: Sequence[Array]) -> Frame:
         """The frame with values for variables and axes."""
         bound = self.bound | dict(zip(names, values, strict=True))
-        return Frame(self.storage, bound, self.mask, self.partial_dimension)
+        return Frame(self.storage, bound, self.mask, self.partial_dimension, self.operations)
 
     def value(self, expression: Expression) -> Array:
         """The value of an expression at all points."""
@@ -297,6 +313,9 @@ def _load(frame: Frame, e: Load) -> Array:
     buffer = frame.storage[e.tensor]
     if frame.mask is None and address.size and int(address.max()) >= buffer.size:
         raise StrayAccessError(f"{e.tensor.name}: the buffer has only {buffer.size} elements")
+    masked = None if frame.mask is None else frame.operations.get(("load", e.tensor.type))
+    if masked is not None:
+        return masked(buffer, address, frame.mask)
     loaded: Array = buffer[np.clip(address, 0, buffer.size - 1)]
     return loaded
 
@@ -482,6 +501,16 @@ def _part(frame: Frame, e: Part) -> Array:
     return values[e.number]
 
 
+def _unary(frame: Frame, e: Unary) -> Array:
+    operation = frame.operations.get((e.operation, e.type), _UNARY[e.operation])
+    return operation(frame.value(e.operand))
+
+
+def _binary(frame: Frame, e: Binary) -> Array:
+    operation = frame.operations.get((e.operation, e.left.type), _BINARY[e.operation])
+    return operation(frame.value(e.left), frame.value(e.right))
+
+
 def _constant(frame: Frame, e: Const) -> Array:
     unsigned = np.asarray(e.bits, f"u{max(e.type.bits, 8) // 8}")
     return unsigned.view(NUMPY_TYPES[e.type.name])
@@ -492,8 +521,8 @@ _EVALUATE: Final[dict[type, Callable[[Frame, Any], Array]]] = {
     Index: lambda frame, e: frame.bound[e.axis],
     Variable: lambda frame, e: frame.bound[e],
     Load: _load,
-    Unary: lambda frame, e: _UNARY[e.operation](frame.value(e.operand)),
-    Binary: lambda frame, e: _BINARY[e.operation](frame.value(e.left), frame.value(e.right)),
+    Unary: _unary,
+    Binary: _binary,
     Select: _select,
     FusedMultiplyAdd: lambda frame, e: fused_multiply_add(*frame.values((e.x, e.y, e.z))),
     Cast: lambda frame, e: convert(frame.value(e.operand), e.type),

@@ -8,11 +8,11 @@ so what is the same for all lanes is computed once.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from opendml.expression.element_types import BOOL, F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, ElementType
+from opendml.expression.element_types import BOOL, F16, F32, F64, I32, I64, U8, U16, U32, U64, ElementType
 from opendml.expression.ir import WORD_PRODUCTS, Const, constant
 from opendml.loops.alignment import ALIGNMENT
 
@@ -112,7 +112,6 @@ class Builder:
         self.scratch_bytes = 0  # of the thread's own memory, at %scratch
         self.is_pooled = False  # whether it takes work items from a pool, which %taken counts
         self.is_controlled = False  # whether the function asks now and then, with %control, whether it is to go on
-        self.dot_lanes: Mapping[str, int] = {}  # of words, in the widest instructions for "dot2" and "dot4"
         self.rolled = False  # whether loops are to stay as they are written
         self._count = 0
         self.block = "entry"
@@ -142,11 +141,6 @@ class Builder:
         self.allocations.append(f"  %{name} = getelementptr i8, ptr %scratch, i64 {self.scratch_bytes}")
         self.scratch_bytes += -(-size // ALIGNMENT) * ALIGNMENT
         return f"%{name}"
-
-    def prefetch(self, pointer: str, *, is_stored: bool = False, cache: int = 1) -> None:
-        """Have the line of memory at an address, which need not be a valid one, brought to the cache of that level."""
-        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(is_stored)}, i32 {4 - cache}, i32 1)")
 
     def begin(self, label: str) -> None:
         """Start the block ``label``."""
@@ -441,30 +435,9 @@ class Builder:
         return self.intrinsic(f"llvm.fma.{suffix(a)}", a, a, b, c)
 
     def dot(self, operation: str, a: Value, b: Value, c: Value) -> Value:
-        """``dot2`` or ``dot4`` of words, plus ``c``: one instruction of processors that have it, for whole vectors."""
+        """``dot2`` or ``dot4`` of words, plus ``c``."""
         a, b, c = self.aligned(a, b, c)
-        width = min(self.dot_lanes.get(operation, 0), a.lanes)
-        if width < 4 or a.lanes % width:
-            return self.binary("add", self._dot_of_parts(operation, a, b), c)
-        parts = []
-        for start in range(0, a.lanes, width):
-            lanes = range(start, start + width)
-            x, y, z = (v if width == v.lanes else self.shuffle(v, None, lanes) for v in (a, b, c))
-            parts.append(self._dot_of_vector(operation, x, y, z))
-        while len(parts) > 1:
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [self.shuffle(x, y, range(2 * x.lanes)) for x, y in pairs]
-        return parts[0]
-
-    def _dot_of_vector(self, operation: str, a: Value, b: Value, c: Value) -> Value:
-        bits = a.lanes * 32
-        if operation == "dot4":
-            return self.intrinsic(f"llvm.x86.avx512.vpdpbusd.{bits}", c, c, a, b)
-        # LLVM joins this with the addition where the processor can.
-        name = {512: "avx512.pmaddw.d.512", 256: "avx2.pmadd.wd", 128: "sse2.pmadd.wd"}[bits]
-        lanes = a.lanes * 2
-        halves = [Value(self.assign(f"bitcast {v.typed} to {vector_type(I16, lanes)}"), I16, lanes) for v in (a, b)]
-        return self.binary("add", self.intrinsic(f"llvm.x86.{name}", a, *halves), c)
+        return self.binary("add", self._dot_of_parts(operation, a, b), c)
 
     def _dot_of_parts(self, operation: str, a: Value, b: Value) -> Value:
         """The products one by one."""

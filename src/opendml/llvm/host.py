@@ -56,13 +56,6 @@ class Machine:
         return self.has("f16c") or self.has("neon")
 
     @property
-    def dot_lanes(self) -> dict[str, int]:
-        """Words of 32 bits in the widest vectors for whose sums of products of 16 and 8 bits there are instructions."""
-        lanes = {"dot2": 16 if self.has("avx512bw") else 8 if self.has("avx2") else 0}
-        lanes["dot4"] = 16 if self.has("avx512vnni", "avx512vl") else 8 if self.has("avxvnni") else 0
-        return {operation: min(n, self.vector_bytes // 4) for operation, n in lanes.items()}
-
-    @property
     def masks_vectors(self) -> bool:
         """Whether loads and stores of vectors of every type may leave out lanes at no cost."""
         return self.has("avx512bw", "avx512vl")

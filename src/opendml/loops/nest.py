@@ -1,6 +1,6 @@
 """The grammar of loop nests, whole: what a schedule makes of a statement. Writing a nest out decides nothing.
 
-    nest      = Nest(body, memories, ...)                     -- what every thread does; it has the memories alone
+    nest      = Nest(body, memories, instructions, ...)       -- what every thread does; it has the memories alone
     body      = node...                                       -- one after another
     node      = Items(cuts, body)                             -- kind threads: points, or parts of axes, shared out
               | Loop(axis, first, last, step, body)           -- kind serial
@@ -32,6 +32,7 @@
               | ToBoundary(tensor, address, ...) | Register(variable)
     condition = expression | Within(address, first, last) | Equal(a, b) | First(group)
     space     = scratch                                       -- memory of one thread
+    instruction = Instruction(name, operation, type, lanes, body, ...)    -- of the processor, and what it means
 
 Every axis of an expression stands somewhere: at a Loop's position, at an item's point, where At says, or at every one
 of the Points around it. Registers are the variables of a Scan's state or a Fold's accumulators: a Leaf sets them, and
@@ -39,8 +40,9 @@ a Loop whose body sets some anew carries them from step to step. Each of the poi
 registers of its own. Their numbers are those of a row of all these points, the innermost fastest: what is computed
 together may be stored one after the other.
 
-Expressions are those of ``expression.ir`` with loads by address (``Element``). How one becomes instructions is the
-target's; which points it is computed for, in what order and with what in memory is said here.
+Expressions are those of ``expression.ir`` with loads by address (``Element``). An operation of whole registers of one
+of the nest's instructions is done by it (``loops/instructions.py``); how the others become code is the target's. Which
+points an expression is computed for, in what order and with what in memory is said here.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ from typing import Final, Literal
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Axis, Binary, Expression, Fold, Tensor, Variable
+from opendml.loops.instructions import NO_INSTRUCTIONS, Instructions
 from opendml.loops.nest_integers import Condition, Integer, Local
 
 
@@ -500,7 +503,8 @@ class Nest:
 
     ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``unrolled``: steps of a
     fold up to which those that no Reduce names are written out, one after the other. ``aliased``: tensors may be the
-    same memory. ``rolled``: loops stay as they are written, whatever an optimiser thinks.
+    same memory. ``rolled``: loops stay as they are written, whatever an optimiser thinks. ``instructions``: what of the
+    processor's it may use.
     """
 
     body: Body
@@ -511,6 +515,7 @@ class Nest:
     unrolled: int = 1
     aliased: bool = False
     rolled: bool = False
+    instructions: Instructions = NO_INSTRUCTIONS
 
 
 def bodies_of(node: Node) -> tuple[Body, ...]:

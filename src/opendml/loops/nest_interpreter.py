@@ -7,11 +7,13 @@ checked, and so is that no two threads write different things to one place.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -24,13 +26,15 @@ from opendml.expression.interpreter import (
     REMAINS,
     Array,
     Frame,
+    Operations,
     StrayAccessError,
     interpret_statement,
     memory_of,
 )
-from opendml.expression.ir import Axis, Expression, Part, Tensor, Variable
+from opendml.expression.ir import WORD_PRODUCTS, Axis, Expression, Part, Tensor, Variable
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Definition, Each, Repeat, Single, Statement
+from opendml.loops.instructions import Instruction, Instructions
 from opendml.loops.nest import (
     POSITION_BITS,
     Accumulate,
@@ -66,6 +70,7 @@ from opendml.loops.nest import (
     Stage,
     Transpose,
     Turn,
+    Written,
 )
 from opendml.loops.nest_integers import (
     Condition,
@@ -87,7 +92,7 @@ from opendml.loops.nest_integers import (
     WholeSteps,
     Within,
 )
-from opendml.loops.nest_memory import Staged, Storage, TensorMemory
+from opendml.loops.nest_memory import Staged, Storage, TensorMemory, write
 from opendml.loops.nest_place import Place, at_points
 
 NestOf = Callable[[Single, tuple[Axis, ...]], Nest | None]
@@ -171,6 +176,7 @@ class _Thread:
 
     def __init__(self, nest: Nest, memory: TensorMemory, thread: int, threads: int) -> None:
         self._nest = nest
+        self._operations = _operations(nest.instructions)
         self._memory = memory
         self._thread = thread
         self._threads = threads
@@ -304,7 +310,7 @@ class _Thread:
             value = self._register(variable, place)
             if value is not None:
                 bound[variable] = value
-        return Frame(self._memory.storage, bound, place.mask, len(place.spread))
+        return Frame(self._memory.storage, bound, place.mask, len(place.spread), self._operations)
 
     def _register(self, variable: Variable, place: Place) -> Array | None:
         """What a register holds for the points that stand here, the vector last; None if that has not been computed for
@@ -339,7 +345,7 @@ class _Thread:
         values = [frame.value(rewrite(e)) for e in node.values]
         stores = [(s, self._address(frame, s.address), frame.value(rewrite(s.value))) for s in node.stores]
         for store, address, value in stores:
-            self._store(store, address, value, place, frame.mask)
+            self._store(store, address, value, place, node.written)
         for variable, value in zip(node.registers, values, strict=True):
             self._set(variable, value, place)
 
@@ -350,7 +356,8 @@ class _Thread:
         if product.operation == "mul":
             after = fused_multiply_add(left, right, before)
         else:
-            after = before + frame.value(self._rewrite(product))
+            by = self._nest.instructions.find(product.operation, node.register.type)
+            after = before + frame.value(self._rewrite(product)) if by is None else by.body(left, right, before)
         self._set(node.register, after, place)
 
     def turn(self, node: Turn, place: Place) -> None:
@@ -361,24 +368,25 @@ class _Thread:
         self._registers.setdefault(node.target, {}).update(found)
 
     def prefetch(self, _: Prefetch, __: Place) -> None:
-        """What is near is nothing that a value depends on."""
+        """What is near is nothing that a value depends on; there need be no such element."""
 
     def _address(self, frame: Frame, address: Affine) -> Array:
         return frame.value(self._rewrite(address.as_expression()))
 
-    def _store(self, store: ElementStore, address: Array, value: Array, place: Place, mask: Array | None) -> None:
+    def _store(self, store: ElementStore, address: Array, value: Array, place: Place, written: Written) -> None:
         places, values = at_points(address, place), at_points(value, place)
-        if mask is not None:
-            active = at_points(mask, place)
-            places, values = places[active], values[active]
+        active = None if place.mask is None else at_points(place.mask, place)
+        operation = "stream" if written == "past the caches" else "" if active is None else "store"
+        instruction = self._nest.instructions.find(operation, store.tensor.type)
         staged = self._staged.get(store.tensor)
         if staged is None:
-            self._memory.write(store.tensor, places, values, self._thread)
+            self._memory.write(store.tensor, places, values, self._thread, active, instruction)
             return
         places = places - staged.origin + staged.begin
-        if places.size and (int(places.min()) < 0 or int(places.max()) >= staged.memory.size):
+        stored = places if active is None else places[active]
+        if stored.size and (int(stored.min()) < 0 or int(stored.max()) >= staged.memory.size):
             raise StrayAccessError(f"{store.tensor.name}: a store outside of its stage")
-        staged.memory[places] = values
+        write(staged.memory, places, values, active, instruction)
 
     def reduce(self, node: Reduce, place: Place) -> None:
         """Values of folds are computed again where they are wanted; the rows that they write are kept."""
@@ -465,6 +473,7 @@ class _Thread:
         staged, tensor = self._areas[node.area], node.area.tensor
         length = self._integer(node.length, place)
         counts = [range(self._integer(run.count, place)) for run in node.runs]
+        stream = self._nest.instructions.find("stream", tensor.type)
         for numbers in itertools.product(*counts):
             pairs = list(zip(numbers, node.runs, strict=True))
             source = staged.begin + sum(number * run.pitch for number, run in pairs)
@@ -472,7 +481,8 @@ class _Thread:
             if source < 0 or source + length > staged.memory.size:
                 raise StrayAccessError(f"{tensor.name}: a run outside of its stage")
             places = np.arange(target, target + length)
-            self._memory.write(tensor, places, staged.memory[source : source + length], self._thread)
+            run = staged.memory[source : source + length]
+            self._memory.write(tensor, places, run, self._thread, instruction=stream)
 
     def recall(self, node: Recall, place: Place) -> None:
         there = place.coordinates[node.axis] - self._integer(node.origin, place)
@@ -491,6 +501,21 @@ def _part(cut: Cut, block: int, number: int, outer: tuple[int, int] | None) -> t
     """The part of an axis that the block of a number is."""
     start, end = outer or (0, cut.axis.size)
     return start + number * block, min(start + (number + 1) * block, end)
+
+
+@functools.lru_cache
+def _operations(instructions: Instructions) -> Operations:
+    """What instructions do in place of the operations of the grammar."""
+    return {
+        (instruction.operation, instruction.type): (
+            partial(_product, instruction) if instruction.operation in WORD_PRODUCTS else instruction.body
+        )
+        for instruction in reversed(instructions.members)
+    }
+
+
+def _product(instruction: Instruction, a: Array, b: Array) -> Array:
+    return np.asarray(instruction.body(a, b, np.zeros_like(a)))
 
 
 _ARITHMETIC: Final[dict[type, Callable[[int, int], int]]] = {

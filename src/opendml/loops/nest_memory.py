@@ -10,6 +10,7 @@ from opendml.expression.affine import Element
 from opendml.expression.interpreter import NUMPY_TYPES, REMAINS, Array, StrayAccessError
 from opendml.expression.ir import Expression, Load, Tensor
 from opendml.expression.rewriting import Rewriter
+from opendml.loops.instructions import Instruction
 
 Storage = dict[Tensor, Array]
 
@@ -63,18 +64,42 @@ class TensorMemory:
     def _read(self, _: Expression, e: Expression) -> Expression:
         return Load(self.flat(e.tensor), (e.address.as_expression(),)) if isinstance(e, Element) else e
 
-    def write(self, tensor: Tensor, places: Array, values: Array, thread: int) -> None:
-        """Values to places in order, by a thread."""
+    def write(
+        self,
+        tensor: Tensor,
+        places: Array,
+        values: Array,
+        thread: int,
+        active: Array | None = None,
+        instruction: Instruction | None = None,
+    ) -> None:
+        """Values to places in order, by a thread: those of the ``active`` points; by an instruction, if any."""
         buffer = self.storage[self.flat(tensor)]
-        if places.size and (int(places.min()) < 0 or int(places.max()) >= min(tensor.extent, buffer.size)):
+        stored = places if active is None else places[active]
+        if stored.size and (int(stored.min()) < 0 or int(stored.max()) >= min(tensor.extent, buffer.size)):
             raise StrayAccessError(f"{tensor.name}: a store outside of its {tensor.extent} elements")
+        if tensor not in self._own:
+            self._check_writers(tensor, stored, values if active is None else values[active], thread)
+        write(buffer, places, values, active, instruction)
+
+    def _check_writers(self, tensor: Tensor, places: Array, values: Array, thread: int) -> None:
+        buffer = self.storage[self.flat(tensor)]
         for place, value in zip(places.tolist(), values, strict=True):
-            if tensor in self._own:
-                buffer[place] = value
-                continue
             bits = value.tobytes()
             writer, before = self._writers.setdefault((id(buffer), place), (thread, bits))
             if writer != thread and before != bits:
                 raise RaceError(f"{tensor.name}: element {place} is written by two threads")
             self._writers[id(buffer), place] = (thread, bits)
-            buffer[place] = value
+
+
+def write(
+    buffer: Array, places: Array, values: Array, active: Array | None = None, instruction: Instruction | None = None
+) -> None:
+    """Values to places of a row of elements, as ``TensorMemory.write``, without its checks."""
+    if instruction is not None:
+        instruction.body(buffer, places, np.True_ if active is None else active, values)
+        return
+    if active is not None:
+        places, values = places[active], values[active]
+    for place, value in zip(places.tolist(), values, strict=True):
+        buffer[place] = value

@@ -8,6 +8,7 @@ from typing import Any, Final
 from opendml.expression.affine import format_address
 from opendml.expression.ir import Expression
 from opendml.expression.printer import format_expression, format_values
+from opendml.loops.instructions import Instruction
 from opendml.loops.nest import (
     Accumulate,
     At,
@@ -41,6 +42,7 @@ from opendml.loops.nest import (
     Transpose,
     Turn,
 )
+from opendml.loops.nest_instructions import instructions_of
 from opendml.loops.nest_integers import (
     Condition,
     Difference,
@@ -69,6 +71,7 @@ def format_nest(nest: Nest) -> str:
     lines += [f"prefetch {tensor.name} {distance} bytes ahead" for tensor, distance in nest.ahead.items()]
     lines += [_overlap(nest.overlap)] if nest.overlap is not None else []
     lines += ["loops stay as they are"] if nest.rolled else []
+    lines += map(_instruction, instructions_of(nest))
     return "\n".join([*lines, *_lines(nest.body)])
 
 
@@ -87,6 +90,10 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _memory(memory: Memory) -> str:
     return f"{memory.space} {memory.name}: {memory.type}[{memory.size}]"
+
+
+def _instruction(instruction: Instruction) -> str:
+    return f"{instruction.operation} of {instruction.type} x {instruction.lanes}: {instruction.name}"
 
 
 # Integers and conditions ---------------------------------------------------------------------------------------------

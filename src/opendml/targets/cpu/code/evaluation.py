@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from opendml.expression.affine import Affine, Dependencies, Element, affine, threshold_form
-from opendml.expression.element_types import BOOL, I64
+from opendml.expression.element_types import BOOL, I32, I64
 from opendml.expression.ir import (
+    WORD_PRODUCTS,
     Axis,
     Binary,
     Bitcast,
@@ -34,10 +35,11 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import conjuncts, inner_first, step_limits, walk
 from opendml.llvm.builder import Builder, Value, index_value
+from opendml.loops.instructions import Instructions
 from opendml.loops.nest import Folding, KeptRow, Overlap
 from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, lanes_between
 from opendml.targets.cpu.code.point import Point, Position
-from opendml.targets.cpu.code.square_root import has_estimate, square_root
+from opendml.targets.cpu.instructions.registers import by_registers
 from opendml.targets.cpu.nests.folds import unrolled_axes
 from opendml.targets.cpu.nests.kept_rows import parts_outside_selects, unconditional_loads
 from opendml.targets.cpu.target import CpuTarget
@@ -55,14 +57,16 @@ class Evaluator:
         pointers: Mapping[Tensor, Pointer],
         target: CpuTarget,
         prefetched: Mapping[Tensor, int],
+        instructions: Instructions,
     ) -> None:
         self.builder = builder
+        self.instructions = instructions
         self.dependencies = Dependencies()
         self.target = target
         self.unroll_steps = target.tuning.unrolled_steps
         self.overlap: Overlap | None = None  # points along it are folded together
         self._scopes = Scopes()
-        self.memory = Memory(builder, self._scopes, pointers, target, prefetched)
+        self.memory = Memory(builder, self._scopes, pointers, target, prefetched, instructions)
         self._forms: dict[Expression, Affine] = {}
         self._thresholds: dict[Expression, list[Affine | None]] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
@@ -191,6 +195,14 @@ class Evaluator:
                 return linear
         return _COMPUTE[type(e)](self, e, point)
 
+    def dot(self, operation: str, a: Value, b: Value, c: Value) -> Value:
+        """``dot2`` or ``dot4`` of words, plus ``c``: by an instruction of whole registers, if there is one."""
+        a, b, c = self.builder.aligned(a, b, c)
+        instruction = self.instructions.fitting(operation, a.type, a.lanes)
+        if instruction is None:
+            return self.builder.dot(operation, a, b, c)
+        return by_registers(self.builder, instruction, a, b, c)
+
     # Indices ---------------------------------------------------------------------------------------------------------
 
     def _linear(self, e: Expression, point: Point) -> Value | None:
@@ -315,7 +327,7 @@ class Evaluator:
             offsets = self.builder.binary("add", offsets, self.builder.binary("mul", self.value(term, point), factor))
         pointers = self.memory.pointers(place, offsets)
         if (e.safe or point.mask is None) and point.active is None:
-            if e.tensor.type.bits < 32 or not self.target.machine.has("avx512f"):
+            if self.instructions.find("gather", e.tensor.type) is None:
                 return self.memory.load_from_each(place, pointers, point.lanes)
             return self.memory.gather(place, pointers, self.builder.spread(Value("true", BOOL), point.lanes))
         if e.safe or point.mask is None:
@@ -641,7 +653,7 @@ class Evaluator:
             assert isinstance(product, Binary)
             left, right = self.value(product.left, point), self.value(product.right, point)
             if product.operation != "mul":
-                return [self.builder.dot(product.operation, left, right, state[0])]
+                return [self.dot(product.operation, left, right, state[0])]
             return [self.builder.fused_multiply_add(left, right, state[0])]
         elements = [self.value(e, point) for e in fold.elements]
         joint = point.bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
@@ -790,13 +802,18 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
 
 def _unary(evaluator: Evaluator, e: Unary, point: Point) -> Value:
     operand = evaluator.value(e.operand, point)
-    if e.operation == "sqrt" and has_estimate(operand, evaluator.target.machine):
-        return square_root(evaluator.builder, operand)
-    return evaluator.builder.unary(e.operation, operand)
+    instruction = evaluator.instructions.fitting(e.operation, operand.type, operand.lanes)
+    if instruction is None:
+        return evaluator.builder.unary(e.operation, operand)
+    written: Value = instruction.write(evaluator.builder, operand)
+    return written
 
 
 def _binary(evaluator: Evaluator, e: Binary, point: Point) -> Value:
-    return evaluator.builder.binary(e.operation, evaluator.value(e.left, point), evaluator.value(e.right, point))
+    left, right = evaluator.value(e.left, point), evaluator.value(e.right, point)
+    if e.operation in WORD_PRODUCTS:
+        return evaluator.dot(e.operation, left, right, Value("0", I32))
+    return evaluator.builder.binary(e.operation, left, right)
 
 
 def _fused_multiply_add(evaluator: Evaluator, e: FusedMultiplyAdd, point: Point) -> Value:

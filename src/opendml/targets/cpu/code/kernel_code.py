@@ -51,11 +51,10 @@ def kernel_code(
     are only the registers that LLVM spills.
     """
     builder = Builder()
-    builder.dot_lanes = target.machine.dot_lanes
     origins = _origins(kernel)
     pointers = {tensor: Pointer(f"%p{number}", origins[tensor]) for number, tensor in enumerate(tensors)}
     nest = kernel_nest(kernel, target, repeats)
-    evaluator = Evaluator(builder, pointers, target, nest.ahead)
+    evaluator = Evaluator(builder, pointers, target, nest.ahead, nest.instructions)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
     write_nest(nest, builder, evaluator, origin)
     qualifier = "" if nest.aliased else " noalias"

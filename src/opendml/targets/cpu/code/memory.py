@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import NamedTuple
 
-from opendml.expression.element_types import BOOL, F16, I64, U16
+from opendml.expression.element_types import BOOL, F16, I64
 from opendml.expression.ir import Tensor
-from opendml.llvm.builder import Builder, Value, index_value, suffix, vector_type
+from opendml.llvm.builder import Builder, Value, index_value, vector_type
+from opendml.loops.instructions import Instructions
+from opendml.targets.cpu.instructions.moves import (
+    integers_of_halves,
+    write_gather,
+    write_load,
+    write_prefetch,
+    write_store,
+    write_stream,
+)
 from opendml.targets.cpu.schedule import power_below
 from opendml.targets.cpu.target import CpuTarget
 
@@ -84,8 +92,10 @@ class Memory:
         pointers: Mapping[Tensor, Pointer],
         target: CpuTarget,
         prefetched: Mapping[Tensor, int],
+        instructions: Instructions,
     ) -> None:
         self.builder = builder
+        self._instructions = instructions
         self.target = target
         self.register_bytes = target.machine.vector_bytes
         self._shuffled_stride = target.tuning.shuffled_stride
@@ -131,7 +141,7 @@ class Memory:
 
     def prefetch(self, place: Place, *, is_stored: bool = False, cache: int = 1) -> None:
         """Have the line of an element brought to the cache of a level; it need not be inside of the tensor."""
-        self.builder.prefetch(self.pointer(place), is_stored=is_stored, cache=cache)
+        write_prefetch(self.builder, self.pointer(place), is_stored=is_stored, cache=cache)
 
     # Loads -----------------------------------------------------------------------------------------------------------
 
@@ -163,30 +173,18 @@ class Memory:
         ``allowed`` are the lanes where it may hold, if they are known as the code is written.
         """
         if step == 1 and (allowed is None or self.masks(place.tensor)):
-            return self._load_masked(place, mask)
+            return write_load(self.builder, place.tensor.type, self.pointer(place), mask)
         if allowed is not None and 1 <= abs(step) <= self._shuffled_stride:
             return self._load_picked(place, step, mask.lanes, allowed)
         return self.gather(place, self.pointers(place, self.builder.progression(step, I64, mask.lanes)), mask)
 
     def masks(self, tensor: Tensor) -> bool:
         """Whether the processor's own loads of neighbouring elements leave lanes out, which are 0 then."""
-        return self.target.machine.masks_vectors or (self.target.machine.has("avx2") and tensor.type.bits >= 32)
-
-    def _load_masked(self, place: Place, mask: Value) -> Value:
-        result = Value("", place.tensor.type, mask.lanes)
-        kind = result.llvm_type
-        name = f"llvm.masked.load.{suffix(result)}.p0"
-        self.builder.declarations.add(f"declare {kind} @{name}(ptr, {mask.llvm_type}, {kind})")
-        arguments = f"ptr align {place.size} {self.pointer(place)}, {mask.typed}, {kind} zeroinitializer"
-        return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
+        return self._instructions.find("load", tensor.type) is not None
 
     def gather(self, place: Place, pointers: str, mask: Value) -> Value:
         """One load a lane from a vector of addresses, where ``mask`` holds; the others are undefined."""
-        result = Value("", place.tensor.type, mask.lanes)
-        kind, name = result.llvm_type, f"llvm.masked.gather.{suffix(result)}.v{mask.lanes}p0"
-        self.builder.declarations.add(f"declare {kind} @{name}(<{mask.lanes} x ptr>, {mask.llvm_type}, {kind})")
-        arguments = f"<{mask.lanes} x ptr> align {place.size} {pointers}, {mask.typed}, {kind} poison"
-        return replace(result, text=self.builder.assign(f"call {kind} @{name}({arguments})"))
+        return write_gather(self.builder, place.tensor.type, pointers, mask)
 
     def load_from_each(self, place: Place, pointers: str, lanes: int) -> Value:
         """One load a lane from a vector of addresses."""
@@ -252,10 +250,11 @@ class Memory:
 
     def store(self, place: Place, value: Value, aligned: bool = False) -> None:
         """All lanes of ``value`` next to one another. ``aligned``: whole registers, past the caches."""
-        how = f"align {self.register_bytes}, !nontemporal !0" if aligned else f"align {place.size}"
-        if aligned and value.type is F16:
-            value = self._as_integers(value)
-        self.builder.line(f"store {value.typed}, ptr {self.pointer(place)}, {how}")
+        if aligned:
+            value = integers_of_halves(self.builder, value) if value.type is F16 else value
+            write_stream(self.builder, value, self.pointer(place), self.register_bytes)
+            return
+        self.builder.line(f"store {value.typed}, ptr {self.pointer(place)}, align {place.size}")
 
     def store_apart(self, place: Place, step: int, value: Value, count: int) -> None:
         """The first ``count`` lanes to places ``step`` elements apart."""
@@ -264,27 +263,14 @@ class Memory:
 
     def store_first(self, place: Place, value: Value, count: int) -> None:
         """The first ``count`` lanes to neighbouring places."""
-        if self.target.machine.masks_vectors:
-            mask = first_lanes(count, value.lanes)
-            name = f"llvm.masked.store.{suffix(value)}.p0"
-            self.builder.declarations.add(f"declare void @{name}({value.llvm_type}, ptr, {mask.llvm_type})")
-            target = f"ptr align {place.size} {self.pointer(place)}"
-            self.builder.line(f"call void @{name}({value.typed}, {target}, {mask.typed})")
+        if self._instructions.find("store", place.tensor.type) is not None:
+            write_store(self.builder, value, self.pointer(place), first_lanes(count, value.lanes))
             return
         start = 0
         while start < count:
             lanes = power_below(count - start)
             self.store(place.moved(start), self.builder.shuffle(value, None, range(start, start + lanes)))
             start += lanes
-
-    def _as_integers(self, value: Value) -> Value:
-        """Bits of float16 as LLVM stores them past the caches too. A plain bitcast it would take back.
-
-        So they are combined with a zero that it knows nothing about: there are never so many threads.
-        """
-        zero = self.builder.assign("lshr i64 %threads, 48")
-        narrow = Value(self.builder.assign(f"trunc i64 {zero} to i16"), U16)
-        return self.builder.binary("xor", self.builder.bitcast(value, U16), self.builder.spread(narrow, value.lanes))
 
     def misaligned_elements(self, place: Place) -> str:
         """How many elements there are from a place to the next register boundary in memory."""

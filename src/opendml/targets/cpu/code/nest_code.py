@@ -306,7 +306,7 @@ class _NestWriter:
             if product.operation == "mul":
                 own[node.register] = multiply(left, right, own[node.register])
             else:
-                own[node.register] = self._builder.dot(product.operation, left, right, own[node.register])
+                own[node.register] = self._evaluator.dot(product.operation, left, right, own[node.register])
 
     def turn(self, node: Turn, place: _Place) -> None:
         rows = [self._registers[place.copy + n * node.stride][node.source] for n in range(node.rows)]

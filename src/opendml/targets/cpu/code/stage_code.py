@@ -13,6 +13,7 @@ from opendml.loops.nest_integers import Integer
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.work_items import smaller
+from opendml.targets.cpu.instructions.moves import write_stream
 
 UNSIGNED_OF_SIZE: Final = {1: U8, 2: U16, 4: U32, 8: U64}
 
@@ -98,12 +99,14 @@ class StageWriter:
         builder, size = self._builder, area.tensor.type.bits // 8
         type = UNSIGNED_OF_SIZE[size]  # bits are moved, whatever they mean
         element, kind = vector_type(type, 1), vector_type(type, lanes)
-        how = f"align {area.alignment}, !nontemporal !0" if lanes > 1 else f"align {size}"
 
         def body(position: str, _: list[Value]) -> list[Value]:
             places = [builder.assign(f"getelementptr {element}, ptr {p}, i64 {position}") for p in (source, target)]
             value = builder.assign(f"load {kind}, ptr {places[0]}, align {area.alignment if lanes > 1 else size}")
-            builder.line(f"store {kind} {value}, ptr {places[1]}, {how}")
+            if lanes > 1:
+                write_stream(builder, Value(value, type, lanes), places[1], area.alignment)
+            else:
+                builder.line(f"store {kind} {value}, ptr {places[1]}, align {size}")
             return []
 
         builder.loop(*bounds, lanes, [], body)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from opendml.expression.ir import Axis
 from opendml.loops.nest import Nest
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.nests.compute import compute_nest
 from opendml.targets.cpu.nests.contraction import contraction_nest
@@ -30,5 +32,6 @@ def kernel_nest(
     target: CpuTarget,
     repeats: Sequence[Axis] = (),
 ) -> Nest:
-    """The nest that the code of a kernel inside of ``repeats`` is written from."""
-    return _NESTS[type(kernel)](kernel, target, repeats)
+    """The nest that the code of a kernel inside of ``repeats`` is written from, by the machine's instructions."""
+    nest = _NESTS[type(kernel)](kernel, target, repeats)
+    return replace(nest, instructions=machine_instructions(target.machine))

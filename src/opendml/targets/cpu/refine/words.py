@@ -34,6 +34,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Store
+from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.refine.sums import Factor, Sum
 
@@ -41,7 +42,8 @@ from opendml.targets.cpu.refine.sums import Factor, Sum
 def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
     """A sum laid out in words, if it can be and is worth it on this target. What is fixed is packed once."""
     target, fold = surroundings.target, found.fold
-    operation = next((name for name in ("dot4", "dot2") if target.machine.dot_lanes[name]), "")
+    instructions = machine_instructions(target.machine)
+    operation = next((name for name in ("dot4", "dot2") if instructions.find(name, I32)), "")
     is_plain = fold.partials == 1 and fold.where is None and fold.type is I32
     if not operation or not is_plain or not all(map(_is_of_bytes, (found.left, found.right))):
         return None
