@@ -244,7 +244,7 @@ def large_graph(path: Path) -> Path:
 
 @pytest.mark.sampled
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal")
-@pytest.mark.parametrize("command", ["run", "profile"])
+@pytest.mark.parametrize("command", ["profile", "run"])
 def test_a_long_compilation_is_drawn_on_a_terminal(command: str, tmp_path: Path) -> None:
     import pty
 
@@ -263,7 +263,12 @@ def test_a_long_compilation_is_drawn_on_a_terminal(command: str, tmp_path: Path)
     assert process.returncode == 0, drawn
     assert b"compiling large" in drawn
     assert b"%" in drawn
-    quiet = program(command, graph, *options)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("command", ["profile", "run"])
+def test_nothing_is_drawn_where_there_is_no_terminal(command: str, tmp_path: Path) -> None:
+    quiet = program(command, large_graph(tmp_path / "large.bin"), *(["-t", "1"] if command == "profile" else []))
     assert quiet.returncode == 0
     assert quiet.stderr == ""
 

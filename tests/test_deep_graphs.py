@@ -14,15 +14,18 @@ import pytest
 
 import opendml as dml
 from opendml.expression.affine import Dependencies, affine, interval
-from opendml.expression.element_types import F32
+from opendml.expression.element_types import F32, I64, U32, U64
+from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Axis, Expression, Load, Tensor, constant, index, load, select
-from opendml.expression.printer import format_expression, format_values
+from opendml.expression.ir import Axis, Expression, Load, Part, Tensor, Variable, constant, index, load, select
+from opendml.expression.printer import format_definition, format_expression, format_values
 from opendml.expression.rewriting import conjuncts, substitute, walk
-from opendml.expression.statements import Compute, Definition, Statement, Store, expressions_of
+from opendml.expression.statements import Compute, Definition, Order, Scatter, Statement, Store, expressions_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.costs import GRAPH_COSTS
 from opendml.graph.joining import join
+from opendml.loops.nest import Accumulate, Branch, Candidates, Fill, Gather, Keeping, KeptRow, Nest
+from opendml.loops.nest_printer import format_nest
 
 T = TypeVar("T")
 
@@ -102,6 +105,31 @@ class TestExpressions:
         assert len(repr(chain(element(), lambda e: e + e, 200))) < 4000
         lines = from_deep_stack(lambda: format_values([("y", chain(element(), lambda e: e + e, 200))]), 60)
         assert 1 < len(lines) <= 200
+
+    def test_what_is_shared_is_written_once_wherever_it_stands(self) -> None:
+        """Of 16 steps, so that what is written as often as it occurs is long, and not without end."""
+        value = chain(element(), lambda e: e + e, 16)
+        output, variable = Tensor("y", F32, (9,), (1,), "output"), Variable("v", F32)
+        store = Store(output, (index(AXIS),), value)
+        rank = Axis("r", 3)
+        for statement in (
+            Compute((AXIS,), (store,)),
+            Scatter((AXIS,), value < 1.0, store),
+            Order((), AXIS, value, rank, Variable("chosen", I64), (Store(output, (index(rank),), element()),)),
+        ):
+            assert len(format_definition(Definition((INPUT,), (output,), (statement,)))) < 1200
+        words = Tensor("words", U64, (16,), (1,), "temporary")
+        candidates = Candidates(U32, 3, 8, words, words, words, 4, 8)
+        total = sum_of((AXIS,), value)
+        assert isinstance(total, Part)
+        for node in (
+            Branch(value < 1.0, ()),
+            Keeping((KeptRow(total.fold, AXIS, value, {}, output),), ()),
+            Accumulate(variable, value * value),
+            Fill(candidates, value, AXIS),
+            Gather(candidates, value, AXIS, (variable, variable)),
+        ):
+            assert len(format_nest(Nest((node,)))) < 1200
 
 
 def interpreted(value: Expression, x: np.ndarray[Any, Any], frames: int = 150) -> np.ndarray[Any, Any]:

@@ -30,11 +30,16 @@ def format_values(values: Sequence[tuple[str, Expression]]) -> list[str]:
     So the text is about as long as the expressions are large, however much they share. What has a name may depend on
     the axes of the fold in which it occurs.
     """
+    lines, texts = format_together([value for _, value in values])
+    return lines + [f"{target} = {text}" for (target, _), text in zip(values, texts, strict=True)]
+
+
+def format_together(expressions: Sequence[Expression]) -> tuple[list[str], list[str]]:
+    """Lines that give names, as of ``format_values``, and the texts of the expressions by these names."""
     names: dict[Expression, str] = {}
     lines = []
     counts = {"fold": 0, "x": 0}
-    uses = _uses([value for _, value in values])
-    for e, count in uses.items():
+    for e, count in _uses(expressions).items():
         is_fold = isinstance(e, Fold)
         if not is_fold and (count < 2 or not e.children or isinstance(e, Part)):
             continue
@@ -44,7 +49,7 @@ def format_values(values: Sequence[tuple[str, Expression]]) -> list[str]:
             names[e] = f"{kind}{counts[kind]}"
             counts[kind] += 1
             lines.append(f"{names[e]} = {text}")
-    return lines + [f"{target} = {format_expression(value, names)}" for target, value in values]
+    return lines, [format_expression(e, names) for e in expressions]
 
 
 def format_definition(definition: Definition) -> str:
@@ -92,8 +97,9 @@ def _format_statement(statement: Statement) -> list[str]:
         ]
     if isinstance(statement, Scatter):
         apart = "".join(f", apart along {axis.name}" for axis in statement.apart)
-        head = f"for {_axes(statement.axes)} in order{apart}, where {format_expression(statement.where)}:"
-        return [head, *(f"  {line}" for line in _format_stores([statement.store]))]
+        named, (where,) = format_together([statement.where])
+        head = f"for {_axes(statement.axes)} in order{apart}, where {where}:"
+        return [*named, head, *(f"  {line}" for line in _format_stores([statement.store]))]
     if isinstance(statement, Repeat):
         inner = [f"  {line}" for s in statement.statements for line in _format_statement(s)]
         return [f"repeat {_axes([statement.axis])}:", *inner]
@@ -102,9 +108,11 @@ def _format_statement(statement: Statement) -> list[str]:
         own = ", ".join(tensor.name for tensor in statement.own)
         return [f"each {_axes(statement.axes)}{f', with {own} of its own' if own else ''}:", *inner]
     if isinstance(statement, Order):
-        order = f"order {_axes([statement.along])} by {format_expression(statement.key)}"
+        named, (key,) = format_together([statement.key])
+        order = f"order {_axes([statement.along])} by {key}"
         return [
             f"for {_axes(statement.axes) or 'one point'}:",
+            *(f"  {line}" for line in named),
             f"  {order}, of the first {_axes([statement.rank])} the coordinate is {statement.chosen.name}:",
             *(f"    {line}" for line in _format_stores(statement.stores)),
         ]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from opendml.expression.affine import format_address
 from opendml.expression.ir import Expression
-from opendml.expression.printer import format_expression, format_values
+from opendml.expression.printer import format_together, format_values
 from opendml.loops.instructions import Instruction
 from opendml.loops.nest import (
     Accumulate,
@@ -121,15 +121,17 @@ _INTEGERS: Final[dict[type, Callable[[Any], str]]] = {
 }
 
 
-def _condition(condition: Condition) -> str:
+def _condition(condition: Condition) -> tuple[list[str], str]:
+    """Lines that give names to what occurs several times, and the condition by these names."""
     if isinstance(condition, Within):
         first, last = format_integer(condition.first), format_integer(condition.last)
-        return f"{first} <= {format_address(condition.address)} < {last}"
+        return [], f"{first} <= {format_address(condition.address)} < {last}"
     if isinstance(condition, Equal):
-        return f"{format_integer(condition.left)} == {format_integer(condition.right)}"
+        return [], f"{format_integer(condition.left)} == {format_integer(condition.right)}"
     if isinstance(condition, First):
-        return f"first item here of {condition.group}"
-    return format_expression(condition)
+        return [], f"first item here of {condition.group}"
+    lines, (text,) = format_together([condition])
+    return lines, text
 
 
 # Nodes ---------------------------------------------------------------------------------------------------------------
@@ -166,7 +168,8 @@ def _points(node: Points) -> list[str]:
 
 
 def _branch(node: Branch) -> list[str]:
-    lines = [f"if {_condition(node.condition)}", *_indented(_lines(node.then))]
+    named, condition = _condition(node.condition)
+    lines = [*named, f"if {condition}", *_indented(_lines(node.then))]
     return [*lines, "else", *_indented(_lines(node.otherwise))] if node.otherwise else lines
 
 
@@ -194,8 +197,9 @@ def _folding(folding: Folding) -> str:
 
 
 def _keeping(node: Keeping) -> list[str]:
-    rows = [f"{row.memory.name}[{row.axis.name}] = {format_expression(row.value)}" for row in node.rows]
-    return [*(f"keeping {row} while that is folded" for row in rows), *_indented(_lines(node.body))]
+    named, values = format_together([row.value for row in node.rows])
+    rows = [f"{row.memory.name}[{row.axis.name}] = {value}" for row, value in zip(node.rows, values, strict=True)]
+    return [*named, *(f"keeping {row} while that is folded" for row in rows), *_indented(_lines(node.body))]
 
 
 def _stage(node: Stage) -> list[str]:
@@ -216,16 +220,23 @@ def _block(node: Block) -> list[str]:
     return [f"block{unrolled}", *_indented(_lines(node.body))]
 
 
-def _candidate(node: Fill | Gather) -> str:
-    return f"{format_expression(node.key)}, {node.axis.name}"
+def _candidate(node: Fill | Gather) -> tuple[list[str], str]:
+    lines, (key,) = format_together([node.key])
+    return lines, f"{key}, {node.axis.name}"
+
+
+def _fill(node: Fill) -> list[str]:
+    named, candidate = _candidate(node)
+    return [*named, f"{node.candidates.memory.name}[{node.axis.name}] = {candidate}"]
 
 
 def _gather(node: Gather) -> list[str]:
     count, threshold = (variable.name for variable in node.registers)
     candidates = node.candidates
-    append = f"{candidates.memory.name}[{count}++] = {_candidate(node)} where the key < {threshold}"
+    named, candidate = _candidate(node)
+    append = f"{candidates.memory.name}[{count}++] = {candidate} where the key < {threshold}"
     again = f"{count}, {threshold} = sort {candidates.wanted} of {count} {candidates.memory.name}"
-    return [append, f"if {count} >= {candidates.room}", f"  {again}"]
+    return [*named, append, f"if {count} >= {candidates.room}", f"  {again}"]
 
 
 def _sort(node: Sort) -> list[str]:
@@ -249,7 +260,8 @@ def _keep(node: Keep) -> list[str]:
 
 
 def _accumulate(node: Accumulate) -> list[str]:
-    return [f"{node.register.name} += {format_expression(node.product)}"]
+    named, (product,) = format_together([node.product])
+    return [*named, f"{node.register.name} += {product}"]
 
 
 def _turn(node: Turn) -> list[str]:
@@ -286,7 +298,7 @@ _LINES: Final[dict[type[Node], Callable[[Any], list[str]]]] = {
     Keep: _keep,
     Stage: _stage,
     Flush: _flush,
-    Fill: lambda node: [f"{node.candidates.memory.name}[{node.axis.name}] = {_candidate(node)}"],
+    Fill: _fill,
     Gather: _gather,
     Sort: _sort,
     Pick: lambda node: [f"{node.register.name} = position of {node.candidates.memory.name}[{node.axis.name}]"],
