@@ -70,7 +70,7 @@ class GraphFunctions:
             memory = evaluate_graph(
                 assembly.desc, [np.ascontiguousarray(x).view(np.uint8).ravel() for x in map(padded, given)]
             )
-            values = iter([seen_as(m, desc) for m, (_, desc) in zip(memory, assembly.outputs, strict=False)])
+            values = iter([seen_as(m, desc) for m, (_, desc) in zip(memory, assembly.interface.outputs, strict=False)])
             if isinstance(result, dml.GraphTensor):
                 return next(values)
             items = [None if x is None else next(values) for x in result]
@@ -488,7 +488,9 @@ def test_large_constants_are_owned_inputs() -> None:
     assert [len(node.data) for node in described.nodes if isinstance(node, dml.ConstantNode)] == [1028, 4, 1024]
     assembly = graph.assemble(outputs, constant_limit=CONSTANT_NODE_LIMIT)
     assert assembly.desc.input_count == 2
-    assert {number: (kept.data, kept.owned) for number, kept in assembly.kept.items()} == {1: (large.tobytes(), True)}
+    assert {number: (kept.data, kept.owned) for number, kept in assembly.interface.kept.items()} == {
+        1: (large.tobytes(), True)
+    }
     for limit in (-1, CONSTANT_NODE_LIMIT, 10**9):
         results = graph.compile(outputs, constant_limit=limit)(numbers(257, seed=2))
         for result, expected in zip(

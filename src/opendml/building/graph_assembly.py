@@ -8,8 +8,8 @@ from opendml.description.graph_desc import GraphDesc
 from opendml.description.tensor import TensorDesc
 
 
-class GraphAssembly(NamedTuple):
-    """A descriptor of a graph, and what its inputs and outputs are.
+class GraphInterface(NamedTuple):
+    """What the inputs and outputs of a graph's descriptor are.
 
     ``inputs`` and ``outputs``: names and tensors as the builder of the graph sees them; the first ones of the
     descriptor's. ``kept``: the content of the descriptor's further inputs, by their numbers: constants that are no
@@ -17,11 +17,17 @@ class GraphAssembly(NamedTuple):
     an operator must have and nobody uses. ``name`` is the graph's.
     """
 
-    desc: GraphDesc
     inputs: tuple[tuple[str, TensorDesc], ...]
     outputs: tuple[tuple[str, TensorDesc], ...]
     kept: dict[int, KeptConstant]
     name: str
+
+
+class GraphAssembly(NamedTuple):
+    """A descriptor of a graph, and what its inputs and outputs are."""
+
+    desc: GraphDesc
+    interface: GraphInterface
 
 
 class KeptConstant(NamedTuple):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opendml.building.graph_assembly import GraphAssembly, KeptConstant
+from opendml.building.graph_assembly import GraphAssembly, GraphInterface, KeptConstant
 from opendml.building.graph_tensor import GraphTensor
 from opendml.building.layouts import check_layout
 from opendml.building.places import Place, at_place, caller_place
@@ -195,7 +195,7 @@ class Graph:
 
         assembly = self.assemble(outputs, constant_limit=constant_limit)
         program = self.device.compile_graph(assembly.desc, progress=progress, execution_flags=execution_flags)
-        return GraphProgram(program, assembly, _form_of(outputs))
+        return GraphProgram(program, assembly.interface, form_of(outputs))
 
     def _own(self, tensor: GraphTensor) -> GraphTensor:
         if tensor.graph is not self:
@@ -331,7 +331,7 @@ class OutputForm:
         return dict(zip(self.names, results, strict=True)) if self.kind == "mapping" else tuple(results)
 
 
-def _form_of(outputs: Any) -> OutputForm:
+def form_of(outputs: Any) -> OutputForm:
     """What turns the results of a program into the form that outputs were given in."""
     if isinstance(outputs, GraphTensor):
         return OutputForm("single")
@@ -465,13 +465,13 @@ class _Assembler:
             input_names=(*(given.name for given in inputs), *(f"constant{index}" for index in kept)),
             output_names=(*names, *(f"unused{number}" for number in range(len(outputs) - len(names)))),
         )
-        return GraphAssembly(
-            desc,
+        interface = GraphInterface(
             tuple((given.name, given.desc) for given in inputs),
             tuple((name, tensor.desc) for name, tensor in self.named),
             {kept_numbers[index]: constant for index, constant in kept.items()},
             self.graph.name,
         )
+        return GraphAssembly(desc, interface)
 
 
 def _with_owned(node: _Node, constant: int) -> _Node:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opendml.building.graph_assembly import GraphAssembly
+from opendml.building.graph_assembly import GraphInterface
 from opendml.building.quick_runs import Form, QuickRun, quick_run
 from opendml.description.errors import BindingError, NotPicklableError
 from opendml.description.quoting import listed
@@ -18,6 +18,7 @@ from opendml.programs.program import BoundCall
 from opendml.targets.host_memory import aligned_empty, empty
 
 if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
     from opendml.programs.compiled_graph import BindingProperties, CompiledGraph
 
 __all__ = ["BoundGraph", "GraphProgram"]
@@ -36,19 +37,23 @@ class GraphProgram:
     Raises BindingError where the number, names, types, sizes or memory of arrays do not fit.
     """
 
-    def __init__(self, program: CompiledGraph, assembly: GraphAssembly, form: Callable[[Sequence[Any]], Any]) -> None:
+    def __init__(self, program: CompiledGraph, interface: GraphInterface, form: Callable[[Sequence[Any]], Any]) -> None:
         self.program = program
-        self.desc = assembly.desc
-        self.name = assembly.name
-        self.inputs = tuple(Binding(name, desc) for name, desc in assembly.inputs)
-        self.outputs = tuple(Binding(name, desc) for name, desc in assembly.outputs)
+        self.name = interface.name
+        self.inputs = tuple(Binding(name, desc) for name, desc in interface.inputs)
+        self.outputs = tuple(Binding(name, desc) for name, desc in interface.outputs)
         self._form = form
-        constants = [(n, np.frombuffer(kept.data, np.uint8), kept.owned) for n, kept in assembly.kept.items()]
+        constants = [(n, np.frombuffer(kept.data, np.uint8), kept.owned) for n, kept in interface.kept.items()]
         self._kept = {number: data for number, data, owned in constants if not owned}
         self._owned_constants = {number: data for number, data, owned in constants if owned}
         self._is_initialized = False
         if not self._owned_names():
             self.initialize()
+
+    @property
+    def desc(self) -> GraphDesc:
+        """The graph."""
+        return self.program.desc
 
     def __repr__(self) -> str:
         state = "" if self._is_initialized else f", to be initialized with {', '.join(self._owned_names())}"

@@ -171,6 +171,8 @@ def copied(binding: Binding, value: Any) -> Array:
     assert bound is not None
     if bound.refresh is not None:
         bound.refresh()
+        if bound.array.ndim == 1:
+            return bound.array  # it is a copy already
     itemsize, span = bound.array.itemsize, bound.desc.element_span
     buffer = aligned_empty(span * itemsize).view(bound.array.dtype)
     buffer[...] = np.lib.stride_tricks.as_strided(bound.array, (span,), (itemsize,))

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, OutOfMemoryError
-from opendml.description.graph_desc import ConstantNode, GraphDesc
-from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
+from opendml.description.graph_desc import GraphDesc
 from opendml.description.tensor import TensorDesc
 from opendml.expression.statements import Definition
 from opendml.graph.compilation import divide_and_fuse
@@ -20,6 +19,7 @@ from opendml.llvm.object_cache import default_cache
 from opendml.operators.definition import DATA_TYPE_OF
 from opendml.programs.binding import Binding, bind_all, copied, several, signature_text
 from opendml.programs.compilation import program_of
+from opendml.programs.graph_outline import GraphOutline, outline_of
 from opendml.programs.graph_plan import (
     GraphPlan,
     KeptTensor,
@@ -62,29 +62,39 @@ class CompiledGraph:
     """A graph compiled for this machine.
 
     ``inputs`` and ``outputs`` are the graph's own, in order. Inputs OWNED_BY_DML are given to ``initialize`` once and
-    are None at every run; a graph without any is ready as it is. Arrays are as for ``Program``. May be called from
-    several threads at once.
+    are None at every run; a graph without any is ready as it is. Arrays are as for ``Program``. ``key`` names the
+    program in the disk cache, if it may be there. May be called from several threads at once.
 
     Raises BindingError where arrays do not fit, or where the graph is run before it is initialised.
     """
 
     def __init__(
-        self, graph: GraphDesc, plan: GraphPlan, execution: Program, initialisation: Program | None, fusion: bool
+        self, outline: GraphOutline, plan: GraphPlan, execution: Program, initialisation: Program | None, fusion: bool
     ) -> None:
-        inputs = graph_input_tensors(graph)
-        self.inputs = tuple(Binding(graph.input_name(i), desc) for i, desc in enumerate(inputs))
-        outputs = graph_output_tensors(graph)
-        self.outputs = tuple(Binding(graph.output_name(i), desc) for i, desc in enumerate(outputs))
-        self.desc = graph
+        self.inputs = outline.inputs
+        self.outputs = outline.outputs
         self.fusion = fusion
         self.execution_flags = ExecutionFlags.NONE
-        self.owned = tuple(desc is not None and desc.is_owned_by_dml for desc in inputs)
+        self.owned = tuple(b.desc is not None and b.desc.is_owned_by_dml for b in self.inputs)
+        self.key: bytes | None = None
+        self._outline = outline
         self.execution = execution
         self._initialisation = initialisation
         self._plan = plan
         self._kept: Sequence[Buffer] | None = None
         if not any(self.owned):
             self.initialize([None] * len(self.inputs))
+
+    @property
+    def desc(self) -> GraphDesc:
+        """The graph."""
+        return self._outline.describe()
+
+    @property
+    def kept_constants(self) -> dict[int, bytes | memoryview]:
+        """The contents of those constants that are kept, by the numbers of their nodes."""
+        numbers = [tensor.number for tensor in self._plan.kept if tensor.origin == "constant"]
+        return {number: self._outline.constants[number] for number in numbers}
 
     def __repr__(self) -> str:
         nodes = len(self.desc.nodes)
@@ -179,9 +189,8 @@ class CompiledGraph:
             return copied(self.inputs[tensor.number], arrays[tensor.number])
         if tensor.origin == "computed":
             return _buffer(tensor)
-        node = self.desc.nodes[tensor.number]
-        assert isinstance(node, ConstantNode)
-        data = np.frombuffer(node.data, DATA_TYPE_OF[tensor.type].dtype, tensor.extent)
+        content = self._outline.constants[tensor.number]
+        data = np.frombuffer(content, DATA_TYPE_OF[tensor.type].dtype, tensor.extent)
         if position not in self._plan.persistent:
             return data  # read once
         buffer = _buffer(tensor)
@@ -242,26 +251,53 @@ def compile_graph(
     if plan is None or objects is None:
         plan, objects, from_cache = _compiled(graph, target, fusion, progress)
         store_plan(key, plan)
+    parts = _Parts(plan, objects, from_cache)
+    program = _loaded(outline_of(graph), parts, target=target, thread_count=thread_count, fusion=fusion)
+    program.key = key
+    if memory_limit is not None:
+        _check_memory(plan, program.execution, program._initialisation, memory_limit)
+    return program
+
+
+def stored_graph(outline: GraphOutline, key: bytes, *, target: Target, thread_count: int) -> CompiledGraph | None:
+    """The program whose ``key`` was this, if the disk cache still has it, for the outline of its graph."""
+    plan = stored_plan(key)
+    objects = None if plan is None else _stored_objects(plan)
+    if plan is None or objects is None:
+        return None
+    program = _loaded(outline, _Parts(plan, objects, True), target=target, thread_count=thread_count, fusion=True)
+    program.key = key
+    return program
+
+
+class _Parts(NamedTuple):
+    """What a program is loaded from: object files by their keys, and whether all of these came from the cache."""
+
+    plan: GraphPlan
+    objects: Mapping[bytes, bytes]
+    from_cache: bool
+
+
+def _loaded(outline: GraphOutline, parts: _Parts, *, target: Target, thread_count: int, fusion: bool) -> CompiledGraph:
+    plan = parts.plan
 
     def program(part: StoredProgram, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
         return program_of(
-            [objects[key] for key in part.keys],
+            [parts.objects[key] for key in part.keys],
             part.requirements,
             inputs=inputs,
             outputs=outputs,
             in_place=False,
             target=target,
             thread_count=thread_count,
-            from_cache=from_cache,
+            from_cache=parts.from_cache,
         )
 
-    execution = program(plan.execution, *_execution_bindings(graph, plan))
+    execution = program(plan.execution, *_execution_bindings(outline, plan))
     initialisation = None
     if plan.initialisation is not None:
         initialisation = program(plan.initialisation, *_initialisation_bindings(plan))
-    if memory_limit is not None:
-        _check_memory(plan, execution, initialisation, memory_limit)
-    return CompiledGraph(graph, plan, execution, initialisation, fusion)
+    return CompiledGraph(outline, plan, execution, initialisation, fusion)
 
 
 def interpret_graph(graph: GraphDesc, memory_limit: int | None = None) -> CompiledGraph:
@@ -275,24 +311,21 @@ def interpret_graph(graph: GraphDesc, memory_limit: int | None = None) -> Compil
     def program(definition: Definition, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
         return Program(InterpretedExecutable(definition), inputs=inputs, outputs=outputs, in_place=False)
 
-    execution = program(parts.execution, *_execution_bindings(graph, plan))
+    outline = outline_of(graph)
+    execution = program(parts.execution, *_execution_bindings(outline, plan))
     initialisation = None
     if parts.initialisation is not None:
         initialisation = program(parts.initialisation, *_initialisation_bindings(plan))
     if memory_limit is not None:
         _check_memory(plan, execution, initialisation, memory_limit)
-    return CompiledGraph(graph, plan, execution, initialisation, fusion=False)
+    return CompiledGraph(outline, plan, execution, initialisation, fusion=False)
 
 
-def _execution_bindings(graph: GraphDesc, plan: GraphPlan) -> tuple[list[Binding], list[Binding]]:
+def _execution_bindings(outline: GraphOutline, plan: GraphPlan) -> tuple[list[Binding], list[Binding]]:
     """What a run reads, the graph's inputs and then what is kept, and what it writes."""
-    inputs = [
-        Binding(graph.input_name(i), None if desc is not None and desc.is_owned_by_dml else desc)
-        for i, desc in enumerate(graph_input_tensors(graph))
-    ]
+    inputs = [Binding(b.name, None) if b.desc is not None and b.desc.is_owned_by_dml else b for b in outline.inputs]
     kept = [_binding(n, plan.kept[n]) for n in plan.persistent]
-    outputs = [Binding(graph.output_name(i), desc) for i, desc in enumerate(graph_output_tensors(graph))]
-    return [*inputs, *kept], outputs
+    return [*inputs, *kept], list(outline.outputs)
 
 
 def _initialisation_bindings(plan: GraphPlan) -> tuple[list[Binding], list[Binding]]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from opendml.description.graph_desc import GraphDesc
     from opendml.programs.compiled_graph import CompiledGraph
+    from opendml.programs.graph_outline import GraphOutline
     from opendml.targets.target import DeviceDescription, Target
 
 _REFERENCE: Final = "reference"
@@ -174,6 +175,26 @@ class Device:
             )
         program.execution_flags = flags
         return program
+
+    def stored_graph(self, outline: GraphOutline, key: bytes, execution_flags: Flags) -> CompiledGraph | None:
+        """The program that a graph, valid on this device, was compiled to before, if the disk cache still has it.
+
+        ``key`` is that program's, ``outline`` that of its graph.
+        """
+        from opendml.programs.compiled_graph import stored_graph
+
+        flags = _parsed_flags(execution_flags)
+        program = stored_graph(outline, key, target=self._target(), thread_count=self.thread_count)
+        if program is not None:
+            program.execution_flags = flags
+        return program
+
+    def facts(self) -> str | None:
+        """What a graph compiled on this device depends on beside itself, as text; None where nothing is kept of it."""
+        from opendml.programs.graph_plan import code_facts
+
+        facts = None if self.name == _REFERENCE else code_facts(self._target())
+        return None if facts is None else f"{facts}\n{self.name} {self.feature_level}"
 
 
 class CheckedOperator:

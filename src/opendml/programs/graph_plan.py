@@ -134,12 +134,18 @@ def store_plan(key: bytes | None, plan: GraphPlan) -> None:
 def graph_key(graph: GraphDesc, target: Target | None, fusion: bool) -> bytes | None:
     """The 32 bytes that name a plan: a hash over all that it depends on, but for the names in a valid graph. None where
     that is not known, because it includes the package's own code."""
-    digest = _package_digest()
-    if digest is None:
+    facts = code_facts(target)
+    if facts is None:
         return None
-    facts = (compiler_version(), target, DEFAULT_OPTIONS, fusion)
-    description = "\n".join((digest, repr(facts), *_description(graph)))
+    description = "\n".join((facts, repr(fusion), *_description(graph)))
     return hashlib.sha256(description.encode()).digest()
+
+
+def code_facts(target: Target | None) -> str | None:
+    """What compiled code depends on beside its graph: this package, the compiler, the target. None where that is not
+    known."""
+    digest = package_digest()
+    return None if digest is None else f"{digest}\n{(compiler_version(), target, DEFAULT_OPTIONS)!r}"
 
 
 def _description(graph: GraphDesc) -> Iterator[str]:
@@ -155,7 +161,7 @@ def _description(graph: GraphDesc) -> Iterator[str]:
 
 
 @functools.cache
-def _package_digest() -> str | None:
+def package_digest() -> str | None:
     """A hash of the package's source: what any of its versions would do is not what another one does.
 
     None where there are no files, or where they have changed since this process loaded the package.

@@ -87,7 +87,7 @@ class InferenceSession:
 
     def _read_arguments(self) -> None:
         """Inputs and outputs as the model has them, free dimensions overridden."""
-        proto, overrides = self._model.proto, (self._options.dimension_sizes, self._options.denotation_sizes)
+        proto, overrides = self._model.head, (self._options.dimension_sizes, self._options.denotation_sizes)
         weights = {tensor.name for tensor in proto.graph.initializer}
         listed_inputs = [argument_of(one, *overrides) for one in proto.graph.input]
         self._inputs = [one for one in listed_inputs if one.name not in weights]
@@ -114,7 +114,7 @@ class InferenceSession:
 
     def get_modelmeta(self) -> ModelMetadata:
         """What the file says of the model as a whole."""
-        return metadata_of(self._model.proto)
+        return metadata_of(self._model.head)
 
     def get_session_options(self) -> SessionOptions:
         """The options that it was made with."""

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def read(path: Path) -> OnnxModel:
     """The model of a file; its data may lie beside it. Raises ModelFormatError, and ConfigurationError without onnx."""
     from opendml.formats.onnx.model import OnnxModel
-    from opendml.formats.onnx.reading import read_file_of_model
+    from opendml.formats.onnx.sources import source_of_file
 
-    return OnnxModel(read_file_of_model(path), path.parent, path.stem)
+    return OnnxModel(source_of_file(path), path.stem)
 
 
 def read_bytes(data: bytes) -> OnnxModel:
     """The model that bytes hold. Raises as ``read``."""
     from opendml.formats.onnx.model import OnnxModel
-    from opendml.formats.onnx.reading import model_of_bytes
+    from opendml.formats.onnx.sources import source_of_bytes
 
-    return OnnxModel(model_of_bytes(data))
+    return OnnxModel(source_of_bytes(data))

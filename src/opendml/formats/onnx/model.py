@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from opendml.building.graph_building import Graph
+from opendml.building.graph_building import CONSTANT_NODE_LIMIT, Graph, OutputForm, form_of
+from opendml.building.graph_program import GraphProgram
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, FormatProblem, ModelFormatError
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
+from opendml.formats.onnx.sources import ModelSource
+from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
 from opendml.formats.onnx.translation import FAILED, ModelGraph, Scope, Translation
 from opendml.formats.onnx.types import TensorInfo, has_tensors, info_of, known_type
 from opendml.formats.onnx.values import Value, known
-from opendml.programs.device import Device, Flags
+from opendml.programs.device import Device, Flags, default_device
 
 __all__ = ["KEPT_PROGRAMS", "OnnxModel"]
 
@@ -64,18 +68,17 @@ class OnnxModel:
     ``model.run({"image": picture})`` takes what is left open from the arrays and keeps a few programs.
     """
 
-    def __init__(self, model: Any, folder: Path | None = None, name: str = "") -> None:
-        graph = model.graph
+    def __init__(self, source: ModelSource, name: str = "") -> None:
+        graph = source.head.graph
         self.name = name or graph.name
         initializers = {tensor.name for tensor in graph.initializer}
         self.inputs = tuple(info_of(one) for one in graph.input if one.name not in initializers)
         self.outputs = tuple(info_of(one) for one in graph.output)
-        self._model = model
-        self._folder = folder
+        self._source = source
         self._programs: OrderedDict[tuple[Hashable, ...], OnnxProgram] = OrderedDict()
 
     def __repr__(self) -> str:
-        nodes = len(self._model.graph.node)
+        nodes = self._source.node_count
         inputs, outputs = (", ".join(map(repr, infos)) for infos in (self.inputs, self.outputs))
         return f"<OnnxModel {quoted(self.name)} of {nodes} nodes: {inputs} -> {outputs}>"
 
@@ -99,11 +102,11 @@ class OnnxModel:
         Raises ModelFormatError, whose ``problems`` are all sizes that are missing, or else all nodes that DirectML's
         operators do not express, with their names and reasons.
         """
-        translation, program = self._compiled(
+        outcome, program = self._compiled(
             self._request(device, sizes, values, narrow_float64, progress, execution_flags)
         )
         if program is None:
-            raise _refusal(translation)
+            raise _refusal(outcome)
         return program
 
     def describe(
@@ -121,7 +124,7 @@ class OnnxModel:
         request = self._request(device, sizes, values, narrow_float64)
         graph, translation, outputs, _ = self._translated(replace(request, selects=True))
         if translation.problems:
-            raise _refusal(translation)
+            raise _refusal(_outcome(translation))
         tensors = graph_outputs(outputs)
         if not tensors:
             raise ModelFormatError("", "all of its outputs are known without computing, so that it has no graph")
@@ -157,7 +160,12 @@ class OnnxModel:
     @property
     def proto(self) -> Any:
         """The ModelProto, as the package onnx has read it: metadata, nodes, weights. It is not to be changed."""
-        return self._model
+        return self._source.proto
+
+    @property
+    def head(self) -> Any:
+        """The ModelProto without nodes, and with no more of its weights than their names."""
+        return self._source.head
 
     def needed_values(self, *, device: Device | None = None, sizes: Sizes | None = None) -> tuple[str, ...]:
         """The inputs whose values nodes ask for, where there is no program for sizes without ``values`` of them.
@@ -165,13 +173,24 @@ class OnnxModel:
         Raises ModelFormatError for sizes that are missing.
         """
         request = self._request(device, sizes, None, narrows=False)
-        translations = (self._translated(replace(request, selects=selects))[1] for selects in (False, True))
-        needed: set[str] = set()
-        for translation in translations:
-            if not translation.problems:
+        needed = frozenset[str]()
+        for selects in (False, True):
+            outcome = self._outcome(replace(request, selects=selects))
+            if not outcome.problems:
                 return ()
-            needed = translation.needed
+            needed = outcome.needed
         return tuple(sorted(needed))
+
+    def _outcome(self, request: _Request) -> Outcome:
+        """What becomes of the model's nodes."""
+        key = self._entry_key(request)
+        stored = self._entry(request, key)
+        if stored is not None:
+            return stored.outcome
+        outcome = _outcome(self._translated(request)[1])
+        if outcome.problems and key is not None:
+            write_failure(key, self._source, outcome)
+        return outcome
 
     # ---- programs
 
@@ -203,15 +222,15 @@ class OnnxModel:
         others both branches are taken, if that is all that is needed.
         """
         while True:
-            translation, program = self._compiled(request, selects=False)
-            asked = {name for name in translation.needed if taken[name].size <= LARGEST_VALUES} - set(request.values)
+            outcome, program = self._compiled(request, selects=False)
+            asked = {name for name in outcome.needed if taken[name].size <= LARGEST_VALUES} - set(request.values)
             options = {name for name in asked if taken[name].dtype.kind != "f" or taken[name].size == 1}
             if program is None and not options:
-                translation, program = self._compiled(request)
+                outcome, program = self._compiled(request)
             if program is not None:
                 return program
             if not asked:
-                raise _refusal(translation)
+                raise _refusal(outcome)
             values = {name: np.array(taken[name]) for name in options or asked}
             request = replace(request, values={**request.values, **values})
 
@@ -227,41 +246,89 @@ class OnnxModel:
         given = self._values(values or {})
         return _Request(device, self._sizes(sizes or {}, given), given, narrows, progress, flags)
 
-    def _compiled(self, request: _Request, selects: bool = True) -> tuple[Translation, OnnxProgram | None]:
+    def _compiled(self, request: _Request, selects: bool = True) -> tuple[Outcome, OnnxProgram | None]:
         """What became of the model's nodes, and the program, if all of them have an expression.
 
         ``selects``: whether both branches of a condition that is not known are computed.
         """
-        graph, translation, outputs, bound = self._translated(replace(request, selects=selects))
-        if translation.problems:
-            return translation, None
+        request = replace(request, selects=selects)
+        key = self._entry_key(request)
+        stored = self._stored(request, key)
+        if stored is not None:
+            return stored
+        graph, translation, outputs, bound = self._translated(request)
+        outcome = _outcome(translation)
+        if outcome.problems:
+            if key is not None:
+                write_failure(key, self._source, outcome)
+            return outcome, None
+        tensors = graph_outputs(outputs)
+        program, part = None, None
+        if tensors:
+            assembly = graph.assemble(tensors, constant_limit=CONSTANT_NODE_LIMIT)
+            flags = request.execution_flags
+            compiled = graph.device.compile_graph(assembly.desc, progress=request.progress, execution_flags=flags)
+            program, part = GraphProgram(compiled, assembly.interface, form_of(tensors)), (compiled, assembly.interface)
+        if key is not None:
+            write_model(key, self._source, outcome, outputs, bound, part)
+        return outcome, self._program(request, outcome, program, bound, outputs)
+
+    def _entry_key(self, request: _Request) -> bytes | None:
+        values = [(name, value.dtype.str, value.shape, value.tobytes()) for name, value in request.values.items()]
+        facts = (sorted(request.sizes.items()), sorted(values), request.narrows, request.selects)
+        return entry_key(self._source, request.device, facts)
+
+    def _stored(self, request: _Request, key: bytes | None) -> tuple[Outcome, OnnxProgram | None] | None:
+        """What ``_compiled`` gave before."""
+        stored = self._entry(request, key)
+        if stored is None:
+            return None
+        if stored.outcome.problems:
+            return stored.outcome, None
+        program = None
+        if stored.interface is not None:
+            device, flags = request.device or default_device(), request.execution_flags
+            compiled = device.stored_graph(stored.outline, stored.key, flags)
+            if compiled is None:
+                return None
+            names = tuple(name for name, _ in stored.interface.outputs)
+            program = GraphProgram(compiled, stored.interface._replace(name=self.name), OutputForm("mapping", names))
+        return stored.outcome, self._program(request, stored.outcome, program, stored.bound, stored.outputs)
+
+    def _entry(self, request: _Request, key: bytes | None) -> StoredModel | None:
+        describe = functools.cache(partial(self._described, request))
+        return None if key is None else read_entry(key, self._source, describe)
+
+    def _described(self, request: _Request) -> GraphDesc:
+        """The graph of a program, translated anew."""
+        graph, _, outputs, _ = self._translated(request)
+        return graph.assemble(graph_outputs(outputs), constant_limit=CONSTANT_NODE_LIMIT).desc
+
+    def _program(
+        self,
+        request: _Request,
+        outcome: Outcome,
+        program: GraphProgram | None,
+        bound: Sequence[str],
+        outputs: Mapping[str, Value],
+    ) -> OnnxProgram:
         infos = [
             TensorInfo(one.name, one.data_type, request.sizes[one.name], one.element_type)
             for one in self.inputs
             if one.name not in request.values
         ]
-        program = OnnxProgram.of(
-            graph,
-            infos,
-            bound,
-            outputs,
-            request.values,
-            translation.narrowed,
-            request.progress,
-            request.execution_flags,
-        )
-        return translation, program
+        return OnnxProgram(program, infos, bound, outputs, request.values, outcome.narrowed)
 
     def _translated(self, request: _Request) -> tuple[Graph, Translation, dict[str, Value], list[str]]:
         """The graph, what became of the nodes, the outputs, and the names of the graph's inputs."""
         graph = ModelGraph(request.device, name=self.name)
-        translation = Translation(graph, self._model, self._folder, request.selects, request.narrows)
+        translation = Translation(graph, self.proto, self._source.folder, request.selects, request.narrows)
         scope: Scope = {}
         bound = []
         for info in self.inputs:
             scope[info.name], is_bound = self._input(translation, info, request.sizes[info.name], request.values)
             bound += [info.name] if is_bound else []
-        translation.graph_of(self._model.graph, scope)
+        translation.graph_of(self.proto.graph, scope)
         outputs = {info.name: self._output(translation, info, scope) for info in self.outputs}
         found = {name: value for name, value in outputs.items() if isinstance(value, Value)}
         return graph, translation, found, bound
@@ -382,6 +449,11 @@ def _values_key(values: Mapping[str, Array], taken: Mapping[str, Array]) -> tupl
     return tuple((name, taken[name].tobytes()) for name in values)
 
 
-def _refusal(translation: Translation) -> ModelFormatError:
-    problems = list(dict.fromkeys(translation.problems))
-    return ModelFormatError(problems[0].path, problems[0].message, problems[1:])
+def _outcome(translation: Translation) -> Outcome:
+    problems = tuple(dict.fromkeys(translation.problems))
+    return Outcome(problems, frozenset(translation.needed), tuple(translation.narrowed))
+
+
+def _refusal(outcome: Outcome) -> ModelFormatError:
+    first, *others = outcome.problems
+    return ModelFormatError(first.path, first.message, others)

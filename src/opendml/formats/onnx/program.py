@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from opendml.building.graph_building import Graph
 from opendml.building.graph_program import BoundGraph, GraphProgram
 from opendml.building.graph_tensor import GraphTensor
 from opendml.building.quick_runs import QuickRun
@@ -17,7 +16,6 @@ from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.types import TensorInfo, known_type
 from opendml.formats.onnx.values import Value
 from opendml.programs.binding import as_array
-from opendml.programs.device import Flags
 
 __all__ = ["BoundOnnxProgram", "OnnxProgram", "as_input", "graph_outputs"]
 
@@ -54,22 +52,12 @@ class OnnxProgram:
         self._known = {name: value.array for name, value in outputs.items() if value.array is not None}
         self._quick = self._quick_run()
 
-    @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        inputs: Sequence[TensorInfo],
-        bound: Sequence[str],
-        outputs: Mapping[str, Value],
-        values: Mapping[str, Array],
-        narrowed: Sequence[str],
-        progress: Callable[[float], None] | None,
-        flags: Flags,
-    ) -> OnnxProgram:
-        """Compiles what the outputs need that are not known."""
-        tensors = graph_outputs(outputs)
-        program = graph.compile(tensors, progress=progress, execution_flags=flags) if tensors else None
-        return cls(program, inputs, bound, outputs, values, narrowed)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_quick"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._quick = self._quick_run()
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(repr, infos)) for infos in (self.inputs, self.outputs))

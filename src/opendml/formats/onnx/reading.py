@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 from opendml.description.errors import ModelFormatError
-from opendml.description.file_access import read_file
-from opendml.description.quoting import quoted
 from opendml.formats.onnx.package import onnx_package
 
-__all__ = ["model_of_bytes", "read_file_of_model"]
+__all__ = ["MAXIMUM_SIZE", "model_of_bytes"]
 
 MAXIMUM_SIZE: Final = (1 << 31) - 1
 """Bytes of a file: protocol buffers have no more; larger models have their data beside them."""
 
 OLDEST: Final = 7
 """The version of ONNX's operators from which on they broadcast as NumPy does."""
-
-
-def read_file_of_model(path: Path) -> Any:
-    """The ModelProto of a file. Raises ModelFormatError."""
-    try:
-        data = read_file(path, MAXIMUM_SIZE)
-    except OSError as error:
-        raise ModelFormatError("", f"cannot read {quoted(path.name)}: {error.strerror or error}") from None
-    return model_of_bytes(data)
 
 
 def model_of_bytes(data: bytes) -> Any:
