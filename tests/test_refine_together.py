@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import pytest
+from execution import random_array
 from sample_descriptors import f32
 from test_recurrent import arrays_of, network
 from test_refinement import TARGET, assert_refined_is_defined
@@ -330,3 +332,101 @@ def test_only_what_is_read_again_is_copied() -> None:
     )
     for desc in (pooling_gradient("max", 6, 2, 2, 0), average):
         assert names(assert_refined_is_defined(desc)) <= {"positions"}
+
+
+def regions(channels: int, count: int = 6, outputs: int = 4, samples: tuple[int, int] = (2, 2), **fields: Any) -> Any:
+    """ROI_ALIGN of two images."""
+    values = {
+        "input_tensor": TensorDesc(
+            fields.pop("data_type", "FLOAT32"), [2, channels, 5, 6], fields.pop("strides", None)
+        ),
+        "batch_indices_tensor": TensorDesc("UINT32", [count]),
+        "reduction_function": fields.pop("function", "AVERAGE"),
+        "interpolation_mode": fields.pop("mode", "LINEAR"),
+        "spatial_scale_x": 0.75,
+        "spatial_scale_y": 0.5,
+        "minimum_samples_per_output": samples[0],
+        "maximum_samples_per_output": samples[1],
+    }
+    data_type = values["input_tensor"].data_type
+    values["roi_tensor"] = TensorDesc(data_type, [count, 4])
+    pooled = TensorDesc(data_type, [count, channels, outputs, outputs])
+    if fields:
+        assert fields.pop("backward")
+        image = values.pop("input_tensor")
+        if values["reduction_function"] == "MAX":
+            values["input_tensor"] = image
+        values |= {"input_gradient_tensor": pooled, "output_gradient_tensor": image, "input_pixel_offset": 0.5}
+        return operators.RoiAlignGrad(**values, output_pixel_offset=-0.5, align_regions_to_corners=False)
+    return operators.RoiAlign(**values, output_tensor=pooled, out_of_bounds_input_value=3.0)
+
+
+def arrays_of_regions(desc: Any, seed: int) -> list[Any]:
+    """Regions in and around the images, of any image."""
+    generator = np.random.default_rng(seed)
+    arrays = [None if t is None else random_array(t, seed + n) for n, (_, t) in enumerate(desc.inputs())]
+    corners = generator.uniform(-4, 12, (len(arrays[-2].ravel()) // 4, 4))
+    arrays[-2] = corners.astype(arrays[-2].dtype)
+    arrays[-1] = generator.integers(0, 3, arrays[-1].shape).astype(np.uint32)
+    return arrays
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("mode", ["LINEAR", "NEAREST_NEIGHBOR"])
+@pytest.mark.parametrize(("function", "samples"), [("AVERAGE", (2, 2)), ("MAX", (1, 9)), ("AVERAGE", (1, 9))])
+@pytest.mark.parametrize("backward", [False, True])
+def test_samples_of_regions_have_tables_and_channels_lanes(
+    data_type: str, mode: str, function: str, samples: tuple[int, int], backward: bool
+) -> None:
+    fields = {"backward": True} if backward else {}
+    desc = regions(9, samples=samples, data_type=data_type, mode=mode, function=function, **fields)
+    for seed in range(2):
+        refined = assert_refined_is_defined(desc, arrays=arrays_of_regions(desc, seed))
+    found = names(refined)
+    assert {"places", "conditions"} <= found and (mode != "LINEAR" or "weights" in found)
+    gradient = "InputGradientTensor_by_channels"
+    copied = {"OutputGradientTensor_by_channels", gradient} if backward else {"OutputTensor_by_channels"}
+    assert copied <= found
+    plain = TARGET.tuned(table_operations=1000, fewest_channels=10)
+    given = names(desc.define())
+    assert names(assert_refined_is_defined(desc, plain, arrays=arrays_of_regions(desc, 5))) == given
+
+
+def by_channels(definition: Definition) -> set[str]:
+    """The tensors whose channels are at their end."""
+    return {name.removesuffix("_by_channels") for name in names(definition) if name.endswith("_by_channels")}
+
+
+@pytest.mark.parametrize(
+    ("desc", "copied"),
+    [
+        (regions(7), set()),
+        (regions(8), {"InputTensor", "OutputTensor"}),
+        (regions(8, count=1, outputs=1), set()),
+        (regions(8, strides=[240, 1, 48, 8]), {"OutputTensor"}),
+        (regions(8, outputs=1), set()),
+    ],
+)
+def test_channels_are_copied_to_the_end_where_that_pays(desc: Operator, copied: set[str]) -> None:
+    refined = assert_refined_is_defined(desc, arrays=arrays_of_regions(desc, 0))
+    assert by_channels(refined) == copied
+
+
+def test_elements_are_gathered_where_they_are() -> None:
+    """One load for each result is no reason to copy a tensor."""
+    desc = operators.Gather(
+        input_tensor=f32(40, 8),
+        indices_tensor=TensorDesc("INT32", [1, 6]),
+        output_tensor=f32(40, 6),
+        axis=1,
+        index_dimensions=1,
+    )
+    assert assert_refined_is_defined(desc).temporaries == desc.define().temporaries
+
+
+def test_regions_that_reach_no_element_are_found_once() -> None:
+    """Which regions reach a row or a column is one table each, read for every element."""
+    desc = regions(9, backward=True)
+    refined = assert_refined_is_defined(desc, arrays=arrays_of_regions(desc, 1))
+    tables = {t.sizes for t in refined.temporaries if t.name == "conditions"}
+    assert {(6, 5), (6, 6)} <= tables

@@ -1,8 +1,8 @@
 """ROI_ALIGN_GRAD: gradients of regions brought to one size, for the images and for the regions.
 
-The gradient of the images is stated as a gather. Averages are separable: each side has a table of the weight that an
-element has in an output, and every element sums over the regions that reach its row. A maximum hands its gradient to
-one sample, which a statement of its own finds.
+The gradient of the images is stated as a gather. Averages are separable: along each side an element has a weight in
+an output, and every element sums over the regions that reach it. A maximum hands its gradient to one sample, which a
+statement of its own finds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from opendml.description.descriptors import (
     uint,
 )
 from opendml.description.enums import InterpolationMode, OperatorType, ReduceFunction
-from opendml.expression.element_types import BOOL, F32, I64, U8, U32, ElementType
+from opendml.expression.element_types import BOOL, F32, I64, U32, ElementType
 from opendml.expression.folds import fold, sum_of
 from opendml.expression.ir import (
     Axis,
@@ -211,17 +211,7 @@ class _Builder:
 
     def _add_images(self, target: Tensor, best: _Best | None) -> None:
         regions = self.regions
-        weights_y = self._weights(regions.y, "y")
-        weights_x = None if best is not None else self._weights(regions.x, "x")
-        rows = self._keep("rows", U8, [regions.count, self.sizes[2]])
-
-        def is_reached(place: Place) -> Expression:
-            output = Axis("o", regions.y.outputs)
-            weight = load(weights_y, (place[0], index(output), place[1]))
-            found = fold(lambda a, b: a | b, (output,), constant(False, BOOL), weight.differs(0))
-            return cast(found, U8)
-
-        regions.statements.append(every_element(rows, is_reached))
+        weights_y, weights_x = self._weights(regions.y, "y"), self._weights(regions.x, "x")
         region, y, x = (Axis(name, n) for name, n in zip("roi", (regions.count, *self.gradient.sizes[2:]), strict=True))
 
         def total(place: Place) -> Expression:
@@ -229,15 +219,15 @@ class _Builder:
             here = (index(region), channel, index(y), index(x))
             incoming = widen(load(self.gradient, here))
             weight = load(weights_y, (index(region), index(y), v))
-            if weights_x is not None:
-                share = load(weights_x, (index(region), index(x), u))
-                along = weight * sum_of((x,), _product(share, incoming))
+            share = load(weights_x, (index(region), index(x), u))
+            if best is None:
+                along = weight * sum_of((x,), share * incoming, share.differs(0))
             else:
-                assert best is not None
-                share = self._share(best, 0, here, v) * self._share(best, 1, here, u)
-                along = sum_of((x,), _product(share, incoming))
+                along = sum_of((x,), _product(self._share(best, 0, here, v) * self._share(best, 1, here, u), incoming))
             from_region = sum_of((y,), along, weight.differs(0))
-            reached = regions.batch(index(region)).equals(batch) & load(rows, (index(region), v)).differs(0)
+            is_of_image = regions.batch(index(region)).equals(batch)
+            reached = is_of_image & _is_any_other_than_0(weights_y, index(region), v)
+            reached = reached & _is_any_other_than_0(weights_x, index(region), u)
             return cast(sum_of((region,), from_region, reached), target.type)
 
         regions.statements.append(every_element(target, total))
@@ -335,6 +325,13 @@ def _share_of(point: Point, element: Expression) -> Expression:
         return select(is_first, 1, 0, F32)
     is_next = (point.element + 1).equals(element)
     return select(is_first, 1 - point.weight, select(is_next, point.weight, 0))
+
+
+def _is_any_other_than_0(weights: Tensor, region: Expression, element: Expression) -> Expression:
+    """Whether an element has a weight in any output of a region along a dimension."""
+    output = Axis("o", weights.sizes[1])
+    weight = load(weights, (region, index(output), element))
+    return fold(lambda a, b: a | b, (output,), constant(False, BOOL), weight.differs(0))
 
 
 def _product(share: Expression, value: Expression) -> Expression:

@@ -59,9 +59,6 @@ RANKS: Final = {"roi_tensor": (2, 4), "batch_indices_tensor": (1, 4)}
 FARTHEST: Final = 1 << 29
 """Coordinates of pooled regions beyond which they are taken to be there, so that 64 bits hold their products."""
 
-TABLE_READS: Final = 4
-"""How many times as often as there are places in a table its samples are to be read, that it pays."""
-
 NARROW: Final = (1 << 31) - 1
 """The largest number of a sample that 32 bits hold."""
 
@@ -201,21 +198,6 @@ class Point(NamedTuple):
     weight: Expression | None
 
 
-class PointTable(NamedTuple):
-    """The samples of all regions along one dimension: the elements that they read, and the weights of the next ones,
-    -1 for samples outside of the image; by region, number of the sample, and output."""
-
-    element: Tensor
-    weight: Tensor
-    is_linear: bool
-
-    def point(self, region: Expression, output: Expression, tap: Expression) -> Point:
-        """A sample of a region."""
-        place = (region, tap, output)
-        weight = load(self.weight, place)
-        return Point(weight >= 0, cast(load(self.element, place), I64), weight if self.is_linear else None)
-
-
 class Regions:
     """The regions of a descriptor over images of ``sizes``, pooled to ``outputs`` {height, width}.
 
@@ -239,23 +221,6 @@ class Regions:
         )
         self.statements = [Compute(axes, tuple(stores))]
         self.temporaries = [store.tensor for store in stores]
-
-    def points(self, side: Side, reads: int) -> Side | PointTable:
-        """Where the samples of a side are: in a table if each is read ``reads`` times and a table pays."""
-        sizes = (self.count, side.most, side.outputs)
-        if reads < TABLE_READS * side.most:
-            return side
-        name = "y" if side is self.y else "x"
-        region, tap, output = axes = grid(sizes, "rso")
-        point = side.point(index(region), index(output), index(tap))
-        element, weight = temporary(f"element_{name}", U32, sizes), temporary(f"weight_{name}", F32, sizes)
-        stores = (
-            Store(element, indices(axes), cast(point.element, U32)),
-            Store(weight, indices(axes), select(point.is_inside, 0 if point.weight is None else point.weight, -1, F32)),
-        )
-        self.statements.append(Compute(axes, stores))
-        self.temporaries += (element, weight)
-        return PointTable(element, weight, side.is_linear)
 
     def batch(self, region: Expression) -> Expression:
         """The image of a region; the last one for indices that are too large."""
@@ -324,13 +289,11 @@ class _RoiAlign(RegionDesc):
         target = tensor("OutputTensor", self.output_tensor, "output")
         regions = Regions(self, source.sizes, target.sizes[2:])
         y, x = Axis("sample_y", regions.y.most), Axis("sample_x", regions.x.most)
-        _, channels, height, width = target.sizes
-        points_y, points_x = regions.points(regions.y, channels * width), regions.points(regions.x, channels * height)
 
         def pooled(place: tuple[Expression, ...]) -> Expression:
             region, channel = place[:2]
-            point_y = points_y.point(region, place[2], index(y))
-            point_x = points_x.point(region, place[3], index(x))
+            point_y = regions.y.point(region, place[2], index(y))
+            point_x = regions.x.point(region, place[3], index(x))
             value = self._sample(source, (regions.batch(region), channel), point_y, point_x, regions)
             where = regions.y.sampled(y, region) & regions.x.sampled(x, region)
             guard = None if isinstance(where, Const) else where

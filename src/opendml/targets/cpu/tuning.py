@@ -38,10 +38,24 @@ class Tuning:
     """How many times larger the margin may make the tensor then."""
 
     table_growth: int = 4
-    """How many times larger than what is summed and what comes of it a table of the sum's weights may be."""
+    """How many times larger than what is summed and what comes of it a table of the sum's weights may be, and one of
+    places than what comes of these."""
 
     table_operations: int = 3
     """Operations of a weight from which on it is worth a table."""
+
+    table_reads: int = 4
+    """How many times as often as there are places in a table of samples it is to be read."""
+
+    fewest_channels: int = 8
+    """Channels from which on they are a vector where the places of everything else are loaded numbers."""
+
+    channel_loads: int = 2
+    """How many times as often as they have elements tensors are to be read that their channels are copied to the
+    end."""
+
+    limited_steps: int = 2
+    """Steps that a fold which goes on for as long as a loaded number says is taken to have."""
 
     unit_block: int = 32
     """Units of a network whose weights lie side by side: two AVX-512 registers."""

@@ -16,11 +16,13 @@ from typing import Final
 from opendml.description.descriptors import Operator
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, Statement
+from opendml.targets.cpu.refine.channels import channels_in_lanes
 from opendml.targets.cpu.refine.convolutions import convolution
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.factors_of_chains import factors_of_chains
 from opendml.targets.cpu.refine.margins import margins
 from opendml.targets.cpu.refine.matrix_products import matrix_product
+from opendml.targets.cpu.refine.places import tables_of_places
 from opendml.targets.cpu.refine.recurrences import blocks_of_units
 from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, SumRule, Surroundings
 from opendml.targets.cpu.refine.row_blocks import blocks_of_rows
@@ -38,6 +40,8 @@ TOGETHER: Final[tuple[DefinitionRule, ...]] = (
     margins,
     blocks_of_units,
     blocks_of_rows,
+    tables_of_places,
+    channels_in_lanes,
     tables_of_weights,
 )
 """Rules for several statements together, one after the other, before those of single ones."""

@@ -1,0 +1,148 @@
+"""Tables of what is computed from a few coordinates and read at many: where samples lie, and which sums are empty.
+
+A statement that finds places by arithmetic on what it loads (regions: a corner, a step, the number of a sample) would
+do so again for every point that reads there. What depends on a few of its axes only is computed once for each of their
+points and read from a table, and so is the fold that says whether a step of another fold is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from opendml.expression.affine import Dependencies, interval
+from opendml.expression.element_types import BOOL, I64, U8, U32, ElementType
+from opendml.expression.ir import (
+    Axis,
+    Cast,
+    Expression,
+    Fold,
+    Index,
+    Load,
+    Part,
+    Tensor,
+    cast,
+    grid,
+    index,
+    indices,
+    load,
+    temporary,
+)
+from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
+from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten
+from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.targets.cpu.tuning import Tuning
+
+_NAMES: Final = {"bool": "conditions", "float": "weights", "int": "places", "uint": "places"}
+"""What tables are called, by the kind of their elements."""
+
+
+def tables_of_places(definition: Definition, around: Surroundings) -> Definition:
+    """The definition with such tables, each before the statement that reads it."""
+    statements, temporaries = list[Statement](), list(definition.temporaries)
+    for statement in definition.statements:
+        found = _Search(statement, around.target.tuning).worth() if isinstance(statement, Compute) else {}
+        replaced = dict[Expression, Expression]()
+        for axes in dict.fromkeys(found.values()):
+            values = [e for e, own in found.items() if own == axes]
+            tables = [temporary(_NAMES[e.type.kind], _kept_as(e), [axis.size for axis in axes]) for e in values]
+            statements.append(_filled(tables, values, axes))
+            temporaries += tables
+            for e, table in zip(values, tables, strict=True):
+                read = load(table, indices(axes))
+                replaced[e] = read.differs(0) if e.type is BOOL else cast(read, e.type)
+        statements.append(rewritten(statement, Rewriter(replaced.get), {}) if replaced else statement)
+    if len(temporaries) == len(definition.temporaries):
+        return definition
+    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+
+
+def _kept_as(e: Expression) -> ElementType:
+    """The type of a table that holds an expression's values."""
+    if e.type is BOOL:
+        return U8
+    bounds = interval(e, {}) if e.type is I64 else None
+    return U32 if bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << U32.bits else e.type
+
+
+def _filled(tables: Sequence[Tensor], values: Sequence[Expression], axes: Sequence[Axis]) -> Compute:
+    own = grid([axis.size for axis in axes], [axis.name for axis in axes])
+    here = substitute({Index(axis): index(a) for axis, a in zip(axes, own, strict=True)})
+    stores = [Store(t, indices(own), cast(here(e), t.type)) for t, e in zip(tables, values, strict=True)]
+    return Compute(own, tuple(stores))
+
+
+@dataclass(slots=True)
+class _Search:
+    """What of a statement is worth a table: largest expressions of few axes, less those that others give."""
+
+    compute: Compute
+    tuning: Tuning
+
+    def worth(self) -> dict[Expression, tuple[Axis, ...]]:
+        """Expressions, and the axes of the table of each."""
+        candidates = dict(self._largest())
+        if not any(map(_finds_places, candidates)) and not candidates.keys() & self._conditions():
+            return {}
+        found = dict(sorted(candidates.items(), key=lambda item: -_operations(item[0], ())))
+        for e in list(found):
+            others = found.keys() - {e}
+            if _operations(e, others) < self.tuning.table_operations:
+                del found[e]
+        return found
+
+    def _largest(self) -> Iterator[tuple[Expression, tuple[Axis, ...]]]:
+        """Expressions of few axes that are computed ``Tuning.table_reads`` times at each of their points."""
+        dependencies, seen = Dependencies(), set[Expression]()
+        points = math.prod(axis.size for axis in self.compute.axes)
+        room = self.tuning.table_growth * points
+        stack = [(e, points, self.compute.axes) for s in self.compute.stores for e in (*s.coordinates, s.value)]
+        while stack:
+            e, uses, around = stack.pop()
+            if e in seen:
+                continue
+            seen.add(e)
+            moving = dependencies.of(e)
+            axes = tuple(axis for axis in around if axis in moving)
+            size = math.prod(axis.size for axis in axes)
+            is_free = len(axes) == len(moving) > 0 and self.tuning.table_reads * size <= uses and size <= room
+            is_whole = all(dependencies.of(part) == moving for part in conjuncts(e)) and _is_of_numbers(e)
+            if is_free and is_whole and _operations(e, ()) >= self.tuning.table_operations:
+                yield e, self._in_order(axes)
+                continue
+            if isinstance(e, Fold):
+                around, uses = (*around, *e.axes), uses * math.prod(axis.size for axis in e.axes)
+            stack += [(part, uses, around) for part in e.children]
+
+    def _in_order(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        """The last one of the statement's own axes behind those of folds, so that it is the vectors' here too."""
+        own = [axis for axis in axes if axis in self.compute.axes]
+        return (*own[:-1], *(axis for axis in axes if axis not in own), *own[-1:])
+
+    def _conditions(self) -> set[Expression]:
+        """Folds that say whether a step of another one is taken."""
+        folds = {e for s in self.compute.stores for e in walk(s.value) if isinstance(e, Fold)}
+        return {e for f in folds if f.where is not None for e in conjuncts(f.where) if isinstance(e, Part)}
+
+
+def _is_of_numbers(e: Expression) -> bool:
+    """Whether floating-point arithmetic on loaded elements makes an expression, without folds of its own but for
+    conditions."""
+    parts = list(walk(e))
+    if any(isinstance(p, Fold) for p in parts) and e.type is not BOOL:
+        return False
+    return any(p.type.is_float for p in parts) and any(isinstance(p, Load) for p in parts)
+
+
+def _finds_places(e: Expression) -> bool:
+    """Whether a coordinate is made of floating-point numbers in an expression."""
+    casts = (p for p in walk(e) if isinstance(p, Cast) and p.type.kind != "float")
+    return any(p.operand.type.is_float and _is_of_numbers(p.operand) for p in casts)
+
+
+def _operations(e: Expression, known: Collection[Expression]) -> int:
+    """Operations of an expression, but for those that make what is loaded, or one of the ``known`` ones."""
+    inner = walk(e, lambda x: isinstance(x, Load) or x in known)
+    return sum(1 for part in inner if part.children and not isinstance(part, Load) and part not in known)
