@@ -10,7 +10,7 @@ from benchmarks.cases import IMAGE, Case, bytes_moved, identity
 from benchmarks.measure import Effort, run_case
 from benchmarks.peers import Contestant
 from opendml.description.tensor import TensorDesc
-from opendml.inspection.machine_limits import fma_peak
+from opendml.targets.cpu.limits import fma_peak
 
 COPIED = ((1, 64, 128, 128), (4, 64, 112, 112), IMAGE)
 """What is copied: float32 tensors of 4, 12 and 49 MiB."""

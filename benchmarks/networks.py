@@ -140,6 +140,7 @@ def _measured(name: str, threads: int, effort: Effort, progress: Callable[[str],
 
 
 def _kernels(profile: dml.Profile) -> list[Kernel]:
+    assert profile.limits is not None  # the processor's are measured
     return [
         Kernel(
             f"{number}: {kernel.title}, {'x'.join(map(str, kernel.writes[0].sizes))}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,11 +20,11 @@ from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.llvm.host import Machine, host_machine
-from opendml.llvm.native import compile_object, load_object
+from opendml.llvm.native import assembly, compile_object, load_object
 from opendml.llvm.object_cache import get_or_make, object_key
 from opendml.targets.gpu.dialect import Dialect
-from opendml.targets.gpu.program import GpuCode, LaunchPlan, Loop, Step, generate
-from opendml.targets.interface import ArrayLayouts, Buffer
+from opendml.targets.gpu.program import GpuCode, LaunchPlan, Loop, Step, generate, launches_of
+from opendml.targets.interface import ArrayLayouts, Buffer, KernelTimes
 from opendml.targets.target import DeviceDescription, Progress, Requirements
 
 Array = np.ndarray[Any, Any]
@@ -68,9 +69,21 @@ class PlainTarget:
     def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> PlainExecutable:
         return PlainExecutable(self.machine, objects[0], requirements)
 
+    def assembly(self, module: str) -> str:
+        return assembly(module, self.machine)
+
+    def instrumented(
+        self, definition: Definition, *, in_place: bool, thread_count: int
+    ) -> tuple[GpuCode, PlainExecutable]:
+        code = self.generate(definition, in_place=in_place)
+        return code, self.load(self.compile(code.modules)[0], code.requirements, 1)
+
+    def limits(self, thread_count: int) -> None:
+        return None
+
 
 class PlainExecutable:
-    """Code that is loaded: a function a kernel, and the position that it asks for."""
+    """Code that is loaded: a function a kernel, and the position that it asks for. It always has its clocks on."""
 
     thread_count = 1
 
@@ -79,7 +92,8 @@ class PlainExecutable:
         self.plan = LaunchPlan.from_json(head.decode().removeprefix("; "))
         self.temporary_size = requirements.temporary_size
         self.least_temporary_size = requirements.least_temporary_size
-        names = list(_kernels(self.plan.steps))
+        names = [launch.kernel for launch in launches_of(self.plan.steps)]
+        self.seconds = dict.fromkeys(names, 0.0)
         self._loaded = load_object(code, [*names, *(["position"] if names else [])], machine) if names else None
 
     def with_thread_count(self, thread_count: int) -> PlainExecutable:
@@ -112,9 +126,17 @@ class PlainExecutable:
             self._loaded[step.kernel]
         )
         position = ctypes.c_int64.from_address(self._loaded["position"])
+        begin = time.perf_counter()
         for point in range(step.points):
             position.value = point
             function(*(addresses[number] for number in step.buffers), *loops)
+        self.seconds[step.kernel] += time.perf_counter() - begin
+
+    def reset(self) -> None:
+        self.seconds = dict.fromkeys(self.seconds, 0.0)
+
+    def times(self) -> list[KernelTimes]:
+        return [KernelTimes(seconds, ()) for seconds in self.seconds.values()]
 
 
 class PlainDispatch:
@@ -153,11 +175,6 @@ def allocated(size: int) -> Array:
 def _bytes_of(array: Array) -> Array:
     span = sum((n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)) + array.itemsize
     return np.lib.stride_tricks.as_strided(array.view(), (span // array.itemsize,), (array.itemsize,)).view(np.uint8)
-
-
-def _kernels(steps: Iterable[Step]) -> Iterable[str]:
-    for step in steps:
-        yield from _kernels(step.body) if isinstance(step, Loop) else (step.kernel,)
 
 
 def open_target(number: int, tuning: None) -> PlainTarget:

@@ -18,6 +18,7 @@ import numpy as np
 import plain_target
 import pytest
 from command_lines import invoke
+from dxdispatch_models import ADD
 from execution import assert_identical, assert_same_values, guarded_buffer, random_array, random_values, seeds
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +32,8 @@ import opendml as dml
 from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
 from opendml.description.graph_paths import graph_input_tensors
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
 from opendml.targets.registry import KINDS, TargetKind
 
 PLAIN = TargetKind("plain_target", is_numbered=True, has_threads=False)
@@ -205,6 +208,70 @@ def test_the_command_line_runs_models_there(device: dml.Device, tmp_path: Path) 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-1] == "Resource 'Out': 6, 10, -2"
     assert f"\n-Device: {device.name}\n" in invoke("run", "-s").stdout
+
+
+def _network(device: dml.Device) -> dml.GraphProgram:
+    graph = dml.Graph(device)
+    x = graph.input("float32", [4, 6], name="x")
+    weights = graph.constant(np.ones([6, 2], np.float32))
+    return graph.compile(dml.reduce(dml.activation_relu(dml.gemm(x, weights)), "SUM", axes=[1]))
+
+
+def test_explanations_are_of_the_devices_kernels(device: dml.Device) -> None:
+    program = _network(device)
+    text = dml.explain(program)
+    assert dml.explain(program.desc, device=device) == dml.explain(program.desc, device=device.name) == text
+    target = device.target
+    assert target is not None
+    joined = join(program.desc, target.refine)
+    code = target.generate(divide_and_fuse(joined, costs=target.costs).execution, in_place=False)
+    kernels = code.describe_kernels()
+    assert kernels and all(kernel.text in text for kernel in kernels)
+    assert code.describe_sequence() in text
+    assert "GEMM of Nodes" in text
+    assert "LLVM IR" not in text
+    longer = dml.explain(program, llvm=True, assembly=True)
+    assert all(module.rstrip() in longer and target.assembly(module).rstrip() in longer for module in code.modules)
+
+
+def test_profiles_are_of_the_devices_kernels(device: dml.Device, tmp_path: Path) -> None:
+    program, x = _network(device), np.ones([4, 6], np.float32)
+    before = program(x)
+    found = dml.profile(program, x, seconds=0)
+    assert_identical(before, program(x))
+    assert found.device == device.name
+    assert [kernel.description for kernel in found.kernels] == [
+        kernel.description for kernel in dml.profile(program, x, seconds=0).kernels
+    ]
+    assert {name for kernel in found.kernels for name in kernel.operators} >= {"GEMM", "ACTIVATION_RELU", "REDUCE"}
+    assert all(kernel.seconds > 0 for kernel in found.kernels)
+    assert found.kernel_seconds <= found.instrumented_seconds
+    if found.limits is None:
+        assert f" on {device.name}: a run takes" in str(found)
+        for text in ("this machine", "of copy", "of peak", "Limit", "inf"):
+            assert text not in str(found)
+    found.save_page(tmp_path / "page.html")
+    found.save_trace(tmp_path / "trace.json")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count('class="row"') == len(found.kernels)
+    assert ("Of the limit" in page) == (found.limits is not None)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {event["args"]["kernel"] for event in events if event["ph"] == "X"} == set(range(len(found.kernels)))
+
+
+@pytest.mark.parametrize("command", ["explain", "profile"])
+def test_the_command_line_shows_kernels(device: dml.Device, command: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(ADD))
+    options = ["--llvm"] if command == "explain" else ["-t", 1]
+    result = invoke(command, path, "--device", device.name, *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "ATensor@(i) + BTensor@(i)" in result.stdout if command == "explain" else "1 kernel" in result.stdout
+    for found in json.loads(invoke(command, path, "--device", device.name, "--json").stdout):
+        assert command == "explain" or found["device"] == device.name
+    refused = invoke(command, path, "--device", "reference")
+    assert refused.exit_code != 0
+    assert f"there are no kernels to {command}" in refused.stderr
 
 
 def test_an_initialized_graph_pickles_with_what_it_keeps(device: dml.Device) -> None:

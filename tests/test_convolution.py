@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from properties import examples
 from rounding import assert_within_rounding
 
+import opendml as dml
 from opendml import operators
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
 from opendml.description.validation import validate
-from opendml.inspection.explanation import explain_operator
 from opendml.llvm.host import host_machine
 from opendml.targets.cpu.refine import convolutions
 from opendml.targets.cpu.refine.refining import refined_definition
@@ -315,8 +315,8 @@ def test_depthwise_sums_of_guarded_elements_have_the_bits_of_padded_ones(
 
 
 def test_rows_whose_windows_overlap_are_computed_together() -> None:
-    assert re.search(r"together x \+ 0\.\.[2-8]\b", explain_operator(depthwise((1, 64, 14, 14), 3)))
-    assert "together" not in explain_operator(simple(group_count=3, **_apart()))
+    assert re.search(r"together x \+ 0\.\.[2-8]\b", dml.explain(depthwise((1, 64, 14, 14), 3)))
+    assert "together" not in dml.explain(simple(group_count=3, **_apart()))
 
 
 def _apart() -> dict[str, Any]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from command_lines import invoke
-from dxdispatch_models import ADD
+from sample_descriptors import samples
 
 import opendml as dml
 from opendml.description.errors import CodeGenerationError
 from opendml.targets.gpu.dialect import SPIRV
 from opendml.targets.gpu.program import LaunchPlan, generate
+from opendml.targets.host_memory import empty
 from opendml.targets.opencl import platform, target
 from opendml.targets.opencl.machine import OpenClMachine
 
@@ -144,18 +142,21 @@ def test_a_tensor_too_large_for_the_device_is_an_error_of_this_package(device: d
         executable.allocated(largest * 64)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("command", ["explain", "profile"])
-def test_commands_that_know_the_processors_kernels_only_say_so(
-    device: dml.Device, command: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "model.json"
-    path.write_text(json.dumps(ADD))
-    result = invoke(command, path, "--device", "opencl")
-    assert result.exit_code != 0
-    assert f"there is nothing yet to {command} but the processor's kernels" in result.stderr
-
-
-def test_profiles_are_of_the_processors_kernels(device: dml.Device) -> None:
-    program = device.compile(dml.operators.ActivationRelu(input_tensor=FLOAT32, output_tensor=FLOAT32))
-    with pytest.raises(dml.ConfigurationError, match="not those of opencl:0"):
-        dml.profile(program, np.ones(6, np.float32))
+def test_times_are_those_of_the_devices_clock(device: dml.Device) -> None:
+    """They add up over the steps of a loop; arithmetic of the host between them does not count."""
+    desc = next(desc for desc in samples() if type(desc).__name__ == "Gru")
+    target = device.target
+    assert target is not None
+    code, timed = target.instrumented(desc.define(), in_place=False, thread_count=1)
+    arrays, outputs = ([None if t is None else empty(t) for _, t in part] for part in (desc.inputs(), desc.outputs()))
+    for array in arrays:
+        if array is not None:
+            array[...] = 0
+    timed.run(arrays, outputs)
+    once = timed.times()
+    assert len(once) == len(code.describe_kernels())
+    assert all(time.duration > 0 and time.work == () for time in once)
+    timed.run(arrays, outputs)
+    assert sum(time.duration for time in timed.times()) > sum(time.duration for time in once)
+    timed.reset()
+    assert [time.duration for time in timed.times()] == [0] * len(once)

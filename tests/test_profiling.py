@@ -34,9 +34,7 @@ from opendml.expression.statements import Compute, Scan, Scatter, Store
 from opendml.graph import provenance
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.inspection.instrumentation import tick_seconds
 from opendml.inspection.layered_drawing import draw
-from opendml.inspection.machine_limits import MachineLimits, machine_limits
 from opendml.inspection.measurements import End
 from opendml.inspection.profile_files import trace_of
 from opendml.inspection.profile_page import DRAWN_BOXES, page
@@ -45,7 +43,10 @@ from opendml.llvm.host import host_machine
 from opendml.loops.costs import cost_of
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.processor import host_processor
+from opendml.targets.cpu.runtime.timed_executable import tick_seconds
 from opendml.targets.cpu.target import host_target
+from opendml.targets.machine_limits import MachineLimits
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HOSTILE = "<script>alert('&quot;\"')</script>\x1b[31m\x00\u202e]]>-->"
@@ -187,8 +188,8 @@ def test_every_operator_has_costs() -> None:
 
 
 def test_limits() -> None:
-    found = machine_limits(1)
-    assert found is machine_limits(1)
+    found = host_processor().limits(1)
+    assert found is host_processor().limits(1)
     assert 1e9 < found.fma_peak < 1e13
     assert all(1e8 < rate < 1e13 for _, rate in found.copies)
     assert LIMITS.bandwidth(1) == 1e11
@@ -218,10 +219,10 @@ def test_a_profile_of_a_graph(profiled: Profile) -> None:
     for number, kernel in enumerate(profiled.kernels):
         assert kernel.number == number
         assert kernel.seconds > 0
-        assert len(kernel.work) == profiled.limits.thread_count
+        assert len(kernel.work) == profiled.thread_count
         assert all(0 <= work <= kernel.seconds * 1.01 + 1e-6 for work in kernel.work)
         assert kernel.writes
-        assert kernel.efficiency(profiled.limits) > 0
+        assert profiled.limits is not None and kernel.efficiency(profiled.limits) > 0
         assert all("net (test_profiling.py:" in node or "element_wise" in node for node in kernel.nodes)
     convolution = next(kernel for kernel in profiled.kernels if "ACTIVATION_RELU" in kernel.operators)
     assert convolution.title == "CONVOLUTION + ACTIVATION_RELU"

@@ -44,7 +44,11 @@ DEVICE = Option(
     completes=DEVICES,
 )
 COMPILED_DEVICE = Option(
-    ("--device",), "cpu; the reference device has no kernels.", "NAME", default="cpu", completes=("cpu",)
+    ("--device",),
+    "cpu, or opencl:0; the reference device has no kernels.",
+    "NAME",
+    default="cpu",
+    completes=("cpu", "opencl"),
 )
 SIZE = Option(
     ("--size",),
@@ -240,7 +244,7 @@ PROFILE = Command(
     """Show where the time of a model or of a serialised graph goes.
 
 Every dispatch is repeated. For each kernel there are its time, the bytes that it moves and its floating-point
-operations, beside what this machine can do: copies of as many bytes, and fused multiply-adds.""",
+operations, beside what this machine can do, where that is known: copies of as many bytes, and fused multiply-adds.""",
     (
         ("opendml profile model.json", "a table of kernels"),
         ("opendml profile model.json --html profile.html --trace trace.json", "a page, and a trace for Perfetto"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from opendml.command_line.models import read_unlimited, require_kernels
+from opendml.command_line.models import device_with_kernels, read_unlimited
 from opendml.command_line.output import print_json, print_line, readable_errors
 
 __all__ = ["execute"]
@@ -16,12 +16,12 @@ def execute(values: Namespace) -> int:
         from opendml.formats.dxdispatch.checking import check_operator
         from opendml.inspection.explanation import explanation
 
-        require_kernels(values.device, "explain")
+        device = device_with_kernels(values.device, "explain")
         explained = []
         read = read_unlimited(values.model, values.input_path, sizes=values.size, values=values.value)
         for name, dispatchable in read.dispatchables.items():
             check_operator(dispatchable)
-            text = explanation(dispatchable.desc, llvm=values.llvm, assembly=values.asm)
+            text = explanation(dispatchable.desc, device=device, llvm=values.llvm, assembly=values.asm)
             if values.json:
                 explained.append({"dispatchable": name, "explanation": text})
             else:

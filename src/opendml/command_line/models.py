@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from opendml.command_line.parsing import Option
     from opendml.description.enums import FeatureLevel
     from opendml.formats.dxdispatch import Model
+    from opendml.programs.device import Device
 
-__all__ = ["feature_level", "note_meaningless", "read_unlimited", "require_kernels"]
+__all__ = ["device_with_kernels", "feature_level", "note_meaningless", "read_unlimited"]
 
 
 def read_unlimited(
@@ -59,12 +60,11 @@ def note_meaningless(options: Iterable[Option], values: Namespace) -> None:
             note(f"{option.names[0]} changes nothing here: {option.means_nothing}")
 
 
-def require_kernels(device: str, what: str) -> None:
-    """Fail for a device that compiles nothing, or that there is not."""
+def device_with_kernels(name: str, what: str, thread_count: int | None = None) -> Device:
+    """A device. Fails for one that compiles nothing, or that there is not."""
     from opendml.programs.device import Device
 
-    name = Device(device).name
-    if name == "reference":
-        fail(f"--device reference: it interprets the operators' definitions, so there are no kernels to {what}")
-    if name != "cpu":
-        fail(f"--device {device}: there is nothing yet to {what} but the processor's kernels")
+    found = Device(name, thread_count=thread_count)
+    if found.target is None:
+        fail(f"--device {name}: it interprets the operators' definitions, so there are no kernels to {what}")
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from opendml.command_line.models import require_kernels
+from opendml.command_line.models import device_with_kernels
 from opendml.command_line.output import fail, print_json, print_line, print_table, progress_bar, readable_errors
 
 __all__ = ["execute"]
@@ -20,15 +20,14 @@ def execute(values: Namespace) -> int:
         from opendml.inspection.profile_page import page
         from opendml.inspection.profile_table import clean, profile_table, summary
         from opendml.inspection.profiling import profile_bound
-        from opendml.programs.device import Device
 
-        require_kernels(values.device, "profile")
+        device = device_with_kernels(values.device, "profile", values.threads)
         limit = values.memory_limit << 20
         model = read_model(
             values.model, input_path=values.input_path, memory_limit=limit, sizes=values.size, values=values.value
         )
         with progress_bar() as progress:
-            executor = Executor(model, Device(thread_count=values.threads), progress=progress)
+            executor = Executor(model, device, progress=progress)
         profiles = [
             profile_bound(program, bind, seconds=values.milliseconds_to_run / 1000, title=name)
             for name, program, bind in executor.dispatches()

@@ -1,11 +1,11 @@
-"""What becomes of an operator or a graph: descriptor, expressions, kernels and code, as text."""
+"""What becomes of an operator or a graph on a device: descriptor, expressions, kernels and code, as text."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ConfigurationError
@@ -27,17 +27,14 @@ from opendml.expression.printer import format_definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
-from opendml.programs.device import DEFAULT_FEATURE_LEVEL
-from opendml.targets.cpu.compilation import generate
-from opendml.targets.cpu.kernel_description import describe_kernel
-from opendml.targets.cpu.refine.refining import refined_definition, refining
-from opendml.targets.cpu.target import host_target
+from opendml.programs.device import DEFAULT_DEVICE, DEFAULT_FEATURE_LEVEL, Device
+from opendml.targets.registry import find_target
 
 if TYPE_CHECKING:
     from opendml.building.graph_program import GraphProgram
     from opendml.programs.compiled_graph import CompiledGraph
     from opendml.programs.program import Program
-    from opendml.targets.cpu.code.program_code import ProgramCode
+    from opendml.targets.target import Code, Target
 
 
 class Explanation(str):
@@ -49,70 +46,98 @@ class Explanation(str):
         return preformatted(self)
 
 
-def explain(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram, **code: bool) -> Explanation:
+def explain(
+    what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram,
+    *,
+    device: Device | str | None = None,
+    llvm: bool = False,
+    assembly: bool = False,
+) -> Explanation:
     """The stages of an operator, a graph or a program: what ``opendml explain`` shows. Nothing runs.
 
-    ``llvm=True`` and ``assembly=True`` add the code for this machine. The text is ASCII, which any stream can write:
-    other characters of names are escaped. Raises InvalidDescriptorError for an invalid descriptor (at the latest
-    feature level).
+    ``device``: whose kernels are shown; by default those of the program's device, or the processor's. ``llvm=True``
+    and ``assembly=True`` add the code for it: text for LLVM, and the processor's instructions or SPIR-V. The text is
+    ASCII, which any stream can write: other characters of names are escaped. Raises InvalidDescriptorError for an
+    invalid descriptor (at the latest feature level), ConfigurationError for a device that is not there, or has no
+    kernels.
     """
-    return Explanation(ascii_only(explanation(what, **code)))
+    return Explanation(ascii_only(explanation(what, device=device, llvm=llvm, assembly=assembly)))
 
 
-def explanation(what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram, **code: bool) -> str:
+def explanation(
+    what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram,
+    *,
+    device: Device | str | None = None,
+    llvm: bool = False,
+    assembly: bool = False,
+) -> str:
     """As ``explain``, with names as they are."""
     desc: Any = what if isinstance(what, (Operator, GraphDesc)) else getattr(what, "desc", what)
-    if isinstance(desc, GraphDesc):
-        validate_graph_or_raise(desc, DEFAULT_FEATURE_LEVEL)
-        return explain_graph(desc, **code)
-    if desc is what and not isinstance(what, Operator):
+    if desc is what and not isinstance(what, (Operator, GraphDesc)):
         raise ConfigurationError(f"expected an operator, a graph or a program, got {quoted(what)}")
     if desc is None:
         raise ConfigurationError("this program is only a part of a graph: explain the graph")
+    target = _target_of(what) if device is None else _target_named(device)
+    if isinstance(desc, GraphDesc):
+        validate_graph_or_raise(desc, DEFAULT_FEATURE_LEVEL)
+        return explain_graph(desc, target, llvm=llvm, assembly=assembly)
     validate_or_raise(desc, DEFAULT_FEATURE_LEVEL)
-    return explain_operator(desc, **code)
+    return explain_operator(desc, target, llvm=llvm, assembly=assembly)
 
 
-def explain_operator(desc: Operator, *, llvm: bool = False, assembly: bool = False) -> str:
-    """The stages of a valid descriptor, one after another; ``llvm`` and ``assembly`` add the code for this machine."""
-    definition, target = desc.define(), host_target()
-    refined = refined_definition(desc, target)
-    code = generate(refined, target, in_place=desc.in_place)
-    pairs = zip(code.kernels, code.origins, strict=True)
-    kernels = "\n".join(describe_kernel(kernel, target, repeats) for kernel, (_, repeats) in pairs)
+def _target_named(device: Device | str) -> Target:
+    found = (device if isinstance(device, Device) else Device(device)).target
+    if found is None:
+        raise ConfigurationError("the reference device interprets the operators' definitions: it has no kernels")
+    return found
+
+
+def _target_of(what: Any) -> Target:
+    """The target of a program; the processor for what has none, as a descriptor and an interpreted program."""
+    program = getattr(what, "program", what)  # of one that was built by expression
+    found = getattr(getattr(program, "execution", program), "target", None)
+    return find_target(DEFAULT_DEVICE) if found is None else cast("Target", found)
+
+
+def explain_operator(desc: Operator, target: Target, *, llvm: bool = False, assembly: bool = False) -> str:
+    """The stages of a valid descriptor, one after another; ``llvm`` and ``assembly`` add the target's code."""
+    definition = desc.define()
+    refined = target.refine(definition)
+    code = target.generate(refined, in_place=desc.in_place)
     sections = {"Descriptor": _json(desc), "Expressions": format_definition(definition)}
     if refined.statements != definition.statements:
         sections["Expressions as refined for this processor"] = format_definition(refined)
-    sections["Kernels"] = kernels
-    sections["Sequence"] = str(code.sequence)
-    return _text(sections | _code(code, llvm, assembly))
+    sections["Kernels"] = "\n".join(kernel.text for kernel in code.describe_kernels())
+    sections["Sequence"] = code.describe_sequence()
+    return _text(sections | _code(code, target, llvm, assembly))
 
 
-def explain_graph(graph: GraphDesc, *, fusion: bool = True, llvm: bool = False, assembly: bool = False) -> str:
+def explain_graph(
+    graph: GraphDesc, target: Target, *, fusion: bool = True, llvm: bool = False, assembly: bool = False
+) -> str:
     """The stages of a valid graph: its nodes in the order in which they run; the expressions that are left when they
     are fused, apart for what is computed once at initialisation and for what runs every time; and the kernels, each
     with the operators that it computes. ``llvm`` and ``assembly`` add the code of what runs every time.
     """
-    target = host_target()
-    joined = join(graph, refining(target))
-    parts = divide_and_fuse(joined, fusion=fusion, costs=target.tuning.graph)
-    code = generate(parts.execution, target, in_place=False)
+    joined = join(graph, target.refine)
+    parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
+    code = target.generate(parts.execution, in_place=False)
     provenance = Provenance(graph, joined, parts.execution)
     sections = {"Graph": describe_graph(graph)}
     if parts.initialisation is not None:
         sections["Expressions of the initialisation"] = format_definition(parts.initialisation)
     sections["Expressions"] = format_definition(parts.execution)
     kernels = []
-    for kernel, (statement, repeats) in zip(code.kernels, code.origins, strict=True):
-        nodes = ", ".join(_node_text(graph, node) for node in provenance.nodes(statement))
-        kernels.append(f"{nodes}\n{describe_kernel(kernel, target, repeats)}\n")
+    for kernel in code.describe_kernels():
+        nodes = ", ".join(_node_text(graph, node) for node in provenance.nodes(kernel.statement))
+        kernels.append(f"{nodes}\n{kernel.text}\n")
     sections["Kernels"] = "\n".join(kernels)
-    sections["Sequence"] = str(code.sequence)
+    sections["Sequence"] = code.describe_sequence()
     needs = code.requirements
     alive = f"{needs.least_temporary_size} bytes of them are alive at one time, at most"
     scratch = f"; {needs.scratch_size} bytes more for each thread" if needs.scratch_size else ""
     sections["Memory"] = f"{needs.temporary_size} bytes for temporary tensors: {alive}{scratch}"
-    return _text(sections | _code(code, llvm, assembly))
+    return _text(sections | _code(code, target, llvm, assembly))
 
 
 def _node_text(graph: GraphDesc, index: int) -> str:
@@ -121,12 +146,10 @@ def _node_text(graph: GraphDesc, index: int) -> str:
     return f"{node.operator.type.name} of {node_place(graph, index)}"
 
 
-def _code(code: ProgramCode, llvm: bool, assembly: bool) -> dict[str, str]:
-    from opendml.llvm import native
-
+def _code(code: Code, target: Target, llvm: bool, assembly: bool) -> dict[str, str]:
     sections = {"LLVM IR": "\n".join(code.modules)} if llvm else {}
     if assembly:
-        sections["Assembly"] = "\n".join(native.assembly(module, host_target().machine) for module in code.modules)
+        sections["Assembly"] = "\n".join(map(target.assembly, code.modules))
     return sections
 
 

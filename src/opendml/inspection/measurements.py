@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from opendml.inspection.machine_limits import MachineLimits
+from opendml.targets.machine_limits import MachineLimits
 
 
 class TensorUse(NamedTuple):
@@ -24,8 +24,8 @@ class KernelProfile:
     """One kernel in the run of a program in which it was fastest. Times are in seconds.
 
     ``operators`` are the operators that it computes (in whole or in part), ``nodes`` the names of their nodes in a
-    graph. It runs ``repetitions`` times, together for ``seconds``; ``work`` is how long each thread worked in that
-    time. ``operations`` are floating-point ones. ``description`` has its loops and expressions.
+    graph. It runs ``repetitions`` times, together for ``seconds``; ``work`` is how long each of this process's threads
+    worked in that time. ``operations`` are floating-point ones. ``description`` has its loops and expressions.
     """
 
     number: int
@@ -68,9 +68,10 @@ class KernelProfile:
         least = limits.least_seconds(self.bytes / self.repetitions, self.operations / self.repetitions)
         return least * self.repetitions / self.seconds if self.seconds else math.inf
 
-    def is_bound_by_memory(self, limits: MachineLimits) -> bool:
-        """Whether moving the bytes takes the machine longer than computing."""
-        return self.bytes / limits.bandwidth(self.bytes / self.repetitions) >= self.operations / limits.fma_peak
+    def bound_by(self, limits: MachineLimits) -> Literal["memory", "arithmetic"]:
+        """What takes the machine longer: moving the bytes, or computing."""
+        moving = self.bytes / limits.bandwidth(self.bytes / self.repetitions)
+        return "memory" if moving >= self.operations / limits.fma_peak else "arithmetic"
 
 
 class End(NamedTuple):
@@ -97,7 +98,8 @@ class Measurements:
     kernel; ``kernel_seconds`` is the time of all kernels, the rest is starting and waking threads, and
     ``longest_seconds`` that of the longest one. ``temporary_bytes`` is the memory for temporary tensors,
     ``alive_bytes`` what those of them have that are alive at one time, at most; ``thread_bytes`` is what each thread
-    needs beside that.
+    needs beside that. ``device`` is the name of the device; ``thread_count``: threads of this process that run the
+    kernels, None where the device has its own. ``limits``: what it could do at best, None where that is not known.
     """
 
     title: str
@@ -111,7 +113,9 @@ class Measurements:
     temporary_bytes: int
     alive_bytes: int
     thread_bytes: int
-    limits: MachineLimits
+    device: str
+    thread_count: int | None
+    limits: MachineLimits | None
     kernel_seconds: float = field(init=False, repr=False, compare=False)
     longest_seconds: float = field(init=False, repr=False, compare=False)
 

@@ -7,25 +7,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from opendml.inspection.measurements import KernelProfile, Measurements
+from opendml.targets.machine_limits import MachineLimits
 
 
 def trace_of(profiles: Sequence[Measurements]) -> str:
-    """Chrome's trace format (JSON): a process for each profile, a thread for each of the program's."""
+    """Chrome's trace format (JSON): a process for each profile, a thread for each of the program's, or its device."""
     events: list[dict[str, Any]] = []
     for process, one in enumerate(profiles):
         events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": one.title}})
-        for thread in range(one.limits.thread_count):
-            name = {"name": f"thread {thread}"}
+        for thread in range(one.thread_count or 1):
+            name = {"name": one.device if one.thread_count is None else f"thread {thread}"}
             events.append({"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": name})
         start = 0.0
         for kernel in one.kernels:
-            events += [_event(process, thread, kernel, start, work) for thread, work in enumerate(kernel.work) if work]
+            shares = kernel.work if one.thread_count is not None else (kernel.seconds,)
+            events += [_event(process, thread, kernel, start, work) for thread, work in enumerate(shares) if work]
             start += kernel.seconds
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1)
 
 
 def as_json(profile: Measurements) -> dict[str, Any]:
-    """A profile for programs: seconds, bytes and floating-point operations."""
+    """A profile for programs: seconds, bytes and floating-point operations. Without limits that are known ``machine``
+    is None, and kernels have no ``bound_by``."""
     limits = profile.limits
     return {
         "title": profile.title,
@@ -36,11 +39,8 @@ def as_json(profile: Measurements) -> dict[str, Any]:
         "temporary_bytes": profile.temporary_bytes,
         "alive_bytes": profile.alive_bytes,
         "thread_bytes": profile.thread_bytes,
-        "machine": {
-            "thread_count": limits.thread_count,
-            "fma_peak": limits.fma_peak,
-            "copies": [{"bytes": size, "bytes_per_second": rate} for size, rate in limits.copies],
-        },
+        "device": profile.device,
+        "machine": None if limits is None else _machine(limits),
         "kernels": [
             {
                 "number": kernel.number,
@@ -53,12 +53,20 @@ def as_json(profile: Measurements) -> dict[str, Any]:
                 "repetitions": kernel.repetitions,
                 "bytes": kernel.bytes,
                 "operations": kernel.operations,
-                "bound_by": "memory" if kernel.is_bound_by_memory(limits) else "arithmetic",
+                **({} if limits is None else {"bound_by": kernel.bound_by(limits)}),
                 "reads": [use._asdict() for use in kernel.reads],
                 "writes": [use._asdict() for use in kernel.writes],
             }
             for kernel in profile.kernels
         ],
+    }
+
+
+def _machine(limits: MachineLimits) -> dict[str, Any]:
+    return {
+        "thread_count": limits.thread_count,
+        "fma_peak": limits.fma_peak,
+        "copies": [{"bytes": size, "bytes_per_second": rate} for size, rate in limits.copies],
     }
 
 

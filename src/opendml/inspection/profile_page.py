@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from opendml.inspection.layered_drawing import Drawing, Point, draw
-from opendml.inspection.machine_limits import MachineLimits
 from opendml.inspection.measurements import End, Flow, KernelProfile, Measurements, TensorUse
 from opendml.inspection.profile_table import clean, first_node, format_quantity, format_seconds, summary
+from opendml.targets.machine_limits import MachineLimits
 
 KERNEL_BOX: Final = (214.0, 62.0)
 TENSOR_BOX: Final = (150.0, 26.0)
@@ -66,7 +66,7 @@ def _section(profile: Measurements, prefix: str) -> str:
     return f"""<section>
 <header><h1>{_text(profile.title)}</h1>
 {lines}
-{_LEGEND}
+{_LEGEND if profile.limits is not None else _LEGEND_WITHOUT_LIMITS}
 <p><a href="#{prefix}kernels">Kernels</a> \N{MIDDLE DOT} <a href="#{prefix}drawing">Drawing</a></p>
 </header>
 {_strip(profile, prefix)}
@@ -88,6 +88,11 @@ each other behind every kernel, so the times of the kernels do not overlap.</p>
 was taken.</p>
 <p>More than 100% is possible: bytes may still lie in a nearer cache than those of a copy, operations that occur twice
 may be computed once, and a processor may have run faster than when its limits were measured.</p></details>"""
+
+_LEGEND_WITHOUT_LIMITS: Final = """<details class="legend"><summary>How to read this page</summary>
+<p>A kernel is one loop nest: an operator, or several that were fused. Its time is that of the device's own clock.</p>
+<p><b>Memory</b> counts every element that a kernel reads or writes once, <b>Arithmetic</b> floating-point operations.
+What the device could do at best is not known, so they stand beside nothing.</p></details>"""
 
 
 def _text(text: str) -> str:
@@ -147,17 +152,25 @@ class _SortKey(NamedTuple):
 
     name: str
     heading: str
-    key: Callable[[KernelProfile, MachineLimits], Any]
+    key: Callable[[KernelProfile], Any]
 
 
 _COLUMNS: Final = (
-    _SortKey("number", "#", lambda kernel, _: kernel.number),
-    _SortKey("title", "Kernel", lambda kernel, _: kernel.title),
-    _SortKey("time", "Time", lambda kernel, _: -kernel.seconds),
-    _SortKey("memory", "Memory", lambda kernel, _: -kernel.bytes),
-    _SortKey("arithmetic", "Arithmetic", lambda kernel, _: -kernel.operations),
-    _SortKey("limit", "Of the limit", lambda kernel, limits: kernel.efficiency(limits)),
+    _SortKey("number", "#", lambda kernel: kernel.number),
+    _SortKey("title", "Kernel", lambda kernel: kernel.title),
+    _SortKey("time", "Time", lambda kernel: -kernel.seconds),
+    _SortKey("memory", "Memory", lambda kernel: -kernel.bytes),
+    _SortKey("arithmetic", "Arithmetic", lambda kernel: -kernel.operations),
 )
+_SORTED_BY: Final = (*(column.name for column in _COLUMNS), "limit")
+
+
+def _columns(profile: Measurements) -> tuple[_SortKey, ...]:
+    """The columns; what the device could do at best only where that is known."""
+    limits = profile.limits
+    if limits is None:
+        return _COLUMNS
+    return (*_COLUMNS, _SortKey("limit", "Of the limit", lambda kernel: kernel.efficiency(limits)))
 
 
 def _kernels(profile: Measurements, prefix: str) -> str:
@@ -165,9 +178,9 @@ def _kernels(profile: Measurements, prefix: str) -> str:
     headings = "".join(
         f'<label class="{column.name}"><input type="radio" name="{prefix}sort" class="by-{column.name}"'
         f"{' checked' if column.name == 'number' else ''}><span>{column.heading}</span></label>"
-        for column in _COLUMNS
+        for column in _columns(profile)
     )
-    places = {column.name: _places(profile, column) for column in _COLUMNS}
+    places = {column.name: _places(profile, column) for column in _columns(profile)}
     drawn = _is_drawn(profile)
     rows = "\n".join(_row(profile, kernel, prefix, places, drawn) for kernel in profile.kernels)
     return f'<div class="headings" role="radiogroup" aria-label="Sort by">{headings}</div>\n{rows}'
@@ -175,35 +188,20 @@ def _kernels(profile: Measurements, prefix: str) -> str:
 
 def _places(profile: Measurements, column: _SortKey) -> dict[int, int]:
     """The place of every kernel if rows are sorted by a column."""
-    ordered = sorted(profile.kernels, key=lambda kernel: column.key(kernel, profile.limits))
+    ordered = sorted(profile.kernels, key=column.key)
     return {kernel.number: place for place, kernel in enumerate(ordered)}
 
 
 def _row(
     profile: Measurements, kernel: KernelProfile, prefix: str, places: Mapping[str, Mapping[int, int]], drawn: bool
 ) -> str:
-    limits = profile.limits
-    of_copy = kernel.bandwidth / limits.bandwidth(kernel.bytes / kernel.repetitions)
-    of_peak = kernel.operation_rate / limits.fma_peak
-    by_memory = kernel.is_bound_by_memory(limits)
     nodes = f"<small>{_text(', '.join(kernel.nodes))}</small>" if kernel.nodes else ""
     cells = [
         f'<span class="number">{kernel.number}</span>',
         f'<span class="title">{_text(kernel.title)}{nodes}</span>',
         f'<span class="time">{format_seconds(kernel.seconds)} <small>{profile.share(kernel):.1%} of the kernels</small>'
         '<i class="bar"></i></span>',
-        _rate("memory", format_quantity(kernel.bytes, "B"), kernel.bandwidth, "B/s", of_copy, "of a copy", by_memory),
-        _rate(
-            "arithmetic",
-            format_quantity(kernel.operations, "FLOP"),
-            kernel.operation_rate,
-            "FLOP/s",
-            of_peak,
-            "of the peak",
-            not by_memory,
-        ),
-        f'<span class="limit">{kernel.efficiency(limits):.0%} <small>of what '
-        f"{'memory' if by_memory else 'arithmetic'} allows</small></span>",
+        *_rates(kernel, profile.limits),
     ]
     order = ";".join(f"--by-{name}:{place[kernel.number]}" for name, place in places.items())
     return (
@@ -212,24 +210,47 @@ def _row(
     )
 
 
-def _rate(name: str, amount: str, rate: float, unit: str, share: float, what: str, is_limit: bool) -> str:
-    if not share:
+def _rates(kernel: KernelProfile, limits: MachineLimits | None) -> list[str]:
+    """Memory and arithmetic, and what they are of the limits, if these are known."""
+    if limits is None:
+        return [
+            _rate("memory", kernel.bytes, "B", kernel.bandwidth),
+            _rate("arithmetic", kernel.operations, "FLOP", kernel.operation_rate),
+        ]
+    of_copy = kernel.bandwidth / limits.bandwidth(kernel.bytes / kernel.repetitions)
+    of_peak = kernel.operation_rate / limits.fma_peak
+    bound = kernel.bound_by(limits)
+    return [
+        _rate("memory", kernel.bytes, "B", kernel.bandwidth, f", {of_copy:.0%} of a copy", bound == "memory"),
+        _rate(
+            "arithmetic",
+            kernel.operations,
+            "FLOP",
+            kernel.operation_rate,
+            f", {of_peak:.0%} of the peak",
+            bound == "arithmetic",
+        ),
+        f'<span class="limit">{kernel.efficiency(limits):.0%} <small>of what {bound} allows</small></span>',
+    ]
+
+
+def _rate(name: str, amount: float, unit: str, rate: float, beside: str = "", is_limit: bool = True) -> str:
+    if not rate:
         return f'<span class="{name} none">none</span>'
     kind = "" if is_limit else " other"
-    return (
-        f'<span class="{name}{kind}">{amount} <small>{format_quantity(rate, unit)}, {share:.0%} {what}</small></span>'
-    )
+    quantity = format_quantity(amount, unit)
+    return f'<span class="{name}{kind}">{quantity} <small>{format_quantity(rate, f"{unit}/s")}{beside}</small></span>'
 
 
 def _inside(kernel: KernelProfile, prefix: str, drawn: bool) -> str:
     """What a row shows when it is open. A link to it opens it, since it is inside."""
     link = f'<p><a href="#{prefix}box{kernel.number}">Show in the drawing</a></p>' if drawn else ""
-    work = ", ".join(map(format_seconds, kernel.work))
+    work = f"<p>Threads worked {', '.join(map(format_seconds, kernel.work))}</p>" if kernel.work else ""
     repeated = f"<p>{kernel.repetitions} times</p>" if kernel.repetitions > 1 else ""
     return (
         f'<div class="inside" id="{prefix}kernel{kernel.number}">'
         f"{link}{repeated}"
-        f"<p>Threads worked {work}</p>{_uses('Reads', kernel.reads)}{_uses('Writes', kernel.writes)}"
+        f"{work}{_uses('Reads', kernel.reads)}{_uses('Writes', kernel.writes)}"
         f'<pre tabindex="0">{_text(kernel.description)}</pre></div>'
     )
 
@@ -344,7 +365,7 @@ def _tooltip(profile: Measurements, kernel: KernelProfile) -> Iterator[str]:
 
 
 _SORTING: Final = "\n".join(
-    f".kernels:has(.by-{column.name}:checked) .row {{ order: var(--by-{column.name}); }}" for column in _COLUMNS
+    f".kernels:has(.by-{name}:checked) .row {{ order: var(--by-{name}); }}" for name in _SORTED_BY
 )
 
 _STYLE: Final = """

@@ -7,15 +7,18 @@ from typing import Final
 from opendml.description.quoting import ascii_only
 from opendml.inspection.measurements import KernelProfile, Measurements
 from opendml.inspection.text_table import Column, Table
+from opendml.targets.machine_limits import MachineLimits
 
 TEXT_WIDTH: Final = 140
 """Columns of a table where there is no terminal to tell."""
 
 
 def profile_table(profile: Measurements) -> Table:
-    """A row for each kernel, in the order in which they run."""
+    """A row for each kernel, in the order in which they run. What the machine could do is left out where that is not
+    known."""
     has_nodes = any(kernel.nodes for kernel in profile.kernels)
-    numbers = ("Time", "Share", "Bytes", "of copy", "FLOPs", "of peak", "Limit")
+    beside = profile.limits is not None
+    numbers = ("Time", "Share", "Bytes", *["of copy"] * beside, "FLOPs", *["of peak", "Limit"] * beside)
     table = Table(
         [
             Column("#", "right", "keep"),
@@ -41,39 +44,44 @@ def clean(text: str) -> str:
 
 
 def _cells(profile: Measurements, kernel: KernelProfile) -> list[str]:
+    times = [format_seconds(kernel.seconds), f"{profile.share(kernel):.1%}"]
+    moved, operations = format_quantity(kernel.bytes, "B"), format_quantity(kernel.operations, "")
     limits = profile.limits
-    bandwidth = limits.bandwidth(kernel.bytes / kernel.repetitions)
-    return [
-        format_seconds(kernel.seconds),
-        f"{profile.share(kernel):.1%}",
-        format_quantity(kernel.bytes, "B"),
-        f"{kernel.bandwidth / bandwidth:.0%}",
-        format_quantity(kernel.operations, ""),
-        f"{kernel.operation_rate / limits.fma_peak:.0%}",
-        "memory" if kernel.is_bound_by_memory(limits) else "arithmetic",
-    ]
+    if limits is None:
+        return [*times, moved, operations]
+    of_copy = kernel.bandwidth / limits.bandwidth(kernel.bytes / kernel.repetitions)
+    of_peak = kernel.operation_rate / limits.fma_peak
+    return [*times, moved, f"{of_copy:.0%}", operations, f"{of_peak:.0%}", kernel.bound_by(limits)]
 
 
 def summary(profile: Measurements) -> list[str]:
     """What there is to say about the whole program, a line each."""
-    limits, operations = profile.limits, sum(kernel.operations for kernel in profile.kernels)
+    operations = sum(kernel.operations for kernel in profile.kernels)
     moved = sum(kernel.bytes for kernel in profile.kernels)
-    far = limits.copies[-1][1]
+    by, rest = f" on {profile.device}", "copies and starting kernels"
+    if profile.thread_count is not None:
+        by, rest = f", {_count(profile.thread_count, 'thread')}", "starting and waking threads"
     return [
-        f"{_count(len(profile.kernels), 'kernel')}, {_count(limits.thread_count, 'thread')}: "
+        f"{_count(len(profile.kernels), 'kernel')}{by}: "
         f"a run takes {format_seconds(profile.seconds)}, the fastest of {profile.runs}. "
         f"With a clock around every kernel it takes {format_seconds(profile.instrumented_seconds)}: "
-        f"{format_seconds(profile.kernel_seconds)} inside of the kernels, the rest for starting and waking threads"
+        f"{format_seconds(profile.kernel_seconds)} inside of the kernels, the rest for {rest}"
         f"{_disturbed(profile)}",
         f"{format_quantity(moved, 'B')} moved at {format_quantity(moved / profile.seconds, 'B/s')}, "
         f"{format_quantity(operations, 'FLOP')} at {format_quantity(operations / profile.seconds, 'FLOP/s')}, "
         f"{format_quantity(profile.temporary_bytes, 'B')} for temporary tensors "
         f"({format_quantity(profile.alive_bytes, 'B')} alive at one time)"
         + (f", {format_quantity(profile.thread_bytes, 'B')} more for each thread" if profile.thread_bytes else ""),
-        f"this machine: copies at {format_quantity(far, 'B/s')} (in caches up to "
-        f"{format_quantity(max(rate for _, rate in limits.copies), 'B/s')}), "
-        f"fused multiply-adds at {format_quantity(limits.fma_peak, 'FLOP/s')}",
+        *([] if profile.limits is None else [_machine(profile.limits)]),
     ]
+
+
+def _machine(limits: MachineLimits) -> str:
+    return (
+        f"this machine: copies at {format_quantity(limits.copies[-1][1], 'B/s')} (in caches up to "
+        f"{format_quantity(max(rate for _, rate in limits.copies), 'B/s')}), "
+        f"fused multiply-adds at {format_quantity(limits.fma_peak, 'FLOP/s')}"
+    )
 
 
 def _disturbed(profile: Measurements) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opendml.building.graph_program import GraphProgram
 from opendml.description.errors import BindingError, ConfigurationError
@@ -25,8 +25,6 @@ from opendml.expression.statements import Definition, reads_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
-from opendml.inspection.instrumentation import InstrumentedProgram, KernelTimes, instrumented, processor_of
-from opendml.inspection.machine_limits import machine_limits
 from opendml.inspection.measurements import End, Flow, KernelProfile, Measurements, TensorUse
 from opendml.inspection.profile_files import trace_of
 from opendml.inspection.profile_page import page
@@ -35,8 +33,11 @@ from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
 from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import Program, shallow_copy
-from opendml.targets.cpu.kernel_description import describe_kernel
-from opendml.targets.cpu.refine.refining import refined_definition, refining
+from opendml.targets.registry import has_threads
+
+if TYPE_CHECKING:
+    from opendml.targets.interface import KernelTimes, TimedExecutable
+    from opendml.targets.target import KernelDescription, Requirements, Target
 
 LEAST_RUNS: Final = 3
 MOST_RUNS: Final = 10_000
@@ -69,8 +70,9 @@ def profile(
     """Run a program again and again for about ``seconds``, and tell where its time goes.
 
     The arrays are those of a call of the program, by position or, for programs of graphs that were built by expression,
-    by name. The first use measures the machine's limits (half a second) and compiles a variant of the program. Raises
-    BindingError where arrays do not fit, ConfigurationError for a program of the reference device.
+    by name. The first use measures the machine's limits (half a second), where its target knows how, and compiles a
+    variant of the program. Raises BindingError where arrays do not fit, ConfigurationError for a program of the
+    reference device, or of one without a clock.
     """
 
     def bind(target: Any) -> Callable[[], None]:
@@ -93,16 +95,17 @@ def profile_bound(
 ) -> Profile:
     """As ``profile``, where ``bind`` makes what runs the program, or the variant of it that it is given, once."""
     variant, subject = _variant(program)
+    _, target, needs, _, clocks = subject.timed
     plain, recorded = bind(program), bind(variant)
-    subject.program.reset()
+    clocks.reset()
     recorded()
     plain()
     deadline = time.perf_counter() + seconds
-    best, best_plain, times, runs = math.inf, math.inf, subject.program.times(), 0
+    best, best_plain, times, runs = math.inf, math.inf, clocks.times(), 0
     while runs < LEAST_RUNS or (time.perf_counter() < deadline and runs < MOST_RUNS):
-        subject.program.reset()
+        clocks.reset()
         best = min(best, _timed(recorded))
-        times = list(map(min, times, subject.program.times()))
+        times = list(map(min, times, clocks.times()))
         best_plain = min(best_plain, _timed(plain))
         runs += 1
     return Profile(
@@ -114,10 +117,12 @@ def profile_bound(
         seconds=best_plain,
         instrumented_seconds=best,
         runs=runs,
-        temporary_bytes=subject.program.code.requirements.temporary_size,
-        alive_bytes=subject.program.code.requirements.least_temporary_size,
-        thread_bytes=subject.program.code.requirements.scratch_size,
-        limits=machine_limits(subject.program.program.thread_count),
+        temporary_bytes=needs.temporary_size,
+        alive_bytes=needs.least_temporary_size,
+        thread_bytes=needs.scratch_size,
+        device=target.name,
+        thread_count=clocks.thread_count if has_threads(target.name) else None,
+        limits=target.limits(clocks.thread_count),
     )
 
 
@@ -130,12 +135,22 @@ def _timed(call: Callable[[], None]) -> float:
 # What is profiled -----------------------------------------------------------------------------------------------------
 
 
+class _Timed(NamedTuple):
+    """A program that measures its kernels, and what its target says of it."""
+
+    program: Program
+    target: Target
+    requirements: Requirements
+    kernels: Sequence[KernelDescription]
+    clocks: TimedExecutable
+
+
 class _Subject(NamedTuple):
-    """A program with records, its definition, the names of its inputs and outputs by their tensors, and what tells
-    operators and nodes of a statement."""
+    """What is profiled: its definition, the names of its inputs and outputs by their tensors, and what tells operators
+    and nodes of a statement."""
 
     title: str
-    program: InstrumentedProgram
+    timed: _Timed
     definition: Definition
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -143,7 +158,7 @@ class _Subject(NamedTuple):
 
 
 def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Subject]:
-    """The same program with records, and what is known about it."""
+    """The same program with clocks, and what is known about it."""
     if isinstance(program, GraphProgram):
         inner, subject = _variant(program.program)
         variant = shallow_copy(program)
@@ -159,18 +174,32 @@ def _variant(program: Program | CompiledGraph | GraphProgram) -> tuple[Any, _Sub
         raise BindingError(f"expected a compiled program, got {quoted(program)}")
     if program.desc is None:
         raise BindingError("this program is only a part of a graph: profile the graph")
-    definition = refined_definition(program.desc, processor_of(program))
+    target = _target_of(program)
+    definition = target.refine(program.desc.define())
     name = program.desc.type.name
-    made = instrumented(definition, program)
-    inputs, outputs = _names(program.inputs), _names(program.outputs)
-    return made.program, _Subject(name, made, definition, inputs, outputs, lambda _: ((name,), ()))
+    timed = _timed_program(definition, program)
+    names = _names(program.inputs), _names(program.outputs)
+    return timed.program, _Subject(name, timed, definition, *names, lambda _: ((name,), ()))
+
+
+def _target_of(program: Program) -> Target:
+    assert program.target is not None  # only interpreted programs have none
+    return program.target
+
+
+def _timed_program(definition: Definition, original: Program) -> _Timed:
+    """The program of a definition with clocks, for the same tensors and threads as the ``original`` one."""
+    target, in_place = _target_of(original), original.in_place
+    code, clocks = target.instrumented(definition, in_place=in_place, thread_count=original.thread_count)
+    program = Program(clocks, inputs=original.inputs, outputs=original.outputs, in_place=in_place)
+    return _Timed(program, target, code.requirements, code.describe_kernels(), clocks)
 
 
 def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
-    graph, target = program.desc, processor_of(program.execution)
-    joined = join(graph, refining(target))
-    parts = divide_and_fuse(joined, fusion=program.fusion, costs=target.tuning.graph)
-    made = instrumented(parts.execution, program.execution)
+    graph, target = program.desc, _target_of(program.execution)
+    joined = join(graph, target.refine)
+    parts = divide_and_fuse(joined, fusion=program.fusion, costs=target.costs)
+    timed = _timed_program(parts.execution, program.execution)
     provenance = Provenance(graph, joined, parts.execution)
 
     def operators(statement: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -179,9 +208,9 @@ def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
         return tuple(node.operator.type.name for _, node in nodes), tuple(node.name or f"node{n}" for n, node in nodes)
 
     variant = shallow_copy(program)
-    variant.execution = made.program
+    variant.execution = timed.program
     names = _names(program.inputs), _names(program.outputs)
-    return variant, _Subject(_graph_title(graph), made, parts.execution, *names, operators)
+    return variant, _Subject(_graph_title(graph), timed, parts.execution, *names, operators)
 
 
 def _graph_title(graph: GraphDesc) -> str:
@@ -194,10 +223,9 @@ def _names(bindings: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _kernels(subject: _Subject, times: Sequence[KernelTimes]) -> Iterator[KernelProfile]:
-    code = subject.program.code
-    for number, (kernel, (statement, repeats), taken) in enumerate(zip(code.kernels, code.origins, times, strict=True)):
-        cost, repetitions = cost_of(statement, repeats), _product(repeats)
-        operators, nodes = subject.operators(statement)
+    for number, (kernel, taken) in enumerate(zip(subject.timed.kernels, times, strict=True)):
+        cost, repetitions = cost_of(kernel.statement, kernel.repeats), _product(kernel.repeats)
+        operators, nodes = subject.operators(kernel.statement)
         yield KernelProfile(
             number=number,
             operators=operators,
@@ -208,7 +236,7 @@ def _kernels(subject: _Subject, times: Sequence[KernelTimes]) -> Iterator[Kernel
             seconds=taken.duration,
             work=taken.work,
             operations=cost.operations * repetitions,
-            description=describe_kernel(kernel, code.target, repeats),
+            description=kernel.text,
         )
 
 
@@ -225,11 +253,11 @@ def _flows(subject: _Subject) -> Iterator[Flow]:
     views = dict(subject.definition.views)
     inputs = subject.definition.inputs[: len(subject.inputs)]
     sources: dict[Tensor, list[End]] = {t: [End("input", n)] for n, t in enumerate(inputs) if t is not None}
-    for number, (statement, _) in enumerate(subject.program.code.origins):
-        here, reads = End("kernel", number), {views.get(t, t): t.name for t in reads_of(statement)}
+    for number, kernel in enumerate(subject.timed.kernels):
+        here, reads = End("kernel", number), {views.get(t, t): t.name for t in reads_of(kernel.statement)}
         for tensor in sorted(reads, key=lambda t: t.name):
             yield from (Flow(source, here, tensor.name) for source in sources.get(tensor, ()) if source != here)
-        for tensor in writes_of(statement):
+        for tensor in writes_of(kernel.statement):
             sources.setdefault(tensor, []).append(here)
     for number, output in enumerate(subject.definition.outputs):
         if output is not None:

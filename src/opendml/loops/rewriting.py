@@ -1,11 +1,15 @@
-"""Loads lowered to addresses, and conditions decided by ranges."""
+"""Loads and stores lowered to addresses, and conditions decided by ranges."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from opendml.expression.affine import Element, Ranges, address_of, always_inside, decide
 from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Binary, Expression, Load, constant
 from opendml.expression.rewriting import Rewriter
+from opendml.expression.statements import Store
+from opendml.loops.nest import ElementStore
 
 
 def lower_loads(ranges: Ranges) -> Rewriter:
@@ -29,3 +33,13 @@ def simplify(ranges: Ranges) -> Rewriter:
         return None
 
     return Rewriter(visit)
+
+
+def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
+    """Stores and the loads in them by address instead of by coordinates."""
+    lower, decided = lower_loads({}), simplify({})
+    return tuple(
+        ElementStore(store.tensor, address.rebuilt(decided), decided(lower(store.value)))
+        for store in stores
+        for address in [address_of(store.tensor, map(lower, store.coordinates))]
+    )

@@ -97,6 +97,11 @@ class Device:
         """Threads of a dispatch."""
         return 1 if self.name == _REFERENCE else self._target().thread_count(self._thread_count)
 
+    @property
+    def target(self) -> Target | None:
+        """What makes code for the device; None for the interpreter."""
+        return None if self.name == _REFERENCE else self._target()
+
     def _target(self) -> Target:
         return find_target(self.name, self._tuning)
 

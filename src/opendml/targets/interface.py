@@ -50,6 +50,14 @@ class ArrayLayouts(NamedTuple):
     in_place: Sequence[int]
 
 
+class KernelTimes(NamedTuple):
+    """A kernel in one run of a program, in seconds, all its repetitions together: how long it took, and how long each
+    of this process's threads worked, the rest being spent on waiting for the others (no threads: those of a device)."""
+
+    duration: float
+    work: tuple[float, ...]
+
+
 class Executable(Protocol):
     """The code of a program, loaded, and by how many threads it runs. May be used from several threads at once.
 
@@ -117,3 +125,14 @@ def runner_of(
         dispatch.release()
 
     return run
+
+
+class TimedExecutable(Executable, Protocol):
+    """An executable that measures its kernels. One thread at a time may run it, and kernels which would overlap do
+    not."""
+
+    def reset(self) -> None:
+        """Forget earlier runs; to be done before each one."""
+
+    def times(self) -> list[KernelTimes]:
+        """The times of the kernels since the last reset, in the order of the code's descriptions."""

@@ -47,6 +47,12 @@ def parse_target_name(name: str) -> TargetName | None:
     return TargetName(kind, int(number)) if is_number and KINDS[kind].is_numbered else None
 
 
+def has_threads(name: str) -> bool:
+    """Whether threads of this process run the programs of a device; others have threads of their own."""
+    parsed = parse_target_name(name)
+    return parsed is not None and KINDS[parsed.kind].has_threads
+
+
 def find_target(name: str, tuning: Any = None) -> Target:
     """The target of a device. Raises ConfigurationError for a name that no target has, or where it is not there."""
     parsed = parse_target_name(name)

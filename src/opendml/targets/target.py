@@ -2,7 +2,8 @@
 
 A target is found by the name of a device (``targets.registry``), never imported: ``cpu``, ``opencl:0``. It says what
 fusion is to weigh, rewrites a graph for itself, makes code of definitions, compiles that to bytes that can be stored,
-and loads such bytes. What comes out is an ``Executable`` (``targets.interface``).
+and loads such bytes. What comes out is an ``Executable`` (``targets.interface``). For people it describes its kernels,
+shows machine code, times kernels and knows limits, as far as it can.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from opendml.expression.ir import Tensor
-    from opendml.expression.statements import Definition
+    from opendml.expression.ir import Axis, Tensor
+    from opendml.expression.statements import Definition, Single
     from opendml.graph.costs import GraphCosts
-    from opendml.targets.interface import Executable
+    from opendml.targets.interface import Executable, TimedExecutable
+    from opendml.targets.machine_limits import MachineLimits
 
 Progress = Callable[[float], None]
 """Told which part of a compilation is done, from 0 to 1."""
@@ -37,6 +39,15 @@ class Requirements(NamedTuple):
 NOTHING_NEEDED: Final = Requirements(0, 0, 0, False)
 
 
+class KernelDescription(NamedTuple):
+    """A kernel, for people: the ``statement`` that it computes, at each point of ``repeats``, the axes around it, and
+    its loops from the outside in as ``text``."""
+
+    statement: Single
+    repeats: tuple[Axis, ...]
+    text: str
+
+
 class Code(Protocol):
     """What a target makes of a definition: modules, as text, to be compiled."""
 
@@ -47,6 +58,12 @@ class Code(Protocol):
     @property
     def requirements(self) -> Requirements:
         """What a program of the code must have."""
+
+    def describe_kernels(self) -> Sequence[KernelDescription]:
+        """The kernels, in the order in which they run."""
+
+    def describe_sequence(self) -> str:
+        """What runs behind what and how often, and what waits, a line each."""
 
 
 class Target(Protocol):
@@ -92,6 +109,18 @@ class Target(Protocol):
     def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> Executable:
         """A program's objects, in the order of its modules, ready to run. They are of this process's own making, or
         from the authenticated cache."""
+
+    def assembly(self, module: str) -> str:
+        """What is made of a module, as text: a processor's instructions, or what a driver is given."""
+
+    def instrumented(
+        self, definition: Definition, *, in_place: bool, thread_count: int
+    ) -> tuple[Code, TimedExecutable]:
+        """A definition's code, and it loaded so that it measures its kernels. Raises ConfigurationError with the reason
+        where the target has no clock for them."""
+
+    def limits(self, thread_count: int) -> MachineLimits | None:
+        """What so many threads of the machine could do at best, measured once; None where nobody knows."""
 
 
 class DeviceDescription(NamedTuple):

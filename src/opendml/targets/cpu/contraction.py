@@ -18,8 +18,9 @@ from opendml.expression.ir import Axis, Binary, Const, Expression, Fold, Tensor,
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
+from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.coalescing import coalesce
-from opendml.targets.cpu.schedule import lowered_stores, read_by
+from opendml.targets.cpu.schedule import read_by
 from opendml.targets.cpu.target import CpuTarget
 
 

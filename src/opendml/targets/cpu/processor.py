@@ -16,8 +16,11 @@ from opendml.targets.target import DeviceDescription, Progress, Requirements, Ta
 if TYPE_CHECKING:
     from opendml.expression.ir import Tensor
     from opendml.expression.statements import Definition
+    from opendml.llvm.native import LoadedObject
     from opendml.targets.cpu.code.program_code import ProgramCode
     from opendml.targets.cpu.runtime.executable import CpuExecutable
+    from opendml.targets.cpu.runtime.timed_executable import TimedCpuExecutable
+    from opendml.targets.machine_limits import MachineLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,40 @@ class Processor(CpuTarget):
 
     def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> CpuExecutable:
         """Map objects into this process. They are machine code that will run."""
-        from opendml.llvm.native import load_object
-        from opendml.targets.cpu.code.interface import ENTRY
         from opendml.targets.cpu.runtime.executable import CpuExecutable
 
+        return CpuExecutable(requirements, *self._loaded(objects), thread_count)
+
+    def _loaded(self, objects: Sequence[bytes]) -> tuple[LoadedObject, int]:
+        from opendml.llvm.native import load_object
+        from opendml.targets.cpu.code.interface import ENTRY
+
         loaded = load_object(objects[0], [ENTRY], self.machine, objects[1:])
-        return CpuExecutable(requirements, loaded, loaded[ENTRY], thread_count)
+        return loaded, loaded[ENTRY]
+
+    def assembly(self, module: str) -> str:
+        """The processor's instructions."""
+        from opendml.llvm import native
+
+        return native.assembly(module, self.machine)
+
+    def instrumented(
+        self, definition: Definition, *, in_place: bool, thread_count: int
+    ) -> tuple[ProgramCode, TimedCpuExecutable]:
+        """The same kernels, with a record for each of them and each thread."""
+        from opendml.targets.cpu.compilation import generate
+        from opendml.targets.cpu.runtime.timed_executable import TimedCpuExecutable
+
+        code = generate(definition, self, in_place=in_place, profiled=True)
+        objects, _ = self.compile(code.modules)
+        place = self._loaded(objects)
+        return code, TimedCpuExecutable(code.requirements, *place, thread_count, len(code.origins))
+
+    def limits(self, thread_count: int) -> MachineLimits:
+        """Measured by copies and a loop of fused multiply-adds on this processor."""
+        from opendml.targets.cpu.limits import processor_limits
+
+        return processor_limits(self, thread_count)
 
 
 def host_processor(level: str | None = None, tuning: Tuning | None = None) -> Processor:

@@ -15,7 +15,6 @@ from opendml.expression.affine import (
     Affine,
     Dependencies,
     Element,
-    address_of,
     affine,
     follows_axes,
     threshold_form,
@@ -23,9 +22,9 @@ from opendml.expression.affine import (
 from opendml.expression.element_types import BOOL, ElementType
 from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Select, Tensor
 from opendml.expression.rewriting import conjuncts, walk
-from opendml.expression.statements import Compute, Order, Scan, Scatter, Store, tensors_read
+from opendml.expression.statements import Compute, Order, Scan, Scatter, tensors_read
 from opendml.loops.nest import ElementStore
-from opendml.loops.rewriting import lower_loads, simplify
+from opendml.loops.rewriting import lower_loads, lowered_stores
 from opendml.targets.cpu.coalescing import coalesce
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
 from opendml.targets.cpu.target import CpuTarget
@@ -132,16 +131,6 @@ def schedule_order(order: Order, target: CpuTarget) -> OrderKernel:
     reads = read_by((*merged, key))
     return OrderKernel(
         *(tuple(axes), order.along, key.value, order.rank, order.chosen), tuple(merged), lanes, room, serial, reads
-    )
-
-
-def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
-    """Stores and the loads in them by address instead of by coordinates."""
-    lower, decided = lower_loads({}), simplify({})
-    return tuple(
-        ElementStore(store.tensor, address.rebuilt(decided), decided(lower(store.value)))
-        for store in stores
-        for address in [address_of(store.tensor, map(lower, store.coordinates))]
     )
 
 

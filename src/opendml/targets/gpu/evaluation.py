@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from opendml.expression.affine import Dependencies, always_inside
+from opendml.expression.affine import Affine, Dependencies, Element
 from opendml.expression.element_types import BOOL, F16, F32, F64, U8, U16, ElementType
 from opendml.expression.ir import (
     COMPARISONS,
@@ -25,7 +25,6 @@ from opendml.expression.ir import (
     Fold,
     FusedMultiplyAdd,
     Index,
-    Load,
     Part,
     Select,
     Tensor,
@@ -53,6 +52,9 @@ class _Known:
     def __contains__(self, e: object) -> bool:
         return any(e in scope for scope in self._scopes)
 
+    def __iter__(self) -> Iterator[Expression]:
+        return iter(dict.fromkeys(e for scope in self._scopes for e in scope))
+
     def __getitem__(self, e: Expression) -> Value:
         for scope in reversed(self._scopes):
             found = scope.get(e)
@@ -64,10 +66,11 @@ class _Known:
         self._scopes[-1][e] = value
 
     @contextmanager
-    def inner(self, *, empty: bool) -> Iterator[None]:
-        """What is put inside is not known outside; with ``empty``, nor the other way round."""
+    def inner(self, keeps: Callable[[Expression], bool] | None = None) -> Iterator[None]:
+        """What is put inside is not known outside; nor the other way round what ``keeps`` is false of."""
         outer = self._scopes
-        self._scopes = [{}] if empty else [*outer, {}]
+        kept = outer if keeps is None else [{e: self[e] for e in self if keeps(e)}]
+        self._scopes = [*kept, {}]
         try:
             yield
         finally:
@@ -102,7 +105,9 @@ class Evaluator:
         """Inside, axes and variables have these values; what is computed there is not known outside."""
         outer = self._bound
         self._bound = {**outer, **bound}
-        with self._known.inner(empty=any(name in outer for name in bound)):
+        again = frozenset(name for name in bound if name in outer)
+        keeps = (lambda e: again.isdisjoint(self._dependencies.of(e))) if again else None
+        with self._known.inner(keeps):
             yield
         self._bound = outer
 
@@ -156,7 +161,7 @@ class Evaluator:
         """Whether both branches may be computed, and are little."""
         for branch in (e.then, e.otherwise):
             for x in inner_first(branch, self._costly):
-                here = isinstance(x, Part) or (isinstance(x, Load) and not always_inside(x, {}))
+                here = isinstance(x, Part) or (isinstance(x, Element) and not x.safe)
                 self._costly[x] = here or any(self._costly[child] for child in x.children)
         return not (self._costly[e.then] or self._costly[e.otherwise])
 
@@ -164,8 +169,7 @@ class Evaluator:
         """Whether an expression loads what only the conditions around it keep inside of its tensor."""
         found = self._unsafe.get(root)
         if found is None:
-            loads = (x for x in walk(root) if isinstance(x, Load))
-            found = self._unsafe[root] = any(not always_inside(x, {}) for x in loads)
+            found = self._unsafe[root] = any(isinstance(x, Element) and not x.safe for x in walk(root))
         return found
 
     def prepare(
@@ -187,33 +191,31 @@ class Evaluator:
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
-    def address(self, tensor: Tensor, coordinates: Sequence[Expression]) -> str:
+    def place(self, tensor: Tensor, address: Affine) -> str:
         """A pointer to an element."""
         name, start = self._pointer(tensor)
-        builder, place = self.builder, tensor.offset + start
+        builder, constant = self.builder, address.constant + start
         terms: list[Value] = []
-        for coordinate, stride in zip(self.values(coordinates), tensor.strides, strict=True):
-            if coordinate.text.lstrip("-").isdigit():
-                place += int(coordinate.text) * stride
-            elif stride:
-                terms.append(coordinate if stride == 1 else builder.binary("mul", coordinate, index_value(stride)))
-        terms += [index_value(place)] if place or not terms else []
+        for term, coefficient in address.terms:
+            value = self.bound(term) if isinstance(term, Axis) else self.value(term)
+            terms.append(value if coefficient == 1 else builder.binary("mul", value, index_value(coefficient)))
+        terms += [index_value(constant)] if constant or not terms else []
         total = terms[0]
-        for term in terms[1:]:
-            total = builder.binary("add", total, term)
+        for value in terms[1:]:
+            total = builder.binary("add", total, value)
         element = LLVM_TYPES[stored_type(tensor.type).name]
         return builder.assign(f"getelementptr {element}, ptr addrspace(1) {name}, i64 {total.text}")
 
-    def load(self, e: Load) -> Value:
+    def load(self, e: Element) -> Value:
         """The element of a tensor."""
         type = stored_type(e.tensor.type)
-        place = self.address(e.tensor, e.coordinates)
+        place = self.place(e.tensor, e.address)
         text = self.builder.assign(f"load {LLVM_TYPES[type.name]}, ptr addrspace(1) {place}, align {type.bits // 8}")
         return Value(text, type)
 
-    def store(self, tensor: Tensor, coordinates: Sequence[Expression], value: Value) -> None:
+    def store(self, tensor: Tensor, address: Affine, value: Value) -> None:
         """A value to an element of a tensor."""
-        place = self.address(tensor, coordinates)
+        place = self.place(tensor, address)
         self.builder.line(f"store {value.typed}, ptr addrspace(1) {place}, align {value.type.bits // 8}")
 
     # Float16 ---------------------------------------------------------------------------------------------------------
@@ -420,7 +422,7 @@ _COMPUTE: Final[dict[type, Callable[[Evaluator, Any], Value]]] = {
     Const: _constant,
     Index: lambda evaluator, e: evaluator.bound(e.axis),
     Variable: lambda evaluator, e: evaluator.bound(e),
-    Load: Evaluator.load,
+    Element: Evaluator.load,
     Unary: Evaluator.unary,
     Binary: Evaluator.binary,
     Select: Evaluator.select,

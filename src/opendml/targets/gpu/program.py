@@ -8,7 +8,7 @@ each has for itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,12 +16,23 @@ from opendml.description.errors import CodeGenerationError
 from opendml.expression.element_types import F64, ElementType
 from opendml.expression.ir import Axis, Tensor
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import Definition, Each, Repeat, Single, Statement, expressions_of, own_of
+from opendml.expression.statements import (
+    Definition,
+    Each,
+    Repeat,
+    Single,
+    Statement,
+    expressions_of,
+    own_of,
+    reads_of,
+    writes_of,
+)
 from opendml.llvm.float16 import BIT_CONVERSIONS
 from opendml.loops.memory_plan import bytes_of, plan_memory
+from opendml.loops.nest_printer import format_nest
 from opendml.targets.gpu.dialect import Dialect
 from opendml.targets.gpu.kernels import Kernel, write_kernel
-from opendml.targets.target import Requirements
+from opendml.targets.target import KernelDescription, Requirements
 
 
 class Launch(NamedTuple):
@@ -43,6 +54,15 @@ class Loop(NamedTuple):
 
 
 Step = Launch | Loop
+
+
+def launches_of(steps: Iterable[Step]) -> Iterator[Launch]:
+    """All launches in steps, each once, in the order of their first runs."""
+    for step in steps:
+        if isinstance(step, Loop):
+            yield from launches_of(step.body)
+        else:
+            yield step
 
 
 class Slot(NamedTuple):
@@ -84,7 +104,8 @@ def _step_of(fields: list[Any]) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
-    """A module: the launch plan as a comment in its first line, then the kernels' text."""
+    """A module: the launch plan as a comment in its first line, then the text of the kernels, which are in the order of
+    their launches."""
 
     plan: LaunchPlan
     kernels: tuple[Kernel, ...]
@@ -95,6 +116,35 @@ class GpuCode:
     def modules(self) -> tuple[str, ...]:
         """There is one."""
         return (self.module,)
+
+    def describe_kernels(self) -> tuple[KernelDescription, ...]:
+        """The nests of the kernels."""
+        return tuple(KernelDescription(k.statement, k.loops, format_nest(k.nest)) for k in self.kernels)
+
+    def describe_sequence(self) -> str:
+        """The launches, each behind the one before it, and the loops of the host around them."""
+        kernels = {kernel.name: kernel for kernel in self.kernels}
+        return "\n".join(_described(self.plan.steps, kernels))
+
+
+def _described(steps: Sequence[Step], kernels: Mapping[str, Kernel]) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, Loop):
+            yield f"for {_axis_of(step, kernels).name} < {step.size}:"
+            yield from ("  " + line for line in _described(step.body, kernels))
+        else:
+            statement = kernels[step.kernel].statement
+            reads, writes = (", ".join(sorted({t.name for t in of(statement)})) for of in (reads_of, writes_of))
+            threads = f"{step.points} thread{'s' * (step.points != 1)}"
+            yield f"{step.kernel}, {threads}: {f'{reads} -> ' if reads else ''}{writes}"
+
+
+def _axis_of(loop: Loop, kernels: Mapping[str, Kernel]) -> Axis:
+    """The axis that a loop runs along."""
+    step: Step = loop
+    while isinstance(step, Loop):
+        step = step.body[0]
+    return kernels[step.kernel].loops[loop.number]
 
 
 def generate(definition: Definition, dialect: Dialect, *, divides_exactly: bool, has_float64: bool) -> GpuCode:

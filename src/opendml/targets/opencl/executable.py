@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.description.errors import CodeGenerationError
-from opendml.targets.gpu.program import LaunchPlan, Loop, Slot, Step
-from opendml.targets.interface import ArrayLayouts, Buffer
+from opendml.targets.gpu.program import LaunchPlan, Loop, Slot, Step, launches_of
+from opendml.targets.interface import ArrayLayouts, Buffer, KernelTimes
 from opendml.targets.opencl.machine import Tuning
-from opendml.targets.opencl.platform import Opened, driver_errors, opened, pyopencl_module
+from opendml.targets.opencl.platform import Opened, driver_errors, opened, opened_with_clock, pyopencl_module
 from opendml.targets.target import Requirements
 
 Array = npt.NDArray[Any]
@@ -40,19 +40,29 @@ class ResidentBuffer:
 
 def load_program(number: int, tuning: Tuning, data: bytes, requirements: Requirements) -> OpenClExecutable:
     """The program of an object: its launch plan and its SPIR-V. Raises CodeGenerationError with the driver's words."""
+    device = opened(number)
+    return OpenClExecutable(device, tuning, *_built(device, data), requirements)
+
+
+def load_timed_program(number: int, tuning: Tuning, data: bytes, requirements: Requirements) -> TimedOpenClExecutable:
+    """The same with clocks."""
+    device = opened_with_clock(number)
+    return TimedOpenClExecutable(device, tuning, *_built(device, data), requirements)
+
+
+def _built(device: Opened, data: bytes) -> tuple[LaunchPlan, Any]:
+    """The plan of an object, and what the driver has built of its SPIR-V, None where there are no kernels."""
     head, _, spirv = data.partition(b"\n")
-    plan, device = LaunchPlan.from_json(head.decode().removeprefix("; ")), opened(number)
-    cl = pyopencl_module()
-    built = None
-    if plan.steps:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what drivers say of builds that succeed
-                options = [BUILD_OPTIONS] if device.machine.divides_exactly else []
-                built = cl.Program(device.context, spirv).build(options)
-        except cl.Error as error:
-            raise CodeGenerationError(f"{device.machine.device} does not accept the generated code: {error}") from error
-    return OpenClExecutable(device, tuning, plan, built, requirements)
+    plan, cl = LaunchPlan.from_json(head.decode().removeprefix("; ")), pyopencl_module()
+    if not plan.steps:
+        return plan, None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what drivers say of builds that succeed
+            options = [BUILD_OPTIONS] if device.machine.divides_exactly else []
+            return plan, cl.Program(device.context, spirv).build(options)
+    except cl.Error as error:
+        raise CodeGenerationError(f"{device.machine.device} does not accept the generated code: {error}") from error
 
 
 class OpenClExecutable:
@@ -110,6 +120,36 @@ class OpenClExecutable:
         with driver_errors():
             pyopencl_module().enqueue_copy(self.device.queue, memory, array)
         return memory
+
+    def launched(self, kernel: str, event: Any) -> None:
+        """Told of every kernel that was started."""
+
+
+class TimedOpenClExecutable(OpenClExecutable):
+    """The times are those of the events of its kernels."""
+
+    def __init__(
+        self, device: Opened, tuning: Tuning, plan: LaunchPlan, built: Any, requirements: Requirements
+    ) -> None:
+        super().__init__(device, tuning, plan, built, requirements)
+        self._events: dict[str, list[Any]] = {}
+        self.reset()
+
+    def launched(self, kernel: str, event: Any) -> None:
+        """Keep the event."""
+        self._events[kernel].append(event)
+
+    def reset(self) -> None:
+        """Forget earlier runs."""
+        self._events = {launch.kernel: [] for launch in launches_of(self.plan.steps)}
+
+    def times(self) -> list[KernelTimes]:
+        """Seconds between the beginning and the end of each kernel on the device."""
+        with driver_errors():
+            nanoseconds = [
+                sum(event.profile.end - event.profile.start for event in events) for events in self._events.values()
+            ]
+        return [KernelTimes(time * 1e-9, ()) for time in nanoseconds]
 
 
 @dataclass(slots=True)
@@ -170,7 +210,7 @@ class OpenClDispatch:
         def launch(position: list[int]) -> None:
             for argument, number in enumerate(step.loops, first):
                 kernel.set_arg(argument, np.int64(position[number]))
-            cl.enqueue_nd_range_kernel(queue, kernel, size, None)
+            executable.launched(step.kernel, cl.enqueue_nd_range_kernel(queue, kernel, size, None))
 
         return launch
 

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,6 +75,20 @@ def _opened(number: int) -> Opened:
     with driver_errors():
         context = cl.Context([device])
         return Opened(machine_of(device), device, context, cl.CommandQueue(context))
+
+
+def opened_with_clock(number: int) -> Opened:
+    """The same device and context with another queue, whose commands record when they run."""
+    with _lock:
+        return _opened_with_clock(number)
+
+
+@functools.cache
+def _opened_with_clock(number: int) -> Opened:
+    cl, device = pyopencl_module(), opened(number)
+    with driver_errors():
+        properties = cl.command_queue_properties.PROFILING_ENABLE
+        return replace(device, queue=cl.CommandQueue(device.context, properties=properties))
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opendml.expression.ir import Tensor
     from opendml.expression.statements import Definition
     from opendml.targets.gpu.program import GpuCode
-    from opendml.targets.opencl.executable import OpenClExecutable
+    from opendml.targets.opencl.executable import OpenClExecutable, TimedOpenClExecutable
 
 
 ADVICE: Final = "on x86-64 Linux, 'pip install intel-opencl-rt intel-cmplr-lib-rt' makes the processor one"
@@ -70,6 +70,24 @@ class OpenClTarget:
         from opendml.targets.opencl.executable import load_program
 
         return load_program(self.number, self.tuning, objects[0], requirements)
+
+    def assembly(self, module: str) -> str:
+        """SPIR-V, as LLVM prints it."""
+        (text,), _ = compile_foreign([module], SPIRV.triple, assembly=True)
+        return text.partition(b"\n")[2].decode()
+
+    def instrumented(
+        self, definition: Definition, *, in_place: bool, thread_count: int
+    ) -> tuple[GpuCode, TimedOpenClExecutable]:
+        """The same kernels on a queue whose events have times."""
+        from opendml.targets.opencl.executable import load_timed_program
+
+        code = self.generate(definition, in_place=in_place)
+        objects, _ = self.compile(code.modules)
+        return code, load_timed_program(self.number, self.tuning, objects[0], code.requirements)
+
+    def limits(self, thread_count: int) -> None:
+        """None: OpenCL does not tell them, and plain kernels do not reach them."""
 
 
 def open_target(number: int, tuning: Tuning | None) -> OpenClTarget:

@@ -11,7 +11,7 @@ from opendml.targets.cpu.code.entry_code import EntryWriter
 from opendml.targets.cpu.code.modules import modules_of
 from opendml.targets.cpu.code.written_kernels import Kernel, KernelWriter, WrittenKernel, scheduled
 from opendml.targets.cpu.target import CpuTarget
-from opendml.targets.target import Requirements
+from opendml.targets.target import KernelDescription, Requirements
 
 Origin = tuple[Single, tuple[Axis, ...]]
 """The statement of a kernel, and the axes of the Repeats that it is in."""
@@ -47,6 +47,17 @@ class ProgramCode:
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels of the ``origins``, for people who want to see them: all are scheduled, those alike too."""
         return tuple(scheduled(statement, self.target, self.in_place) for statement, _ in self.origins)
+
+    def describe_kernels(self) -> tuple[KernelDescription, ...]:
+        """The nests of the kernels."""
+        from opendml.targets.cpu.kernel_description import describe_kernel
+
+        pairs = zip(self.kernels, self.origins, strict=True)
+        return tuple(KernelDescription(*origin, describe_kernel(k, self.target, origin[1])) for k, origin in pairs)
+
+    def describe_sequence(self) -> str:
+        """Kernels, barriers and what repeats."""
+        return str(self.sequence)
 
 
 def program_code(

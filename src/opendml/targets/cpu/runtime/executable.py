@@ -45,9 +45,10 @@ class WorkingMemory(NamedTuple):
 class CpuExecutable:
     """A loaded entry function. ``records``: what kernels write their times to, behind the tensors, if they do."""
 
+    records: Array | None = None
+
     def __init__(self, requirements: Requirements, loaded: LoadedObject, entry: int, thread_count: int) -> None:
         self.requirements = requirements
-        self.records: Array | None = None
         self._loaded = loaded
         self._entry = entry
         self._use_threads(thread_count if requirements.parallel else 1)

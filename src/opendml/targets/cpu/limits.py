@@ -1,26 +1,27 @@
-"""What this machine can do at best: bandwidth of copies and peak of fused multiply-adds, measured by programs."""
+"""What this processor can do at best: bandwidth of copies and peak of fused multiply-adds, measured by programs."""
 
 from __future__ import annotations
 
-import bisect
 import ctypes
 import functools
 import math
 import time
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from opendml.description.tensor import TensorDesc
-from opendml.inspection.instrumentation import instrumented
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import load_object
 from opendml.llvm.object_cache import get_or_compile
 from opendml.operators import ElementWiseIdentity
-from opendml.programs.device import Device
 from opendml.targets.cpu.runtime.thread_team import default_team
-from opendml.targets.host_memory import empty
+from opendml.targets.host_memory import address_of, empty
+from opendml.targets.interface import GivenArray
+from opendml.targets.machine_limits import MachineLimits
+
+if TYPE_CHECKING:
+    from opendml.targets.cpu.processor import Processor
 
 COPIED: Final = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 26))
 """Bytes of the copies, from what fits into the nearest cache to what fits into none."""
@@ -33,48 +34,21 @@ ACCUMULATORS: Final = 12
 """Independent sums a thread: enough to fill two pipelines of latency 4 to 6, and few enough for 16 registers."""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineLimits:
-    """Limits for a number of threads.
-
-    ``copies`` are pairs of bytes moved (read and written together) and bytes a second, smallest first: caches favour
-    small ones. ``fma_peak`` is in float32 operations a second, two for each fused multiply-add.
-    """
-
-    thread_count: int
-    copies: tuple[tuple[int, float], ...]
-    fma_peak: float
-
-    def bandwidth(self, traffic: float) -> float:
-        """Bytes a second of a copy that moves as many bytes, between those that were measured."""
-        sizes = [size for size, _ in self.copies]
-        place = bisect.bisect(sizes, traffic)
-        if place in (0, len(sizes)):
-            return self.copies[min(place, len(sizes) - 1)][1]
-        (low, slow), (high, fast) = self.copies[place - 1 : place + 1]
-        share = math.log(traffic / low) / math.log(high / low)
-        return math.exp((1 - share) * math.log(slow) + share * math.log(fast))
-
-    def least_seconds(self, traffic: float, operations: float) -> float:
-        """What moving the bytes or computing takes, whichever is longer."""
-        return max(traffic / self.bandwidth(traffic), operations / self.fma_peak)
-
-
 @functools.cache
-def machine_limits(thread_count: int) -> MachineLimits:
+def processor_limits(processor: Processor, thread_count: int) -> MachineLimits:
     """The limits of this machine, measured once (half a second)."""
-    copies = tuple((2 * size, copy_bandwidth(size, thread_count)) for size in COPIED)
+    copies = tuple((2 * size, copy_bandwidth(processor, size, thread_count)) for size in COPIED)
     return MachineLimits(thread_count, copies, fma_peak(thread_count, FMA_SECONDS))
 
 
-def copy_bandwidth(size: int, thread_count: int, seconds: float = COPY_SECONDS) -> float:
+def copy_bandwidth(processor: Processor, size: int, thread_count: int, seconds: float = COPY_SECONDS) -> float:
     """Bytes a second, read and written together, of copying ``size`` bytes again and again."""
     desc = TensorDesc("FLOAT32", [size // 4])
-    operator = ElementWiseIdentity(input_tensor=desc, output_tensor=desc)
-    copy = instrumented(operator.define(), Device(thread_count=thread_count).compile(operator))
+    definition = ElementWiseIdentity(input_tensor=desc, output_tensor=desc).define()
+    _, copy = processor.instrumented(definition, in_place=True, thread_count=thread_count)
     source, target = empty(desc), empty(desc)
     source[...] = 1
-    call = copy.program.bind([source], [target])
+    call = copy.dispatch([GivenArray(source, address_of(source))], [GivenArray(target, address_of(target))])
     durations: list[float] = []
     call()  # the first run maps the memory
     end = time.perf_counter() + seconds
