@@ -72,6 +72,7 @@ def as_onnx_runtime(operator: str, inputs: dict[str, Array | None], steps: int =
     found, data, given = results_of(operator, inputs, **named)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # several quantise parts of a state apart
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     for result, expected in zip(found, session.run(None, given), strict=True):
         assert result.dtype == expected.dtype
@@ -261,24 +262,49 @@ def test_products_of_quantised_matrices(types: tuple[str, str]) -> None:
     as_onnx_runtime("DynamicQuantizeMatMul", dynamic)
 
 
-def test_quantised_lstm_is_near() -> None:
-    """ONNX Runtime quantises what is multiplied with the weights, too; this does not."""
-    steps, batch, width, hidden = 4, 2, 6, 5
-    given: dict[str, Array | None] = {
-        "x": floats(steps, batch, width),
-        "w": integers(-100, 100, 1, width, 4 * hidden, data_type="int8"),
-        "r": integers(-100, 100, 1, hidden, 4 * hidden, data_type="int8"),
-        "b": floats(1, 8 * hidden),
-        **dict.fromkeys(("lengths", "h", "c", "p")),
-        "ws": np.full(1, 0.01, "f"),
-        "wz": np.zeros(1, "int8"),
-        "rs": np.full(1, 0.01, "f"),
-        "rz": np.zeros(1, "int8"),
+def _quantised_lstm(directions: int, batch: int, weights: tuple[str, str], gates: bool) -> dict[str, Array | None]:
+    steps, width, hidden = 4, 6, 5
+    wide = 4 * hidden if gates else 1
+    parameters = {
+        "ws": RANDOM.uniform(0.005, 0.01, (directions, wide)).astype("f"),
+        "wz": np.zeros((directions, wide), weights[0])
+        if gates
+        else integers(0, 9, directions, 1, data_type=weights[0]),
+        "rs": RANDOM.uniform(0.005, 0.01, (directions, wide)).astype("f"),
+        "rz": np.zeros((directions, wide), weights[1])
+        if gates
+        else integers(0, 9, directions, 1, data_type=weights[1]),
     }
-    found, data, fed = results_of("DynamicQuantizeLSTM", given, outputs=3, hidden_size=hidden)
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    for result, expected in zip(found, session.run(None, fed), strict=True):
-        np.testing.assert_allclose(result, expected, atol=0.03)
+    return {
+        "x": floats(steps, batch, width),
+        "w": integers(0, 120, directions, width, 4 * hidden, data_type=weights[0]),
+        "r": integers(0, 120, directions, hidden, 4 * hidden, data_type=weights[1]),
+        "b": floats(directions, 8 * hidden),
+        **dict.fromkeys(("lengths", "h", "c", "p")),
+        **{name: array if gates else array.reshape(directions) for name, array in parameters.items()},
+    }
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("gates", [False, True])
+def test_quantised_lstms(direction: str, gates: bool) -> None:
+    """The state is quantised in every step, as ONNX Runtime does it."""
+    count = 2 if direction == "bidirectional" else 1
+    for weights in (("int8", "int8"), ("uint8", "uint8")):
+        given = _quantised_lstm(count, 1, weights, gates)
+        as_onnx_runtime("DynamicQuantizeLSTM", given, outputs=3, hidden_size=5, direction=direction)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize(
+    "attributes", [{}, {"clip": 0.5}, {"input_forget": 1}, {"activations": ["Sigmoid", "Relu", "Tanh"]}]
+)
+def test_quantised_lstms_with_states(direction: str, attributes: dict[str, Any]) -> None:
+    """States, peepholes, sequences that end before the others."""
+    given = _quantised_lstm(1, 3, ("int8", "int8"), False)
+    given |= {"h": floats(1, 3, 5), "c": floats(1, 3, 5), "p": floats(1, 15)}
+    given |= {"lengths": np.array([4, 1, 3], np.int32)}
+    as_onnx_runtime("DynamicQuantizeLSTM", given, outputs=3, hidden_size=5, direction=direction, **attributes)
 
 
 # ---- attention

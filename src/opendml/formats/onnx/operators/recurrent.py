@@ -13,7 +13,7 @@ from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.values import NotExpressibleError, Value
 from opendml.functions import fused_activation
 
-__all__ = ["DYNAMIC", "RECURRENT"]
+__all__ = ["RECURRENT"]
 
 _DIRECTIONS: Final = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BIDIRECTIONAL"}
 
@@ -131,30 +131,10 @@ def _gru(node: Node) -> Results:
 
 def _lstm(node: Node) -> Results:
     given = _Operands(node)
-    return _lstm_of(node, given, given.weights(1), given.weights(2))
-
-
-def _dynamic_lstm(node: Node) -> Results:
-    """com.microsoft's, of quantised weights: they are dequantised once, and what they are multiplied with is not
-    quantised, which is more exact and what the steps of a loop can share."""
-    given = _Operands(node)
-    weights = (_dequantized(node, position, scale) for position, scale in ((1, 8), (2, 10)))
-    return _lstm_of(node, given, *weights)
-
-
-def _dequantized(node: Node, position: int, scale: int) -> GraphTensor:
-    """{directions, inputs, gates}, with one scale a direction or one a gate, as LSTM has it."""
-    tensor = node.tensor(position)
-    parameters = [node.tensor(one).reshape(tensor.sizes[0], 1, -1) for one in (scale, scale + 1)]
-    found: GraphTensor = dml.dequantize_linear(tensor, *parameters).transpose(0, 2, 1).expand_dims(0)
-    return found
-
-
-def _lstm_of(node: Node, given: _Operands, weight: GraphTensor, recurrence: GraphTensor) -> Results:
     found = dml.lstm(
         given.sequence(),
-        weight,
-        recurrence,
+        given.weights(1),
+        given.weights(2),
         given.flat(3),
         given.state(5),
         given.state(6),
@@ -170,5 +150,3 @@ def _lstm_of(node: Node, given: _Operands, weight: GraphTensor, recurrence: Grap
 
 
 RECURRENT: Final[Table] = {"GRU": _gru, "LSTM": _lstm, "RNN": _rnn}
-
-DYNAMIC: Final[Table] = {"DynamicQuantizeLSTM": _dynamic_lstm}

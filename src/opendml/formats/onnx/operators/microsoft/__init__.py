@@ -6,10 +6,10 @@ from typing import Final
 
 from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.operators.microsoft.attention import ATTENTION
+from opendml.formats.onnx.operators.microsoft.dynamic_lstm import DYNAMIC
 from opendml.formats.onnx.operators.microsoft.fused import FUSED
 from opendml.formats.onnx.operators.microsoft.normalizations import NORMALIZATIONS
 from opendml.formats.onnx.operators.microsoft.quantized import QUANTIZED
-from opendml.formats.onnx.operators.recurrent import DYNAMIC
 
 __all__ = ["MICROSOFT"]
 
