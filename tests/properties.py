@@ -21,7 +21,12 @@ Case = TypeVar("Case")
 
 def examples(count: int, **options: Any) -> settings:
     """Settings with the share of ``count`` examples; all of them where there are few."""
-    return settings(max_examples=max(round(count * SHARE), min(count, LEAST)), deadline=None, **options)
+    return settings(max_examples=examples_of(count), deadline=None, **options)
+
+
+def examples_of(count: int) -> int:
+    """The share of ``count``, for what is tried in a loop; all of them where there are few."""
+    return max(round(count * SHARE), min(count, LEAST))
 
 
 def some(cases: Sequence[Case], share: float = SHARE) -> Sequence[Case]:

@@ -10,7 +10,7 @@ __all__ = ["COMMANDS", "SHELLS", "overview"]
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
-MODEL_HELP = "A model in DxDispatch's format, a serialised graph, *.bin, or an ONNX model, *.onnx."
+MODEL_HELP = "A model in DxDispatch's format, a serialised graph, *.bin, or an ONNX model, *.onnx or its texts."
 MODEL = Option(("model",), MODEL_HELP, "MODEL", path, required=True, completes="files")
 FEATURE_LEVEL = Option(
     ("--feature-level", "--dml_feature_level"),

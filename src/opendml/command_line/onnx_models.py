@@ -23,21 +23,24 @@ SHOWN: Final = 1000
 
 def is_onnx(path: Path) -> bool:
     """Whether a file is an ONNX model."""
-    from opendml.formats.recognition import first_bytes, format_of
+    from opendml.formats.recognition import first_bytes, onnx_format
 
-    return format_of(first_bytes(path)) == "onnx"
+    return onnx_format(first_bytes(path)) is not None
 
 
 def run(values: Namespace, path: Path) -> None:
     """Run the model on what the command line gives its inputs; others are read from ``x.npy`` beside it, or zeros."""
-    from opendml.formats import onnx
     from opendml.formats.dxdispatch import adapters
+    from opendml.formats.loading import load
     from opendml.formats.onnx.feeding import arrays_from, filled
+    from opendml.formats.onnx.model import OnnxModel
     from opendml.programs.device import Device
 
     device_name = adapters.select(values.adapter, values.device).device
     device = Device(device_name, feature_level=feature_level(values.feature_level), thread_count=values.threads)
-    model = onnx.read(path)
+    model = load(path)
+    if not isinstance(model, OnnxModel):
+        fail(f"{path}: it is no ONNX model any more")
     sizes, files = values.size or {}, values.input or {}
     arrays = arrays_from(model, _beside(model, files, values.input_path or path.parent) | files, sizes)
     arrays |= model.values_of(values.value or {})

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from opendml.description.errors import ModelFormatError
 from opendml.description.graph_desc import GraphDesc
-from opendml.formats import onnx, serialized_graph
-from opendml.formats.recognition import first_bytes, format_of, other_format
+from opendml.formats import serialized_graph
+from opendml.formats.recognition import first_bytes, onnx_format, other_format
 
 if TYPE_CHECKING:
     from opendml.formats.onnx.model import OnnxModel
@@ -21,19 +21,20 @@ def load(source: str | os.PathLike[str] | bytes) -> GraphDesc | OnnxModel:
     """Reads an ONNX model (``OnnxModel``) or a serialised DML graph (``GraphDesc``): the content tells which it is.
 
     ``source``: a path, beside which there may be files of weights and constants, or the bytes of an ONNX model that has
-    all of its data inside. ONNX models need the package onnx: ``pip install 'opendml[onnx]'``. Nothing is validated:
+    all of its data inside. ONNX models may be texts, too: in ONNX's own language (``*.onnxtxt``), in protocol buffers'
+    (``*.textproto``) or in JSON. They need the package onnx: ``pip install 'opendml[onnx]'``. Nothing is validated:
     ``OnnxModel.compile``, ``validate_graph`` and ``Device.compile_graph`` do that. Raises ``ModelFormatError`` for a
     file that is neither, or damaged, with the place in it, and ``ConfigurationError`` where onnx is not installed.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
-        if format_of(data) != "onnx":
+        if (known := onnx_format(data)) is None:
             raise ModelFormatError("", f"not an ONNX model{_but(data)}")
-        return onnx.read_bytes(data)
+        return known.read_bytes(data)
     if isinstance(source, (str, os.PathLike)):
-        head = first_bytes(path) if (path := _path(source)) is not None else b""
-        if path is not None and format_of(head) == "onnx":
-            return onnx.read(path)
+        path = _path(source)
+        if path is not None and (known := onnx_format(first_bytes(path))) is not None:
+            return known.read(path)
     return serialized_graph.read(source)
 
 

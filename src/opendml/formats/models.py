@@ -14,7 +14,7 @@ from opendml.description.graph_desc import GraphDesc
 from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
 from opendml.description.graph_validation import CONSTANTS_SINCE, validate_graph
 from opendml.description.tensor import TensorDesc
-from opendml.formats import dxdispatch, onnx, serialized_graph
+from opendml.formats import dxdispatch, serialized_graph
 from opendml.formats.dxdispatch.model import (
     DEFAULT_MEMORY_LIMIT,
     BindingSource,
@@ -28,7 +28,7 @@ from opendml.formats.dxdispatch.model import (
 )
 from opendml.formats.files import Folders
 from opendml.formats.json_text import Node
-from opendml.formats.recognition import first_bytes, format_of
+from opendml.formats.recognition import OnnxFormat, first_bytes, format_of, onnx_format
 from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE
 from opendml.formats.serialized_graph.reading import read_operators
 from opendml.programs.device import Device
@@ -52,11 +52,11 @@ def read_model(
     ``sizes`` and ``values`` are what an ONNX model leaves open, as for ``OnnxModel.compile``; ``feature_level`` is
     where the operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
     """
-    name = format_of(first_bytes(path))
-    if name == "onnx":
+    head = first_bytes(path)
+    if (known := onnx_format(head)) is not None:
         folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
-        return _onnx_model(path, folders, sizes or {}, values or {}, feature_level, memory_limit, in_part)
-    if not _is_graph(path, name):
+        return _onnx_model(known, path, folders, sizes or {}, values or {}, feature_level, memory_limit, in_part)
+    if not _is_graph(path, format_of(head)):
         return dxdispatch.read(
             path,
             input_path=input_path,
@@ -76,6 +76,7 @@ def read_model(
 
 
 def _onnx_model(
+    known: OnnxFormat,
     path: Path,
     folders: Folders,
     sizes: Mapping[str, int | Sequence[int]],
@@ -86,7 +87,7 @@ def _onnx_model(
 ) -> Model:
     """The model of an ONNX file's graph; in part, nothing but the reasons why it has none."""
     try:
-        graph = onnx.read(path).describe(Device(feature_level=feature_level), sizes=sizes, values=values)
+        graph = known.read(path).describe(Device(feature_level=feature_level), sizes=sizes, values=values)
     except ModelFormatError as error:
         if not in_part:
             raise

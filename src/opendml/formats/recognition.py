@@ -9,24 +9,39 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from opendml.description.file_access import open_regular
 from opendml.description.json_values import DXDISPATCH_MODEL
-from opendml.formats import dxdispatch, onnx, serialized_graph
+from opendml.formats import dxdispatch, onnx, onnx_text, serialized_graph
 
-__all__ = ["FORMATS", "RECOGNISED_BYTES", "Format", "first_bytes", "format_of", "other_format"]
+if TYPE_CHECKING:
+    from opendml.formats.onnx.model import OnnxModel
+
+__all__ = ["FORMATS", "RECOGNISED_BYTES", "Format", "first_bytes", "format_of", "onnx_format", "other_format"]
 
 RECOGNISED_BYTES: Final = 1 << 16
 """The bytes at the beginning of a file that tell what it is."""
 
 
+class OnnxFormat(Protocol):
+    """The folder of a format whose files are ONNX models."""
+
+    def read(self, path: Path) -> OnnxModel:
+        """The model of a file."""
+
+    def read_bytes(self, data: bytes) -> OnnxModel:
+        """The model that bytes hold."""
+
+
 class Format(NamedTuple):
-    """A kind of file: its name with an article, what reads it, and whether the first bytes of a file are of it."""
+    """A kind of file: its name with an article, what reads it, whether the first bytes of a file are of it, and its
+    folder where its files are ONNX models."""
 
     name: str
     reader: str
     recognises: Callable[[bytes], bool]
+    onnx: OnnxFormat | None = None
 
 
 def _begins(*marks: bytes) -> Callable[[bytes], bool]:
@@ -45,11 +60,12 @@ _RESOURCES: Final = "resources of DxDispatch models, and inputs of serialised gr
 
 _MODEL_NAME, _, _MODEL_READER = DXDISPATCH_MODEL.partition("; ")
 
+_LOADED: Final = "opendml.load, and opendml run, check, explain and profile, read it"
+
 FORMATS: Final = {
+    "onnx_text": Format("an ONNX model as text", _LOADED, onnx_text.recognises, onnx_text),
     "dxdispatch": Format(_MODEL_NAME, _MODEL_READER, dxdispatch.recognises),
-    "onnx": Format(
-        "an ONNX model", "opendml.load, and opendml run, check, explain and profile, read it", onnx.recognises
-    ),
+    "onnx": Format("an ONNX model", _LOADED, onnx.recognises, onnx),
     "numpy": Format("a NumPy array", f"numpy.load reads it; {_RESOURCES}", _begins(b"\x93NUMPY")),
     "archive": Format(
         "a zip archive, as of PyTorch or NumPy", "opendml does not read it", _begins(b"PK\x03\x04", b"PK\x05\x06")
@@ -57,11 +73,7 @@ FORMATS: Final = {
     "image": Format("an image", _RESOURCES, _begins(b"\x89PNG\r\n", b"\xff\xd8\xff")),
     "descriptor": Format("a descriptor in JSON", "opendml.OperatorDesc.from_json reads it parsed", _is_descriptor),
     "json": Format("JSON text of another kind", "opendml reads DxDispatch models and descriptors", _is_json),
-    "serialized_graph": Format(
-        "a serialised DML graph",
-        "opendml.load, and opendml run, check, explain and profile, read it",
-        serialized_graph.recognises,
-    ),
+    "serialized_graph": Format("a serialised DML graph", _LOADED, serialized_graph.recognises),
 }
 """The formats, the surest first."""
 
@@ -70,6 +82,12 @@ def format_of(data: bytes) -> str:
     """The name in ``FORMATS`` of the format of a file, of which these are the first bytes; empty if it is none."""
     head = data[:RECOGNISED_BYTES]
     return next((name for name, known in FORMATS.items() if known.recognises(head)), "")
+
+
+def onnx_format(data: bytes) -> OnnxFormat | None:
+    """What reads a file, of which these are the first bytes, if it is an ONNX model."""
+    name = format_of(data)
+    return FORMATS[name].onnx if name else None
 
 
 def other_format(data: bytes, own: str) -> str:

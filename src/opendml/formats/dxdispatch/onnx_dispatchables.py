@@ -87,10 +87,11 @@ class OnnxDispatchables:
 
     def _graph(self, node: Node, path: Path, command: Node) -> GraphDesc:
         from opendml.formats import onnx
+        from opendml.formats.recognition import first_bytes, onnx_format
         from opendml.programs.device import Device
 
         try:
-            model = onnx.read(path)
+            model = (onnx_format(first_bytes(path)) or onnx).read(path)
             inputs = {info.name for info in model.inputs}
             known = {*inputs, *(size for info in model.inputs for size in info.sizes or () if isinstance(size, str))}
             sizes: dict[str, Any] = {name: size for name, size in self._sizes.items() if name in known}

@@ -81,9 +81,9 @@ class ModelSource:
         return found
 
 
-def source_of_bytes(data: bytes) -> ModelSource:
-    """The model that bytes hold. Raises ModelFormatError."""
-    return _parsed(data, None, ())
+def source_of_bytes(data: bytes, path: Path | None = None) -> ModelSource:
+    """The model that bytes hold, which were made of the file of the path if there is one. Raises ModelFormatError."""
+    return _parsed(data, path, ())
 
 
 def source_of_file(path: Path) -> ModelSource:
