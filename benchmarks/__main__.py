@@ -95,8 +95,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from benchmarks.report import Report, print_report, versions
     from benchmarks.runs import save_run
     from benchmarks.small import measure_small
+    from benchmarks.special_cases import special_cases
 
-    cases = [case for case in (*all_cases(), *function_cases()) if _is_chosen(case, arguments.only)]
+    cases = [case for case in (*all_cases(), *special_cases(), *function_cases()) if _is_chosen(case, arguments.only)]
     if arguments.list:
         print("\n".join(case.title for case in cases))
         return 0

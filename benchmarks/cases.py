@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy.typing as npt
+
 from benchmarks.chains import Chain
 from opendml import operators
 from opendml.description.descriptors import Operator
@@ -58,13 +60,15 @@ class Aim:
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the result: a descriptor, the section that it stands in, its aim, and the range of its inputs."""
+    """One row of the result: a descriptor, the section that it stands in, its aim, the range of its inputs, and what
+    makes the inputs that it takes of random ones."""
 
     group: str
     name: str
     operator: Work
     aim: Aim = Aim()
     values: Values | None = None
+    fill: Callable[[Sequence[npt.NDArray[Any]]], None] | None = None
 
     @property
     def title(self) -> str:
@@ -250,12 +254,15 @@ def _pooling_gradients() -> Iterator[Case]:
 
 
 def _resamplings() -> Iterator[Case]:
+    """Of values that do not cancel: libraries divide by scales or multiply by their rounded inverses, and weights
+    differ by as much as coordinates are rounded."""
+    values = (25, 75)
     for mode in InterpolationMode:
         name = mode.name.lower().replace("_", " ")
         for place, sizes in (("2 x", (112, 112)), ("1.5 x 2.5", (84, 140)), ("0.5 x", (28, 28))):
-            yield Case("resample", f"{name} {place} f32", resample(RESAMPLED, sizes, mode), Aim(1.0))
+            yield Case("resample", f"{name} {place} f32", resample(RESAMPLED, sizes, mode), Aim(1.0), values)
             gradient = resample(RESAMPLED, sizes, mode, backward=True)
-            yield Case("resample", f"gradient of {name} {place} f32", gradient, Aim(1.0))
+            yield Case("resample", f"gradient of {name} {place} f32", gradient, Aim(1.0), values)
 
 
 def _sliding_blocks() -> Iterator[Case]:

@@ -370,6 +370,28 @@ def _top_k(desc: Any, buffers: Buffers) -> list[Prepared]:
     return [Prepared(run, lambda: found)]
 
 
+def _nonzero(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """Only as many rows as there are."""
+    (x,), (_, whole) = buffers.inputs, buffers.outputs
+    found: list[Array] = []
+
+    def run() -> None:
+        found[:] = [np.argwhere(x)]
+
+    def results() -> list[Array]:
+        rows = np.zeros(whole.shape, np.int64)
+        rows[: len(found[0])] = found[0]
+        return [np.array([len(found[0])]), rows]
+
+    return [Prepared(run, results)]
+
+
+def _random_bits(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """The same generator with words of 64 bits: other numbers."""
+    generator, count = np.random.Philox(0), buffers.outputs[0].size // 2
+    return [in_place(buffers, lambda: generator.random_raw(count))]
+
+
 def _gemm(desc: Any, buffers: Buffers) -> list[Prepared]:
     (a, b), (y,) = buffers.inputs, buffers.outputs
     return [in_place(buffers, lambda: np.matmul(a, b, out=y))]
@@ -409,5 +431,7 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Buffers], list[Prepared]]] = {
     chains.GatedSigmoid: _gated_sigmoid,
     operators.Reduce: _reduce,
     operators.TopK1: _top_k,
+    operators.NonzeroCoordinates: _nonzero,
+    operators.RandomGenerator: _random_bits,
     operators.Gemm: _gemm,
 }

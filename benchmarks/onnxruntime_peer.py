@@ -326,6 +326,26 @@ def _attention(desc: Any, graph: Graph) -> None:
     graph.node("MultiHeadAttention", graph.names(), ["y0"], domain="com.microsoft", num_heads=desc.head_count)
 
 
+def _region_align(desc: Any, graph: Graph) -> None:
+    graph.inputs[2] = graph.inputs[2].astype(np.int64)
+    height, width = desc.output_tensor.sizes[2:]
+    is_fixed = desc.minimum_samples_per_output == desc.maximum_samples_per_output
+    graph.node(
+        "RoiAlign",
+        graph.names(),
+        ["y0"],
+        output_height=height,
+        output_width=width,
+        sampling_ratio=desc.minimum_samples_per_output if is_fixed else 0,
+        coordinate_transformation_mode="half_pixel",
+    )
+
+
+def _region_pooling(desc: Any, graph: Graph) -> None:
+    graph.inputs[1] = graph.inputs[1][0, 0]
+    graph.node("MaxRoiPool", graph.names(), ["y0"], pooled_shape=list(desc.output_tensor.sizes[2:]))
+
+
 _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.MaxPooling: _max_pooling,
     operators.MaxPooling1: _max_pooling,
@@ -371,4 +391,6 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.Gru: _recurrent,
     operators.Lstm: _recurrent,
     operators.MultiheadAttention: _attention,
+    operators.RoiAlign: _region_align,
+    operators.RoiPooling: _region_pooling,
 }

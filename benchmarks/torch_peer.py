@@ -12,6 +12,7 @@ from benchmarks.cases import Work
 from benchmarks.numpy_peer import block_shapes, interleaved_shapes, strided_window
 from benchmarks.peers import EAGER, Array, Buffers, Call, Prepared, Unsupported
 from benchmarks.torch_functions import function_of, function_with_output
+from benchmarks.torch_special import SPECIAL
 from opendml import operators
 from opendml.description.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
 
@@ -272,7 +273,8 @@ def _attention(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     return [Fresh(lambda: function(*heads, scale=desc.scale).transpose(1, 2).flatten(2))]
 
 
-_TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Ways]] = {
+_TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Sequence[Way]]] = {
+    **SPECIAL,
     operators.MaxPooling: _max_pooling,
     operators.MaxPooling1: _max_pooling,
     operators.Slice1: _slice,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import opendml as dml
+from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.validation import validate
 from opendml.graph.compilation import divide_and_fuse
@@ -27,7 +28,8 @@ def module(name: str) -> Any:
 
 
 def all_cases() -> list[Any]:
-    return [*module("cases").all_cases(), *module("function_cases").function_cases()]
+    modules = {"cases": "all_cases", "special_cases": "special_cases", "function_cases": "function_cases"}
+    return [case for name, function in modules.items() for case in getattr(module(name), function)()]
 
 
 def test_cases_are_valid_and_have_names_of_their_own() -> None:
@@ -84,3 +86,43 @@ def test_values_are_in_the_range_of_the_case() -> None:
     condition, a, _ = module("peers").make_buffers(case.operator, case.values).inputs
     assert set(np.unique(condition)) == {0, 1}
     assert 0 <= a.min() < a.max() <= 1
+
+
+def small_special_cases() -> Iterator[Any]:
+    """One of each kind, small."""
+    special, case = module("special_cases"), module("cases").Case
+    image, values = (1, 8, 55, 52), (25, 75)
+    for backward in (False, True):
+        operator = special.region_align(image, 5, 3, 2, backward=backward)
+        yield case("regions", f"align {backward}", operator, values=values, fill=special._corners)
+    yield case("regions", "pooling", special.region_pooling(image, 5, 3), values=values, fill=special._pooled_corners)
+    yield case("coordinates", "some", special.nonzero_coordinates((12, 20)), fill=special._mask)
+    yield case("random bits", "some", special.random_bits(64), fill=special._state)
+    yield case("training", "batch", special.batch_training((2, 3, 5, 5)))
+    for kind in (operators.BatchNormalizationTrainingGrad, operators.BatchNormalizationGrad):
+        operator = special.batch_gradient(kind, (2, 3, 5, 5))
+        yield case("training", kind.__name__, operator, values=(-1, 1), fill=special._statistics)
+    yield case("training", "Adam", special.adam(100), values=(-1, 1), fill=special._moments)
+
+
+@pytest.mark.usefixtures("_same_settings_afterwards")
+def test_peers_agree_on_inputs_of_a_certain_form() -> None:
+    for library in ("torch", "onnxruntime", "onnx"):
+        pytest.importorskip(library)
+    peers, measure = module("peers"), module("measure")
+    racing = [module(name).peer(1) for name in ("numpy_peer", "torch_peer", "onnxruntime_peer")]
+    for case in small_special_cases():
+        result = measure.run_case(case, [peers.Opendml(1), *racing], measure.Effort(0.0, 1))
+        assert not result.faults, (case.title, result.faults)
+        assert len(result.timings) >= 2, (case.title, result.absent)
+
+
+def test_regions_have_their_corners_in_order() -> None:
+    for case in module("special_cases").special_cases():
+        if case.group == "regions":
+            inputs = module("peers").make_buffers(case.operator, case.values).inputs
+            case.fill(inputs)
+            names = [name for name, desc in case.operator.inputs() if desc is not None]
+            rois = inputs[names.index("ROITensor")]
+            corners = rois.reshape(-1, rois.shape[-1])[:, -4:]
+            assert (corners[:, :2] < corners[:, 2:]).all() and corners.min() >= 0, case.title
