@@ -32,12 +32,12 @@ def input_buffers(assembly: GraphAssembly, seed: int) -> list[Array | None]:
     generator = np.random.default_rng(seed)
     buffers: list[Array | None] = []
     for number, desc in enumerate(graph_input_tensors(assembly.desc)):
-        if number in assembly.kept:
-            buffers.append(np.frombuffer(assembly.kept[number].data, np.uint8))
+        if number in assembly.interface.kept:
+            buffers.append(np.frombuffer(assembly.interface.kept[number].data, np.uint8))
         elif desc is None:
             buffers.append(None)
         else:
-            given = assembly.inputs[number][1]
+            given = assembly.interface.inputs[number][1]
             buffers.append(memory_of(random_values(given.data_type, given.element_span, generator), given))
     return buffers
 

@@ -78,7 +78,7 @@ def test_networks_give_what_their_nodes_give(name: str) -> None:
     x = np.random.default_rng(1).normal(size=program.inputs[0].desc.sizes).astype(np.float32)
     assembly = graph.assemble(network.output)
     (expected,) = evaluate_graph(assembly.desc, [x.view(np.uint8).ravel()])
-    assert_identical(program(x), seen_as(expected, assembly.outputs[0][1]))
+    assert_identical(program(x), seen_as(expected, assembly.interface.outputs[0][1]))
 
 
 @pytest.mark.sampled
