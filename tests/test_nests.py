@@ -8,22 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import assert_same_values, random_values, seeds
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from properties import examples
-from random_definitions import definitions
-from random_descriptors import descriptors, is_drawn
 
 import opendml as dml
 from opendml.description.enums import TensorDataType
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import I32, I64, U32, U64
 from opendml.expression.folds import sum_of
-from opendml.expression.interpreter import NUMPY_TYPES, StrayAccessError, interpret
+from opendml.expression.interpreter import StrayAccessError
 from opendml.expression.ir import Axis, Binary, Expression, Tensor, Variable, cast, constant, index, temporary
-from opendml.expression.statements import Definition
-from opendml.llvm.host import machine_of
 from opendml.loops.nest import (
     Accumulate,
     Area,
@@ -81,15 +73,13 @@ from opendml.loops.nest_integers import (
     WholeSteps,
     Within,
 )
-from opendml.loops.nest_interpreter import interpret_nests, run_nest
+from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_memory import RaceError
 from opendml.loops.nest_printer import format_nest
-from opendml.operators import implemented
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refined_definition
-from opendml.targets.cpu.target import CpuTarget, host_target
-from opendml.targets.cpu.tuning import TUNING
+from opendml.targets.cpu.target import host_target
 
 Array = np.ndarray[Any, Any]
 
@@ -510,57 +500,6 @@ def _true() -> Expression:
 
 
 # The processor's nests -----------------------------------------------------------------------------------------------
-
-X86 = "x86_64-unknown-linux-gnu"
-MACHINES = [machine_of(X86, "avx512"), machine_of(X86, "avx2"), machine_of("aarch64-unknown-linux-gnu", "baseline")]
-TUNINGS = [
-    TUNING,
-    replace(TUNING, serial_work=0, work_between_looks=16, pooled_work=0, pooled_part=0.5),
-    replace(TUNING, serial_work=0, streamed_bytes=0, streamed_row_bytes=0, prefetched_bytes=0),
-    replace(TUNING, serial_work=0, streamed_bytes=0, streamed_row_bytes=1 << 40, stage_bytes=512),
-]
-targets = st.builds(CpuTarget, st.sampled_from(MACHINES), st.sampled_from(TUNINGS))
-"""Processors, whichever this one is: their nests run anywhere."""
-
-
-def _check(definition: Definition, target: CpuTarget, contents: dict[Tensor, Array], in_place: bool = False) -> None:
-    """A definition interpreted by its statements and by its nests, whose threads run in several orders."""
-    code = generate(definition, target, in_place=in_place)
-    nests = {
-        statement: kernel_nest(kernel, target, repeats)
-        for kernel, (statement, repeats) in zip(code.kernels, code.origins, strict=True)
-    }
-    expected = {tensor: content.copy() for tensor, content in contents.items()}
-    interpret(definition, expected)
-    for order in ((0,), (2, 0, 1)):
-        found = {tensor: content.copy() for tensor, content in contents.items()}
-        interpret_nests(definition, found, lambda statement, _: nests.get(statement), order=order)
-        for tensor, buffer in found.items():
-            assert_same_values(buffer, expected[tensor])
-
-
-def _contents(definition: Definition, seed: int) -> dict[Tensor, Array]:
-    generator = np.random.default_rng(seed)
-    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
-    return {t: random_values(DATA_TYPES[NUMPY_TYPES[t.type.name]], t.extent, generator) for t in tensors}
-
-
-@examples(60, suppress_health_check=list(HealthCheck))
-@given(definitions(), targets, st.booleans(), seeds)
-def test_nests_of_random_definitions(definition: Definition, target: CpuTarget, in_place: bool, seed: int) -> None:
-    _check(definition, target, _contents(definition, seed), in_place)
-
-
-DRAWN = [operator_type for operator_type in implemented() if is_drawn(operator_type)]
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize("operator_type", DRAWN, ids=lambda operator_type: operator_type.name)
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data(), target=targets, seed=seeds)
-def test_nests_of_random_descriptors(operator_type: Any, data: st.DataObject, target: CpuTarget, seed: int) -> None:
-    definition = refined_definition(data.draw(descriptors(operator_type)), target)
-    _check(definition, target, _contents(definition, seed))
 
 
 def test_explanations_show_nests() -> None:

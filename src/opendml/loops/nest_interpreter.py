@@ -28,12 +28,9 @@ from opendml.expression.interpreter import (
     Frame,
     Operations,
     StrayAccessError,
-    interpret_statement,
-    memory_of,
 )
 from opendml.expression.ir import WORD_PRODUCTS, Axis, Expression, Part, Tensor, Variable
 from opendml.expression.rewriting import Rewriter
-from opendml.expression.statements import Definition, Each, Repeat, Single, Statement
 from opendml.loops.instructions import Instruction, Instructions
 from opendml.loops.nest import (
     POSITION_BITS,
@@ -95,29 +92,6 @@ from opendml.loops.nest_integers import (
 from opendml.loops.nest_memory import Staged, Storage, TensorMemory, write
 from opendml.loops.nest_place import Place, at_points
 
-NestOf = Callable[[Single, tuple[Axis, ...]], Nest | None]
-"""The nest of a statement in some Repeats; without one the statement itself is interpreted."""
-
-
-def interpret_nests(
-    definition: Definition,
-    buffers: Mapping[Tensor, Array],
-    nest_of: NestOf,
-    threads: int = 1,
-    order: Sequence[int] | None = None,
-) -> None:
-    """As ``expression.interpreter.interpret``, by the nests of the statements and so many threads, which take turns
-    statement by statement in the given ``order``."""
-    storage = dict(buffers)
-    for tensor in definition.temporaries:
-        storage[tensor] = memory_of(tensor, definition)
-    for view, root in definition.views:
-        storage[view] = storage[root].view(NUMPY_TYPES[view.type.name])
-    run = _Statements(storage, nest_of, order or range(threads))
-    with np.errstate(all="ignore"):
-        for statement in definition.statements:
-            run(statement, {})
-
 
 def run_nest(
     nest: Nest, storage: Storage, order: Iterable[int] = (0,), positions: Mapping[Axis, int] | None = None
@@ -127,48 +101,13 @@ def run_nest(
     memory = TensorMemory(storage)
     with np.errstate(all="ignore"):
         for thread in order:
-            _Thread(nest, memory, thread, len(order)).run(positions or {})
+            memory.writer = thread
+            run_thread(nest, memory, positions or {}, thread, len(order))
 
 
-class _Statements:
-    """The statements of a definition, each as its nest."""
-
-    def __init__(self, storage: Storage, nest_of: NestOf, order: Iterable[int]) -> None:
-        self._storage = storage
-        self._nest_of = nest_of
-        self._order = list(order)
-        self._nests: dict[Single, Nest | None] = {}
-
-    def __call__(self, statement: Statement, positions: Mapping[Axis, int]) -> None:
-        if isinstance(statement, Repeat):
-            for i in range(statement.axis.size):
-                for inner in statement.statements:
-                    self(inner, {**positions, statement.axis: i})
-        elif isinstance(statement, Each):
-            self._each(statement, positions)
-        else:
-            self._single(statement, positions, self._order)
-
-    def _single(self, statement: Single, positions: Mapping[Axis, int], order: Sequence[int]) -> None:
-        nest = self._nest(statement, positions)
-        if nest is not None:
-            run_nest(nest, self._storage, order, positions)
-        else:
-            interpret_statement(statement, self._storage, {axis: np.asarray(i) for axis, i in positions.items()})
-
-    def _each(self, each: Each, positions: Mapping[Axis, int]) -> None:
-        """One thread does all of a point; from the last point to the first one, each with remains in its tensors."""
-        for point in reversed(list(np.ndindex(*[axis.size for axis in each.axes]))):
-            for tensor in each.own:
-                self._storage[tensor].view(np.uint8)[...] = REMAINS
-            here = {**positions, **dict(zip(each.axes, point, strict=True))}
-            for inner in each.statements:
-                self._single(inner, here, (0,))
-
-    def _nest(self, statement: Single, positions: Mapping[Axis, int]) -> Nest | None:
-        if statement not in self._nests:
-            self._nests[statement] = self._nest_of(statement, tuple(positions))
-        return self._nests[statement]
+def run_thread(nest: Nest, memory: TensorMemory, positions: Mapping[Axis, int], thread: int, threads: int) -> None:
+    """What one of so many threads does of a nest."""
+    _Thread(nest, memory, thread, threads).run(positions)
 
 
 class _Thread:
@@ -380,7 +319,7 @@ class _Thread:
         instruction = self._nest.instructions.find(operation, store.tensor.type)
         staged = self._staged.get(store.tensor)
         if staged is None:
-            self._memory.write(store.tensor, places, values, self._thread, active, instruction)
+            self._memory.write(store.tensor, places, values, active, instruction)
             return
         places = places - staged.origin + staged.begin
         stored = places if active is None else places[active]
@@ -399,7 +338,7 @@ class _Thread:
     def _write_row(self, row: KeptRow, place: Place) -> None:
         along = replace(place.at(row.axis, 0), spread=((row.axis, row.axis.size, 1),), vector=None, active=None)
         values = at_points(self._value(row.value, along), along)
-        self._memory.write(row.memory, np.arange(row.axis.size), values, self._thread)
+        self._memory.write(row.memory, np.arange(row.axis.size), values)
         for e, axis in row.readers.items():
             self._kept[e] = Element(row.memory, Affine(((axis, 1),), 0), True)
         kept = Rewriter(dict(self._kept).get)
@@ -482,7 +421,7 @@ class _Thread:
                 raise StrayAccessError(f"{tensor.name}: a run outside of its stage")
             places = np.arange(target, target + length)
             run = staged.memory[source : source + length]
-            self._memory.write(tensor, places, run, self._thread, instruction=stream)
+            self._memory.write(tensor, places, run, instruction=stream)
 
     def recall(self, node: Recall, place: Place) -> None:
         there = place.coordinates[node.axis] - self._integer(node.origin, place)

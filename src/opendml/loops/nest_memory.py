@@ -37,7 +37,8 @@ class TensorMemory:
         self._given = dict(storage)
         self._own: set[Tensor] = set()
         self.storage: Storage = {}
-        self._writers: dict[tuple[int, int], tuple[int, bytes]] = {}
+        self._writers: dict[int, tuple[int, bytes]] = {}  # by the place in the memory of this process
+        self.writer = 0  # the thread that is at it
         self.by_place = Rewriter(read=self._read)
 
     def flat(self, tensor: Tensor) -> Tensor:
@@ -50,11 +51,19 @@ class TensorMemory:
 
     def own(self, tensor: Tensor) -> None:
         """Memory of a thread for a tensor, with remains in it."""
-        self._own.add(tensor)
         size = tensor.extent * max(tensor.type.bits, 8) // 8
-        self._given[tensor] = np.full(size, REMAINS, np.uint8).view(NUMPY_TYPES[tensor.type.name])
+        self.hold(tensor, np.full(size, REMAINS, np.uint8).view(NUMPY_TYPES[tensor.type.name]))
+
+    def hold(self, tensor: Tensor, buffer: Array) -> None:
+        """A thread has a buffer for a tensor alone."""
+        self._own.add(tensor)
+        self._given[tensor] = buffer
         if tensor in self._flat:
-            self.storage[self._flat[tensor]] = self._given[tensor]
+            self.storage[self._flat[tensor]] = buffer
+
+    def meet(self) -> None:
+        """The threads have met: what is written from now on is no conflict with what was written before."""
+        self._writers = {}
 
     def address(self, tensor: Tensor, place: int) -> int:
         """Where an element is in the memory of this process."""
@@ -69,27 +78,26 @@ class TensorMemory:
         tensor: Tensor,
         places: Array,
         values: Array,
-        thread: int,
         active: Array | None = None,
         instruction: Instruction | None = None,
     ) -> None:
-        """Values to places in order, by a thread: those of the ``active`` points; by an instruction, if any."""
+        """Values to places in order, those of the ``active`` points; by an instruction, if there is one."""
         buffer = self.storage[self.flat(tensor)]
         stored = places if active is None else places[active]
         if stored.size and (int(stored.min()) < 0 or int(stored.max()) >= min(tensor.extent, buffer.size)):
             raise StrayAccessError(f"{tensor.name}: a store outside of its {tensor.extent} elements")
         if tensor not in self._own:
-            self._check_writers(tensor, stored, values if active is None else values[active], thread)
+            self._check_writers(tensor, stored, values if active is None else values[active])
         write(buffer, places, values, active, instruction)
 
-    def _check_writers(self, tensor: Tensor, places: Array, values: Array, thread: int) -> None:
-        buffer = self.storage[self.flat(tensor)]
+    def _check_writers(self, tensor: Tensor, places: Array, values: Array) -> None:
+        start, size, thread = self.address(tensor, 0), values.itemsize, self.writer
         for place, value in zip(places.tolist(), values, strict=True):
-            bits = value.tobytes()
-            writer, before = self._writers.setdefault((id(buffer), place), (thread, bits))
+            bits, there = value.tobytes(), start + place * size
+            writer, before = self._writers.setdefault(there, (thread, bits))
             if writer != thread and before != bits:
                 raise RaceError(f"{tensor.name}: element {place} is written by two threads")
-            self._writers[id(buffer), place] = (thread, bits)
+            self._writers[there] = (thread, bits)
 
 
 def write(

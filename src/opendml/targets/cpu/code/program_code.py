@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from opendml.expression.ir import Axis, Tensor
 from opendml.expression.statements import Definition, Single
+from opendml.loops.nest import Nest
 from opendml.loops.sequence import KernelSequence, Tuning, sequence_of
 from opendml.targets.cpu.code.entry_code import EntryWriter
 from opendml.targets.cpu.code.modules import modules_of
 from opendml.targets.cpu.code.written_kernels import Kernel, KernelWriter, WrittenKernel, scheduled
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.target import KernelDescription, Requirements
 
@@ -46,7 +48,14 @@ class ProgramCode:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels of the ``origins``, for people who want to see them: all are scheduled, those alike too."""
-        return tuple(scheduled(statement, self.target, self.in_place) for statement, _ in self.origins)
+        calls = self.sequence.calls
+        return tuple(scheduled(call.statement, call.kernel.target, self.in_place) for call in calls)
+
+    @property
+    def nests(self) -> tuple[Nest, ...]:
+        """The nests of the ``kernels``."""
+        pairs = zip(self.kernels, self.sequence.calls, strict=True)
+        return tuple(kernel_nest(kernel, call.kernel.target, call.axes) for kernel, call in pairs)
 
     def describe_kernels(self) -> tuple[KernelDescription, ...]:
         """The nests of the kernels."""

@@ -18,13 +18,14 @@ Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderK
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WrittenKernel:
-    """A kernel and its function, as ``opendml.loops.sequence`` asks for it."""
+    """A kernel and its function, as ``opendml.loops.sequence`` asks for it; ``target``: what it was scheduled for."""
 
     name: str
     tensors: Sequence[Tensor]
     kernel: Kernel
     code: KernelCode
     work: int
+    target: CpuTarget
 
     @property
     def is_serial(self) -> bool:
@@ -66,7 +67,7 @@ class KernelWriter:
         code = kernel_code(kernel, tensors, repeats, target)
         name = self.functions.setdefault(code.text, f"kernel{len(self.functions)}")
         self.declarations |= code.declarations
-        return WrittenKernel(name, tensors, kernel, code, work_of_kernel(kernel))
+        return WrittenKernel(name, tensors, kernel, code, work_of_kernel(kernel), target)
 
 
 def work_of_kernel(kernel: Kernel) -> int:

@@ -1,0 +1,134 @@
+"""Compiled code does what its nests say, bit for bit: of random definitions, descriptors and graphs, for processors
+with vectors of every width, by 1, 2 and 7 threads in any order. Stray accesses and conflicts of threads are seen on
+both sides: the interpreter of nests looks at each, and code runs between guard pages.
+
+``OPENDML_TEST_SHARE`` makes them more; ``tools/soak_nests.py`` goes on as long as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nest_running import HOSTS, MANY_THREADS, Case, cases, check_case, run_by_nests
+from properties import examples
+from random_descriptors import is_drawn
+
+from opendml.expression.element_types import I32
+from opendml.expression.interpreter import StrayAccessError
+from opendml.expression.ir import Axis, Expression, Tensor, index, load, temporary
+from opendml.expression.statements import Compute, Definition, Store
+from opendml.loops.nest_memory import RaceError
+from opendml.loops.sequence import Barrier, Step
+from opendml.operators import implemented
+from opendml.targets.cpu.code.program_code import ProgramCode
+from opendml.targets.cpu.processor import Processor
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_cache() -> Iterator[None]:
+    """Code that is used once is not worth keeping."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENDML_CACHE", "0")
+        yield
+
+
+ANY = {"suppress_health_check": list(HealthCheck)}
+
+
+@examples(60, **ANY)
+@given(cases("definitions"))
+def test_random_definitions(case: Case) -> None:
+    check_case(case)
+
+
+DRAWN = [operator_type.name for operator_type in implemented() if is_drawn(operator_type)]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", DRAWN)
+@settings(max_examples=2, deadline=None, **ANY)
+@given(data=st.data())
+def test_random_descriptors(name: str, data: st.DataObject) -> None:
+    check_case(data.draw(cases(name)))
+
+
+@examples(25, **ANY)
+@given(cases("graphs"))
+def test_random_graphs(case: Case) -> None:
+    check_case(case)
+
+
+@examples(25, **ANY)
+@given(cases("chains"))
+def test_random_chains(case: Case) -> None:
+    check_case(case)
+
+
+# What is wrong is seen -----------------------------------------------------------------------------------------------
+
+COUNT = 4096
+I = Axis("i", COUNT)  # noqa: E741
+X, MIDDLE, Y = (
+    Tensor("x", I32, (COUNT,), (1,), "input"),
+    temporary("t", I32, (COUNT,)),
+    Tensor("y", I32, (COUNT,), (1,), "output"),
+)
+
+
+def _two_steps() -> Definition:
+    """One statement reads what the other one writes, from the other end."""
+
+    def statement(target: Tensor, value: Expression) -> Compute:
+        return Compute((I,), (Store(target, (index(I),), value),))
+
+    first, second = statement(MIDDLE, load(X, [index(I)]) + 1), statement(Y, load(MIDDLE, [COUNT - 1 - index(I)]) * 2)
+    return Definition((X,), (Y,), (first, second), (MIDDLE,))
+
+
+def _code(definition: Definition) -> tuple[ProgramCode, dict[Tensor, Any]]:
+    contents = {X: np.arange(COUNT, dtype=np.int32), Y: np.zeros(COUNT, np.int32)}
+    return Processor(HOSTS[0], MANY_THREADS).generate(definition, in_place=False), contents
+
+
+def _with_steps(code: ProgramCode, steps: Sequence[Step[Any]]) -> ProgramCode:
+    return replace(code, sequence=replace(code.sequence, steps=tuple(steps)))
+
+
+@pytest.mark.parametrize("order", [(0,), (1, 0), (3, 1, 4, 0, 6, 2, 5)])
+def test_barriers_keep_threads_apart(order: Sequence[int]) -> None:
+    """Without the one between them, the second statement reads what is not there yet."""
+    code, contents = _code(_two_steps())
+    steps = code.sequence.steps
+    assert any(isinstance(step, Barrier) for step in steps)
+    expected = 2 * (contents[X][::-1] + 1)
+    assert (run_by_nests(code, contents, order)[Y] == expected).all()
+    torn = _with_steps(code, [step for step in steps if not isinstance(step, Barrier)])
+    assert (run_by_nests(torn, contents, order)[Y] == expected).all() == (len(order) == 1)
+
+
+def test_conflicts_of_kernels_are_seen() -> None:
+    """Of two that write to the same place between two barriers."""
+    first, _ = _two_steps().statements
+    assert isinstance(first, Compute)
+    stores = [
+        (store,)
+        for store in (replace(first.stores[0], tensor=Y), Store(Y, (COUNT - 1 - index(I),), load(X, [index(I)])))
+    ]
+    definition = Definition((X,), (Y,), tuple(Compute((I,), some) for some in stores))
+    code, contents = _code(definition)
+    run_by_nests(code, contents, (1, 0))
+    torn = _with_steps(code, [step for step in code.sequence.steps if not isinstance(step, Barrier)])
+    with pytest.raises(RaceError, match="two threads"):
+        run_by_nests(torn, contents, (1, 0))
+
+
+def test_stray_stores_are_seen() -> None:
+    code, contents = _code(_two_steps())
+    with pytest.raises(StrayAccessError, match="y"):
+        run_by_nests(code, contents | {Y: np.zeros(COUNT - 4, np.int32)}, (0,))
