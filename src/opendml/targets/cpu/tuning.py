@@ -168,9 +168,10 @@ class Tuning:
     most_phases: int = 64
     """Phases of a transposed convolution (the product of its strides) up to which each has a statement of its own."""
 
-    packed_uses: int = 16
+    packed_uses: int = 6
     """Products of bytes for each element of a factor from which on both factors are packed in words: packing costs a
-    few instructions for each element, and a product of words saves one or two."""
+    few instructions for each element, and a product of words saves one or two. As many products as packing is worth
+    were measured for 4 (VNNI) to 7 (AVX-512 without it)."""
 
     packed_steps: int = 3
     """Steps of the axis that is packed, at least: shorter ones leave most of each word empty."""
