@@ -15,7 +15,7 @@ from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import I32, I64, U32, U64
 from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import StrayAccessError
-from opendml.expression.ir import Axis, Binary, Expression, Tensor, Variable, cast, constant, index, temporary
+from opendml.expression.ir import Axis, Binary, Expression, Tensor, Variable, cast, constant, index, select, temporary
 from opendml.loops.nest import (
     Accumulate,
     Area,
@@ -29,19 +29,16 @@ from opendml.loops.nest import (
     Fence,
     Fill,
     Flush,
-    Folding,
     Gather,
     Items,
     Keep,
     Keeping,
-    KeptRow,
     Kind,
     Leaf,
     Let,
     Loop,
     Memory,
     Nest,
-    Overlap,
     Pick,
     Points,
     Prefetch,
@@ -76,6 +73,7 @@ from opendml.loops.nest_integers import (
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_memory import RaceError
 from opendml.loops.nest_printer import format_nest
+from opendml.loops.plans import AS_THEY_STAND, Choice, Folding, KeptRow, Overlap, Plan, Steps
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refined_definition
@@ -286,15 +284,16 @@ def test_rows_that_folds_leave() -> None:
     row = KeptRow(total.fold, k, square(k), {square(COLUMN): COLUMN}, memory)
     leaf = Leaf((ElementStore(Y, PLACE, square(COLUMN) + total),))
     points = Loop(COLUMN, 0, 4, 2, (Points(COLUMN, 2, "vector", (leaf,)),))
-    nest = Nest(
-        _over_i((Keeping((row,), (Reduce((Folding(total.fold, (k,)),)), points)),)), rows=(memory,), ahead={X: 256}
-    )
+    always = Steps("always", AS_THEY_STAND, AS_THEY_STAND)
+    folding = Folding(total.fold, "partials", (), None, (), always, rows=(row,))
+    reduce = Reduce((total.fold,), Plan({}, {}, (folding,)))
+    nest = Nest(_over_i((Keeping((row,), (reduce, points)),)), rows=(memory,), ahead={X: 256})
     assert format_nest(nest).splitlines()[:6] == [
         "scratch row0: i32[4]",
         "prefetch x 256 bytes ahead",
         "for i in 0..10",
         "  keeping row0[k] = (x@(4*i + k) * x@(k)) while that is folded",
-        "    reduce unrolled k < 4, 4 partial results",
+        "    reduce k < 4, 4 partial results in lanes",
         "    for j in 0..4 step 2",
     ]
     x, y = np.arange(1, 41, dtype=np.int32), np.zeros(40, np.int32)
@@ -374,13 +373,29 @@ def test_candidates() -> None:
     assert found[:5].tolist() == np.argsort(keys, kind="stable")[:5].tolist()
 
 
-def test_what_holds_for_a_whole_nest() -> None:
-    loads = (Element(X, PLACE, True),)
-    nest = Nest((Block((Transpose(loads, COLUMN),), unrolled=1),), overlap=Overlap(ROW, COLUMN, 2, 3), unrolled=64)
-    assert format_nest(nest).splitlines() == [
-        "steps of folds in the order of 2*i + 3*j, each point's in their own",
-        "block, folds of more than 1 steps in loops",
+def test_plans() -> None:
+    """They say how Selects and folds are computed that are not as they stand."""
+    k, inside = Axis("k", 3), index(COLUMN) >= 1
+    load = Element(X, PLACE, False)
+    shifted = select(inside, load, constant(0, I32))
+    total = sum_of((k,), select(index(k) >= 1, load, constant(0, I32)))
+    jump = Choice(shifted, "jump", AS_THEY_STAND, AS_THEY_STAND)
+    known = Choice(total.fold.elements[0], "known lanes", AS_THEY_STAND, AS_THEY_STAND)
+    steps = Steps("lanes", AS_THEY_STAND, Plan({known.select: known}, {}))
+    order = Overlap(ROW, k, 2, 3)
+    body: Body = (
+        Reduce((total.fold,), Plan({}, {}, (Folding(total.fold, "points", (k,), order, (), steps),))),
+        Block((Transpose((load,), COLUMN),)),
+        Leaf((ElementStore(Y, PLACE, shifted),), plan=Plan({shifted: jump}, {})),
+    )
+    assert _text(body) == [
+        "reduce unrolled k < 3, in the order of 2*i + 3*k, each point's in their own",
+        "  a step that is left out is taken in some lanes",
+        "  where (k >= 1): both branches, each in its lanes, which are known",
+        "block",
         "  transpose x@(4*i + j) along j",
+        "where (j >= 1): by a jump to the branch",
+        "y@(4*i + j) = select((j >= 1), x@(4*i + j), 0:i32)",
     ]
 
 

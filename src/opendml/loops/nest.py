@@ -8,10 +8,10 @@
               | At(axis, position, body)                      -- a loop of one step
               | Share(first, last, count)                     -- which of ``count`` things in a row are this thread's
               | Let(local, integer)
-              | Block(body, unrolled)                         -- what is computed inside is not known behind it
+              | Block(body)                                   -- what is computed inside is not known behind it
               | Branch(condition, then, otherwise)
               | Leaf(stores, registers, values, written)      -- expressions evaluated at the points that stand here
-              | Reduce(foldings)                              -- folds at these points, before anything that wants them
+              | Reduce(folds)                                 -- folds at these points, before anything that wants them
               | Transpose(loads, axis)                        -- loads along an axis of these points, turned to vectors
               | Keeping(rows, body)                           -- what folds compute along rows is kept in memory
               | Accumulate(register, product)                 -- the next term of a sum of products
@@ -27,6 +27,10 @@
               | Pick(candidates, axis, register)              -- where the one of a rank comes from
               | Fence                                         -- stores past the caches are done before what comes next
     cut       = Cut(axis, block)
+    plan      = Plan(choices, foldings, ahead)                -- how what a node evaluates is computed where it stands
+    choice    = Choice(select, how, then, otherwise)          -- of a Select by more than both of its branches
+    folding   = Folding(fold, how, unrolled, overlap, ahead, steps, rest)
+    steps     = Steps(guard, plan, masked)                    -- of a fold: what is asked at each, and its plans
     integer   = int | Local | Start(axis) | End(axis) | Position(axis) | Sum(a, b) | Difference(a, b) | Product(a, n)
               | Quotient(a, n) | Least(a, b) | Greatest(a, b) | WholeSteps(first, last, step)
               | ToBoundary(tensor, address, ...) | Register(variable)
@@ -40,9 +44,10 @@ a Loop whose body sets some anew carries them from step to step. Each of the poi
 registers of its own. Their numbers are those of a row of all these points, the innermost fastest: what is computed
 together may be stored one after the other.
 
-Expressions are those of ``expression.ir`` with loads by address (``Element``). An operation of whole registers of one
-of the nest's instructions is done by it (``loops/instructions.py``); how the others become code is the target's. Which
-points an expression is computed for, in what order and with what in memory is said here.
+Expressions are those of ``expression.ir`` with loads by address (``Element``). What a node evaluates has a plan: which
+Selects jump, or leave lanes out, and how folds go through their steps. All else is computed as it stands, both branches
+of a Select too. An operation of whole registers of one of the nest's instructions is done by it
+(``loops/instructions.py``); how the others become code is the target's.
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Axis, Binary, Expression, Fold, Tensor, Variable
 from opendml.loops.instructions import NO_INSTRUCTIONS, Instructions
 from opendml.loops.nest_integers import Condition, Integer, Local
+from opendml.loops.plans import AS_THEY_STAND, KeptRow, Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,18 +202,14 @@ class Let:
 
     local: Local
     value: Integer
+    plan: Plan = AS_THEY_STAND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A body of its own: what is computed inside is not known behind it.
-
-    ``unrolled``: steps of a fold up to which those that no Reduce names are written out in it, one after the other
-    (None: as around it).
-    """
+    """A body of its own: what is computed inside is not known behind it."""
 
     body: Body
-    unrolled: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,6 +219,7 @@ class Branch:
     condition: Condition
     then: Body
     otherwise: Body = ()
+    plan: Plan = AS_THEY_STAND
 
 
 Written = Literal["each", "interleaved", "past the caches"]
@@ -233,22 +236,16 @@ class Leaf:
     registers: tuple[Variable, ...] = ()
     values: tuple[Expression, ...] = ()
     written: Written = "each"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Folding:
-    """A fold and its loops: along its ``unrolled`` axes, the innermost ones, all steps are written out."""
-
-    fold: Fold
-    unrolled: tuple[Axis, ...] = ()
+    plan: Plan = AS_THEY_STAND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduce:
     """Folds at all points that stand here, step by step side by side: what they load is shared. Their values are known
-    from here on."""
+    from here on. ``plan`` is that of what they begin with; its ``ahead`` says how each fold is computed."""
 
-    foldings: tuple[Folding, ...]
+    folds: tuple[Fold, ...]
+    plan: Plan = AS_THEY_STAND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,25 +255,13 @@ class Transpose:
 
     loads: tuple[Element, ...]
     axis: Axis
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptRow:
-    """A value at every point of a row: ``writer`` computes ``value`` along ``axis``, and puts it to ``memory``.
-
-    ``readers`` are the expressions that are the same elsewhere, each with the axis that takes the place of ``axis``.
-    """
-
-    writer: Fold
-    axis: Axis
-    value: Expression
-    readers: Mapping[Expression, Axis]
-    memory: Tensor
+    plan: Plan = AS_THEY_STAND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keeping:
-    """Inside, folds of Reduces of the body itself write ``rows``, and what comes after them reads the rows."""
+    """Inside, folds of Reduces of the body itself write ``rows``, as their plans say, and what comes after them reads
+    the rows."""
 
     rows: tuple[KeptRow, ...]
     body: Body
@@ -289,6 +274,7 @@ class Accumulate:
 
     register: Variable
     product: Binary
+    plan: Plan = AS_THEY_STAND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -319,6 +305,7 @@ class Prefetch:
     address: Affine
     cache: int = 1
     is_stored: bool = False
+    plan: Plan = AS_THEY_STAND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -419,6 +406,7 @@ class Fill:
     candidates: Candidates
     key: Expression
     axis: Axis
+    plan: Plan = AS_THEY_STAND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -430,6 +418,7 @@ class Gather:
     key: Expression
     axis: Axis
     registers: tuple[Variable, Variable]
+    plan: Plan = AS_THEY_STAND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -486,33 +475,18 @@ Body = tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Overlap:
-    """The steps of folds at several points of ``axis`` that are taken together go in the order of what they load: a
-    window moves ``step`` elements along the axis, and ``reach`` along ``tap``, an axis of the fold. Those of one point
-    keep their order."""
-
-    axis: Axis
-    tap: Axis
-    step: int
-    reach: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Nest:
     """What every thread does, with ``memories``, and ``rows``, that it has alone.
 
-    ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``unrolled``: steps of a
-    fold up to which those that no Reduce names are written out, one after the other. ``aliased``: tensors may be the
-    same memory. ``rolled``: loops stay as they are written, whatever an optimiser thinks. ``instructions``: what of the
-    processor's it may use.
+    ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``aliased``: tensors may be
+    the same memory. ``rolled``: loops stay as they are written, whatever an optimiser thinks. ``instructions``: what
+    of the processor's it may use.
     """
 
     body: Body
     memories: tuple[Memory, ...] = ()
     rows: tuple[Tensor, ...] = ()
     ahead: Mapping[Tensor, int] = field(default_factory=dict)
-    overlap: Overlap | None = None
-    unrolled: int = 1
     aliased: bool = False
     rolled: bool = False
     instructions: Instructions = NO_INSTRUCTIONS

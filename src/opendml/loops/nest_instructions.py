@@ -81,7 +81,7 @@ def _expressions(node: Node) -> Iterator[Expression]:
     elif isinstance(node, Accumulate):
         yield node.product
     elif isinstance(node, Reduce):
-        yield from (Part(folding.fold, 0) for folding in node.foldings)
+        yield from (Part(fold, 0) for fold in node.folds)
     elif isinstance(node, Keeping):
         yield from (row.value for row in node.rows)
     elif isinstance(node, Fill | Gather):

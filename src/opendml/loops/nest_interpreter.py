@@ -50,7 +50,6 @@ from opendml.loops.nest import (
     Items,
     Keep,
     Keeping,
-    KeptRow,
     Leaf,
     Let,
     Loop,
@@ -91,6 +90,7 @@ from opendml.loops.nest_integers import (
 )
 from opendml.loops.nest_memory import Staged, Storage, TensorMemory, write
 from opendml.loops.nest_place import Place, at_points
+from opendml.loops.plans import KeptRow
 
 
 def run_nest(
@@ -128,7 +128,6 @@ class _Thread:
         self._staged: dict[Tensor, Staged] = {}
         self._areas: dict[Area, Staged] = {}
         self._candidates: dict[Candidates, list[int]] = {}
-        self._rows: tuple[KeptRow, ...] = ()
         self._kept: dict[Expression, Expression] = {}
         self._rewrite: Callable[[Expression], Expression] = memory.by_place
 
@@ -329,11 +328,10 @@ class _Thread:
 
     def reduce(self, node: Reduce, place: Place) -> None:
         """Values of folds are computed again where they are wanted; the rows that they write are kept."""
-        for fold in (folding.fold for folding in node.foldings):
-            self._value(Part(fold, 0), place)
-            for row in self._rows:
-                if row.writer == fold:
-                    self._write_row(row, place)
+        for folding in node.plan.ahead:
+            self._value(Part(folding.fold, 0), place)
+            for row in folding.rows:
+                self._write_row(row, place)
 
     def _write_row(self, row: KeptRow, place: Place) -> None:
         along = replace(place.at(row.axis, 0), spread=((row.axis, row.axis.size, 1),), vector=None, active=None)
@@ -350,9 +348,8 @@ class _Thread:
     def keeping(self, node: Keeping, place: Place) -> None:
         for row in node.rows:
             self._memory.own(row.memory)
-        self._rows = node.rows
         self._body(node.body, place)
-        self._rows, self._kept, self._rewrite = (), {}, self._memory.by_place
+        self._kept, self._rewrite = {}, self._memory.by_place
 
     # Candidates of orders -------------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from opendml.loops.nest import (
     Fence,
     Fill,
     Flush,
-    Folding,
     Gather,
     Items,
     Keep,
@@ -30,7 +29,6 @@ from opendml.loops.nest import (
     Memory,
     Nest,
     Node,
-    Overlap,
     Pick,
     Points,
     Prefetch,
@@ -63,25 +61,20 @@ from opendml.loops.nest_integers import (
     WholeSteps,
     Within,
 )
+from opendml.loops.plans import AS_THEY_STAND, Choice, Folding, Overlap, Plan, Steps
 
 
 def format_nest(nest: Nest) -> str:
     """A line for every node, what is inside of it indented, memories and what holds for all of it first."""
     lines = [*map(_memory, nest.memories), *(f"scratch {row.name}: {row.type}{list(row.sizes)}" for row in nest.rows)]
     lines += [f"prefetch {tensor.name} {distance} bytes ahead" for tensor, distance in nest.ahead.items()]
-    lines += [_overlap(nest.overlap)] if nest.overlap is not None else []
     lines += ["loops stay as they are"] if nest.rolled else []
     lines += map(_instruction, instructions_of(nest))
     return "\n".join([*lines, *_lines(nest.body)])
 
 
-def _overlap(overlap: Overlap) -> str:
-    moves = f"{overlap.step}*{overlap.axis.name} + {overlap.reach}*{overlap.tap.name}"
-    return f"steps of folds in the order of {moves}, each point's in their own"
-
-
 def _lines(body: Body) -> list[str]:
-    return [line for node in body for line in _LINES[type(node)](node)]
+    return [line for node in body for line in (*_planned(node), *_LINES[type(node)](node))]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -185,15 +178,64 @@ def _leaf(node: Leaf) -> list[str]:
     return format_values(values)
 
 
-def _reduce(node: Reduce) -> list[str]:
-    return [f"reduce {_folding(folding)}" for folding in node.foldings]
+# Plans ---------------------------------------------------------------------------------------------------------------
 
 
-def _folding(folding: Folding) -> str:
+def _planned(node: Node) -> list[str]:
+    """The plan of a node that evaluates expressions; a Reduce has its folds in it."""
+    plan = getattr(node, "plan", AS_THEY_STAND)
+    return [] if plan is AS_THEY_STAND else _plan(plan)
+
+
+def _plan(plan: Plan) -> list[str]:
+    lines = [line for choice in plan.choices.values() for line in _choice(choice)]
+    lines += [line for folding in plan.foldings.values() for line in _folding(folding, "where wanted, reduce")]
+    return [*lines, *(line for folding in plan.ahead for line in _folding(folding, "reduce"))]
+
+
+_HOW: Final = {
+    "jump": "by a jump to the branch",
+    "lanes": "both branches, each in its lanes",
+    "known lanes": "both branches, each in its lanes, which are known",
+    "rarely": "the first branch only if some lane takes it",
+}
+
+
+def _choice(choice: Choice) -> list[str]:
+    inner = [line for plan in (choice.then, choice.otherwise) for line in _plan(plan)]
+    named, (condition,) = format_together([choice.select.condition])
+    return [*named, f"where {condition}: {_HOW[choice.how]}", *_indented(inner)]
+
+
+_GUARD: Final = {
+    "jump": "jumped over at all points",
+    "jumps": "jumped over at each point",
+    "lanes": "taken in some lanes",
+    "known lanes": "taken in some lanes, which are known",
+}
+
+
+def _folding(folding: Folding, verb: str) -> list[str]:
     """The axes of a fold in order; those that are written out are ``unrolled``."""
-    fold = folding.fold
-    axes = [f"{'unrolled ' if a in folding.unrolled else ''}{a.name} < {a.size}" for a in fold.axes]
-    return ", ".join(axes) + (f", {fold.partials} partial results" if fold.partials > 1 else "")
+    fold, overlap = folding.fold, folding.overlap
+    axes = ", ".join(f"{'unrolled ' if a in folding.unrolled else ''}{a.name} < {a.size}" for a in fold.axes)
+    lanes = " in lanes" if folding.how == "partials" else ", each point's in lanes"
+    partials = f", {fold.partials} partial results{lanes}" if folding.how != "points" else ""
+    order = "" if overlap is None else f", in the order of {_sum(overlap)}, each point's in their own"
+    inner = [line for ahead in folding.ahead for line in _folding(ahead, "before, reduce")]
+    inner += _steps(folding.steps, "a step")
+    inner += [] if folding.rest is None else _steps(folding.rest, "the last step")
+    return [f"{verb} {axes}{partials}{order}", *_indented(inner)]
+
+
+def _sum(overlap: Overlap) -> str:
+    return f"{overlap.step}*{overlap.axis.name} + {overlap.reach}*{overlap.tap.name}"
+
+
+def _steps(steps: Steps, name: str) -> list[str]:
+    lines = _plan(steps.plan)
+    lines += [] if steps.guard == "always" else [f"{name} that is left out is {_GUARD[steps.guard]}"]
+    return [*lines, *_plan(steps.masked)]
 
 
 def _keeping(node: Keeping) -> list[str]:
@@ -213,11 +255,6 @@ def _flush(node: Flush) -> list[str]:
         f"{format_integer(run.count)} times (every {run.pitch} to every {run.target_pitch}) " for run in node.runs
     )
     return [f"flush {node.area.tensor.name}: {runs}{format_integer(node.length)} elements"]
-
-
-def _block(node: Block) -> list[str]:
-    unrolled = "" if node.unrolled is None else f", folds of more than {node.unrolled} steps in loops"
-    return [f"block{unrolled}", *_indented(_lines(node.body))]
 
 
 def _candidate(node: Fill | Gather) -> tuple[list[str], str]:
@@ -285,10 +322,10 @@ _LINES: Final[dict[type[Node], Callable[[Any], list[str]]]] = {
     At: lambda node: [f"at {node.axis.name} = {format_integer(node.position)}", *_indented(_lines(node.body))],
     Share: _share,
     Let: lambda node: [f"let {node.local.name} = {format_integer(node.value)}"],
-    Block: _block,
+    Block: lambda node: ["block", *_indented(_lines(node.body))],
     Branch: _branch,
     Leaf: _leaf,
-    Reduce: _reduce,
+    Reduce: lambda _: [],  # the plan has its folds
     Transpose: lambda node: [f"transpose {e} along {node.axis.name}" for e in node.loads],
     Keeping: _keeping,
     Accumulate: _accumulate,

@@ -72,7 +72,6 @@ def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point
     areas = {memory: builder.allocate(builder.fresh(memory.name), memory.size_in_bytes) for memory in nest.memories}
     for row in nest.rows:
         evaluator.memory.allocate(row)
-    evaluator.overlap, evaluator.unroll_steps = nest.overlap, nest.unrolled
     builder.rolled = nest.rolled
     _NestWriter(builder, evaluator, areas).body(nest.body, _Place((origin,)))
 
@@ -111,14 +110,12 @@ class _NestWriter:
     def body(self, body: Body, place: _Place) -> None:
         """All nodes of a body."""
         for node in body:
+            if isinstance(node, _EVALUATING):
+                self._evaluator.plan = node.plan
             _WRITE[type(node)](self, node, place)
 
     def block(self, node: Block, place: _Place) -> None:
-        before = self._evaluator.unroll_steps
-        if node.unrolled is not None:
-            self._evaluator.unroll_steps = node.unrolled
         self._inside(node.body, place)
-        self._evaluator.unroll_steps = before
 
     def _inside(self, body: Body, place: _Place) -> None:
         """A body whose values are not known behind it."""
@@ -126,7 +123,7 @@ class _NestWriter:
             self.body(body, place)
 
     def keeping(self, node: Keeping, place: _Place) -> None:
-        with self._evaluator.keeping(node.rows):
+        with self._evaluator.keeping():
             self.body(node.body, place)
 
     # Integers and conditions -----------------------------------------------------------------------------------------
@@ -325,7 +322,7 @@ class _NestWriter:
             self._evaluator.memory.store(self._evaluator.place(store.tensor, store.address, points[0]), joined)
 
     def reduce(self, node: Reduce, place: _Place) -> None:
-        self._evaluator.reduce(node.foldings, place.points)
+        self._evaluator.reduce(node.plan.ahead, place.points)
 
     def transpose(self, node: Transpose, place: _Place) -> None:
         self._evaluator.transpose_loads(node.loads, place.points)
@@ -403,6 +400,9 @@ def _name(point: Point, axis: Axis) -> str:
     assert name is not None
     return name
 
+
+_EVALUATING: Final = (Leaf, Reduce, Transpose, Accumulate, Prefetch, Branch, Let, Fill, Gather)
+"""The nodes that evaluate expressions, and have a plan of these."""
 
 _ARITHMETIC: Final = {Sum: "add", Difference: "sub", Product: "mul"}
 

@@ -18,11 +18,13 @@ from opendml.expression.affine import Affine, Element, threshold_form
 from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Expression, Fold, Select, both, constant
 from opendml.expression.rewriting import conjuncts, substitute, walk
-from opendml.loops.nest import At, Block, Body, Branch, Cut, Fence, Loop, Nest, Overlap
+from opendml.loops.nest import At, Block, Body, Branch, Cut, Fence, Loop, Nest
 from opendml.loops.nest_integers import End, Equal, Greatest, Integer, Least, Start
+from opendml.loops.plans import Overlap
 from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.making import Making, Piece, Stores, rewritten
 from opendml.targets.cpu.nests.pieces import cuts_of, vector_body
+from opendml.targets.cpu.nests.planning import planned
 from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.nests.staging import Staging
 from opendml.targets.cpu.schedule import work_of
@@ -31,7 +33,9 @@ from opendml.targets.cpu.target import CpuTarget
 
 def compute_nest(kernel: ComputeKernel, target: CpuTarget, repeats: Sequence[Axis]) -> Nest:
     """The nest of a kernel inside of ``repeats``, whose axes stand where they stand."""
-    return _ComputeNest(kernel, target, repeats).nest()
+    maker, rows, tuning = _ComputeNest(kernel, target, repeats), kernel.rows, target.tuning
+    overlap = None if rows is None else Overlap(rows.axis, rows.tap, rows.step, rows.reach)
+    return planned(maker.nest(), tuning, tuning.unrolled_steps, overlap, maker.border)
 
 
 class _ComputeNest:
@@ -42,6 +46,7 @@ class _ComputeNest:
         known = frozenset((*repeats, *kernel.shared, *kernel.inner, *staged))
         self._kernel = kernel
         self._tuning = target.tuning
+        self.border: list[Block] = []  # where folds are loops
         self._making = Making(kernel, target, known, target.tuning.unrolled_steps)
 
     def nest(self) -> Nest:
@@ -49,14 +54,11 @@ class _ComputeNest:
         staging = None if kernel.stage is None else Staging(kernel, self._making.target.machine.cache_line)
         body = self._inner(kernel.stores) if staging is None else staging.body(self._inner)
         items = shared_items(self._cuts(), body, kernel, work_of(kernel), tuning)
-        rows = kernel.rows
         return Nest(
             (items, Fence()) if kernel.streamed or staging is not None else (items,),
             () if staging is None else staging.memories,
             tuple(self._making.rows.values()),
             kernel.prefetched,
-            None if rows is None else Overlap(rows.axis, rows.tap, rows.step, rows.reach),
-            tuning.unrolled_steps,
             kernel.in_place,
         )
 
@@ -94,7 +96,8 @@ class _ComputeNest:
         self._making.unrolled = 1
         border = self._unswitched(stores, 0)
         self._making.unrolled = self._tuning.unrolled_steps
-        return (Branch(inside, middle, (Block(border, unrolled=1),)),)
+        self.border.append(Block(border))
+        return (Branch(inside, middle, (self.border[-1],)),)
 
     def _fold_conditions(self, stores: Stores) -> dict[Expression, Affine]:
         """Comparisons inside folds that depend on outer axes and not on the vector axis, with their forms."""

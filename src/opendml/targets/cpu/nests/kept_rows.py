@@ -27,7 +27,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import Rewriter, walk
-from opendml.loops.nest import KeptRow
+from opendml.loops.plans import KeptRow
 from opendml.targets.cpu.tuning import Tuning
 
 

@@ -14,16 +14,22 @@ from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, 
 from opendml.targets.cpu.nests.compute import compute_nest
 from opendml.targets.cpu.nests.contraction import contraction_nest
 from opendml.targets.cpu.nests.order import order_nest
+from opendml.targets.cpu.nests.planning import planned
 from opendml.targets.cpu.nests.scan import scan_nest
 from opendml.targets.cpu.nests.scatter import scatter_nest
 from opendml.targets.cpu.target import CpuTarget
 
+
+def _planned(nest: Nest, target: CpuTarget) -> Nest:
+    return planned(nest, target.tuning, target.tuning.unrolled_steps)
+
+
 _NESTS: Final[dict[type, Callable[[Any, CpuTarget, Sequence[Axis]], Nest]]] = {
     ComputeKernel: compute_nest,
-    OrderKernel: lambda kernel, target, _: order_nest(kernel, target),
-    ContractionKernel: lambda kernel, target, _: contraction_nest(kernel, target),
-    ScanKernel: lambda kernel, target, _: scan_nest(kernel, target.tuning),
-    ScatterKernel: lambda kernel, target, _: scatter_nest(kernel, target.tuning),
+    OrderKernel: lambda kernel, target, _: _planned(order_nest(kernel, target), target),
+    ContractionKernel: lambda kernel, target, _: planned(contraction_nest(kernel, target), target.tuning, 1),
+    ScanKernel: lambda kernel, target, _: _planned(scan_nest(kernel, target.tuning), target),
+    ScatterKernel: lambda kernel, target, _: _planned(scatter_nest(kernel, target.tuning), target),
 }
 
 

@@ -54,7 +54,7 @@ def order_nest(kernel: OrderKernel, target: CpuTarget) -> Nest:
     body = (*body, Loop(kernel.rank, 0, kernel.rank.size, 1, store))
     items = shared_items(map(Cut, kernel.axes), body, kernel, kernel.work, target.tuning)
     rows = (candidates.memory, candidates.other, candidates.digits)
-    return Nest((items,), rows=rows, unrolled=target.tuning.unrolled_steps)
+    return Nest((items,), rows=rows)
 
 
 def _chunks(

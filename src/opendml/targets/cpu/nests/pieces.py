@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from opendml.expression.affine import Affine, Element, threshold_form
 from opendml.expression.ir import Axis, Expression, Fold, Select, Variable
 from opendml.expression.rewriting import walk
-from opendml.loops.nest import At, Block, Body, Folding, Keeping, Leaf, Let, Loop, Node, Points, Reduce, Transpose
+from opendml.loops.nest import At, Block, Body, Keeping, Leaf, Let, Loop, Node, Points, Reduce, Transpose
 from opendml.loops.nest_integers import End, Greatest, Integer, Least, Local, Start, Sum, ToBoundary, WholeSteps
 from opendml.targets.cpu.kernels import ComputeKernel
-from opendml.targets.cpu.nests.folds import foldings
 from opendml.targets.cpu.nests.kept_rows import (
     in_order_of_evaluation,
     kept_rows,
@@ -42,7 +41,7 @@ def vector_body(making: Making, stores: Stores) -> Body:
         making.rows,
     )
     body: Body = (
-        Reduce(foldings(folds, 1, making.unrolled, making.target.tuning)),
+        Reduce(tuple(folds)),
         *(_piece(making, vector, piece, lanes, frozenset(folds)) for piece, lanes in pieces),
     )
     return (Keeping(tuple(rows), body),) if rows else body
@@ -267,18 +266,10 @@ def _point(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], i
         nodes += [Transpose(loads, kernel.tile)] if loads else []
     folds = dict.fromkeys(part.fold for e in values for part in parts_outside_selects(e))
     wanted = tuple(fold for fold in folds if fold not in known)
-    nodes += [Reduce(_foldings(making, wanted))] if wanted else []
+    nodes += [Reduce(wanted)] if wanted else []
     if kernel.interleaved and lanes > 1:
         return (*nodes, Leaf(stores, written="interleaved"))
     return (*nodes, Leaf(stores, written="past the caches" if is_aligned else "each"))
-
-
-def _foldings(making: Making, folds: Sequence[Fold]) -> tuple[Folding, ...]:
-    """The loops of folds at a point, and those that are computed with it: none for rows whose steps go together."""
-    kernel = making.kernel
-    if kernel.rows is not None:
-        return tuple(Folding(fold, fold.axes) for fold in folds)
-    return foldings(folds, kernel.tile_size, making.unrolled, making.target.tuning)
 
 
 def _transposed_loads(making: Making, values: Sequence[Expression], tile: Axis) -> Iterator[Element]:

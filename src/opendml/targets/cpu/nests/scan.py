@@ -27,7 +27,7 @@ def scan_nest(kernel: ScanKernel, tuning: Tuning) -> Nest:
     if kernel.vector is not None:
         cuts.append(Cut(kernel.vector, kernel.block))
     items = shared_items(cuts, _points(kernel, memories), kernel, kernel.work, tuning)
-    return Nest((items,), memories, unrolled=tuning.unrolled_steps, aliased=True)
+    return Nest((items,), memories, aliased=True)
 
 
 def _points(kernel: ScanKernel, memories: tuple[Memory, ...]) -> Body:

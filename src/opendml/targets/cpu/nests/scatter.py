@@ -16,12 +16,11 @@ def scatter_nest(kernel: ScatterKernel, tuning: Tuning) -> Nest:
     if kernel.blocks or kernel.serial:
         cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
         items = Items(cuts, _loops(kernel, write), kernel.serial, look_of(kernel.item_count, kernel.work, tuning))
-        return Nest((items,), unrolled=tuning.unrolled_steps, aliased=True)
+        return Nest((items,), aliased=True)
     first, last = Local("first"), Local("last")
     own: Body = (Branch(Within(kernel.store.address, first, last), write),)
     return Nest(
         (Share(first, last, kernel.store.tensor.extent), *_loops(kernel, own)),
-        unrolled=tuning.unrolled_steps,
         aliased=True,
     )
 

@@ -1,0 +1,302 @@
+"""Folds into instructions, as their foldings say."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from opendml.expression.element_types import BOOL
+from opendml.expression.ir import Axis, Binary, Fold, Part
+from opendml.expression.rewriting import step_limits
+from opendml.llvm.builder import Value, index_value
+from opendml.loops.plans import Folding, Overlap, Steps
+from opendml.targets.cpu.code.choice_code import KnownLanes, masked
+from opendml.targets.cpu.code.memory import first_lanes
+from opendml.targets.cpu.code.point import Point, Position
+
+if TYPE_CHECKING:
+    from opendml.targets.cpu.code.evaluation import Evaluator
+
+State = list[Value]
+"""The values of a fold at one point."""
+
+
+class FoldWriter:
+    """Writes folds through an Evaluator."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._builder = evaluator.builder
+        self._lanes = KnownLanes()
+
+    def reduce(self, foldings: Iterable[Folding], points: Sequence[Point]) -> None:
+        """Evaluate folds that are not known yet, each for all points together."""
+        evaluator = self._evaluator
+        for folding in foldings:
+            fold = folding.fold
+            if all(evaluator.is_known(Part(fold, 0), point) for point in points):
+                continue
+            for point, values in zip(points, self._folded(folding, points), strict=True):
+                for number, value in enumerate(values):
+                    evaluator.define(Part(fold, number), point, value)
+
+    def _folded(self, folding: Folding, points: Sequence[Point]) -> list[State]:
+        """All values of a fold at every one of ``points``."""
+        evaluator, fold = self._evaluator, folding.fold
+        self.reduce(folding.ahead, points)
+        if folding.how != "points":
+            return [self._by_lanes(folding, point) for point in points]
+        states = []
+        for point in points:
+            # What is loaded under a mask has a value in each lane, even where all lanes load the same place.
+            is_masked = point.mask is not None and any(evaluator.is_unsafe(e) for e in fold.children)
+            wide = is_masked or any(evaluator.varies(e, point) for e in fold.children)
+            initial = [evaluator.value(e, point) for e in fold.initial]
+            states.append([self._builder.spread(v, point.lanes) for v in initial] if wide else initial)
+        with evaluator.following(folding.steps.plan):
+            if folding.overlap is not None:
+                return self._overlapping(folding, folding.overlap, points, states)
+            return self._along(folding, list(fold.axes), list(points), states)
+
+    def _overlapping(
+        self, folding: Folding, rows: Overlap, points: Sequence[Point], states: list[State]
+    ) -> list[State]:
+        """The steps of a fold for several rows: those that load the same place one after the other.
+
+        Each row's own steps keep their order.
+        """
+        axes = folding.fold.axes
+        number = axes.index(rows.tap)
+        around = axes[:number], axes[number + 1 :]
+        before, behind = (list(itertools.product(*(range(axis.size) for axis in some))) for some in around)
+        way = 1 if rows.reach > 0 else -1
+        meeting: dict[int, list[tuple[int, int]]] = {}
+        for tap, row in itertools.product(range(rows.tap.size), range(len(points))):
+            meeting.setdefault(way * (row * rows.step + tap * rows.reach), []).append((row, tap))
+        for outer, place, inner in itertools.product(before, sorted(meeting), behind):
+            for row, tap in meeting[place]:
+                positions = {axis: Position(None, i) for axis, i in zip(axes, (*outer, tap, *inner), strict=True)}
+                here = replace(points[row], positions={**points[row].positions, **positions})
+                (states[row],) = self._step(folding.fold, folding.steps, [here], [states[row]])
+        return states
+
+    def _along(self, folding: Folding, axes: list[Axis], points: list[Point], states: list[State]) -> list[State]:
+        """The steps along the axes that are left."""
+        if not axes:
+            return self._step(folding.fold, folding.steps, points, states)
+        axis, *rest = axes
+        if axis in folding.unrolled:
+            for i in range(axis.size):
+                states = self._along(folding, rest, [p.at(axis, None, i) for p in points], states)
+            return states
+        shape = [len(state) for state in states]
+
+        def body(position: str, values: list[Value]) -> list[Value]:
+            with self._evaluator.scope():
+                moved = [p.at(axis, position) for p in points]
+                inner = self._along(folding, rest, moved, _split(values, shape))
+                return [v for state in inner for v in state]
+
+        flat = [v for state in states for v in state]
+        return _split(self._builder.loop("0", self._step_count(folding.fold, axis, points), 1, flat, body), shape)
+
+    def _step_count(self, fold: Fold, axis: Axis, points: list[Point]) -> str:
+        """As many steps along an axis as may be taken at any of the points."""
+        count = step_limits(fold).get(axis)
+        if count is None:
+            return str(axis.size)
+        largest = index_value(0)
+        for point in points:
+            counts = self._evaluator.value(count, point)
+            if counts.lanes > 1:
+                # Lanes that take no part have any value.
+                if point.mask is not None:
+                    counts = self._builder.select(point.mask, counts, index_value(0))
+                if point.active is not None:
+                    counts = self._builder.select(first_lanes(point.active, counts.lanes), counts, index_value(0))
+                counts = self._builder.largest_lane(counts)
+            largest = self._builder.binary("max", largest, counts)
+        return self._builder.binary("min", largest, index_value(axis.size)).text
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def _step(self, fold: Fold, steps: Steps, points: list[Point], states: list[State]) -> list[State]:
+        """The next step at all points, where it is taken."""
+        if steps.guard == "always" or fold.where is None:
+            return self._combined(fold, points, states)
+        conditions = [self._evaluator.value(fold.where, p) for p in points]
+        if steps.guard == "jump":
+            return self._taken(fold, conditions[0], points, states)
+        result: list[State] = []
+        for point, condition, state in zip(points, conditions, states, strict=True):
+            if steps.guard == "jumps":
+                result += self._taken(fold, condition, [point], [state])
+                continue
+            allowed = self._lanes.where(fold.where, point) if steps.guard == "known lanes" else None
+            if allowed == point.active_lanes:
+                result += self._combined(fold, [point], [state])
+            elif allowed is not None and allowed[0] == allowed[1]:
+                result.append(state)
+            else:
+                condition = self._builder.spread(condition, point.lanes)
+                here = replace(masked(self._evaluator, point, condition), allowed=allowed)
+                with self._evaluator.following(steps.masked):
+                    (following,) = self._combined(fold, [here], [state])
+                result.append([self._builder.select(condition, n, o) for n, o in zip(following, state, strict=True)])
+        return result
+
+    def _taken(self, fold: Fold, condition: Value, points: list[Point], states: list[State]) -> list[State]:
+        """A step that is jumped over where a condition does not hold."""
+        shape = [len(state) for state in states]
+
+        def taken() -> list[Value]:
+            with self._evaluator.scope():
+                return [v for state in self._combined(fold, points, states) for v in state]
+
+        return _split(self._builder.branch(condition, taken, lambda: [v for state in states for v in state]), shape)
+
+    def _combined(self, fold: Fold, points: list[Point], states: list[State]) -> list[State]:
+        self.reduce(self._evaluator.plan.ahead, points)
+        return [self._combined_at(fold, p, s) for p, s in zip(points, states, strict=True)]
+
+    def _combined_at(self, fold: Fold, point: Point, state: State) -> State:
+        evaluator, lanes = self._evaluator, max(v.lanes for v in state)
+        if fold.contract:
+            product = fold.elements[0]
+            assert isinstance(product, Binary)
+            left, right = evaluator.value(product.left, point), evaluator.value(product.right, point)
+            if product.operation != "mul":
+                return [evaluator.dot(product.operation, left, right, state[0])]
+            return [self._builder.fused_multiply_add(left, right, state[0])]
+        elements = [evaluator.value(e, point) for e in fold.elements]
+        joint = point.bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
+        return [self._builder.spread(evaluator.value(e, joint), lanes) for e in fold.combine.result]
+
+    # Partial results in lanes ----------------------------------------------------------------------------------------
+
+    def _by_lanes(self, folding: Folding, point: Point) -> State:
+        """A fold whose partial results are lanes instead of the points; where it varies between these, one by one."""
+        lanes = point.lanes
+        if folding.how == "partials":
+            return self._in_lanes(folding, replace(point, vector=None, lanes=1, active=None))
+
+        def at_lane(lane: str, values: list[Value]) -> list[Value]:
+            with self._evaluator.scope():
+                here = self._lane(point, lane)
+
+                def folded() -> list[Value]:
+                    with self._evaluator.scope():
+                        return self._in_lanes(folding, here)
+
+                if point.mask is None:
+                    results = folded()
+                else:
+                    undefined = [Value("poison", v.type) for v in values]
+                    mask = self._builder.assign(f"extractelement {point.mask.typed}, i64 {lane}")
+                    results = self._builder.branch(Value(mask, BOOL), folded, lambda: undefined)
+                inserted = [
+                    self._builder.assign(f"insertelement {v.typed}, {result.typed}, i64 {lane}")
+                    for v, result in zip(values, results, strict=True)
+                ]
+                return [replace(v, text=text) for v, text in zip(values, inserted, strict=True)]
+
+        none = [Value("poison", e.type, lanes) for e in folding.fold.elements]
+        return self._builder.loop("0", str(lanes if point.active is None else point.active), 1, none, at_lane)
+
+    def _lane(self, point: Point, lane: str) -> Point:
+        """One lane of a point, chosen when the code runs."""
+        variables = {}
+        for variable, value in (point.variables or {}).items():
+            one = f"extractelement {value.typed}, i64 {lane}"
+            variables[variable] = value if value.lanes == 1 else Value(self._builder.assign(one), value.type)
+        here = replace(point, vector=None, lanes=1, active=None, mask=None, variables=variables)
+        if point.vector is None:
+            return here
+        name, constant = point.positions[point.vector]
+        start = self._builder.assign(f"add nsw i64 {lane}, {constant}")
+        moved = start if name is None else self._builder.assign(f"add nsw i64 {name}, {start}")
+        return here.at(point.vector, moved)
+
+    def _in_lanes(self, folding: Folding, point: Point) -> State:
+        *outer, last = folding.fold.axes
+        lanes = folding.fold.partials
+        here = replace(point, vector=last, lanes=lanes)
+
+        def nest(axes: Sequence[Axis], at: Point, values: list[Value]) -> list[Value]:
+            if not axes:
+                return self._along_last(folding, at, values)
+
+            def body(position: str, inner: list[Value]) -> list[Value]:
+                with self._evaluator.scope():
+                    return nest(axes[1:], at.at(axes[0], position), inner)
+
+            return self._builder.loop("0", str(axes[0].size), 1, values, body)
+
+        with self._evaluator.following(folding.steps.plan):
+            initial = [self._evaluator.value(e, point) for e in folding.fold.initial]
+            state = nest(outer, here, [self._builder.spread(v, lanes) for v in initial])
+            self._evaluator.keep(folding.rows)
+            return self._merged(folding.fold, point, state)
+
+    def _along_last(self, folding: Folding, point: Point, state: State) -> State:
+        evaluator, fold = self._evaluator, folding.fold
+        last, lanes = fold.axes[-1], fold.partials
+        whole = last.size - last.size % lanes
+
+        def body(position: str, values: list[Value]) -> list[Value]:
+            with evaluator.scope():
+                here = point.at(last, position)
+                following = self._step(fold, folding.steps, [here], [values])[0]
+                evaluator.write_rows(folding.rows, here)
+                return following
+
+        state = self._builder.loop("0", str(whole), lanes, state, body)
+        if folding.rest is not None:
+            rest = replace(point.at(last, None, whole), active=last.size - whole)
+            with evaluator.scope(), evaluator.following(folding.rest.plan):
+                following = self._step(fold, folding.rest, [rest], [state])[0]
+                evaluator.write_rows(folding.rows, rest)
+                mask = first_lanes(last.size - whole, lanes)
+                state = [self._builder.select(mask, n, o) for n, o in zip(following, state, strict=True)]
+        return state
+
+    def _merged(self, fold: Fold, point: Point, state: State) -> State:
+        """The partial results, half of them into the other half until one is left."""
+        evaluator, combine = self._evaluator, fold.combine
+        result = combine.result if combine.merge is None else combine.merge
+        width = fold.partials
+        while width > 1:
+            width //= 2
+            halves = range(width), range(width, 2 * width)
+            if 2 * width == fold.partials and _is_integer_product(fold):
+                halves = range(0, 2 * width, 2), range(1, 2 * width, 2)
+            lower, upper = ([self._builder.shuffle(v, None, half) for v in state] for half in halves)
+            joint = replace(point, lanes=width).bound((*combine.left, *combine.right), (*lower, *upper))
+            with evaluator.scope():
+                state = [self._builder.spread(evaluator.value(e, joint), width) for e in result]
+        return state
+
+
+def _is_integer_product(fold: Fold) -> bool:
+    """Whether a fold adds up products of integers, in whatever order.
+
+    Halves of one vector of products of bytes, added up, are what LLVM 22 takes for a sum that one ``vpdpbusd``
+    computes, of which it forgets all lanes but the first. Even and odd lanes it does not take for that.
+    """
+    element = fold.elements[0]
+    return (
+        len(fold.elements) == 1
+        and isinstance(element, Binary)
+        and element.operation == "mul"
+        and (element.type.is_integer)
+    )
+
+
+def _split(values: Sequence[Value], shape: Sequence[int]) -> list[State]:
+    result, start = [], 0
+    for count in shape:
+        result.append(list(values[start : start + count]))
+        start += count
+    return result
