@@ -152,23 +152,31 @@ class Frame:
     def narrowed(self, condition: Array) -> Frame:
         """The frame with fewer active points; what is known at more of them is known here."""
         mask = condition if self.mask is None else self.mask & condition
-        frame = Frame(self.storage, self.bound, mask, self.partial_dimension, self.operations)
+        frame = self.like(self.bound, mask)
         frame.known |= self.known
         return frame
+
+    def like(self, bound: dict[object, Array], mask: Array | None) -> Frame:
+        """The frame where other things are bound, or other points are active; nothing is known there."""
+        return Frame(self.storage, bound, mask, self.partial_dimension, self.operations)
 
     def with_bound(self, names: Sequence[object], values: Sequence[Array]) -> Frame:
         """The frame with values for variables and axes."""
         bound = self.bound | dict(zip(names, values, strict=True))
-        return Frame(self.storage, bound, self.mask, self.partial_dimension, self.operations)
+        return self.like(bound, self.mask)
 
     def value(self, expression: Expression) -> Array:
         """The value of an expression at all points."""
         known = self.known
-        for e in inner_first(expression, known, self._parts):
-            known[e] = _EVALUATE[type(e)](self, e)
+        for e in inner_first(expression, known, self.parts):
+            known[e] = self.computed(e)
         return known[expression]
 
-    def _parts(self, e: Expression) -> tuple[Expression, ...]:
+    def computed(self, e: Expression) -> Array:
+        """The value of an expression whose parts are known."""
+        return _EVALUATE[type(e)](self, e)
+
+    def parts(self, e: Expression) -> Sequence[Expression]:
         """The expressions that ``e`` is evaluated from, as far as this does not depend on which points are active."""
         if not isinstance(e, Select):
             return _parts_here(e)
@@ -177,6 +185,19 @@ class Frame:
     def values(self, expressions: Sequence[Expression]) -> list[Array]:
         """The values of several expressions."""
         return [self.value(e) for e in expressions]
+
+    def step(self, fold: Fold, state: list[Array], active: Array | None = None) -> list[Array]:
+        """The state of a fold after its step at this point, where it is taken by the ``active`` ones."""
+        frame = self
+        if fold.where is not None:
+            condition = self.value(fold.where)
+            active = condition if active is None else active & condition
+        if active is not None:
+            frame = self.narrowed(active)
+        following = combined(frame, fold, state)
+        if active is None:
+            return following
+        return [np.where(active, new, old) for new, old in zip(following, state, strict=True)]
 
 
 def _grid_frame(axes: Sequence[Axis], storage: dict[Tensor, Array], bound: dict[object, Array]) -> Frame:
@@ -417,7 +438,7 @@ def _reaches(value: Array, type: ElementType) -> bool:
     return not (value.dtype == np.float16 and type.bits - (type.kind == "int") >= 16)
 
 
-def _fold(frame: Frame, fold: Fold) -> list[Array]:
+def folded(frame: Frame, fold: Fold) -> list[Array]:
     """All values of a fold: its points in order, each for all points of the frame at once."""
     if fold.partials > 1:
         return _fold_partials(frame, fold)
@@ -426,7 +447,7 @@ def _fold(frame: Frame, fold: Fold) -> list[Array]:
     counts = [_largest(frame, limits[axis], axis.size) if axis in limits else axis.size for axis in fold.axes]
     for point in itertools.product(*map(range, counts)):
         inner = frame.with_bound(fold.axes, [np.asarray(i, np.int64) for i in point])
-        state = _fold_step(inner, fold, state)
+        state = inner.step(fold, state)
     return state
 
 
@@ -437,31 +458,14 @@ def _largest(frame: Frame, count: Expression, most: int) -> int:
     return min(int(active.max(initial=0)), most)
 
 
-def _fold_step(inner: Frame, fold: Fold, state: list[Array], active: Array | None = None) -> list[Array]:
-    if fold.where is not None:
-        condition = inner.value(fold.where)
-        active = condition if active is None else active & condition
-    if active is not None:
-        inner = inner.narrowed(active)
-    following = _contracted(inner, fold, state) if fold.contract else _combined(inner, fold, state)
-    if active is None:
-        return following
-    return [np.where(active, new, old) for new, old in zip(following, state, strict=True)]
-
-
-def _combined(inner: Frame, fold: Fold, state: list[Array]) -> list[Array]:
+def combined(inner: Frame, fold: Fold, state: list[Array]) -> list[Array]:
+    """The state of a fold with the elements at a point; of a contraction one fused multiply-add."""
+    product = fold.elements[0]
+    if fold.contract and isinstance(product, Binary) and product.operation == "mul":
+        return [fused_multiply_add(inner.value(product.left), inner.value(product.right), state[0])]
     elements = inner.values(fold.elements)
     joint = inner.with_bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
     return joint.values(fold.combine.result)
-
-
-def _contracted(inner: Frame, fold: Fold, state: list[Array]) -> list[Array]:
-    """One fused multiply-add."""
-    product = fold.elements[0]
-    assert isinstance(product, Binary)
-    if product.operation != "mul":
-        return _combined(inner, fold, state)
-    return [fused_multiply_add(inner.value(product.left), inner.value(product.right), state[0])]
 
 
 def _fold_partials(frame: Frame, fold: Fold) -> list[Array]:
@@ -478,7 +482,7 @@ def _fold_partials(frame: Frame, fold: Fold) -> list[Array]:
         bound = [np.asarray(i, np.int64) for i in outer]
         inner = frame.with_bound(fold.axes, [*bound, np.minimum(position, last.size - 1)])
         inner.partial_dimension = dimension + 1
-        state = _fold_step(inner, fold, state, active)
+        state = inner.step(fold, state, active)
     return _merge_partials(frame, fold, state, dimension)
 
 
@@ -495,7 +499,7 @@ def _merge_partials(frame: Frame, fold: Fold, state: list[Array], dimension: int
 
 
 def _part(frame: Frame, e: Part) -> Array:
-    values = _fold(frame, e.fold)
+    values = folded(frame, e.fold)
     for number, value in enumerate(values):
         frame.known[Part(e.fold, number)] = value
     return values[e.number]

@@ -90,7 +90,8 @@ from opendml.loops.nest_integers import (
 )
 from opendml.loops.nest_memory import Staged, Storage, TensorMemory, write
 from opendml.loops.nest_place import Place, at_points
-from opendml.loops.plans import KeptRow
+from opendml.loops.planned_frame import PlannedFrame, Plans
+from opendml.loops.plans import AS_THEY_STAND, KeptRow, Plan
 
 
 def run_nest(
@@ -130,6 +131,7 @@ class _Thread:
         self._candidates: dict[Candidates, list[int]] = {}
         self._kept: dict[Expression, Expression] = {}
         self._rewrite: Callable[[Expression], Expression] = memory.by_place
+        self._plans, self._plan, self._reduced = Plans(self._rewrite), AS_THEY_STAND, AS_THEY_STAND
 
     def run(self, positions: Mapping[Axis, int]) -> None:
         for memory in self._nest.memories:
@@ -142,6 +144,7 @@ class _Thread:
 
     def _body(self, body: Body, place: Place) -> None:
         for node in body:
+            self._plan = getattr(node, "plan", AS_THEY_STAND)
             _RUN[type(node)](self, node, place)
 
     # Integers and conditions -----------------------------------------------------------------------------------------
@@ -248,7 +251,9 @@ class _Thread:
             value = self._register(variable, place)
             if value is not None:
                 bound[variable] = value
-        return Frame(self._memory.storage, bound, place.mask, len(place.spread), self._operations)
+        frame = Frame(self._memory.storage, bound, place.mask, len(place.spread), self._operations)
+        lanes = None if place.vector is None else place.dimension
+        return PlannedFrame.of(frame, self._plans, self._plan, self._plans(self._reduced).foldings, lanes)
 
     def _register(self, variable: Variable, place: Place) -> Array | None:
         """What a register holds for the points that stand here, the vector last; None if that has not been computed for
@@ -329,7 +334,11 @@ class _Thread:
     def reduce(self, node: Reduce, place: Place) -> None:
         """Values of folds are computed again where they are wanted; the rows that they write are kept."""
         for folding in node.plan.ahead:
+            self._plan = node.plan
             self._value(Part(folding.fold, 0), place)
+            if folding not in self._reduced.ahead:
+                self._reduced = Plan({}, {}, (*self._reduced.ahead, *folding.ahead, folding))
+            self._plan = folding.steps.plan
             for row in folding.rows:
                 self._write_row(row, place)
 
@@ -341,6 +350,7 @@ class _Thread:
             self._kept[e] = Element(row.memory, Affine(((axis, 1),), 0), True)
         kept = Rewriter(dict(self._kept).get)
         self._rewrite = lambda e: self._memory.by_place(kept(e))
+        self._plans = Plans(self._rewrite)
 
     def transpose(self, _: Transpose, __: Place) -> None:
         """The same values are loaded where they are wanted."""
@@ -350,6 +360,7 @@ class _Thread:
             self._memory.own(row.memory)
         self._body(node.body, place)
         self._kept, self._rewrite = {}, self._memory.by_place
+        self._plans = Plans(self._rewrite)
 
     # Candidates of orders -------------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ from opendml.loops.nest_integers import (
     WholeSteps,
     Within,
 )
-from opendml.loops.plans import AS_THEY_STAND, Choice, Folding, Overlap, Plan, Steps
+from opendml.loops.plans import AS_THEY_STAND, Folding, Overlap, Plan, Steps
 
 
 def format_nest(nest: Nest) -> str:
@@ -188,7 +188,11 @@ def _planned(node: Node) -> list[str]:
 
 
 def _plan(plan: Plan) -> list[str]:
-    lines = [line for choice in plan.choices.values() for line in _choice(choice)]
+    choices = list(plan.choices.values())
+    lines, conditions = format_together([choice.select.condition for choice in choices])
+    for choice, condition in zip(choices, conditions, strict=True):
+        lines.append(f"where {condition}: {_HOW[choice.how]}")
+        lines += _indented([line for inner in (choice.then, choice.otherwise) for line in _plan(inner)])
     lines += [line for folding in plan.foldings.values() for line in _folding(folding, "where wanted, reduce")]
     return [*lines, *(line for folding in plan.ahead for line in _folding(folding, "reduce"))]
 
@@ -199,12 +203,6 @@ _HOW: Final = {
     "known lanes": "both branches, each in its lanes, which are known",
     "rarely": "the first branch only if some lane takes it",
 }
-
-
-def _choice(choice: Choice) -> list[str]:
-    inner = [line for plan in (choice.then, choice.otherwise) for line in _plan(plan)]
-    named, (condition,) = format_together([choice.select.condition])
-    return [*named, f"where {condition}: {_HOW[choice.how]}", *_indented(inner)]
 
 
 _GUARD: Final = {
