@@ -44,9 +44,10 @@ a Loop whose body sets some anew carries them from step to step. Each of the poi
 registers of its own. Their numbers are those of a row of all these points, the innermost fastest: what is computed
 together may be stored one after the other.
 
-Expressions are those of ``expression.ir`` with loads by address (``Element``). What a node evaluates has a plan: which
-Selects jump, or leave lanes out, and how folds go through their steps. All else is computed as it stands, both branches
-of a Select too. An operation of whole registers of one of the nest's instructions is done by it
+Expressions are those of ``expression.ir`` with loads by address (``Element``). What a node of a planned nest evaluates
+has a plan: which Selects jump, or leave lanes out, and how folds go through their steps. All else is computed as it
+stands, both branches of a Select too. A nest without plans computes every point by itself, and of a Select the branch
+that it takes. An operation of whole registers of one of the nest's instructions is done by it
 (``loops/instructions.py``); how the others become code is the target's.
 """
 
@@ -480,7 +481,7 @@ class Nest:
 
     ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``aliased``: tensors may be
     the same memory. ``rolled``: loops stay as they are written, whatever an optimiser thinks. ``instructions``: what
-    of the processor's it may use.
+    of the processor's it may use. ``is_planned``: whether its nodes have plans.
     """
 
     body: Body
@@ -490,6 +491,7 @@ class Nest:
     aliased: bool = False
     rolled: bool = False
     instructions: Instructions = NO_INSTRUCTIONS
+    is_planned: bool = False
 
 
 def bodies_of(node: Node) -> tuple[Body, ...]:

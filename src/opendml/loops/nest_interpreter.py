@@ -252,6 +252,8 @@ class _Thread:
             if value is not None:
                 bound[variable] = value
         frame = Frame(self._memory.storage, bound, place.mask, len(place.spread), self._operations)
+        if not self._nest.is_planned:
+            return frame
         lanes = None if place.vector is None else place.dimension
         return PlannedFrame.of(frame, self._plans, self._plan, self._plans(self._reduced).foldings, lanes)
 

@@ -53,7 +53,7 @@ def planned(
     """The nest with the plans of its nodes. Up to ``most`` steps of a fold are written out, none in the blocks of a
     ``border``; those of points whose windows overlap go in the order of an ``overlap``."""
     body = _NestPlanner(tuning, overlap, frozenset(border)).body(nest.body, _Place(most=most))
-    return nest if body is nest.body else replace(nest, body=body)
+    return replace(nest, body=body, is_planned=True)
 
 
 def unrolled_axes(fold: Fold, copies: int, most: int, tuning: Tuning) -> tuple[Axis, ...]:
