@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
@@ -20,12 +20,15 @@ import opendml as dml
 from opendml.description.enums import OperatorType, TensorDataType
 from opendml.description.errors import ConfigurationError
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
-from opendml.expression.ir import Tensor
+from opendml.expression.ir import Axis, Tensor
 from opendml.expression.printer import format_definition
-from opendml.expression.statements import Definition
+from opendml.expression.statements import Definition, Single
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import LEVELS, Machine, host_machine, machine_of
+from opendml.loops.nest import Nest
+from opendml.loops.sequence import Tuning as SequenceTuning
+from opendml.loops.sequence import sequence_of
 from opendml.loops.sequence_interpreter import run_sequence
 from opendml.targets.cpu.code.program_code import ProgramCode
 from opendml.targets.cpu.processor import Processor
@@ -150,6 +153,31 @@ def run_by_nests(code: ProgramCode, contents: Contents, order: Sequence[int]) ->
     """The buffers of a program whose nests have run."""
     found, nests = _copies(contents), code.nests
     run_sequence(code.sequence, found, lambda call: nests[call.number], order)
+    return found
+
+
+class _Statement(NamedTuple):
+    """A kernel of a statement, for targets whose programs are no sequences; all threads take part."""
+
+    name: str
+    tensors: tuple[Tensor, ...] = ()
+    work: int = 1
+    is_serial: bool = False
+    takes_turns: bool = False
+    scratch_bytes: int = 0
+
+
+def run_by_nests_of(
+    definition: Definition, contents: Contents, nest_of: Callable[[Single], Nest], order: Sequence[int]
+) -> Contents:
+    """The buffers of a definition whose statements have run by the nests that some target has for them."""
+
+    def make(statement: Single, _: tuple[Axis, ...], order: Mapping[Tensor, int], *, alone: bool) -> _Statement:
+        return _Statement(f"{id(statement)}")
+
+    found = _copies(contents)
+    sequence = sequence_of(definition, make, SequenceTuning(serial_work=0, long_run=1 << 62))
+    run_sequence(sequence, found, lambda call: nest_of(call.statement), order)
     return found
 
 

@@ -6,22 +6,20 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
 import pytest
-from execution import assert_same_values, random_values, seeds
+from execution import assert_same_values, seeds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nest_running import contents_of, run_by_nests_of
 from properties import examples
 from random_definitions import definitions
 from random_descriptors import descriptors, is_drawn
 from sample_descriptors import samples
-from test_nests import DATA_TYPES
 
 from opendml.description.enums import OperatorType
-from opendml.expression.interpreter import NUMPY_TYPES, interpret
+from opendml.expression.interpreter import interpret
 from opendml.expression.statements import Definition, Order, Scan, Scatter
 from opendml.loops.nest import Items, Leaf, Loop, nodes_of
-from opendml.loops.nest_interpreter import interpret_nests
 from opendml.targets.gpu.dialect import SPIRV
 from opendml.targets.gpu.nests import nest_of
 from opendml.targets.gpu.program import generate
@@ -30,13 +28,10 @@ DRAWN = [operator_type for operator_type in OperatorType if is_drawn(operator_ty
 
 
 def _check(definition: Definition, seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
-    contents = {t: random_values(DATA_TYPES[NUMPY_TYPES[t.type.name]], t.extent, generator) for t in tensors}
+    contents = contents_of(definition, seed)
     expected = {tensor: content.copy() for tensor, content in contents.items()}
     interpret(definition, expected)
-    found = {tensor: content.copy() for tensor, content in contents.items()}
-    interpret_nests(definition, found, lambda statement, _: nest_of(statement), order=(1, 0))
+    found = run_by_nests_of(definition, contents, nest_of, (1, 0))
     for tensor, buffer in found.items():
         assert_same_values(buffer, expected[tensor])
 
