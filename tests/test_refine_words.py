@@ -152,3 +152,12 @@ def test_what_is_not_worth_it_stays() -> None:
     assert operations(few_rows(5), "vnni") == operations(depthwise, "vnni") == set()
     assert operations(few_rows(6), "vnni") == {"dot4"}
     assert operations(few_rows(6), "avx2") == {"dot2"}
+
+
+def test_words() -> None:
+    """255 * -128 four times, and the product of the lowest numbers of 16 bits twice, which wraps."""
+    assert dot(4, 0xFFFFFFFF, 0x80808080) == 4 * 255 * -128
+    assert dot(4, 0x01020304, 0x01FF0100) == 1 * 1 + 2 * -1 + 3 * 1
+    assert dot(2, 0x80008000, 0x80008000) == 2**31
+    folded = Binary("dot2", constant(0x00020003, I32), constant(0x0005FFFF, I32))
+    assert dot(2, 0x00020003, 0x0005FFFF) == 7 and folded.type is I32
