@@ -19,7 +19,8 @@ from opendml.description.errors import BindingError, FormatProblem, ModelFormatE
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
-from opendml.formats.onnx.sources import ModelSource
+from opendml.formats.onnx.sources import ModelSource, source_of_part
+from opendml.formats.onnx.staging import StagedProgram, parted
 from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
 from opendml.formats.onnx.translation import FAILED, ModelGraph, Scope, Translation
 from opendml.formats.onnx.types import TensorInfo, has_tensors, info_of, known_type
@@ -75,6 +76,7 @@ class OnnxModel:
         self.inputs = tuple(info_of(one) for one in graph.input if one.name not in initializers)
         self.outputs = tuple(info_of(one) for one in graph.output)
         self._source = source
+        self._changing = frozenset[str]()  # inputs whose values no program is to be compiled for
         self._programs: OrderedDict[tuple[Hashable, ...], OnnxProgram] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -102,12 +104,9 @@ class OnnxModel:
         Raises ModelFormatError, whose ``problems`` are all sizes that are missing, or else all nodes that DirectML's
         operators do not express, with their names and reasons.
         """
-        outcome, program = self._compiled(
-            self._request(device, sizes, values, narrow_float64, progress, execution_flags)
-        )
-        if program is None:
-            raise _refusal(outcome)
-        return program
+        request = self._request(device, sizes, values, narrow_float64, progress, execution_flags)
+        outcome, program = self._compiled(request)
+        return self._staged(request, outcome) if program is None else program
 
     def describe(
         self,
@@ -224,13 +223,14 @@ class OnnxModel:
         while True:
             outcome, program = self._compiled(request, selects=False)
             asked = {name for name in outcome.needed if taken[name].size <= LARGEST_VALUES} - set(request.values)
+            asked -= self._changing
             options = {name for name in asked if taken[name].dtype.kind != "f" or taken[name].size == 1}
             if program is None and not options:
                 outcome, program = self._compiled(request)
             if program is not None:
                 return program
-            if not asked:
-                raise _refusal(outcome)
+            if not asked or (outcome.loops and not options):
+                return self._staged(request, outcome)
             values = {name: np.array(taken[name]) for name in options or asked}
             request = replace(request, values={**request.values, **values})
 
@@ -273,6 +273,19 @@ class OnnxModel:
             write_model(key, self._source, outcome, outputs, bound, part)
         return outcome, self._program(request, outcome, program, bound, outputs)
 
+    def _staged(self, request: _Request, outcome: Outcome) -> OnnxProgram:
+        """A program in parts, where nothing but loops is in the way. Raises ModelFormatError with all that is."""
+        if not outcome.loops or len(outcome.loops) != len(outcome.problems):
+            raise _refusal(outcome)
+
+        def make(changing: frozenset[str], proto: Any) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+            part = OnnxModel(source_of_part(proto, self._source.folder), self.name)
+            part._changing = changing
+            return partial(part.run, device=request.device, narrow_float64=request.narrows)
+
+        parts = parted(self.proto, outcome.loops, self._source.folder)
+        return StagedProgram(self._infos(request), self.outputs, request.values, parts, make)
+
     def _entry_key(self, request: _Request) -> bytes | None:
         values = [(name, value.dtype.str, value.shape, value.tobytes()) for name, value in request.values.items()]
         facts = (sorted(request.sizes.items()), sorted(values), request.narrows, request.selects)
@@ -312,12 +325,15 @@ class OnnxModel:
         bound: Sequence[str],
         outputs: Mapping[str, Value],
     ) -> OnnxProgram:
-        infos = [
+        return OnnxProgram(program, self._infos(request), bound, outputs, request.values, outcome.narrowed)
+
+    def _infos(self, request: _Request) -> list[TensorInfo]:
+        """The inputs that a program takes."""
+        return [
             TensorInfo(one.name, one.data_type, request.sizes[one.name], one.element_type)
             for one in self.inputs
             if one.name not in request.values
         ]
-        return OnnxProgram(program, infos, bound, outputs, request.values, outcome.narrowed)
 
     def _translated(self, request: _Request) -> tuple[Graph, Translation, dict[str, Value], list[str]]:
         """The graph, what became of the nodes, the outputs, and the names of the graph's inputs."""
@@ -451,7 +467,7 @@ def _values_key(values: Mapping[str, Array], taken: Mapping[str, Array]) -> tupl
 
 def _outcome(translation: Translation) -> Outcome:
     problems = tuple(dict.fromkeys(translation.problems))
-    return Outcome(problems, frozenset(translation.needed), tuple(translation.narrowed))
+    return Outcome(problems, frozenset(translation.needed), tuple(translation.narrowed), tuple(translation.loops))
 
 
 def _refusal(outcome: Outcome) -> ModelFormatError:

@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["in_order"]
+__all__ = ["in_order", "names_read"]
 
 
 def in_order(nodes: Iterable[Any]) -> list[Any]:
     """Nodes behind those whose outputs they read, otherwise in the order that they have. Circles stay as they are."""
     given = list(nodes)
     makers = {name: number for number, node in enumerate(given) for name in node.output if name}
-    needed = [{makers[name] for name in _read(node) if name in makers} for node in given]
+    needed = [{makers[name] for name in names_read(node) if name in makers} for node in given]
     if all(max(numbers, default=-1) < number for number, numbers in enumerate(needed)):
         return given
     return [given[number] for number in _sorted(needed)]
 
 
-def _read(node: Any) -> Iterator[str]:
-    """The names that a node reads, and those that graphs inside of it read."""
+def names_read(node: Any) -> Iterator[str]:
+    """The names that a node reads, and those that graphs inside of it read or give as they are."""
     pending = [node]
     while pending:
         one = pending.pop()
         yield from one.input
         for attribute in one.attribute:
-            pending += attribute.g.node if attribute.HasField("g") else ()
+            if attribute.HasField("g"):
+                pending += attribute.g.node
+                yield from (output.name for output in attribute.g.output)
 
 
 def _sorted(needed: list[set[int]]) -> list[int]:

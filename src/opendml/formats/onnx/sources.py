@@ -26,7 +26,7 @@ from opendml.formats.onnx.reading import MAXIMUM_SIZE, model_of_bytes
 from opendml.llvm.object_cache import default_cache
 from opendml.programs.graph_plan import package_digest
 
-__all__ = ["ModelSource", "source_of_bytes", "source_of_file"]
+__all__ = ["ModelSource", "source_of_bytes", "source_of_file", "source_of_part"]
 
 RECENT: Final = 3 * 10**9
 """Nanoseconds: what has changed within them before it was read may have changed again with the same times."""
@@ -84,6 +84,14 @@ class ModelSource:
 def source_of_bytes(data: bytes, path: Path | None = None) -> ModelSource:
     """The model that bytes hold, which were made of the file of the path if there is one. Raises ModelFormatError."""
     return _parsed(data, path, ())
+
+
+def source_of_part(proto: Any, folder: Path | None) -> ModelSource:
+    """A part of a model, whose data may lie in the model's folder."""
+    source = ModelSource(_head_of(proto), len(proto.graph.node), None, (), proto.SerializeToString())
+    source.__dict__["proto"] = proto
+    source.folder = folder
+    return source
 
 
 def source_of_file(path: Path) -> ModelSource:

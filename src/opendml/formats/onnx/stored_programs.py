@@ -45,12 +45,13 @@ _ALIGNMENT: Final = 64
 
 
 class Outcome(NamedTuple):
-    """What became of a model's nodes: those without an expression, the inputs whose values they need, and those that
-    are computed in FLOAT32."""
+    """What became of a model's nodes: those without an expression, the inputs whose values they need, those that are
+    computed in FLOAT32, and the first outputs of loops whose rounds are not known."""
 
     problems: tuple[FormatProblem, ...]
     needed: frozenset[str]
     narrowed: tuple[str, ...]
+    loops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,12 @@ def _write(key: bytes, header: Mapping[str, Any], rest: bytes) -> None:
 
 
 def _of_outcome(outcome: Outcome) -> list[Any]:
-    return [[[one.path, one.message] for one in outcome.problems], sorted(outcome.needed), outcome.narrowed]
+    return [
+        [[one.path, one.message] for one in outcome.problems],
+        sorted(outcome.needed),
+        outcome.narrowed,
+        outcome.loops,
+    ]
 
 
 def _of_tensors(tensors: Sequence[tuple[str, TensorDesc | None]]) -> list[Any]:
@@ -173,8 +179,8 @@ def read_entry(key: bytes, source: ModelSource, describe: Callable[[], GraphDesc
     (length,) = _LENGTH.unpack_from(stored)
     header = json.loads(stored[_LENGTH.size : _LENGTH.size + length])
     rest = memoryview(stored)[_LENGTH.size + length :]
-    problems, needed, narrowed = header["outcome"]
-    outcome = Outcome(tuple(FormatProblem(*one) for one in problems), frozenset(needed), tuple(narrowed))
+    problems, needed, narrowed, loops = header["outcome"]
+    outcome = Outcome(tuple(FormatProblem(*one) for one in problems), frozenset(needed), tuple(narrowed), tuple(loops))
     outputs = {
         name: _value(np.dtype(kind), sizes, place, rest) for name, kind, sizes, place in header.get("outputs", ())
     }

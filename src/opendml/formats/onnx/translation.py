@@ -24,7 +24,7 @@ from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.table import OPERATORS, REASONS
 from opendml.formats.onnx.ordering import in_order
 from opendml.formats.onnx.tensors import array_of
-from opendml.formats.onnx.values import NotExpressibleError, UnknownValuesError, Value, known
+from opendml.formats.onnx.values import NotExpressibleError, UnknownRoundsError, UnknownValuesError, Value, known
 
 __all__ = ["FAILED", "ModelGraph", "Scope", "Translation"]
 
@@ -66,8 +66,9 @@ class Translation:
     """A model on its way to a graph.
 
     ``problems`` are the nodes without an expression and their reasons, ``needed`` the inputs of the model whose values
-    nodes ask for. ``selects``: whether nodes with branches compute both where the condition is not known. ``narrows``:
-    whether nodes whose operators have no FLOAT64 are computed in FLOAT32; ``narrowed`` are these.
+    nodes ask for, ``loops`` the first outputs of loops whose rounds are not known. ``selects``: whether nodes with
+    branches compute both where the condition is not known. ``narrows``: whether nodes whose operators have no FLOAT64
+    are computed in FLOAT32; ``narrowed`` are these.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Translation:
         self.folder = folder
         self.problems: list[FormatProblem] = []
         self.needed: set[str] = set()
+        self.loops: list[str] = []
         self.functions: Functions = {(one.domain, one.name): one for one in model.functions}
         self.versions = _versions(model.opset_import)
         self._depth = 0
@@ -123,6 +125,9 @@ class Translation:
                     outputs = self._outputs(node, given, scope, versions)  # type: ignore[arg-type]
         except UnknownValuesError as error:
             self.needed |= error.inputs
+            if isinstance(error, UnknownRoundsError) and not self._depth:
+                self.loops.append(next(filter(None, node.output), ""))
+                self._check_inside(node, scope)
             self._report(_place(node), f"{error} (inputs {', '.join(sorted(error.inputs)) or 'none'})")
         except NotExpressibleError as error:
             self._report(_place(node), str(error))
@@ -214,6 +219,14 @@ class Translation:
             return
         if (domain, node.op_type) in REASONS or domain not in _ONNX_DOMAINS:
             raise NotExpressibleError(_no_expression(domain, node.op_type))
+
+    def _check_inside(self, node: Any, scope: Scope) -> None:
+        """Reports the nodes of a loop that have no expression whatever their inputs are."""
+        for inner in (one for attribute in node.attribute for one in attribute.g.node):
+            try:
+                self._check_known(inner, scope)
+            except NotExpressibleError as error:
+                self._report(_place(inner), str(error))
 
     # ---- initialisers, problems
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from opendml.building.graph_building import Graph
 from opendml.building.graph_tensor import GraphTensor
 
-__all__ = ["NOTHING", "NotExpressibleError", "UnknownValuesError", "Value", "constant", "known"]
+__all__ = ["NOTHING", "NotExpressibleError", "UnknownRoundsError", "UnknownValuesError", "Value", "constant", "known"]
 
 Array = npt.NDArray[Any]
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -27,6 +27,10 @@ class UnknownValuesError(NotExpressibleError):
     def __init__(self, message: str, inputs: frozenset[str]) -> None:
         super().__init__(message)
         self.inputs = inputs
+
+
+class UnknownRoundsError(UnknownValuesError):
+    """How often a loop runs is not known while the graph is made."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

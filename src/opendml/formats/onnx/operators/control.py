@@ -9,7 +9,15 @@ import numpy as np
 
 import opendml as dml
 from opendml.formats.onnx.nodes import Node, Results, normal_axis
-from opendml.formats.onnx.values import NotExpressibleError, UnknownValuesError, Value, constant, known
+from opendml.formats.onnx.values import (
+    NOTHING,
+    NotExpressibleError,
+    UnknownRoundsError,
+    UnknownValuesError,
+    Value,
+    constant,
+    known,
+)
 
 if TYPE_CHECKING:
     from opendml.formats.onnx.translation import Translation
@@ -46,18 +54,21 @@ def _selected(node: Node, first: Value, second: Value) -> Value:
 def _loop(translation: Translation, node: Node, scope: Any) -> Results:
     """As many rounds as are known, while the condition is known to hold."""
     body = node.attributes["body"]
-    rounds = int(node.known(0).reshape(-1)[0]) if node.has(0) else None
-    goes_on = bool(node.known(1).reshape(-1)[0]) if node.has(1) else True
+    try:
+        rounds = int(node.known(0).reshape(-1)[0]) if node.has(0) else None
+        goes_on = bool(node.known(1).reshape(-1)[0]) if node.has(1) else True
+    except UnknownValuesError as error:
+        raise UnknownRoundsError(str(error), error.inputs) from None
     states = [node.value(position) for position in range(2, len(node.inputs))]
     collected: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
     number = 0
     while goes_on and (rounds is None or number < rounds):
         if number == LONGEST:
-            raise NotExpressibleError(f"it has more than {LONGEST} rounds")
+            raise UnknownRoundsError(f"it has more than {LONGEST} rounds", NOTHING)
         given = [known(np.array(number, np.int64)), known(np.array(True)), *states]
         condition, *results = translation.inner(body, scope, given)
         if condition.array is None:
-            raise UnknownValuesError("the values of its condition decide what it computes", condition.inputs)
+            raise UnknownRoundsError("the values of its condition decide what it computes", condition.inputs)
         goes_on = bool(condition.array.reshape(-1)[0])
         states = results[: len(states)]
         for parts, part in zip(collected, results[len(states) :], strict=True):
