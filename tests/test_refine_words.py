@@ -13,8 +13,10 @@ from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import I32
+from opendml.expression.integer_folding import dot
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Binary
+from opendml.expression.ir import Binary, constant
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import writes_of
 from opendml.graph.compilation import divide_and_fuse
