@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 from random_descriptors import BUILDERS
-from sample_descriptors import f32, sample
+from sample_descriptors import sample
+from sample_tensors import f32
 
 import opendml as dml
 from opendml import operators as op

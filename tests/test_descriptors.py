@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
-from sample_descriptors import f32, sample, samples
+from sample_descriptors import sample, samples
+from sample_tensors import f32
 from specification import IMPLEMENTED
 
 import opendml as dml

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from properties import examples_of
 
 import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
@@ -33,9 +34,9 @@ def test_processes_agree_whatever_their_hashes_are(tmp_path: Path) -> None:
             "--operators",
             OPERATORS,
             "--examples",
-            "2",
+            str(examples_of(2)),
             "--chains",
-            "4",
+            str(examples_of(4)),
         ]
         command = [sys.executable, str(TOOLS / "fingerprint_code.py"), "write", str(file), *options, "--jobs", "1"]
         subprocess.run(command, check=True, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True)

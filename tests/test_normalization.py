@@ -23,7 +23,8 @@ from execution import (
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
-from sample_descriptors import f32, sample
+from sample_descriptors import sample
+from sample_tensors import f32
 
 from opendml import operators
 from opendml.description.descriptors import Operator

@@ -10,7 +10,8 @@ from breaches import texts
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
-from sample_descriptors import convolution, f32, sample, transposed_convolution, u32
+from sample_descriptors import convolution, sample, transposed_convolution
+from sample_tensors import f32, u32
 
 from opendml import operators as op
 from opendml.description.enums import FeatureLevel

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from execution import frames
 from properties import HANGS
-from sample_descriptors import f32, samples
+from sample_descriptors import samples
+from sample_tensors import f32
 
 import opendml as dml
 from opendml import operators

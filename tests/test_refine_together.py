@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from execution import random_array
-from sample_descriptors import f32
+from sample_tensors import f32
 from test_recurrent import arrays_of, network
 from test_refinement import TARGET, assert_refined_is_defined
 

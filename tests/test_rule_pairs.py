@@ -9,7 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 from breaches import breaches, missing
-from sample_descriptors import f32, sample, samples, transposed_convolution
+from sample_descriptors import sample, samples, transposed_convolution
+from sample_tensors import f32
 
 import opendml as dml
 from opendml import operators as op

@@ -9,7 +9,8 @@ from breaches import texts
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
-from sample_descriptors import f32, sample, samples, u32
+from sample_descriptors import sample, samples
+from sample_tensors import f32, u32
 from specification import IMPLEMENTED, needs_specification
 from specification import examples as documented_examples
 

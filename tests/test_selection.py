@@ -24,7 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 from reference import cast
-from sample_descriptors import f32, sample, u32
+from sample_descriptors import sample
+from sample_tensors import f32, u32
 
 from opendml import operators
 from opendml.description.descriptors import Operator

@@ -20,6 +20,7 @@ Array = np.ndarray[Any, Any]
 
 PYTHON_THREADS: Final = 6
 ROUNDS: Final = max(round(40 * SHARE), 10)
+FRESH_ROUNDS: Final = 6 if SHARE >= 1 else 2
 
 
 class Job(NamedTuple):
@@ -175,7 +176,7 @@ def test_different_programs_at_once(fresh: bool) -> None:
             order = random.Random(number)
             runs = {job.name: job.make(1 + number % 4) for job in work}
             together.wait()
-            for _ in range(6 if fresh else ROUNDS):
+            for _ in range(FRESH_ROUNDS if fresh else ROUNDS):
                 for job in order.sample(work, len(work)):
                     run = job.make(order.randint(1, 5)) if fresh else runs[job.name]
                     for actual, wanted in zip(run(), expected[job.name], strict=True):

@@ -11,6 +11,7 @@ the index is right. An operator is a class with ``type=OperatorType.NAME``; a fu
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,9 +62,9 @@ def _replaced(text: str, pattern: str, new: str) -> str:
     return text[: first.start()] + new + re.sub(pattern, "", text[first.start() :])
 
 
-def _trees(folder: str) -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted((PACKAGE / folder).glob("[a-z]*.py")):
-        yield path.stem, ast.parse(path.read_text())
+@functools.cache
+def _trees(folder: str) -> list[tuple[str, ast.Module]]:
+    return [(path.stem, ast.parse(path.read_text())) for path in sorted((PACKAGE / folder).glob("[a-z]*.py"))]
 
 
 def _operators(tree: ast.Module) -> Iterator[tuple[str, str]]:
