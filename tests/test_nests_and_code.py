@@ -22,11 +22,14 @@ from random_descriptors import is_drawn
 from opendml.expression.element_types import I32
 from opendml.expression.interpreter import StrayAccessError
 from opendml.expression.ir import Axis, Expression, Tensor, index, load, temporary
-from opendml.expression.statements import Compute, Definition, Store
+from opendml.expression.statements import Compute, Definition, Each, Store
+from opendml.loops.nest import Items, nodes_of
 from opendml.loops.nest_memory import RaceError
-from opendml.loops.sequence import Barrier, Step
+from opendml.loops.nest_printer import format_nest
+from opendml.loops.sequence import Barrier, Points, Step
 from opendml.operators import implemented
 from opendml.targets.cpu.code.program_code import ProgramCode
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import Processor
 
 
@@ -132,3 +135,17 @@ def test_stray_stores_are_seen() -> None:
     code, contents = _code(_two_steps())
     with pytest.raises(StrayAccessError, match="y"):
         run_by_nests(code, contents | {Y: np.zeros(COUNT - 4, np.int32)}, (0,))
+
+
+def test_what_is_explained_is_what_code_is_written_from() -> None:
+    """Threads at points of their own do all of a kernel, and it is scheduled for that."""
+    first, second = _two_steps().statements
+    point = Axis("p", 1)
+    definition = Definition((X,), (Y,), (Each((point,), (first, second), (MIDDLE,)),))
+    target = Processor(HOSTS[0], replace(MANY_THREADS, work_between_looks=16))
+    code = target.generate(definition, in_place=False)
+    (points,) = (step for step in code.sequence.steps if isinstance(step, Points))
+    for call, description in zip(points.calls, code.describe_kernels(), strict=True):
+        nest = kernel_nest(call.kernel.kernel, call.kernel.target, call.axes)
+        assert description.text == format_nest(nest)
+        assert all(node.look is None for node in nodes_of(nest.body) if isinstance(node, Items))

@@ -59,10 +59,10 @@ class ProgramCode:
 
     def describe_kernels(self) -> tuple[KernelDescription, ...]:
         """The nests of the kernels."""
-        from opendml.targets.cpu.kernel_description import describe_kernel
+        from opendml.loops.nest_printer import format_nest
 
-        pairs = zip(self.kernels, self.origins, strict=True)
-        return tuple(KernelDescription(*origin, describe_kernel(k, self.target, origin[1])) for k, origin in pairs)
+        pairs = zip(self.origins, self.nests, strict=True)
+        return tuple(KernelDescription(*origin, format_nest(nest)) for origin, nest in pairs)
 
     def describe_sequence(self) -> str:
         """Kernels, barriers and what repeats."""
