@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from opendml.description.errors import BindingError
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
@@ -24,7 +25,7 @@ from opendml.llvm.native import assembly, compile_object, load_object
 from opendml.llvm.object_cache import get_or_make, object_key
 from opendml.targets.gpu.dialect import Dialect
 from opendml.targets.gpu.program import GpuCode, LaunchPlan, Loop, Step, generate, launches_of
-from opendml.targets.interface import ArrayLayouts, Buffer, KernelTimes
+from opendml.targets.interface import ArrayLayouts, Buffer, DeviceBuffer, GivenArray, KernelTimes
 from opendml.targets.target import DeviceDescription, Progress, Requirements
 
 Array = np.ndarray[Any, Any]
@@ -45,6 +46,10 @@ class PlainTarget:
     tuning: None = None
     name: str = "plain:0"
     costs: GraphCosts = GRAPH_COSTS
+
+    @property
+    def memory(self) -> PlainMemorySpace:
+        return PlainMemorySpace()
 
     def thread_count(self, asked: int | None) -> int:
         return 1
@@ -109,10 +114,10 @@ class PlainExecutable:
         return None
 
     def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> PlainDispatch:
-        return PlainDispatch(self, [None if b is None else b.array for b in (*inputs, *outputs)])
+        return PlainDispatch(self, [*inputs, *outputs])
 
     def run(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> None:
-        PlainDispatch(self, [*inputs, *outputs])()
+        PlainDispatch(self, [None if a is None else GivenArray(a, 0) for a in (*inputs, *outputs)])()
 
     def launch(self, step: Step, addresses: Sequence[int], loops: tuple[int, ...]) -> None:
         """Do a step: a kernel at all its points, or several again and again."""
@@ -140,31 +145,83 @@ class PlainExecutable:
 
 
 class PlainDispatch:
-    """Memory that programs run on: copies of inputs, so that an output may be one of them."""
+    """Memory that programs run on: copies of inputs, so that an output may be one of them, and tensors that are there
+    already."""
 
-    def __init__(self, executable: PlainExecutable, arrays: Sequence[Array | None]) -> None:
+    def __init__(self, executable: PlainExecutable, buffers: Sequence[Buffer | None]) -> None:
         self.executable = executable
-        self.arrays = arrays
+        self.buffers = buffers
+        plan = executable.plan
+        for slot, buffer in zip((*plan.inputs, *plan.outputs), buffers, strict=True):
+            if slot is not None and isinstance(buffer, DeviceBuffer) and buffer.memory.size < slot.size:
+                raise BindingError(f"{buffer.name}: {slot.size} bytes are needed, and the tensor has less")
 
     def __call__(self) -> None:
         plan = self.executable.plan
         memory = [allocated(plan.temporary_size)]
-        for slot, array in zip((*plan.inputs, *plan.outputs), self.arrays, strict=True):
-            given = np.zeros(0, np.uint8) if array is None else _bytes_of(array)
+        for slot, buffer in zip((*plan.inputs, *plan.outputs), self.buffers, strict=True):
+            if isinstance(buffer, DeviceBuffer):
+                assert isinstance(buffer.memory, PlainMemory)
+                memory.insert(-1, buffer.memory.content)
+                continue
+            given = np.zeros(0, np.uint8) if buffer is None else copied(_bytes_of(buffer.array))
             memory.insert(-1, allocated(max(given.size, 0 if slot is None else slot.size)))
             memory[-2][: given.size] = given
         addresses = [own.ctypes.data for own in memory]
         for step in plan.steps:
             self.executable.launch(step, addresses, ())
-        for number, array in enumerate(self.arrays):
-            if array is not None and number >= len(plan.inputs):
-                _bytes_of(array)[...] = memory[number][: _bytes_of(array).size]
+        for number, buffer in enumerate(self.buffers):
+            if buffer is not None and number >= len(plan.inputs) and not isinstance(buffer, DeviceBuffer):
+                target = _bytes_of(buffer.array)
+                target[...] = copied(memory[number][: target.size])
 
     def quicker(self) -> PlainDispatch:
         return self
 
     def release(self) -> None:
         pass
+
+
+@dataclass(eq=False)
+class PlainMemory:
+    """Bytes of the device: nobody else sees them."""
+
+    content: Array
+    keep: object = None
+
+    @property
+    def size(self) -> int:
+        return self.content.size
+
+    @property
+    def handle(self) -> int:
+        return self.content.ctypes.data
+
+    offset = 0
+
+    def read(self, target: Array) -> None:
+        target[...] = copied(self.content[: target.size])
+
+    def write(self, source: Array) -> None:
+        self.content[: source.size] = copied(source)
+
+
+class PlainMemorySpace:
+    """``kDLExtDev``, which is for experiments."""
+
+    dlpack_device = (12, 0)
+
+    def allocate(self, size: int) -> PlainMemory:
+        return PlainMemory(allocated(size))
+
+    def adopt(self, handle: int, offset: int, size: int) -> PlainMemory:
+        place = (ctypes.c_uint8 * size).from_address(handle + offset)
+        return PlainMemory(np.frombuffer(place, np.uint8), place)
+
+
+def copied(content: Array) -> Array:
+    """Bytes on their way between the host and the device."""
+    return content
 
 
 def allocated(size: int) -> Array:

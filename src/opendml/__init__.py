@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from opendml.programs.device import CheckedOperator as CheckedOperator
     from opendml.programs.device import Device as Device
     from opendml.programs.device import devices as devices
+    from opendml.programs.device_tensor import DeviceTensor as DeviceTensor
     from opendml.description.errors import BindingError as BindingError
     from opendml.description.errors import ConfigurationError as ConfigurationError
     from opendml.functions import fused_activation as fused_activation
@@ -270,6 +271,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "description.descriptors": "OperatorDesc",
     "programs.device": "CheckedOperator Device devices",
+    "programs.device_tensor": "DeviceTensor",
     "description.enums": """
         AxisDirection BindingType ConvolutionDirection ConvolutionMode CreateDeviceFlags DepthSpaceOrder ExecutionFlags
         Feature FeatureLevel GraphEdgeType GraphNodeType InterpolationMode IsInfinityMode MatrixTransform

@@ -14,6 +14,7 @@ from opendml.description.errors import BindingError, NotPicklableError
 from opendml.description.quoting import listed
 from opendml.description.tensor import TensorDesc
 from opendml.programs.binding import Binding, as_array, signature_text
+from opendml.programs.device_tensor import DeviceTensor
 from opendml.programs.program import BoundCall
 from opendml.targets.host_memory import aligned_empty, empty
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundGraph", "GraphProgram"]
 
 Array = npt.NDArray[Any]
+Operand = Array | DeviceTensor
 
 
 class GraphProgram:
@@ -77,7 +79,7 @@ class GraphProgram:
         owned = self._owned_names()
         if set(arrays) != set(owned):
             raise BindingError(f"expected {', '.join(owned) or 'nothing'} to initialize with, got {listed(arrays)}")
-        buffers: list[Array | None] = [None] * len(self.program.inputs)
+        buffers: list[Operand | None] = [None] * len(self.program.inputs)
         for number, binding in enumerate(self.inputs):
             if binding.name in arrays:
                 buffers[number] = self._taken(number, arrays[binding.name])[0]
@@ -110,8 +112,10 @@ class GraphProgram:
         """
         if not self._is_initialized:
             raise BindingError(f"the program must be initialized with {', '.join(self._owned_names())} first")
-        inputs, refreshes = self._bound_inputs(self._by_position(arrays, named))
-        places = [self._output_place(number, given) for number, given in enumerate(self._results_given(out))]
+        given_inputs = self._by_position(arrays, named)
+        inputs, refreshes = self._bound_inputs(given_inputs)
+        on_device = any(isinstance(value, DeviceTensor) for value in given_inputs)
+        places = [self._output_place(number, given, on_device) for number, given in enumerate(self._results_given(out))]
         unused = [None if b.desc is None else empty(b.desc) for b in self.program.outputs[len(places) :]]
         call = self.program.bind(inputs, [*(place.buffer for place in places), *unused])
         return BoundGraph(call, refreshes, places, self._form([place.result for place in places]))
@@ -136,8 +140,8 @@ class GraphProgram:
         given.update(named)
         return [given.get(binding.name) for binding in self.inputs]
 
-    def _bound_inputs(self, arrays: Sequence[Any]) -> tuple[list[Array | None], list[Callable[[], None]]]:
-        buffers: list[Array | None] = [None] * len(self.program.inputs)
+    def _bound_inputs(self, arrays: Sequence[Any]) -> tuple[list[Operand | None], list[Callable[[], None]]]:
+        buffers: list[Operand | None] = [None] * len(self.program.inputs)
         refreshes = []
         for number, array in enumerate(arrays):
             if array is not None and self.program.inputs[number].desc is not None:
@@ -149,12 +153,24 @@ class GraphProgram:
             buffers[number] = _seen_as(data, self.program.inputs[number].desc)
         return buffers, refreshes
 
-    def _taken(self, number: int, array: Any) -> tuple[Array | None, Callable[[], None] | None]:
+    def _taken(self, number: int, array: Any) -> tuple[Operand | None, Callable[[], None] | None]:
         """An array for an input, laid out as the program wants it; what copies it anew, if it had to be copied."""
         declared, wanted = self.inputs[number], self.program.inputs[number].desc
+        if isinstance(array, DeviceTensor) and array.memory is not None:
+            return self._taken_tensor(declared, wanted, array), None
         if declared.desc is None or wanted is None or _same_layout(declared.desc, wanted):
             return as_array(array, declared.name), None
         return _reinterpreted(declared, wanted, array)
+
+    def _taken_tensor(self, declared: Binding, wanted: TensorDesc | None, tensor: DeviceTensor) -> DeviceTensor:
+        """A tensor that lives on the device, as the program wants it: the same memory."""
+        desc = declared.desc
+        if desc is None or wanted is None or _same_layout(desc, wanted):
+            return tensor
+        if not _same_layout(tensor.desc, desc):
+            expected = f"expected {desc.data_type.dtype} {list(desc.sizes)} with its strides"
+            raise BindingError(f"{declared.name}: {expected}, got {tensor!r}")
+        return tensor.seen_as(wanted)
 
     def _results_given(self, out: Any) -> list[Any]:
         """Arrays to write to, None where new ones are to be made."""
@@ -165,16 +181,20 @@ class GraphProgram:
             if set(out) - set(names):
                 raise BindingError(f"out: expected {', '.join(names)}, got {listed(out)}")
             return [out.get(name) for name in names]
-        is_one = isinstance(out, np.ndarray) or not isinstance(out, (list, tuple))
+        is_one = isinstance(out, (np.ndarray, DeviceTensor)) or not isinstance(out, (list, tuple))
         given = [out] if is_one else list(out)
         if len(given) != len(names):
             raise BindingError(f"out: expected {len(names)} arrays ({', '.join(names)}), got {len(given)}")
         return given
 
-    def _output_place(self, number: int, given: Any) -> _OutputPlace:
+    def _output_place(self, number: int, given: Any, on_device: bool) -> _OutputPlace:
         binding, written = self.outputs[number], self.program.outputs[number].desc
         desc = binding.desc
         assert desc is not None and written is not None
+        if given is None and on_device:
+            return self._new_tensor(desc, written)
+        if isinstance(given, DeviceTensor) and given.memory is not None:
+            return _OutputPlace(self._taken_tensor(binding, written, given), given, None)
         if _same_layout(desc, written):
             result = empty(desc) if given is None else as_array(given, f"out, {binding.name}")
             return _OutputPlace(result, result, None)
@@ -187,6 +207,11 @@ class GraphProgram:
             expected = f"expected a writeable array of {view.dtype} {list(view.shape)}"
             raise BindingError(f"out, {binding.name}: {expected}, got {array.dtype} {list(array.shape)}")
         return _OutputPlace(buffer, array, view)
+
+    def _new_tensor(self, desc: TensorDesc, written: TensorDesc) -> _OutputPlace:
+        """A tensor where the program runs, as the program writes it and as its caller gets it."""
+        tensor = self.program.execution.new_tensor(written)
+        return _OutputPlace(tensor, tensor if _same_layout(desc, written) else tensor.seen_as(desc), None)
 
 
 class BoundGraph:
@@ -221,14 +246,15 @@ class BoundGraph:
             refresh()
         call()
         for place in self._places:
+            assert isinstance(place.result, np.ndarray)
             place.result[...] = place.view
 
 
 class _OutputPlace(NamedTuple):
     """What the program writes (``buffer``), what the caller gets, and what is to be copied to there, if anything."""
 
-    buffer: Array
-    result: Array
+    buffer: Operand
+    result: Operand
     view: Array | None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,12 @@ from opendml.description.errors import BindingError, OutOfMemoryError
 from opendml.description.foreign_types import instead_of
 from opendml.description.quoting import cut, quoted
 from opendml.description.tensor import TensorDesc
+from opendml.programs.device_tensor import DeviceTensor
 from opendml.targets.host_memory import address_of, aligned_empty, empty
+from opendml.targets.interface import DeviceBuffer
+
+if TYPE_CHECKING:
+    from opendml.targets.target import Target
 
 Array = npt.NDArray[Any]
 
@@ -65,10 +70,18 @@ class BoundTensor:
         self.address = address_of(self.array)
 
 
+Bound = BoundTensor | DeviceBuffer
+"""A tensor of a program that was given: an array, or memory of the program's device."""
+
+
 def as_array(value: Any, name: str) -> Array:
     """``value`` as a NumPy array over the same memory: an array, or anything with DLPack or the buffer protocol."""
     if isinstance(value, np.ndarray):
         return value
+    if isinstance(value, DeviceTensor):
+        if value.array is None:
+            raise BindingError(f"{name}: the tensor lives on {value.device}; numpy() copies it to the host")
+        return value.array
     try:
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
@@ -112,13 +125,42 @@ def several(values: Any, what: str) -> list[Any]:
     raise BindingError(f"{what}: expected a sequence of arrays, got {type(values).__name__}")
 
 
-def bind_all(bindings: Sequence[Binding], values: Sequence[Any], role: str) -> list[BoundTensor | None]:
-    """Arrays for tensors, None for absent ones. ``role``: "input" or "output". Raises BindingError."""
+def bind_all(
+    bindings: Sequence[Binding], values: Sequence[Any], role: str, target: Target | None = None
+) -> list[Bound | None]:
+    """Arrays for tensors, None for absent ones, or what lives in the own memory of ``target``. ``role``: "input" or
+    "output". Raises BindingError."""
     values = values if isinstance(values, (list, tuple)) else several(values, f"{role}s")
     if len(values) != len(bindings):
         names = ", ".join(binding.name for binding in bindings) or "none"
         raise BindingError(f"expected {len(bindings)} {role}s ({names}), got {len(values)}")
-    return [_bind(binding, value, role) for binding, value in zip(bindings, values, strict=True)]
+    return [
+        _bind_tensor(binding, value, role, target) if isinstance(value, DeviceTensor) else _bind(binding, value, role)
+        for binding, value in zip(bindings, values, strict=True)
+    ]
+
+
+def _bind_tensor(binding: Binding, tensor: DeviceTensor, role: str, target: Target | None) -> Bound | None:
+    """A tensor that lives in a device's memory: nothing of it can be copied to fit."""
+    name, desc, memory = binding.name, binding.desc, tensor.memory
+    if memory is None:
+        return _bind(binding, tensor.array, role)
+    if desc is None:
+        raise BindingError(f"{name}: the descriptor does not have this tensor, so None is expected")
+    if target is None or tensor.device != target.name:
+        here = "reference" if target is None else target.name
+        raise BindingError(f"{name}: the tensor lives on {tensor.device}, and the program runs on {here}")
+    if tensor.desc.data_type != desc.data_type:
+        raise BindingError(f"{name}: expected elements of {desc.data_type.dtype}, got {tensor.desc.data_type.dtype}")
+    if role == "output" and tensor.is_read_only:
+        raise BindingError(f"{name}: the tensor is read-only")
+    if tensor.desc.sizes != desc.sizes:
+        raise BindingError(f"{name}: expected sizes {list(desc.sizes)}, got {list(tensor.desc.sizes)}")
+    pairs = zip(desc.sizes, desc.effective_strides, tensor.desc.effective_strides, strict=True)
+    if any(size > 1 and want != have for size, want, have in pairs):
+        strides = list(desc.effective_strides), list(tensor.desc.effective_strides)
+        raise BindingError(f"{name}: expected strides of {strides[0]} elements, got {strides[1]}")
+    return DeviceBuffer(name, memory)
 
 
 def _bind(binding: Binding, value: Any, role: str) -> BoundTensor | None:
@@ -167,7 +209,7 @@ def _copied(name: str, desc: TensorDesc, array: Array) -> BoundTensor:
 
 def copied(binding: Binding, value: Any) -> Array:
     """A copy of the memory of an array that fits a binding, as the flat buffer that its descriptor describes."""
-    bound = _bind(binding, value, "input")
+    bound = _bind(binding, value.numpy() if isinstance(value, DeviceTensor) else value, "input")
     assert bound is not None
     if bound.refresh is not None:
         bound.refresh()
@@ -200,23 +242,33 @@ def _fits(array: Array, desc: TensorDesc) -> bool:
     )
 
 
-def check_overlap(
-    inputs: Sequence[BoundTensor | None], outputs: Sequence[BoundTensor | None], *, in_place: bool
-) -> None:
+def check_overlap(inputs: Sequence[Bound | None], outputs: Sequence[Bound | None], *, in_place: bool) -> None:
     """Raises BindingError where an output shares memory with another tensor and must not."""
     near = _near(inputs, outputs) if len(outputs) * (len(inputs) + len(outputs)) > PAIRS else None
     for number, written in enumerate(outputs):
         if written is None:
             continue
+        if isinstance(written, DeviceBuffer):
+            _check_device_memory(written, [*inputs, *outputs[:number]])
+            continue
         for other in [*inputs, *outputs[:number]] if near is None else near[number]:
             if other is None or not _overlap(written.array, other.array):
                 continue
+            assert isinstance(other, BoundTensor)
             if in_place and other in inputs and _same_memory(written, other):
                 continue
             reason = "does not work in place"
             if in_place:
                 reason = "works in place only on exactly the same elements"
             raise BindingError(f"{written.name} overlaps the memory of {other.name}, and the operator {reason}")
+
+
+def _check_device_memory(written: DeviceBuffer, others: Sequence[Bound | None]) -> None:
+    """No output may be of a piece of memory that another tensor is of: programs on devices do not work in place."""
+    for other in others:
+        if isinstance(other, DeviceBuffer) and other.memory.handle == written.memory.handle:
+            reason = "programs on a device do not work in place"
+            raise BindingError(f"{written.name} overlaps the memory of {other.name}, and {reason}")
 
 
 def _overlap(a: Array, b: Array) -> bool:
@@ -229,12 +281,12 @@ def _overlap(a: Array, b: Array) -> bool:
         return True
 
 
-def _near(inputs: Sequence[BoundTensor | None], outputs: Sequence[BoundTensor | None]) -> list[list[BoundTensor]]:
+def _near(inputs: Sequence[Bound | None], outputs: Sequence[Bound | None]) -> list[list[Bound]]:
     """For each output the inputs, and the outputs before it, whose first to last bytes have some in common with its."""
     bound = [(*_bounds(b.array), number, b) for number, b in enumerate((*inputs, *outputs)) if b is not None]
-    found: list[list[tuple[int, BoundTensor]]] = [[] for _ in outputs]
-    read: list[tuple[int, int, BoundTensor]] = []  # what has begun before: its end, its number
-    written: list[tuple[int, int, BoundTensor]] = []
+    found: list[list[tuple[int, Bound]]] = [[] for _ in outputs]
+    read: list[tuple[int, int, Bound]] = []  # what has begun before: its end, its number
+    written: list[tuple[int, int, Bound]] = []
     for start, end, number, tensor in sorted(bound, key=lambda place: place[:3]):
         written = [other for other in written if other[0] > start]
         if number < len(inputs):

@@ -17,7 +17,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.object_cache import default_cache
 from opendml.operators.definition import DATA_TYPE_OF
-from opendml.programs.binding import Binding, bind_all, copied, several, signature_text
+from opendml.programs.binding import Binding, bind_all, copied, signature_text
 from opendml.programs.compilation import program_of
 from opendml.programs.graph_outline import GraphOutline, outline_of
 from opendml.programs.graph_plan import (
@@ -222,10 +222,7 @@ class CompiledGraph:
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
-        if out is None:
-            outputs = self.execution.new_outputs()
-        else:
-            outputs = [out] if isinstance(out, np.ndarray) else several(out, "out")
+        outputs = self.execution.outputs_for(arrays, out)
         self.bind(arrays, outputs).run_last()
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
-from opendml.description.errors import ConfigurationError, UnknownMemberError
+from opendml.description.errors import BindingError, ConfigurationError, UnknownMemberError
 from opendml.description.quoting import quoted
 from opendml.description.validation import validate_or_raise
 from opendml.llvm.host import MAXIMUM_THREADS
-from opendml.programs.binding import Binding
+from opendml.programs import dlpack
+from opendml.programs.binding import Binding, as_array
 from opendml.programs.compilation import compile_definition
+from opendml.programs.device_tensor import DeviceTensor, adopted, tensor_of, tensor_on
 from opendml.programs.program import Program
 from opendml.targets.registry import KINDS, find_target, parse_target_name
 
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opendml.description.graph_desc import GraphDesc
+    from opendml.description.tensor import TensorDesc
     from opendml.programs.compiled_graph import CompiledGraph
     from opendml.programs.graph_outline import GraphOutline
+    from opendml.targets.interface import MemorySpace
     from opendml.targets.target import DeviceDescription, Target
 
 _REFERENCE: Final = "reference"
@@ -109,6 +113,31 @@ class Device:
         """Whether tensors of a data type exist at the device's level (``TENSOR_DATA_TYPE_SUPPORT`` of DirectML)."""
         parsed = TensorDataType.parse(data_type)
         return parsed is not TensorDataType.UNKNOWN and parsed.since <= self.feature_level
+
+    def tensor(self, value: Any) -> DeviceTensor:
+        """An array, or anything with DLPack or the buffer protocol, as a tensor on this device: the same memory where
+        the device uses the host's, else a copy. Raises BindingError."""
+        return tensor_of(self.name, self._memory_space(), as_array(value, "tensor"))
+
+    def empty(self, desc: TensorDesc) -> DeviceTensor:
+        """A new tensor on this device; its content is random. Raises OutOfMemoryError."""
+        return tensor_on(self.name, self._memory_space(), desc.in_memory if desc.data_type.bits == 4 else desc)
+
+    def from_dlpack(self, value: Any) -> DeviceTensor:
+        """A tensor with DLPack where it is, without a copy, and without waiting for whoever writes to it.
+
+        It has to lie where this device's tensors do. Raises BindingError, also for elements, sizes and strides that
+        tensors of DirectML do not have.
+        """
+        space = self._memory_space()
+        found = dlpack.device_of(value)
+        if found != ((dlpack.HOST, 0) if space is None else space.dlpack_device):
+            raise BindingError(f"from_dlpack: the tensor lives on the device {found}, not on {self.name}")
+        return self.tensor(value) if space is None else adopted(self.name, space, value)
+
+    def _memory_space(self) -> MemorySpace | None:
+        target = self.target
+        return None if target is None else target.memory
 
     def create_operator(self, desc: Operator) -> CheckedOperator:
         """``desc``, found valid at the device's feature level.
@@ -235,7 +264,7 @@ def _canonical_name(name: object) -> tuple[str, bool]:
 
 
 def devices() -> list[DeviceDescription]:
-    """The devices that there are here: the processor, what other targets find, and the interpreter.
+    """The devices that there are here, and what they can do: the processor, what other targets find, the interpreter.
 
     >>> import opendml as dml
     >>> [device.name for device in dml.devices()][0]
@@ -244,7 +273,8 @@ def devices() -> list[DeviceDescription]:
     from opendml.targets.registry import describe_devices
     from opendml.targets.target import DeviceDescription
 
-    reference = DeviceDescription(_REFERENCE, "Interpreter of the operators' definitions")
+    facts = ("Memory", "the host's"), ("FLOAT64", "yes")
+    reference = DeviceDescription(_REFERENCE, "Interpreter of the operators' definitions", facts)
     return [*describe_devices(), reference]
 
 

@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, NotPicklableError
-from opendml.programs.binding import Binding, BoundTensor, bind_all, check_overlap, several, signature_text
+from opendml.programs.binding import Binding, Bound, bind_all, check_overlap, several, signature_text
+from opendml.programs.device_tensor import DeviceTensor, tensor_on
 from opendml.targets.host_memory import empty, new_array, place_of
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import Operator
+    from opendml.description.tensor import TensorDesc
     from opendml.targets.interface import Buffer, Dispatch, Executable
     from opendml.targets.target import Target
 
@@ -36,8 +38,9 @@ class Program:
     into given arrays. Inputs and outputs are in DirectML's order, None for optional tensors that the descriptor does
     not have. An array whose type, sizes and strides are those of the descriptor is used in place; so is a flat one
     that holds the descriptor's buffer. Other inputs of the right sizes are copied first. Anything with DLPack or the
-    buffer protocol will do for an array. A program may be called from several threads at once. ``desc``: its operator,
-    None for a part of a graph; ``execution_flags``: those that it was compiled with; ``executable``: its code.
+    buffer protocol will do for an array. Called with a DeviceTensor, it returns DeviceTensors. A program may
+    be called from several threads at once. ``desc``: its operator, None for a part of a graph; ``execution_flags``:
+    those that it was compiled with; ``executable``: its code.
 
     Raises BindingError where the number, type, sizes or memory of arrays do not fit.
     """
@@ -96,7 +99,7 @@ class Program:
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
-        outputs = self.new_outputs() if out is None else [out] if isinstance(out, np.ndarray) else several(out, "out")
+        outputs = self.outputs_for(arrays, out)
         self.bind(arrays, outputs).run_last()
         results = tuple(array for array in outputs if array is not None)
         return results[0] if len(results) == 1 else results
@@ -125,18 +128,36 @@ class Program:
 
     def _bound(
         self, inputs: Sequence[Any], outputs: Sequence[Any], last_inputs: Sequence[Buffer]
-    ) -> tuple[list[BoundTensor | None], list[BoundTensor | None]]:
+    ) -> tuple[list[Bound | None], list[Bound | None]]:
         """The arrays of inputs, without the last ones, and of outputs, checked."""
-        bound_inputs = bind_all(self.inputs[: len(self.inputs) - len(last_inputs)], inputs, "input")
-        bound_outputs = bind_all(self.outputs, outputs, "output")
+        bound_inputs = bind_all(self.inputs[: len(self.inputs) - len(last_inputs)], inputs, "input", self.target)
+        bound_outputs = bind_all(self.outputs, outputs, "output", self.target)
         check_overlap(bound_inputs, bound_outputs, in_place=self.in_place)
         return bound_inputs, bound_outputs
 
     def bound_last(self, arrays: Sequence[Array]) -> Sequence[Buffer]:
         """The last inputs, checked once for any number of calls, where the code reads them: memory that nobody else
         writes to."""
-        bound = bind_all(self.inputs[len(self.inputs) - len(arrays) :], arrays, "input")
+        bound = bind_all(self.inputs[len(self.inputs) - len(arrays) :], arrays, "input", self.target)
         return self.executable.resident([tensor for tensor in bound if tensor is not None])
+
+    @property
+    def device(self) -> str:
+        """The name of the device that it runs on."""
+        return "reference" if self.target is None else self.target.name
+
+    def outputs_for(self, inputs: Sequence[Any], out: Any) -> list[Any]:
+        """The outputs of a call: what is given, else new arrays, or new DeviceTensors where an input is one."""
+        if out is not None:
+            return [out] if isinstance(out, (np.ndarray, DeviceTensor)) else several(out, "out")
+        for value in inputs:
+            if isinstance(value, DeviceTensor):
+                return [None if b.desc is None else self.new_tensor(b.desc) for b in self.outputs]
+        return self.new_outputs()
+
+    def new_tensor(self, desc: TensorDesc) -> DeviceTensor:
+        """A new tensor where the program runs; its content is random."""
+        return tensor_on(self.device, None if self.target is None else self.target.memory, desc)
 
     def new_outputs(self) -> list[Array | None]:
         """New arrays for all outputs, None for absent ones."""
@@ -153,7 +174,7 @@ class BoundCall:
 
     __slots__ = ("_dispatch", "_keep", "_refreshed", "_run")
 
-    def __init__(self, dispatch: Dispatch, keep: tuple[object, ...], refreshed: Sequence[BoundTensor]) -> None:
+    def __init__(self, dispatch: Dispatch, keep: tuple[object, ...], refreshed: Sequence[Bound]) -> None:
         self._dispatch = dispatch
         self._run: Callable[[], object] = dispatch
         self._keep = keep

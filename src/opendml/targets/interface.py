@@ -3,13 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from opendml.targets.host_memory import address_of
 
 Array = npt.NDArray[Any]
+
+NO_ARRAY: Final = np.empty(0, np.uint8)
+"""In place of an array where the elements are not the host's."""
+
+
+class DeviceMemory(Protocol):
+    """Bytes in a device's own memory. ``handle`` and ``offset`` are what DLPack calls data and byte offset: memory of
+    one handle is one piece. Whoever refers to it keeps it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    @property
+    def handle(self) -> int:
+        """The piece of memory."""
+
+    @property
+    def offset(self) -> int:
+        """Bytes of it before these."""
+
+    def read(self, target: Array) -> None:
+        """Copy as many bytes as ``target`` has to it, when all that was started is done."""
+
+    def write(self, source: Array) -> None:
+        """Copy the bytes of ``source`` to the device."""
+
+
+class MemorySpace(Protocol):
+    """The memory of a device that is not the host's."""
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """DLPack's type of the device, and its number."""
+
+    def allocate(self, size: int) -> DeviceMemory:
+        """New memory, of random content. Raises OutOfMemoryError."""
+
+    def adopt(self, handle: int, offset: int, size: int) -> DeviceMemory:
+        """Memory that somebody else has allocated, and keeps meanwhile. Raises BindingError where programs of this
+        device cannot use it, or it is smaller than that."""
 
 
 class Buffer(Protocol):
@@ -22,6 +65,25 @@ class Buffer(Protocol):
     @property
     def address(self) -> int:
         """That of the first element."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceBuffer:
+    """A tensor in a device's own memory, which programs of that device read or write there. It has no array."""
+
+    refresh: ClassVar[None] = None
+    name: str
+    memory: DeviceMemory
+
+    @property
+    def array(self) -> Array:
+        """None of its elements."""
+        return NO_ARRAY
+
+    @property
+    def address(self) -> int:
+        """None."""
+        return 0
 
 
 class Dispatch(Protocol):
@@ -79,7 +141,8 @@ class Executable(Protocol):
         to."""
 
     def dispatch(self, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer | None]) -> Dispatch:
-        """The code with tensors, None for absent ones. They must live as long as the dispatch."""
+        """The code with tensors, None for absent ones. They must live as long as the dispatch. DeviceBuffers are of the
+        target's own memory. Raises BindingError where one is too small for the code."""
 
     def run(self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]) -> None:
         """Run once on arrays that are as the tensors' descriptors say."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opendml.expression.ir import Axis, Tensor
     from opendml.expression.statements import Definition, Single
     from opendml.graph.costs import GraphCosts
-    from opendml.targets.interface import Executable, TimedExecutable
+    from opendml.targets.interface import Executable, MemorySpace, TimedExecutable
     from opendml.targets.machine_limits import MachineLimits
 
 Progress = Callable[[float], None]
@@ -86,6 +86,10 @@ class Target(Protocol):
     @property
     def costs(self) -> GraphCosts:
         """What fusion weighs."""
+
+    @property
+    def memory(self) -> MemorySpace | None:
+        """The device's own memory; None where programs run on the host's arrays themselves."""
 
     def thread_count(self, asked: int | None) -> int:
         """Threads of this process that run a program, where so many are asked for or the usual number is."""

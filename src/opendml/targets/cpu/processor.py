@@ -37,6 +37,10 @@ class Processor(CpuTarget):
         """What fusion weighs."""
         return self.tuning.graph
 
+    @property
+    def memory(self) -> None:
+        """None: it is the host's."""
+
     def thread_count(self, asked: int | None) -> int:
         """As many as are asked for, else as many as the process may use."""
         return default_thread_count() if asked is None else asked
@@ -112,4 +116,10 @@ def open_target(number: int, tuning: Tuning | None) -> Target:
 def describe_devices() -> list[DeviceDescription]:
     """This process's processor."""
     machine = host_machine()
-    return [DeviceDescription("cpu", machine.cpu_name, (("Triple", machine.triple),))]
+    facts = (
+        ("Triple", machine.triple),
+        ("Threads", str(default_thread_count())),
+        ("Memory", "the host's"),
+        ("FLOAT64", "yes"),
+    )
+    return [DeviceDescription("cpu", machine.cpu_name, facts)]

@@ -1,7 +1,7 @@
 """Programs on an OpenCL device: memory, kernels, and an in-order queue.
 
 Arrays live in the host's memory: a run copies inputs to the device and outputs back. What a program keeps for all its
-runs (``resident``) is copied once.
+runs (``resident``) is copied once, and tensors that live on the device (``DeviceBuffer``) are not copied.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendml.description.errors import CodeGenerationError
+from opendml.description.errors import BindingError, CodeGenerationError
 from opendml.targets.gpu.program import LaunchPlan, Loop, Slot, Step, launches_of
-from opendml.targets.interface import ArrayLayouts, Buffer, KernelTimes
+from opendml.targets.interface import ArrayLayouts, Buffer, DeviceBuffer, KernelTimes
 from opendml.targets.opencl.machine import Tuning
+from opendml.targets.opencl.memory import OpenClMemory
 from opendml.targets.opencl.platform import Opened, driver_errors, opened, opened_with_clock, pyopencl_module
 from opendml.targets.target import Requirements
 
@@ -182,6 +183,8 @@ class OpenClDispatch:
             return None
         if isinstance(buffer, ResidentBuffer):
             return buffer.memory
+        if isinstance(buffer, DeviceBuffer):
+            return _in_place(slot, buffer)
         array = flat(buffer.array)
         memory = self.executable.allocated(max(slot.size, array.nbytes))
         self._read.append((memory, array))
@@ -190,6 +193,8 @@ class OpenClDispatch:
     def _output(self, slot: Slot | None, buffer: Buffer | None) -> Any:
         if slot is None or buffer is None:
             return None
+        if isinstance(buffer, DeviceBuffer):
+            return _in_place(slot, buffer)
         array = flat(buffer.array)
         memory = self.executable.allocated(max(slot.size, array.nbytes))
         if not slot.is_dense or array.nbytes > slot.size:
@@ -243,6 +248,14 @@ class OpenClDispatch:
 
     def release(self) -> None:
         """Its memory goes with it."""
+
+
+def _in_place(slot: Slot, buffer: DeviceBuffer) -> Any:
+    """The memory of a tensor that lives on the device."""
+    assert isinstance(buffer.memory, OpenClMemory)
+    if buffer.memory.buffer.size < slot.size:
+        raise BindingError(f"{buffer.name}: {slot.size} bytes are needed, and the tensor has {buffer.memory.size}")
+    return buffer.memory.buffer
 
 
 def flat(array: Array) -> Array:

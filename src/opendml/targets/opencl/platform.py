@@ -59,7 +59,13 @@ def describe_device(number: int) -> DeviceDescription:
     """A device, for people."""
     device = find_devices()[number]
     machine = machine_of(device)
-    facts = ("Platform", machine.platform), ("Driver", machine.driver), ("Version", device.version.strip())
+    facts = (
+        ("Platform", machine.platform),
+        ("Driver", machine.driver),
+        ("Version", device.version.strip()),
+        ("Memory", f"{device.global_mem_size} bytes, DLPack's kDLOpenCL {number}"),
+        ("FLOAT64", "yes" if machine.has_float64 else "no"),
+    )
     return DeviceDescription(f"opencl:{number}", machine.device, facts)
 
 

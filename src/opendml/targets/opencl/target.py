@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from opendml.expression.statements import Definition
     from opendml.targets.gpu.program import GpuCode
     from opendml.targets.opencl.executable import OpenClExecutable, TimedOpenClExecutable
+    from opendml.targets.opencl.memory import OpenClMemorySpace
 
 
 ADVICE: Final = "on x86-64 Linux, 'pip install intel-opencl-rt intel-cmplr-lib-rt' makes the processor one"
@@ -41,6 +42,13 @@ class OpenClTarget:
     def costs(self) -> GraphCosts:
         """What fusion weighs."""
         return self.tuning.graph
+
+    @property
+    def memory(self) -> OpenClMemorySpace:
+        """Buffers of the device's context."""
+        from opendml.targets.opencl.memory import OpenClMemorySpace
+
+        return OpenClMemorySpace(self.number)
 
     def thread_count(self, asked: int | None) -> int:
         """One: the device's own are not this process's."""
