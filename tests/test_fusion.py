@@ -19,14 +19,16 @@ from opendml.expression.ir import Fold, Tensor, packed_strides
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Definition, expressions_of, stores_of
 from opendml.graph.compilation import divide_and_fuse
-from opendml.graph.joining import join
+from opendml.graph.joining import Refine, join
 from opendml.graph.layouts import coordinate_factors
+from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.target import host_target
 
 Array = np.ndarray[Any, Any]
 Network = Callable[[Any], Any]
 
 
-def fused(network: Network, sizes: list[int]) -> Definition:
+def fused(network: Network, sizes: list[int], refine: Refine | None = None) -> Definition:
     """What is left of a network of one input; its results are checked against the same network without fusion."""
     graph = dml.Graph()
     desc = graph.describe(network(graph.input("float32", sizes)))
@@ -34,7 +36,7 @@ def fused(network: Network, sizes: list[int]) -> Definition:
     device = dml.Device()
     alone, together = (device.compile_graph(desc, fusion=fusion)(x) for fusion in (False, True))
     assert_identical(together, alone)
-    return divide_and_fuse(join(desc)).execution
+    return divide_and_fuse(join(desc, refine)).execution
 
 
 def has_fold(definition: Definition) -> bool:
@@ -132,14 +134,15 @@ def normalized(x: Any) -> Any:
 )
 def test_reductions_of_rows(network: Network, kernels: int, columns: int) -> None:
     """What enters the reductions of a row is computed for the row, once, in the same kernel; columns are no rows."""
-    assert len(fused(network, [5, columns]).statements) == kernels
+    assert len(fused(network, [5, columns], refining(host_target())).statements) == kernels
 
 
 @pytest.mark.parametrize(("columns", "kernels"), [(16384, 1), (16385, 2)])
 def test_long_rows_are_stored(columns: int, kernels: int) -> None:
     """What is expensive to compute is not computed again and again where it cannot be kept."""
-    assert len(fused(lambda x: normalized(dml.activation_gelu(x)), [40, columns]).statements) == kernels
-    assert len(fused(lambda x: normalized(x + x), [40, columns]).statements) == 1
+    refine = refining(host_target())
+    assert len(fused(lambda x: normalized(dml.activation_gelu(x)), [40, columns], refine).statements) == kernels
+    assert len(fused(lambda x: normalized(x + x), [40, columns], refine).statements) == 1
 
 
 def tensor(sizes: list[int], strides: list[int] | None = None, **changes: Any) -> Tensor:

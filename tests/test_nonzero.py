@@ -20,9 +20,9 @@ from opendml.expression.element_types import I64
 from opendml.expression.interpreter import StrayAccessError, interpret
 from opendml.expression.ir import Axis, Tensor, cast, constant, index, load
 from opendml.expression.statements import Definition, Scatter, Store
-from opendml.operators import nonzero
 from opendml.targets.cpu.schedule import schedule_scatter
 from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.tuning import TUNING
 
 Array = np.ndarray[Any, Any]
 
@@ -56,7 +56,7 @@ def test_against_numpy(data: st.DataObject, shape: list[int], data_type: Any, sh
     check(desc, x)
 
 
-@pytest.mark.parametrize("shape", [(nonzero.PIECE,), (nonzero.PIECE + 1,), (3, 2, 700), (41, 101)])
+@pytest.mark.parametrize("shape", [(TUNING.compacted_piece,), (TUNING.compacted_piece + 1,), (3, 2, 700), (41, 101)])
 @pytest.mark.parametrize("share", [0, 0.02, 0.6, 1])
 def test_pieces(shape: tuple[int, ...], share: float) -> None:
     """More elements than one piece has, none of which need be zero, or all."""

@@ -19,6 +19,8 @@ from opendml import operators
 from opendml.description.enums import ReduceFunction
 from opendml.description.tensor import TensorDesc
 from opendml.expression import reductions
+from opendml.expression.element_types import U32
+from opendml.expression.ir import temporary
 
 bounded = examples(40)
 
@@ -221,9 +223,9 @@ def test_the_order_of_a_sum_does_not_depend_on_strides(shape: tuple[int, ...], a
 
 
 def test_pieces_are_decided_by_the_sizes() -> None:
-    cut = [bool(reductions.packed_reduction("x", reductions.U32, s, a).pieces) for s, a in LARGE]
+    cut = [bool(reductions.reduction(temporary("x", U32, s), a).pieces) for s, a in LARGE]
     assert cut == [True, True, True, True, True, True, True, False]
-    many_outputs = reductions.packed_reduction("x", reductions.U32, (64, 40_000), (1,))
+    many_outputs = reductions.reduction(temporary("x", U32, (64, 40_000)), (1,))
     assert many_outputs.pieces is None
 
 

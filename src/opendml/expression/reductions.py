@@ -1,13 +1,12 @@
 """Reductions of whole dimensions of a tensor: which loops, pieces and partial results they take.
 
 All of it is decided by the sizes alone, so that the order of a sum is the same for every memory layout. Adjacent
-reduced dimensions are walked as one; where the strides do not allow that the input is first copied into a packed
-temporary. Few outputs of many elements each are reduced in pieces, whose partial results are reduced in turn.
+reduced dimensions are walked as one, by the positions of their elements. Few outputs of many elements each are reduced
+in pieces, whose partial results are reduced in turn.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,16 +23,15 @@ from opendml.expression.ir import (
     Tensor,
     cast,
     constant,
-    grid,
     index,
-    indices,
     load,
-    packed_strides,
     temporary,
 )
+from opendml.expression.positions import digits, row_major
 from opendml.expression.statements import Compute, Statement, Store
 
 # No knobs of a target: the order of a sum follows from these and the sizes, so that it is the same on all of them.
+# They are so large, or so small, that processors and GPUs have enough to do side by side.
 
 PIECE: Final = 16384
 """Elements of one partial result, or of those side by side where the last dimension stays in place."""
@@ -128,22 +126,28 @@ class _Pieces(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Reduction:
-    """One tensor reduced over ``axes``, once or several times, into outputs whose reduced dimensions have size 1.
+    """A tensor reduced over axes, once or several times, into outputs whose reduced dimensions have size 1.
 
-    ``input`` is the tensor that the definition must declare in place of the one given (the same buffer);
-    ``statements`` and ``temporaries`` grow with every ``reduce``. ``beside`` are tensors of the same sizes that are
-    walked together with ``source``; ``inputs_beside`` are those of them that the definition must declare.
+    ``dimensions`` are those of ``source``, the tensor, that are walked. ``statements`` and ``temporaries`` grow with
+    every ``reduce``. ``beside`` are tensors of the same sizes that are walked together with it.
     """
 
-    input: Tensor
-    sizes: tuple[int, ...]
-    dimensions: tuple[_Dimension, ...]
     source: Tensor
+    dimensions: tuple[_Dimension, ...]
     pieces: _Pieces | None
+    beside: tuple[Tensor, ...] = ()
     statements: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
-    beside: tuple[Tensor, ...] = ()
-    inputs_beside: tuple[Tensor, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Those of the tensor."""
+        return self.source.sizes
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether more than one element is reduced to one value anywhere."""
+        return any(d.is_reduced and d.originals for d in self.dimensions)
 
     def reduce(self, reducer: Reducer, output: Tensor, finish: Finish = lambda values, place: values[0]) -> None:
         """Adds the statements that store ``finish(reduced values, coordinates)`` in every element of ``output``, cast
@@ -168,20 +172,10 @@ class Reduction:
         _, folded = self._axes()
         return self._fold_source(reducer, kept, folded, list(map(_optional_index, kept, folded)), None)
 
-    def place(self, coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
-        """Where ``source`` has the element of the given coordinates."""
-        result = []
-        for dimension in self.dimensions:
-            strides = packed_strides([self.sizes[d] for d in dimension.originals])
-            place = _zero()
-            for d, stride in zip(dimension.originals, strides, strict=True):
-                place = place + coordinates[d] * stride
-            result.append(place)
-        return tuple(result)
-
     def position(self, coordinates: Sequence[Expression]) -> Expression:
         """The row-major position (``U32``) of an element among those that are reduced together."""
-        return self._position(self.place(coordinates))
+        runs = [d.originals for d in self.dimensions]
+        return self._position([row_major([coordinates[d] for d in run], [self.sizes[d] for d in run]) for run in runs])
 
     def result_sizes(self) -> list[int]:
         """The sizes of an output: 1 where reduced."""
@@ -235,9 +229,10 @@ class Reduction:
         coordinates: Sequence[Expression],
         where: Expression | None,
     ) -> tuple[Expression, ...]:
-        beside = tuple(load(tensor, coordinates) for tensor in self.beside)
+        place = self._place(coordinates)
+        beside = tuple(load(tensor, place) for tensor in self.beside)
         point = Point(self._output_point(axes), self._position(coordinates), beside)
-        elements = reducer.enter(load(self.source, coordinates), point)
+        elements = reducer.enter(load(self.source, place), point)
         over = tuple(axis for axis in folded if axis is not None)
         if not over:
             return elements
@@ -255,6 +250,15 @@ class Reduction:
             if not dimension.is_reduced:
                 point[dimension.originals[0]] = _index(axis)
         return tuple(point)
+
+    def _place(self, coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
+        """The coordinates in the tensor, by those along the dimensions that are walked."""
+        place = [_zero() for _ in self.sizes]
+        for coordinate, dimension in zip(coordinates, self.dimensions, strict=True):
+            run = dimension.originals
+            for d, digit in zip(run, digits(coordinate, [self.sizes[d] for d in run]), strict=True):
+                place[d] = digit
+        return tuple(place)
 
     def _position(self, coordinates: Sequence[Expression]) -> Expression:
         position = _zero()
@@ -274,31 +278,9 @@ class Reduction:
 
 
 def reduction(tensor: Tensor, axes: Iterable[int], beside: Sequence[Tensor] = ()) -> Reduction:
-    """A tensor of an operator's input prepared for being reduced over ``axes``, and others of its sizes beside it."""
-    tensors = (tensor, *beside)
+    """A tensor prepared for being reduced over ``axes``, and others of its sizes beside it."""
     dimensions = _dimensions(tensor.sizes, frozenset(axes))
-    pieces = _pieces(dimensions)
-    flat = {n for n, d in enumerate(dimensions) if n == len(dimensions) - 1 or (pieces and n == pieces.dimension)}
-    split = {n for n, d in enumerate(dimensions) if not all(_merges(t, d.originals) for t in tensors)}
-    if flat & split:
-        return _copied(tensors, dimensions, pieces)
-    if split:
-        dimensions, pieces = _separated(tensor, dimensions, pieces, split)
-    view, *views = (_walked(t, dimensions) for t in tensors)
-    return Reduction(view, tensor.sizes, dimensions, view, pieces, beside=tuple(views), inputs_beside=tuple(views))
-
-
-def _walked(tensor: Tensor, dimensions: Sequence[_Dimension]) -> Tensor:
-    """A tensor with the dimensions in which it is walked."""
-    strides = tuple(tensor.strides[d.originals[-1]] if d.originals else 0 for d in dimensions)
-    return Tensor(tensor.name, tensor.type, tuple(d.size for d in dimensions), strides, tensor.role, tensor.offset)
-
-
-def packed_reduction(name: str, type: ElementType, sizes: Sequence[int], axes: Iterable[int]) -> Reduction:
-    """The reduction of a temporary, ``source``, that earlier statements store by ``place``."""
-    dimensions = _dimensions(sizes, frozenset(axes))
-    source = temporary(name, type, [d.size for d in dimensions])
-    return Reduction(source, tuple(sizes), dimensions, source, _pieces(dimensions), temporaries=[source])
+    return Reduction(tensor, dimensions, _pieces(dimensions), tuple(beside))
 
 
 def _dimensions(sizes: Sequence[int], axes: frozenset[int]) -> tuple[_Dimension, ...]:
@@ -329,40 +311,6 @@ def _pieces(dimensions: Sequence[_Dimension]) -> _Pieces | None:
     else:
         enough, length = ENOUGH_OUTPUTS * VECTOR_OUTPUTS, max(PIECE // (others * outputs), FEWEST_ROWS)
     return _Pieces(longest, length) if outputs < enough and size >= 2 * length else None
-
-
-def _merges(tensor: Tensor, originals: Sequence[int]) -> bool:
-    """Whether the strides let these adjacent dimensions be walked as one."""
-    pairs = itertools.pairwise(originals)
-    return all(tensor.strides[a] == tensor.strides[b] * tensor.sizes[b] for a, b in pairs)
-
-
-def _separated(
-    tensor: Tensor, dimensions: Sequence[_Dimension], pieces: _Pieces | None, split: set[int]
-) -> tuple[tuple[_Dimension, ...], _Pieces | None]:
-    """Runs that the strides do not allow to be walked as one, walked one by one: the same order."""
-    result: list[_Dimension] = []
-    for n, dimension in enumerate(dimensions):
-        if pieces and n == pieces.dimension:
-            pieces = _Pieces(len(result), pieces.length)
-        if n in split:
-            result += [_Dimension(tensor.sizes[d], True, (d,)) for d in dimension.originals]
-        else:
-            result.append(dimension)
-    return tuple(result), pieces
-
-
-def _copied(tensors: Sequence[Tensor], dimensions: tuple[_Dimension, ...], pieces: _Pieces | None) -> Reduction:
-    """The same reduction of packed copies."""
-    sizes = tensors[0].sizes
-    copies = [temporary(f"packed_{t.name}", t.type, [d.size for d in dimensions]) for t in tensors]
-    result = Reduction(tensors[0], sizes, dimensions, copies[0], pieces, temporaries=copies)
-    result.beside, result.inputs_beside = tuple(copies[1:]), tuple(tensors[1:])
-    for tensor, copy in zip(tensors, copies, strict=True):
-        axes = grid(sizes)
-        stored = Store(copy, result.place(indices(axes)), load(tensor, indices(axes)))
-        result.statements.append(Compute(axes, (stored,)))
-    return result
 
 
 def _parts(fold: Fold) -> tuple[Expression, ...]:

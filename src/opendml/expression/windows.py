@@ -15,9 +15,9 @@ from opendml.expression.ir import (
     both,
     constant,
     index,
-    packed_strides,
     select,
 )
+from opendml.expression.positions import row_major
 
 
 class WindowDimension(NamedTuple):
@@ -128,14 +128,6 @@ class Window(NamedTuple):
         """Where the window's first element is in the packed input of {N, C, spatial...}; may be negative."""
         sizes = (channels, *(d.size for d in self.dimensions))
         return row_major((*self.plane, *(d.origin for d in self.dimensions)), (1, *sizes))
-
-
-def row_major(coordinates: Sequence[Expression], sizes: Sequence[int]) -> Expression:
-    """The position of an element in a packed tensor of ``sizes``."""
-    position: Expression = constant(0, I64)
-    for coordinate, stride in zip(coordinates, packed_strides(sizes), strict=True):
-        position = position + coordinate * stride
-    return position
 
 
 def sliding_window(

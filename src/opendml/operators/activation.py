@@ -90,7 +90,7 @@ class _OverGroups(Activation):
         output = tensor("OutputTensor", self.output_tensor, "output")
         work = reduction(tensor("InputTensor", self.input_tensor, "input"), self.group_axes())
         store(work, output)
-        return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))
+        return Definition((work.source,), (output,), tuple(work.statements), tuple(work.temporaries))
 
 
 class _OverRows(_OverGroups):

@@ -68,7 +68,7 @@ def log_softmax(work: Reduction, output: Tensor) -> None:
 
 def hardmax(work: Reduction, output: Tensor) -> None:
     """As ``softmax``, for 1 at the first NaN or else the first maximum of the group and 0 elsewhere."""
-    groups = Groups(work, output, with_positions=True)
+    groups = Groups(work, output)
     first = groups.reduced("position", extreme_and_position("gt", groups.type, widen), part=1)
     groups.store(lambda x, place: select(first(place).equals(work.position(place)), 1, 0, groups.type))
 

@@ -32,7 +32,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
-from opendml.expression.reductions import packed_reduction
+from opendml.expression.reductions import reduction
 from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.operators.activation_functions import softmax
 from opendml.operators.definition import optional_tensor, widen
@@ -193,12 +193,12 @@ class _Builder:
     def _add_products(self, query: Element, keys: Element, values: Element) -> tuple[Tensor, ...]:
         """Adds scores, weights and outputs, in order; the tensors between them."""
         sizes = [self.batch, self.heads, self.shared, self.queries]
-        work = packed_reduction("scores", F32, [*sizes, self.total], (4,))
-        axes = grid(work.sizes, "bgrst")
+        axes = grid([*sizes, self.total], "bgrst")
         place = indices(axes)
-        score = Store(work.source, work.place(place), self._score(query, keys, place))
-        work.statements.append(Compute(axes, (score,)))
-        weights = temporary("weights", F32, work.sizes)
+        scores = temporary("scores", F32, [*sizes, self.total])
+        work = reduction(scores, (4,))
+        work.statements.append(Compute(axes, (Store(scores, place, self._score(query, keys, place)),)))
+        weights = temporary("weights", F32, scores.sizes)
         softmax(work, weights)
 
         axes = grid([*sizes, self.value_size], "bgrsv")
@@ -212,7 +212,7 @@ class _Builder:
         ones = (constant(0, I64),) * (len(self.output.sizes) - 3)
         store = Store(self.output, (*ones, batch, row, column), cast(value, self.output.type))
         self.statements += [*work.statements, Compute(axes, (store,))]
-        return (*work.temporaries, weights)
+        return (scores, *work.temporaries, weights)
 
     def _score(self, query: Element, keys: Element, place: Place) -> Expression:
         """The score of a query and a key."""

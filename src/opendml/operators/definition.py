@@ -17,7 +17,6 @@ from opendml.expression.ir import (
     constant,
     grid,
     indices,
-    packed_strides,
     select,
 )
 from opendml.expression.statements import Compute, Store
@@ -69,25 +68,6 @@ def every_element(target: Tensor, value_at: Callable[[tuple[Expression, ...]], E
     """The statement ``target[i] = value_at(i)`` for all coordinates ``i``."""
     axes = grid(target.sizes)
     return Compute(axes, (Store(target, indices(axes), value_at(indices(axes))),))
-
-
-def digits(number: Expression, sizes: Sequence[int]) -> tuple[Expression, ...]:
-    """The coordinates of element ``number``, counted row-major. One divisor after the other, so that an address made
-    of them is the number again."""
-    coordinates: list[Expression] = [constant(0, number.type)] * len(sizes)
-    large = [d for d, size in enumerate(sizes) if size > 1]
-    for d in reversed(large):
-        coordinates[d] = number if d == large[0] else number % sizes[d]
-        number = number // sizes[d]
-    return tuple(coordinates)
-
-
-def row_major_number(coordinates: Sequence[Expression], sizes: Sequence[int]) -> Expression:
-    """The number of the element at coordinates, counted row-major."""
-    number: Expression = constant(0, I64)
-    for coordinate, stride in zip(coordinates, packed_strides(sizes), strict=True):
-        number = number + coordinate * stride
-    return number
 
 
 def chosen(values: Sequence[Expression], number: Expression) -> Expression:

@@ -1,18 +1,16 @@
 """Operators that reduce groups of elements and then compute every element anew from what came of its group.
 
-Softmax and the normalisations are of this kind. Where a group lies in one run at the end of the output, its reductions
-stand inside the one statement that stores the output: they are computed once a run, which stays in the cache. Elsewhere
-a statement of its own computes them, and those of few large groups are computed in pieces, one after the other. Only
-the last choice changes the order of the folds (``reductions``), and sizes alone decide it.
+Softmax and the normalisations are of this kind. One statement computes the values of all groups, another one stores the
+elements; those of few large groups are computed in pieces, one value after the other. Sizes alone decide that, as it
+changes the order of the folds (``reductions``).
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 
 from opendml.expression.ir import Expression, Tensor, cast, grid, indices, load
-from opendml.expression.reductions import SHORTEST_PARTIALS, Reducer, Reduction, one_value, sum_start
+from opendml.expression.reductions import Reducer, Reduction, one_value, sum_start
 from opendml.expression.statements import Compute, Store
 from opendml.operators.definition import computation_type, every_element, widen
 
@@ -38,24 +36,17 @@ class Groups:
     """The groups of a ``Reduction``, whose elements are stored in ``output``, one for one.
 
     First the values of the groups are named, with ``reduced`` and ``total``, each in terms of those before it; then
-    ``store`` adds the statements to the reduction. ``beside`` are other tensors read at the same coordinates
-    (dimensions of size 1 broadcast), ``with_positions`` says that the positions of elements in their groups are used,
-    ``keeps_values`` that ``keep`` will store values of the groups, too.
+    ``store`` adds the statements to the reduction. ``keeps_values`` says that ``keep`` will store values of the groups,
+    too.
     """
 
-    def __init__(
-        self,
-        work: Reduction,
-        output: Tensor,
-        beside: Sequence[Tensor] = (),
-        with_positions: bool = False,
-        keeps_values: bool = False,
-    ) -> None:
+    def __init__(self, work: Reduction, output: Tensor, keeps_values: bool = False) -> None:
         self.work = work
         self.output = output
         self.type = computation_type(output.type)
         self._axes = grid(output.sizes)
-        self._is_inline = not keeps_values and _is_one_run(work, [output, *beside], with_positions)
+        # An element that is a group by itself has its values beside it.
+        self._is_inline = not keeps_values and not work.has_groups
         self._group_axes = self._axes if self._is_inline else grid(output.sizes)
         self._values: list[GroupValue] = []
 
@@ -121,7 +112,7 @@ class Groups:
         """Adds the statements that store ``value(element, coordinates)``, cast to the output's type."""
         self.settle()
         place = indices(self._axes)
-        element = widen(load(self.work.source, self.work.place(place)))
+        element = widen(load(self.work.source, place))
         stored = Store(self.output, place, cast(value(element, place), self.output.type))
         self.work.statements.append(Compute(self._axes, (stored,)))
 
@@ -132,7 +123,7 @@ class Groups:
             self._values = []
 
     def _store_values(self) -> None:
-        """One statement for the values of all groups: what one of them reads is still in the cache for the next."""
+        """One statement for the values of all groups."""
         place = self.work.result_place(indices(self._group_axes))
         tensors = [self.work.intermediate(value.name, value.value.type) for value in self._values]
         stores = [Store(t, place, value.value) for t, value in zip(tensors, self._values, strict=True)]
@@ -140,20 +131,3 @@ class Groups:
         self.work.statements.append(Compute(tuple(axes), tuple(stores)))
         for value, tensor in zip(self._values, tensors, strict=True):
             value.stored = tensor
-
-
-def _is_one_run(work: Reduction, tensors: Sequence[Tensor], with_positions: bool) -> bool:
-    """Whether every group is the last dimension of the walk over the output, long enough, and in one piece."""
-    *kept, last = work.dimensions
-    if not last.is_reduced:
-        return not any(d.is_reduced for d in kept)
-    run, output = last.originals, tensors[0]
-    if not run:
-        return True
-    if any(d.is_reduced for d in kept) or work.pieces is not None or last.size < SHORTEST_PARTIALS:
-        return False
-    if with_positions and len(run) > 1:
-        return False
-    strides = [[0 if n == 1 else s for n, s in zip(t.sizes, t.strides, strict=True)] for t in tensors]
-    merge = all(s[a] == s[b] * output.sizes[b] for s in strides for a, b in itertools.pairwise(run))
-    return merge and all(output.strides[d.originals[0]] > output.strides[run[0]] for d in kept)

@@ -18,8 +18,8 @@ from opendml.description.descriptors import (
 )
 from opendml.description.enums import MatrixTransform, OperatorType
 from opendml.expression.folds import partials_for, sum_of_products
-from opendml.expression.ir import Expression, Tensor, cast, grid, index, indices, load
-from opendml.expression.reductions import SHORTEST_PARTIALS, packed_reduction
+from opendml.expression.ir import Expression, Tensor, cast, grid, index, indices, load, temporary
+from opendml.expression.reductions import SHORTEST_PARTIALS, reduction
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.activation import FUSABLE_WITH_SOFTMAX, ActivationSoftmax, ActivationSoftmax1
 from opendml.operators.activation_functions import activate, softmax
@@ -139,10 +139,11 @@ class _Product:
         inputs, axes = (self.a, self.b, self.c), self.desc.softmax_axes()
         if axes is None:
             return Definition(inputs, (self.output,), (self._product(self._store_output),))
-        work = packed_reduction("product", computation_type(self.a.type), self.output.sizes, axes)
-        product = self._product(lambda place, value: Store(work.source, work.place(place), value))
+        scores = temporary("product", computation_type(self.a.type), self.output.sizes)
+        product = self._product(lambda place, value: Store(scores, tuple(place), value))
+        work = reduction(scores, axes)
         softmax(work, self.output)
-        return Definition(inputs, (self.output,), (product, *work.statements), tuple(work.temporaries))
+        return Definition(inputs, (self.output,), (product, *work.statements), (scores, *work.temporaries))
 
     def _store_output(self, place: Sequence[Expression], value: Expression) -> Store:
         return Store(self.output, tuple(place), cast(activate(self.desc.fused_activation, value), self.output.type))

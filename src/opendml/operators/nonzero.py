@@ -1,20 +1,14 @@
-"""NONZERO_COORDINATES: where a tensor is not zero.
-
-The elements are looked at in pieces, which threads share: the numbers of nonzero elements before each piece tell where
-its coordinates belong.
-"""
+"""NONZERO_COORDINATES: where a tensor is not zero."""
 
 from __future__ import annotations
 
 import math
-import operator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from opendml.description.data_types import UINT32_ONLY, UP_TO_32_BIT
 from opendml.description.descriptors import Operator, at, levels, tensor_input, tensor_output
 from opendml.description.enums import FeatureLevel, OperatorType
-from opendml.expression.element_types import I64, U8, U16, U32
-from opendml.expression.folds import fold, partials_for
+from opendml.expression.element_types import I64, U8, U32
 from opendml.expression.ir import (
     Axis,
     Expression,
@@ -29,16 +23,14 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
-from opendml.expression.statements import Compute, Definition, Scan, Scatter, Statement, Store
-from opendml.operators.definition import chosen, digits, every_element, row_major_number, tensor, widen
+from opendml.expression.positions import digits, row_major
+from opendml.expression.statements import Compute, Definition, Scan, Store
+from opendml.operators.definition import chosen, every_element, tensor, widen
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Value
     from opendml.description.rules import Rules
     from opendml.description.tensor import TensorDesc
-
-PIECE: Final = 1024
-"""Elements of a piece: their numbers fit into 16 bits, and a piece of a large tensor is little work for a thread."""
 
 
 class NonzeroCoordinates(Operator, type=OperatorType.NONZERO_COORDINATES, since="3_0"):
@@ -95,19 +87,13 @@ class NonzeroCoordinates(Operator, type=OperatorType.NONZERO_COORDINATES, since=
         count = tensor("OutputCountTensor", self.output_count_tensor, "output")
         target = tensor("OutputCoordinatesTensor", self.output_coordinates_tensor, "output")
         total = self.input_tensor.element_count
-        pieces, size = -(-total // PIECE), min(PIECE, total)
-        marks = temporary("is_nonzero", U8, [pieces * size])
-        places = temporary("places", U32, [total])
-        statements: list[Statement] = list(_marks(source, marks))
-        temporaries = [marks, places]
-        if pieces == 1:
-            statements.append(_compaction(marks, places, count))
-        else:
-            found, temporaries_of_pieces = _piece_by_piece(marks, places, count, pieces)
-            statements += found
-            temporaries += temporaries_of_pieces
-        statements.append(_coordinates(source, places, count, target))
-        return Definition((source,), (count, target), tuple(statements), tuple(temporaries))
+        marks, places = temporary("is_nonzero", U8, [total]), temporary("places", U32, [total])
+        statements = (
+            _marks(source, marks),
+            _compaction(marks, places, count),
+            _coordinates(source, places, count, target),
+        )
+        return Definition((source,), (count, target), statements, (marks, places))
 
 
 def _check_ranks(rules: Rules) -> None:
@@ -120,17 +106,12 @@ def _check_ranks(rules: Rules) -> None:
             rules.violate(place, must, f"rank {other}", allowed_at=FeatureLevel.LEVEL_4_0, breaks=False)
 
 
-def _marks(source: Tensor, marks: Tensor) -> list[Compute]:
-    """1 for every element that is not zero, in element order, and zeros behind them."""
+def _marks(source: Tensor, marks: Tensor) -> Compute:
+    """1 for every element that is not zero, in element order."""
     axes = grid(source.sizes)
     element = widen(load(source, indices(axes)))
-    number = row_major_number(indices(axes), source.sizes)
-    statements = [Compute(axes, (Store(marks, (number,), cast(element.differs(0), U8)),))]
-    total, (room,) = math.prod(source.sizes), marks.sizes
-    if room > total:
-        rest = Axis("i", room - total)
-        statements.append(Compute((rest,), (Store(marks, (index(rest) + total,), constant(0, U8)),)))
-    return statements
+    number = row_major(indices(axes), source.sizes)
+    return Compute(axes, (Store(marks, (number,), cast(element.differs(0), U8)),))
 
 
 def _compaction(marks: Tensor, places: Tensor, count: Tensor) -> Scan:
@@ -140,39 +121,6 @@ def _compaction(marks: Tensor, places: Tensor, count: Tensor) -> Scan:
     kept = Store(places, (found,), cast(index(element), U32))
     counted = Store(count, (constant(0, I64),) * len(count.sizes), cast(following, U32))
     return Scan((), element, (found,), (constant(0, I64),), (following,), (kept, counted))
-
-
-def _piece_by_piece(
-    marks: Tensor, places: Tensor, count: Tensor, pieces: int
-) -> tuple[list[Statement], tuple[Tensor, ...]]:
-    """As ``_compaction``: each piece by itself, then all next to each other."""
-    piece, number, found, before = Axis("p", pieces), Axis("i", PIECE), Variable("found", I64), Variable("before", U32)
-    counts, firsts = temporary("counts", U32, [pieces]), temporary("firsts", U32, [pieces])
-    lists = temporary("lists", U16, [pieces, PIECE])
-    p, i = index(piece), index(number)
-    mark = load(marks, (p * PIECE + i,))
-    total = fold(operator.add, (number,), constant(0, U32), cast(mark, U32), partials=partials_for(number))
-    through = before + load(counts, (p,))
-    counted = Store(count, (constant(0, I64),) * len(count.sizes), through)
-    statements: list[Statement] = [
-        Compute((piece,), (Store(counts, (p,), total),)),
-        Scan((), piece, (before,), (constant(0, U32),), (through,), (Store(firsts, (p,), before), counted)),
-        Scan(
-            (piece,),
-            number,
-            (found,),
-            (constant(0, I64),),
-            (found + cast(mark, I64),),
-            (Store(lists, (p, found), cast(i, U16)),),
-        ),
-        Scatter(
-            (piece, number),
-            i < cast(load(counts, (p,)), I64),
-            Store(places, (cast(load(firsts, (p,)), I64) + i,), cast(p * PIECE, U32) + cast(load(lists, (p, i)), U32)),
-            apart=(piece,),
-        ),
-    ]
-    return statements, (counts, firsts, lists)
 
 
 def _coordinates(source: Tensor, places: Tensor, count: Tensor, target: Tensor) -> Compute:

@@ -37,7 +37,6 @@ from opendml.expression.ir import (
     indices,
     load,
     select,
-    temporary,
     unary,
 )
 from opendml.expression.mathematics import pow, power_integer
@@ -46,7 +45,7 @@ from opendml.expression.statements import Compute, Definition, Store
 from opendml.expression.windows import WindowDimension
 from opendml.operators.activation import FUSABLE
 from opendml.operators.activation_functions import activate
-from opendml.operators.definition import computation_type, every_element, optional_tensor, tensor, widen
+from opendml.operators.definition import every_element, optional_tensor, tensor, widen
 from opendml.operators.groups import Groups, Place
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class BatchNormalization(Operator, type=OperatorType.BATCH_NORMALIZATION, since=
                 _check_not_spatial(rules, name)
 
     def define(self) -> Definition:
-        """All elements, by the reciprocal of the deviation: one division for as many elements as share a variance."""
+        """All elements, by the reciprocal of the deviation."""
         source = tensor("InputTensor", self.input_tensor, "input")
         mean = tensor("MeanTensor", self.mean_tensor, "input")
         variance = tensor("VarianceTensor", self.variance_tensor, "input")
@@ -93,20 +92,13 @@ class BatchNormalization(Operator, type=OperatorType.BATCH_NORMALIZATION, since=
         bias = tensor("BiasTensor", self.bias_tensor, "input")
         output = tensor("OutputTensor", self.output_tensor, "output")
         inverse = inverse_deviation(variance, self.epsilon)
-        temporaries: tuple[Tensor, ...] = ()
-        statements: tuple[Compute, ...] = ()
-        if is_worth_a_copy(variance, output):
-            copy = temporary("inverse_deviation", computation_type(variance.type), variance.sizes)
-            temporaries, statements = (copy,), (every_element(copy, inverse),)
-            inverse = functools.partial(broadcast, copy)
 
         def normalized(place: Place) -> Expression:
             centred = widen(load(source, place)) - broadcast(mean, place)
             value = broadcast(scale, place) * (centred * inverse(place)) + broadcast(bias, place)
             return cast(activate(self.fused_activation, value), output.type)
 
-        statements = (*statements, every_element(output, normalized))
-        return Definition((source, mean, variance, scale, bias), (output,), statements, temporaries)
+        return Definition((source, mean, variance, scale, bias), (output,), (every_element(output, normalized),))
 
 
 class _MeanVarianceNormalization(Operator):
@@ -146,7 +138,7 @@ class _MeanVarianceNormalization(Operator):
         output = tensor("OutputTensor", self.output_tensor, "output")
         axes, use_mean, use_variance = self.statistics()
         work = reduction(tensor("InputTensor", self.input_tensor, "input"), axes if use_mean or use_variance else ())
-        groups = Groups(work, output, [t for t in (scale, bias) if t is not None])
+        groups = Groups(work, output)
         count = math.prod(output.sizes[axis] for axis in set(axes))
         mean = groups.total("mean", finish=lambda total: total / count) if use_mean else None
 
@@ -362,14 +354,6 @@ def inverse_deviation(variance: Tensor, epsilon: float) -> Callable[[Place], Exp
     return lambda place: 1 / unary("sqrt", broadcast(variance, place) + epsilon)
 
 
-def is_worth_a_copy(tensor: Tensor, output: Tensor) -> bool:
-    """Whether what is computed of a tensor is better computed once than for every element of the output: it differs
-    along the output's fastest dimension and repeats along others."""
-    moving = [d for d, size in enumerate(output.sizes) if size > 1]
-    fastest = min(moving, key=lambda d: output.strides[d], default=0)
-    return tensor.sizes[fastest] > 1 and 2 * math.prod(tensor.sizes) <= math.prod(output.sizes)
-
-
 def square(x: Expression) -> Expression:
     """``x * x``."""
     return x * x
@@ -416,7 +400,7 @@ def _around(axis: Axis, local_size: int, mirrored: bool) -> WindowDimension:
 
 
 def _definition(work: Reduction, output: Tensor, *others: Tensor | None) -> Definition:
-    return Definition((work.input, *others), (output,), tuple(work.statements), tuple(work.temporaries))
+    return Definition((work.source, *others), (output,), tuple(work.statements), tuple(work.temporaries))
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class BatchNormalizationTraining(Operator, type=OperatorType.BATCH_NORMALIZATION
         groups.keep(mean, output_mean)
         groups.keep(variance, output_variance)
         outputs = (output, output_mean, output_variance)
-        return Definition((work.input, scale, bias, added), outputs, tuple(work.statements), tuple(work.temporaries))
+        return Definition((work.source, scale, bias, added), outputs, tuple(work.statements), tuple(work.temporaries))
 
 
 class _BatchNormalizationGradient(Operator):
@@ -151,7 +151,7 @@ class _BatchNormalizationGradient(Operator):
         self._store_gradient(groups, total, factor, variance)
         groups.keep(products, scale_gradient, lambda value, place: value * inverse(place))
         groups.keep(total, bias_gradient)
-        inputs = (work.input, *work.inputs_beside, mean, variance, scale)
+        inputs = (work.source, *work.beside, mean, variance, scale)
         outputs = (gradient, scale_gradient, bias_gradient)
         return Definition(inputs, outputs, tuple(work.statements), tuple(work.temporaries))
 
@@ -174,7 +174,7 @@ class BatchNormalizationGrad(_BatchNormalizationGradient, type=OperatorType.BATC
 
     def _store_gradient(self, groups: Groups, total: GroupValue, factor: Tensor, variance: Tensor) -> None:
         (incoming,) = groups.work.beside
-        groups.store(lambda _, place: widen(load(incoming, groups.work.place(place))) * broadcast(factor, place))
+        groups.store(lambda _, place: widen(load(incoming, place)) * broadcast(factor, place))
 
 
 class BatchNormalizationTrainingGrad(
@@ -204,7 +204,7 @@ class BatchNormalizationTrainingGrad(
         groups.keep(covariance, ratio, lambda value, place: value / (broadcast(variance, place) + self.epsilon))
 
         def gradient(x: Expression, place: Place) -> Expression:
-            centred = widen(load(incoming, work.place(place))) - mean_gradient(place)
+            centred = widen(load(incoming, place)) - mean_gradient(place)
             return broadcast(factor, place) * (centred - (x - mean(place)) * broadcast(ratio, place))
 
         groups.store(gradient)

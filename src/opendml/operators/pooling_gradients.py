@@ -7,7 +7,6 @@ describe.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,8 +40,8 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.positions import row_major
 from opendml.expression.statements import Compute, Definition, Statement, Store
-from opendml.expression.windows import row_major
 from opendml.operators.definition import computation_type, tensor, widen
 from opendml.operators.groups import Place
 from opendml.operators.pooling import NO_POSITION, Windowed, check_windows
@@ -70,12 +69,11 @@ class PoolingGradient(Windowed):
         return self.output_gradient_tensor
 
 
-class _Part(NamedTuple):
-    """Some elements of one dimension, at ``place``, and the windows that may cover each of them: as many as
-    ``reaching`` says, whose number, from ``lowest`` to ``highest``, and whether they do is found by ``window``."""
+class _Walk(NamedTuple):
+    """The elements of one dimension, and the windows that may cover each of them: as many as ``reaching`` says, whose
+    number, from ``lowest`` to ``highest``, and whether they do is found by ``window``."""
 
-    axes: tuple[Axis, ...]
-    place: Expression
+    axis: Axis
     reaching: int
     lowest: int
     highest: int
@@ -99,18 +97,14 @@ class _Dimension(NamedTuple):
         return (self.taps - 1) * self.dilation + 1
 
     @property
-    def parts(self) -> list[_Part]:
-        """The dimension in parts whose elements are alike."""
+    def walk(self) -> _Walk:
+        """How the elements find their windows: whichever way asks about the fewest."""
         reaching = self.taps if self.stride == 1 else -(-self.span // self.stride)
         if reaching >= self.windows:
-            return [self._under_any_window()]
-        if self.stride == 1:
-            return [self._under_neighbours()]
-        whole, rest = divmod(self.size, self.stride)
-        parts = ((0, whole, self.stride), (whole, 1, rest))
-        return [self._in_blocks(reaching, *part) for part in parts if part[1] * part[2]]
+            return self._under_any_window()
+        return self._under_neighbours() if self.stride == 1 else self._under_last_windows(reaching)
 
-    def _under_any_window(self) -> _Part:
+    def _under_any_window(self) -> _Walk:
         """All windows are asked: each element lies under most of them."""
         axis = Axis(self.name, self.size)
 
@@ -118,38 +112,31 @@ class _Dimension(NamedTuple):
             distance = index(axis) + self.padding - tap * self.stride
             return tap, (distance >= 0) & (distance < self.span) & self._is_on_grid(distance)
 
-        return _Part((axis,), index(axis), self.windows, 0, self.windows - 1, window)
+        return _Walk(axis, self.windows, 0, self.windows - 1, window)
 
-    def _under_neighbours(self) -> _Part:
+    def _under_neighbours(self) -> _Walk:
         """Windows that begin at every element: one for each of their taps."""
         axis, first = Axis(self.name, self.size), self.padding - (self.taps - 1) * self.dilation
 
         def window(tap: Expression) -> tuple[Expression, Expression]:
             return index(axis) + first + tap * self.dilation, constant(True, BOOL)
 
-        return _Part((axis,), index(axis), self.taps, first, self.size - 1 + self.padding, window)
+        return _Walk(axis, self.taps, first, self.size - 1 + self.padding, window)
 
-    def _in_blocks(self, reaching: int, start: int, blocks: int, length: int) -> _Part:
-        """Some blocks of a stride's elements, or the part of one that is left over.
-
-        Element p lies in window ``(p + padding) / stride``, the last one that begins before it, and in ``reaching`` - 1
-        windows before that. Inside a block this takes no division but a carry.
-        """
-        block, inner = Axis(self.name, blocks), Axis(f"inner_{self.name}", length)
-        skipped, shift = divmod(self.padding, self.stride)
-        lowest = start + skipped - (reaching - 1)
-        carried = index(inner) + shift >= self.stride if length + shift > self.stride else constant(False, BOOL)
+    def _under_last_windows(self, reaching: int) -> _Walk:
+        """Element p lies in window ``(p + padding) / stride``, the last one that begins before it, and in ``reaching``
+        - 1 windows before that."""
+        axis = Axis(self.name, self.size)
+        place, before = index(axis) + self.padding, reaching - 1
 
         def window(tap: Expression) -> tuple[Expression, Expression]:
-            number = index(block) + select(carried, 1, 0, I64) + lowest + tap
-            begun = index(inner) + shift - select(carried, self.stride, 0, I64)
-            distance = begun + ((reaching - 1) - tap) * self.stride
+            number = place // self.stride - before + tap
+            distance = place % self.stride + (before - tap) * self.stride
             covered = distance < self.span if reaching * self.stride > self.span else constant(True, BOOL)
             return number, covered & self._is_on_grid(distance)
 
-        highest = start + skipped + blocks - 1 + (length + shift > self.stride)
-        place = index(block) * self.stride + index(inner) + start * self.stride
-        return _Part((block, inner), place, reaching, lowest, highest, window)
+        lowest, highest = self.padding // self.stride - before, (self.size - 1 + self.padding) // self.stride
+        return _Walk(axis, reaching, lowest, highest, window)
 
     def _is_on_grid(self, distance: Expression) -> Expression:
         """Whether a window has an element so far from its first one, which is not outside of it."""
@@ -172,7 +159,7 @@ class _Windows:
                 desc.strides[i],
                 desc.window_dilations[i],
                 desc.start_padding[i],
-            ).parts
+            ).walk
             for i in range(len(desc.window_size))
         ]
         self.statements: list[Statement] = []
@@ -193,27 +180,24 @@ class _Windows:
     ) -> None:
         """Stores, in every element, ``finish`` of the sum of ``term(place of the window, of the element)`` from +0
         on, over the windows that cover it, in row-major order."""
-        for parts in itertools.product(*self.dimensions):
-            plane = grid(self.target.sizes[:2], "nc")
-            axes = (*plane, *(axis for part in parts for axis in part.axes))
-            place = (*indices(plane), *(part.place for part in parts))
+        plane, walks = grid(self.target.sizes[:2], "nc"), self.dimensions
+        place = (*indices(plane), *(index(walk.axis) for walk in walks))
 
-            def term_at(
-                taps: Sequence[Expression], parts: Sequence[_Part] = parts, place: Place = place
-            ) -> tuple[Expression, Expression]:
-                found = [part.window(tap) for part, tap in zip(parts, taps, strict=True)]
-                windows = [window for window, _ in found]
-                where = both(condition for _, condition in found)
-                exists = both(map(self._exists, parts, windows, self.sizes[2:]))
-                return term((*place[:2], *windows), place), where & exists
+        def term_at(taps: Sequence[Expression]) -> tuple[Expression, Expression]:
+            found = [walk.window(tap) for walk, tap in zip(walks, taps, strict=True)]
+            windows = [window for window, _ in found]
+            where = both(condition for _, condition in found)
+            exists = both(map(self._exists, walks, windows, self.sizes[2:]))
+            return term((*place[:2], *windows), place), where & exists
 
-            value = cast(finish(sum_of_terms([part.reaching for part in parts], term_at)), self.target.type)
-            self.statements.append(Compute(axes, (Store(self.target, place, value),)))
+        value = cast(finish(sum_of_terms([walk.reaching for walk in walks], term_at)), self.target.type)
+        axes = (*plane, *(walk.axis for walk in walks))
+        self.statements.append(Compute(axes, (Store(self.target, place, value),)))
 
-    def _exists(self, part: _Part, window: Expression, count: int) -> Expression:
+    def _exists(self, walk: _Walk, window: Expression, count: int) -> Expression:
         """Whether there is a window of that number; only what can fail is asked."""
-        exists = as_expression(window >= 0 if part.lowest < 0 else True, BOOL)
-        return exists & (window < count if part.highest >= count else constant(True, BOOL))
+        exists = as_expression(window >= 0 if walk.lowest < 0 else True, BOOL)
+        return exists & (window < count if walk.highest >= count else constant(True, BOOL))
 
     def definition(self, *inputs: Tensor) -> Definition:
         """What the statements compute."""

@@ -182,12 +182,12 @@ class DynamicQuantizeLinear(Operator, type=OperatorType.DYNAMIC_QUANTIZE_LINEAR,
         ]
 
         def element(place: tuple[Expression, ...]) -> Expression:
-            x = widen(load(work.source, work.place(place)))
+            x = widen(load(work.source, place))
             return quantized(x / load(scale, one), load(zero_point, one), output.type)
 
         work.statements.append(every_element(output, lambda place: cast(element(place), output.type)))
         outputs = (output, scale_output, zero_point_output)
-        return Definition((work.input,), outputs, tuple(work.statements), tuple(work.temporaries))
+        return Definition((work.source,), outputs, tuple(work.statements), tuple(work.temporaries))
 
 
 def _lowest(type: ElementType) -> int:

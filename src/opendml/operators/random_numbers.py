@@ -13,9 +13,10 @@ from opendml.description.data_types import UINT32_ONLY
 from opendml.description.descriptors import Operator, at, enumeration, levels, tensor_input, tensor_output
 from opendml.description.enums import OperatorType, RandomGeneratorType
 from opendml.expression.element_types import U32, U64
-from opendml.expression.ir import Axis, Expression, Tensor, cast, constant, index, load, packed_strides, temporary
+from opendml.expression.ir import Axis, Expression, Tensor, cast, constant, index, load, temporary
+from opendml.expression.positions import row_major
 from opendml.expression.statements import Compute, Definition, Statement, Store
-from opendml.operators.definition import chosen, digits, every_element, optional_tensor, row_major_number, tensor
+from opendml.operators.definition import chosen, every_element, optional_tensor, tensor
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Member, Value
@@ -59,31 +60,26 @@ class RandomGenerator(Operator, type=OperatorType.RANDOM_GENERATOR, since="3_0")
             rules.sizes_are(place, sizes, why="as a state is {1, ..., 1, 6}")
 
     def define(self) -> Definition:
-        """Four words for every value of the counter; where the output is not packed, they are moved there."""
+        """Four words for every value of the counter, in element order."""
         state = tensor("InputStateTensor", self.input_state_tensor, "input")
         target = tensor("OutputTensor", self.output_tensor, "output")
         after = optional_tensor("OutputStateTensor", self.output_state_tensor, "output")
         count = self.output_tensor.element_count
-        statements: list[Statement] = []
-        temporaries: tuple[Tensor, ...] = ()
-        strides = packed_strides(target.sizes)
-        if all(n == 1 or a == b for n, a, b in zip(target.sizes, target.strides, strides, strict=True)):
-            statements += _words(state, target, count)
-        else:
-            words = temporary("words", U32, [count])
-            temporaries = (words,)
-            statements += _words(state, words, count)
-            statements.append(every_element(target, lambda o: load(words, [row_major_number(o, target.sizes)])))
+        words = temporary("words", U32, [count])
+        statements: list[Statement] = [
+            *_words(state, words),
+            every_element(target, lambda o: load(words, [row_major(o, target.sizes)])),
+        ]
         if after is not None:
             used = constant(-(-count // COUNTER_WORDS), U32)
             following = [*_counter(state, used), *_key(state)]
             statements.append(every_element(after, lambda o: chosen(following, o[-1])))
-        return Definition((state,), (target, after), tuple(statements), temporaries)
+        return Definition((state,), (target, after), tuple(statements), (words,))
 
 
-def _words(state: Tensor, target: Tensor, count: int) -> list[Statement]:
+def _words(state: Tensor, target: Tensor) -> list[Statement]:
     """All whole blocks of four words, and what there is of the last one."""
-    whole, rest = divmod(count, COUNTER_WORDS)
+    whole, rest = divmod(target.sizes[0], COUNTER_WORDS)
     parts = [(Axis("b", whole), 0, COUNTER_WORDS), (Axis("b", 1), whole, rest)]
     return [_blocks(state, target, blocks, first, words) for blocks, first, words in parts if blocks.size and words]
 
@@ -94,7 +90,7 @@ def _blocks(state: Tensor, target: Tensor, blocks: Axis, first: int, words: int)
     block = index(blocks) + first
     values = philox(_counter(state, cast(block, U32)), _key(state))[:words]
     place = block * COUNTER_WORDS + index(word)
-    return Compute((blocks, word), (Store(target, digits(place, target.sizes), chosen(values, index(word))),))
+    return Compute((blocks, word), (Store(target, (place,), chosen(values, index(word))),))
 
 
 def philox(counter: Sequence[Expression], key: Sequence[Expression]) -> list[Expression]:

@@ -175,7 +175,7 @@ def _define(desc: Reduce | ExtremePosition, reduce: Callable[[Reduction, Tensor]
     output = tensor("OutputTensor", desc.output_tensor, "output")
     work = reduction(tensor("InputTensor", desc.input_tensor, "input"), desc.axes)
     reduce(work, output)
-    return Definition((work.input,), (output,), tuple(work.statements), tuple(work.temporaries))
+    return Definition((work.source,), (output,), tuple(work.statements), tuple(work.temporaries))
 
 
 def _extreme(
@@ -194,7 +194,7 @@ def _position(comparison: str, last: bool = False) -> Callable[[Reduction, Tenso
     """ARGMAX and ARGMIN: the position of the first (or last) extreme number; NaN are passed over."""
 
     def define(work: Reduction, output: Tensor) -> None:
-        reducer = extreme_number_and_position(comparison, computation_type(work.input.type), widen, last)
+        reducer = extreme_number_and_position(comparison, computation_type(work.source.type), widen, last)
         work.reduce(reducer, output, lambda values, place: values[1])
 
     return define

@@ -12,7 +12,6 @@ from opendml.expression.ir import (
     Axis,
     Bitcast,
     Expression,
-    Tensor,
     Variable,
     cast,
     constant,
@@ -21,9 +20,8 @@ from opendml.expression.ir import (
     indices,
     load,
     select,
-    temporary,
 )
-from opendml.expression.statements import Compute, Definition, Order, Statement, Store
+from opendml.expression.statements import Definition, Order, Store
 from opendml.operators.definition import tensor
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ class Selection(Operator):
                 rules.size_is(name, axis, k, "K", "as the dimension is Axis")
 
     def define(self) -> Definition:
-        """An order by integer keys; where the axis is not the innermost one, they are first laid out along it."""
+        """An order by integer keys."""
         source = tensor("InputTensor", self.input_tensor, "input")
         values = tensor("OutputValueTensor", self.output_value_tensor, "output")
         positions = tensor("OutputIndexTensor", self.output_index_tensor, "output")
@@ -74,20 +72,11 @@ class Selection(Operator):
         along, rank = axes[self.axis], Axis("r", self.k)
         others = tuple(axis for axis in axes if axis is not along)
         key = order_key(load(source, indices(axes)), self.is_decreasing)
-        statements: list[Statement] = []
-        temporaries: tuple[Tensor, ...] = ()
-        steps = [stride for size, stride in zip(source.sizes, source.strides, strict=True) if size > 1 and stride]
-        if source.strides[self.axis] > min(steps, default=1) and along.size > 1:
-            keys = temporary("keys", key.type, [axis.size for axis in (*others, along)])
-            temporaries = (keys,)
-            statements.append(Compute(axes, (Store(keys, indices((*others, along)), key),)))
-            key = load(keys, indices((*others, along)))
         chosen = Variable("chosen", I64)
         place = tuple(index(rank) if axis is along else index(axis) for axis in axes)
         there = tuple(chosen if axis is along else index(axis) for axis in axes)
         stores = (Store(values, place, load(source, there)), Store(positions, place, cast(chosen, positions.type)))
-        statements.append(Order(others, along, key, rank, chosen, stores))
-        return Definition((source,), (values, positions), tuple(statements), temporaries)
+        return Definition((source,), (values, positions), (Order(others, along, key, rank, chosen, stores),))
 
 
 def order_key(value: Expression, is_decreasing: bool) -> Expression:

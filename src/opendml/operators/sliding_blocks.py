@@ -6,7 +6,6 @@ element of the image; every element of the image sums over the places of the win
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -29,8 +28,9 @@ from opendml.expression.ir import (
     load,
     select,
 )
-from opendml.expression.statements import Compute, Definition, Statement, Store
-from opendml.expression.windows import row_major, sliding_window
+from opendml.expression.positions import row_major
+from opendml.expression.statements import Compute, Definition, Store
+from opendml.expression.windows import sliding_window
 from opendml.operators.definition import tensor, widen
 
 if TYPE_CHECKING:
@@ -169,37 +169,29 @@ class Fold(_SlidingBlocks, type=OperatorType.FOLD, since="6_4"):
         target = tensor("OutputTensor", self.output_tensor, "output")
         sizes, counts = target.sizes, self.block_counts(target.sizes)
         fields = (counts, self.window_sizes, self.strides, self.dilations, self.start_padding)
-        spatial = [_Dimension(f"p{i}", *values) for i, values in enumerate(zip(sizes[2:], *fields, strict=True))]
-        dimensions = [dimension.parts(dimension is spatial[-1]) for dimension in spatial]
-        statements: list[Statement] = []
-        for parts in itertools.product(*dimensions):
-            plane = grid(sizes[:2], "nc")
+        dimensions = [_Dimension(f"p{i}", *values) for i, values in enumerate(zip(sizes[2:], *fields, strict=True))]
+        plane, walks = grid(sizes[:2], "nc"), [dimension.walk for dimension in dimensions]
 
-            def term_at(
-                numbers: Sequence[Expression], parts: Sequence[_Part] = parts, plane: Sequence[Axis] = plane
-            ) -> tuple[Expression, Expression]:
-                found = [part.block(number) for part, number in zip(parts, numbers, strict=True)]
-                row = row_major((index(plane[1]), *(tap for tap, _, _ in found)), (sizes[1], *self.window_sizes))
-                column = row_major([block for _, block, _ in found], counts)
-                element = widen(load(source, (index(plane[0]), row, column)))
-                return element, both(condition for _, _, condition in found)
+        def term_at(numbers: Sequence[Expression]) -> tuple[Expression, Expression]:
+            found = [walk.block(number) for walk, number in zip(walks, numbers, strict=True)]
+            row = row_major((index(plane[1]), *(tap for tap, _, _ in found)), (sizes[1], *self.window_sizes))
+            column = row_major([block for _, block, _ in found], counts)
+            element = widen(load(source, (index(plane[0]), row, column)))
+            return element, both(condition for _, _, condition in found)
 
-            axes = (*plane, *(axis for part in parts for axis in part.axes))
-            place = (*indices(plane), *(part.place for part in parts))
-            value = cast(sum_of_terms([part.terms for part in parts], term_at), target.type)
-            statements.append(Compute(axes, (Store(target, place, value),)))
-        return Definition((source,), (target,), tuple(statements))
+        axes = (*plane, *(walk.axis for walk in walks))
+        value = cast(sum_of_terms([walk.terms for walk in walks], term_at), target.type)
+        return Definition((source,), (target,), (Compute(axes, (Store(target, indices(axes), value),)),))
 
 
-class _Part(NamedTuple):
-    """Some elements of one dimension of an image, at ``place``, each of which is in so many blocks at most: ``terms``.
+class _Walk(NamedTuple):
+    """The elements of one dimension of an image, each of which is in so many blocks at most: ``terms``.
 
     ``block`` tells of each of them, counted by elements of the window, which element of which block it is, and whether
     it exists.
     """
 
-    axes: tuple[Axis, ...]
-    place: Expression
+    axis: Axis
     terms: int
     block: Callable[[Expression], tuple[Expression, Expression, Expression]]
 
@@ -220,19 +212,14 @@ class _Dimension(NamedTuple):
         """The distance of the elements of a window that blocks have at one place of the image."""
         return self.stride // math.gcd(self.stride, self.dilation)
 
-    def parts(self, is_last: bool) -> list[_Part]:
-        """The dimension in parts whose elements are alike; the last one such that rows take no divisions."""
+    @property
+    def walk(self) -> _Walk:
+        """How the elements find their blocks: whichever way asks about the fewest."""
         if self.blocks < -(-self.taps // self.period) or self.stride * self.dilation > MOST_STEPS:
-            return [self._under_any_block()]
-        if self.stride == 1:
-            return [self._under_neighbours()]
-        if not is_last:
-            return [self._divided()]
-        whole, rest = divmod(self.size, self.stride)
-        parts = ((0, whole, self.stride), (whole, 1, rest))
-        return [self._in_steps(*part) for part in parts if part[1] * part[2]]
+            return self._under_any_block()
+        return self._under_neighbours() if self.stride == 1 else self._under_last_blocks()
 
-    def _under_any_block(self) -> _Part:
+    def _under_any_block(self) -> _Walk:
         """All blocks are asked, the last one first."""
         axis = Axis(self.name, self.size)
 
@@ -244,9 +231,9 @@ class _Dimension(NamedTuple):
                 inside = inside & (distance % self.dilation).equals(0)
             return distance // self.dilation, block, inside
 
-        return _Part((axis,), index(axis), self.blocks, block)
+        return _Walk(axis, self.blocks, block)
 
-    def _under_neighbours(self) -> _Part:
+    def _under_neighbours(self) -> _Walk:
         """A block begins at every element: one for each element of the window."""
         axis = Axis(self.name, self.size)
         lowest, highest = self.padding - (self.taps - 1) * self.dilation, self.size - 1 + self.padding
@@ -255,51 +242,32 @@ class _Dimension(NamedTuple):
             block = index(axis) + self.padding - tap * self.dilation
             return tap, block, self._exists(block, lowest, highest)
 
-        return _Part((axis,), index(axis), self.taps, block)
+        return _Walk(axis, self.taps, block)
 
-    def _divided(self) -> _Part:
-        """Which blocks an element is in follows from its place in the padded image, divided by the stride."""
+    def _under_last_blocks(self) -> _Walk:
+        """Which blocks an element is in follows from its place in the padded image, divided by the stride.
+
+        An element ``rest`` behind a multiple of the stride is element k of a block if ``k * dilation - rest`` is a
+        multiple of it: for one k of each ``period`` in a row, if for any.
+        """
         axis = Axis(self.name, self.size)
         place = index(axis) + self.padding
         whole, rest = place // self.stride, place % self.stride
-        bounds = (self.padding // self.stride, (self.size - 1 + self.padding) // self.stride)
-        return self._from_rest((axis,), index(axis), whole, rest, bounds)
-
-    def _in_steps(self, start: int, steps: int, length: int) -> _Part:
-        """So many steps of a stride from number ``start`` on, or the part of one that is left over: inside a step the
-        division of ``_divided`` is a carry."""
-        step, inner = Axis(self.name, steps), Axis(f"inner_{self.name}", length)
-        skipped, shift = divmod(self.padding, self.stride)
-        carries = length + shift > self.stride
-        carried = index(inner) + shift >= self.stride if carries else constant(False, BOOL)
-        whole = index(step) + (start + skipped) + select(carried, 1, 0, I64)
-        rest = index(inner) + shift - select(carried, self.stride, 0, I64)
-        bounds = (start + skipped, start + skipped + steps - 1 + carries)
-        place = index(step) * self.stride + index(inner) + start * self.stride
-        return self._from_rest((step, inner), place, whole, rest, bounds)
-
-    def _from_rest(
-        self, axes: tuple[Axis, ...], place: Expression, whole: Expression, rest: Expression, bounds: tuple[int, int]
-    ) -> _Part:
-        """Elements ``rest`` behind stride number ``whole`` (within ``bounds``) of the padded image.
-
-        Such an element is element k of a block if ``k * dilation - rest`` is a multiple of the stride: for one k of
-        each ``period`` in a row, if for any.
-        """
         divisor, period = math.gcd(self.stride, self.dilation), self.period
         first = (rest // divisor) * pow(self.dilation // divisor, -1, period) % period
         behind = (first * self.dilation - rest) // self.stride if self.dilation > 1 else constant(0, I64)
         is_on_grid = (rest % divisor).equals(0) if divisor > 1 else constant(True, BOOL)
         terms = -(-self.taps // period)
-        lowest = bounds[0] - terms * period * self.dilation // self.stride
+        lowest = self.padding // self.stride - terms * period * self.dilation // self.stride
+        highest = (self.size - 1 + self.padding) // self.stride
 
         def block(number: Expression) -> tuple[Expression, Expression, Expression]:
             tap = first + number * period
             block = whole - behind - number * (self.dilation // divisor)
             is_tap = tap < self.taps if terms * period > self.taps else constant(True, BOOL)
-            return tap, block, is_on_grid & is_tap & self._exists(block, lowest, bounds[1])
+            return tap, block, is_on_grid & is_tap & self._exists(block, lowest, highest)
 
-        return _Part(axes, place, terms, block)
+        return _Walk(axis, terms, block)
 
     def _exists(self, block: Expression, lowest: int, highest: int) -> Expression:
         """Whether there is a block of that number; only what can fail is asked."""

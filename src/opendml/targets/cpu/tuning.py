@@ -25,6 +25,10 @@ class Tuning:
     scattered_block: int = 16
     """Elements of a block from which on a scatter updates blocks as a whole."""
 
+    compacted_piece: int = 1024
+    """Elements of a piece of a compaction: a piece of a large tensor is little work for a thread, and what it keeps of
+    a piece (2 bytes an element) stays in a first-level cache. At most 65536, as places in it have 16 bits."""
+
     alternating_copies: int = 8
     """Copies that take turns within a row and are joined to one statement at most."""
 
@@ -36,6 +40,9 @@ class Tuning:
 
     margin_growth: int = 3
     """How many times larger the margin may make the tensor then."""
+
+    column_repeats: int = 2
+    """Rows that have values of slow functions in common, such as square roots, from which on these get a tensor."""
 
     table_growth: int = 4
     """How many times larger than what is summed and what comes of it a table of the sum's weights may be, and one of

@@ -17,16 +17,23 @@ from opendml.description.descriptors import Operator
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, Statement
 from opendml.targets.cpu.refine.channels import channels_in_lanes
+from opendml.targets.cpu.refine.compactions import compactions_in_pieces
 from opendml.targets.cpu.refine.convolutions import convolution
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.factors_of_chains import factors_of_chains
+from opendml.targets.cpu.refine.groups import values_beside_elements
 from opendml.targets.cpu.refine.margins import margins
 from opendml.targets.cpu.refine.matrix_products import matrix_product
+from opendml.targets.cpu.refine.orders import keys_side_by_side
+from opendml.targets.cpu.refine.outputs import stored_at_once
 from opendml.targets.cpu.refine.places import tables_of_places
+from opendml.targets.cpu.refine.quotients import blocks_of_strides
 from opendml.targets.cpu.refine.recurrences import blocks_of_units
 from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, SumRule, Surroundings
 from opendml.targets.cpu.refine.row_blocks import blocks_of_rows
+from opendml.targets.cpu.refine.runs import runs_in_memory
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
+from opendml.targets.cpu.refine.shared_values import values_of_columns
 from opendml.targets.cpu.refine.sums import sum_of
 from opendml.targets.cpu.refine.tables import tables_of_weights
 from opendml.targets.cpu.refine.transposed_convolutions import transposed_convolution
@@ -34,9 +41,16 @@ from opendml.targets.cpu.refine.words import words
 from opendml.targets.cpu.target import CpuTarget
 
 TOGETHER: Final[tuple[DefinitionRule, ...]] = (
+    keys_side_by_side,
+    compactions_in_pieces,
+    stored_at_once,
+    runs_in_memory,
+    values_beside_elements,
+    values_of_columns,
     blocks_of_updates,
     factors_of_chains,
     joined_copies,
+    blocks_of_strides,
     margins,
     blocks_of_units,
     blocks_of_rows,

@@ -1,0 +1,83 @@
+"""Values that rows have in common, computed once.
+
+Where an element of a result takes a slow function of what repeats from row to row, such as the deviation of a channel
+where channels lie beside one another, the function's values stand in a tensor of their own. Along a row that has one
+such value it is computed before the row begins, and there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from opendml.expression.affine import Dependencies, address_of
+from opendml.expression.ir import (
+    Axis,
+    Binary,
+    Expression,
+    Fold,
+    Index,
+    Load,
+    Tensor,
+    Unary,
+    grid,
+    index,
+    indices,
+    load,
+    temporary,
+)
+from opendml.expression.rewriting import substitute, walk
+from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten
+from opendml.targets.cpu.refine.refinement import Surroundings
+
+
+def values_of_columns(definition: Definition, around: Surroundings) -> Definition:
+    """The definition with tensors of such values."""
+    statements, temporaries = list[Statement](), list[Tensor]()
+    for statement in definition.statements:
+        replaced = dict[Expression, Expression]()
+        for value, axes in _shared(statement, around.target.tuning.column_repeats):
+            sizes = [axis.size for axis in axes]
+            made = temporary("shared", value.type, sizes)
+            own = grid(sizes)
+            there = substitute({Index(axis): index(mine) for axis, mine in zip(axes, own, strict=True)})
+            statements.append(Compute(own, (Store(made, indices(own), there(value)),)))
+            temporaries.append(made)
+            replaced[value] = load(made, indices(axes))
+        statements.append(rewritten(statement, substitute(replaced), {}) if replaced else statement)
+    if not temporaries:
+        return definition
+    return replace(definition, statements=tuple(statements), temporaries=(*definition.temporaries, *temporaries))
+
+
+def _shared(statement: Statement, repeats: int) -> Iterator[tuple[Expression, tuple[Axis, ...]]]:
+    """The values of slow functions that move along the row and are the same in ``repeats`` rows, and their axes."""
+    if not isinstance(statement, Compute) or len(statement.stores) != 1:
+        return
+    (store,) = statement.stores
+    if any(isinstance(e, Fold) for e in walk(store.value)):
+        return
+    address, moving = address_of(store.tensor, store.coordinates), [a for a in statement.axes if a.size > 1]
+    row = min(moving, key=lambda axis: abs(address.coefficient(axis)), default=None)
+    points = math.prod(axis.size for axis in statement.axes)
+    dependencies, stack, found = Dependencies(), [store.value], set[Expression]()
+    while stack:
+        e = stack.pop()
+        if e in found or isinstance(e, Load):
+            continue
+        axes = tuple(axis for axis in statement.axes if axis in dependencies.of(e))
+        is_shared = row in axes and repeats * math.prod(axis.size for axis in axes) <= points
+        if is_shared and _is_slow(e):
+            found.add(e)
+            yield e, axes
+        else:
+            stack += e.children
+
+
+def _is_slow(e: Expression) -> bool:
+    """Whether a value is computed from elements by operations that keep a processor's divider busy."""
+    parts = list(walk(e, lambda x: isinstance(x, Load)))
+    roots = any(isinstance(x, Unary) and x.operation == "sqrt" for x in parts)
+    quotients = any(isinstance(x, Binary) and x.operation == "div" and x.type.is_float for x in parts)
+    return (roots or quotients) and any(isinstance(x, Load) for x in parts)
