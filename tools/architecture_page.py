@@ -152,8 +152,8 @@ def stages() -> list[tuple[str, str, str, str]]:
             "7. Loop nest",
             "`targets/cpu/schedule.py` chooses: addresses become sums of the axes, axes are merged, one of them becomes"
             " the vectors (here of a processor with AVX2), others are shared out among threads. `targets/cpu/nests/`"
-            " makes a value of it, in the grammar of `loops/nest.py`, which NumPy can run too, and plans how every Select and"
-            " fold in it is computed (`loops/plans.py`): here all steps of the window are written out.",
+            " makes a value of it, in the grammar of `loops/nest.py`, which NumPy can run too, and plans how every"
+            " Select and fold in it is computed (`loops/plans.py`): here all steps of the window are written out.",
             "text",
             "\n".join(describe_kernel(kernel, code.target) for kernel in code.kernels),
         ),

@@ -4,6 +4,7 @@ where only its condition makes it safe is a stray access."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ class Plans:
     def __init__(self, rewrite: Callable[[Expression], Expression]) -> None:
         self._rewrite = rewrite
         self._known: dict[int, tuple[Plan, Followed]] = {}
+        self._ahead: dict[int, tuple[Folding, Plan]] = {}
 
     def __call__(self, plan: Plan) -> Followed:
         """The plan; its folds ahead are among its foldings."""
@@ -38,6 +40,12 @@ class Plans:
             foldings = (*plan.foldings.values(), *plan.ahead)
             self._known[id(plan)] = plan, Followed(choices, {self.fold(f.fold): f for f in foldings})
         return self._known[id(plan)][1]
+
+    def ahead(self, folding: Folding) -> Plan:
+        """The plan of what comes ahead of a fold."""
+        if id(folding) not in self._ahead:
+            self._ahead[id(folding)] = folding, Plan({}, {}, folding.ahead)
+        return self._ahead[id(folding)][1]
 
     def fold(self, fold: Fold) -> Fold:
         """A fold as it is interpreted."""
@@ -48,7 +56,7 @@ class Plans:
 
 class PlannedFrame(Frame):
     """A frame that follows a plan. ``lanes`` is the dimension of the vector. Folds that something before has computed
-    are among the ``foldings`` too."""
+    are among the ``foldings`` too; ``given`` are the values of those that come ahead of the steps that stand here."""
 
     plans: Plans
     choices: Mapping[Expression, Choice]
@@ -56,6 +64,7 @@ class PlannedFrame(Frame):
     steps: Steps | None = None
     rest: Steps | None = None
     lanes: int | None = None
+    given: Mapping[Expression, Array] = MappingProxyType({})
 
     @classmethod
     def of(
@@ -70,7 +79,8 @@ class PlannedFrame(Frame):
         """The frame elsewhere."""
         frame = PlannedFrame(self.storage, bound, mask, self.partial_dimension, self.operations)
         frame.plans, frame.choices, frame.foldings, frame.lanes = self.plans, self.choices, self.foldings, self.lanes
-        frame.steps, frame.rest = self.steps, self.rest
+        frame.steps, frame.rest, frame.given = self.steps, self.rest, self.given
+        frame.known |= self.given
         return frame
 
     def following(self, plan: Plan) -> PlannedFrame:
@@ -141,6 +151,11 @@ class PlannedFrame(Frame):
             return active
         return np.asarray(active.any(axis=self.lanes, keepdims=True))
 
+    def _largest(self, bits: Array) -> Array:
+        """The largest number in the active lanes of each point."""
+        active = bits if self.mask is None else np.where(self.mask, bits, 0)
+        return np.asarray(active.max(axis=self.lanes, keepdims=True))
+
     def _look(self, condition: Array, what: Expression) -> None:
         if (self._some(condition) & self._some(~condition)).any():
             raise DivergenceError(f"lanes of one point go different ways at {what}")
@@ -156,9 +171,13 @@ class PlannedFrame(Frame):
         return self.known[e]
 
     def _folded(self, fold: Fold, folding: Folding) -> list[Array]:
+        before = self.following(self.plans.ahead(folding))
+        inner = [fold for fold in self.plans(self.plans.ahead(folding)).foldings if isinstance(fold, Fold)]
+        parts = [Part(fold, number) for fold in inner for number in range(len(fold.elements))]
+        before.given = {**self.given, **dict(zip(parts, before.values(parts), strict=True))}
         if folding.how == "points":
             self.values(fold.initial)
-        here = self.following(Plan({}, {}, folding.ahead)).following(folding.steps.plan)
+        here = before.following(folding.steps.plan)
         if folding.how == "points":
             here.known |= self.known
         else:
@@ -167,8 +186,8 @@ class PlannedFrame(Frame):
         values = folded(here, fold)
         if folding.how == "partials" and self.lanes is not None:
             for value in values:
-                bits = value.view(np.uint8 if value.dtype == np.bool_ else f"u{value.itemsize}")
-                if bits.ndim and bits.shape[self.lanes] > 1 and (np.ptp(bits, axis=self.lanes) != 0).any():
+                bits = np.asarray(value.view(np.uint8 if value.dtype == np.bool_ else f"u{value.itemsize}"))
+                if bits.ndim and (self._some(bits != self._largest(bits))).any():
                     raise DivergenceError(f"lanes have different values of {fold}")
         return values
 
