@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
 import sys
-import tracemalloc
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,70 +14,13 @@ import pytest
 from properties import some
 
 import opendml as dml
-from opendml.command_line import main
-from opendml.formats.onnx.package import onnx_package
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
-TYPES = onnx.TensorProto
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from onnx_building import REFERENCE, TYPES, expected_of, info, model_of, network, node, proto  # noqa: E402
 from onnx_node_tests import FAILED, outcome_of  # noqa: E402
-
-REFERENCE = dml.Device("reference")
-
-
-def info(name: str, sizes: Sequence[int | str | None] | None, element: int = TYPES.FLOAT) -> Any:
-    return helper.make_tensor_value_info(name, element, sizes)
-
-
-def proto(
-    nodes: Sequence[Any],
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    opset: int = 18,
-    **weights: np.ndarray[Any, Any],
-) -> Any:
-    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-
-
-def model_of(*arguments: Any, **named: Any) -> dml.OnnxModel:
-    loaded = dml.load(proto(*arguments, **named).SerializeToString())
-    assert isinstance(loaded, dml.OnnxModel)
-    return loaded
-
-
-node = helper.make_node
-
-
-def network() -> Any:
-    """A convolution with a rectifier behind it, the means of the channels, and sizes computed from sizes."""
-    random = np.random.default_rng(1)
-    return proto(
-        [
-            node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], name="first"),
-            node("Relu", ["c"], ["r"]),
-            node("GlobalAveragePool", ["r"], ["p"]),
-            node("Shape", ["x"], ["batch"], end=1),
-            node("Constant", [], ["rest"], value_ints=[-1]),
-            node("Concat", ["batch", "rest"], ["sizes"], axis=0),
-            node("Reshape", ["p", "sizes"], ["y"], name="last"),
-        ],
-        [info("x", ["batch", 3, "height", "?"])],
-        [info("y", ["batch", 4])],
-        w=random.standard_normal((4, 3, 3, 3)).astype("f"),
-        b=np.arange(4, dtype="f"),
-    )
-
-
-def expected_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in network().graph.initializer}
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
-    sums = np.einsum("nchwij,ocij->nohw", windows, weights["w"]) + weights["b"][:, None, None]
-    return np.maximum(sums, 0).mean((2, 3))
 
 
 def test_a_network_is_compiled_and_run(tmp_path: Path) -> None:
@@ -366,101 +306,6 @@ def test_functions_that_call_themselves_end() -> None:
         model.compile()
 
 
-# ---- files
-
-
-def external(path: Path, **entries: str) -> None:
-    """A model whose weight lies beside it."""
-    model = proto([node("Add", ["x", "w"], ["y"])], [info("x", [4])], [info("y", [4])], w=np.zeros(4, "f"))
-    (weight,) = model.graph.initializer
-    weight.ClearField("raw_data")
-    weight.data_location = TYPES.EXTERNAL
-    for key, value in entries.items():
-        entry = weight.external_data.add()
-        entry.key, entry.value = key, value
-    path.write_bytes(model.SerializeToString())
-
-
-def test_data_beside_the_file(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "w.bin").write_bytes(bytes(8) + np.arange(4, dtype="f").tobytes())
-    external(tmp_path / "model.onnx", location="data/w.bin", offset="8", length="16")
-    model = dml.load(tmp_path / "model.onnx")
-    assert isinstance(model, dml.OnnxModel)
-    assert model.run({"x": np.ones(4, "f")}, device=REFERENCE)["y"].tolist() == [1, 2, 3, 4]
-
-
-def test_weights_stay_in_the_memory_of_their_file(tmp_path: Path) -> None:
-    """Mapped, and not copied before they are laid out."""
-    weight = np.arange(1 << 20, dtype="f")
-    model = proto([node("Add", ["x", "w"], ["y"])], [info("x", [1])], [info("y", None)], w=weight)
-    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
-    loaded = dml.load(tmp_path / "model.onnx")
-    assert isinstance(loaded, dml.OnnxModel)
-    loaded.needed_values()  # imports what reading needs
-    tracemalloc.start()
-    graph = loaded._translated(loaded._request(REFERENCE, None, None, narrows=False))[0]
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < weight.nbytes // 4
-    (data,) = graph._constants
-    assert data == weight.tobytes()
-    assert loaded.run({"x": np.ones(1, "f")}, device=REFERENCE)["y"][-1] == weight.size
-
-
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        ({"location": "../w.bin"}, "'../w.bin' is no file in the folder of the model"),
-        ({"location": "/etc/hostname"}, "'/etc/hostname' is no file in the folder of the model"),
-        ({"location": "link"}, "'link' leads out of the folder of the model"),
-        ({"location": "w.bin", "offset": "1"}, "'w.bin' ends before it: 16 bytes"),
-        ({"location": "w.bin", "offset": "-1"}, "offset '-1' is no number of bytes"),
-        ({"location": "w.bin", "length": "8"}, r"float32 \[4\] needs 16 bytes, its length is 8"),
-        ({"location": "absent"}, "cannot read 'absent': No such file or directory"),
-    ],
-)
-def test_data_that_is_not_there(entries: dict[str, str], message: str, tmp_path: Path) -> None:
-    folder = tmp_path / "inside"
-    folder.mkdir()
-    (tmp_path / "w.bin").write_bytes(bytes(16))
-    (folder / "w.bin").write_bytes(bytes(16))
-    (folder / "link").symlink_to(tmp_path / "w.bin")
-    external(folder / "model.onnx", **entries)
-    model = dml.load(folder / "model.onnx")
-    assert isinstance(model, dml.OnnxModel)
-    with pytest.raises(dml.ModelFormatError, match=f"^initializer 'w': {message}$"):
-        model.compile()
-
-
-def test_damaged_models() -> None:
-    whole = network().SerializeToString()
-    for data in (whole[:20], whole[:-7]):
-        with pytest.raises(dml.ModelFormatError):
-            dml.load(data)
-    with pytest.raises(dml.ModelFormatError, match=r"^not an ONNX model: it is a NumPy array; numpy.load"):
-        dml.load(b"\x93NUMPY")
-
-
-def test_data_of_another_length() -> None:
-    model = proto([node("Add", ["x", "w"], ["y"])], [info("x", [4])], [info("y", [4])], w=np.zeros(4, "f"))
-    model.graph.initializer[0].raw_data = bytes(12)
-    loaded = dml.load(model.SerializeToString())
-    assert isinstance(loaded, dml.OnnxModel)
-    with pytest.raises(dml.ModelFormatError, match=r"^initializer 'w': float32 \[4\] needs 16 bytes, got 12$"):
-        loaded.compile()
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    onnx_package.cache_clear()
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    try:
-        with pytest.raises(dml.ConfigurationError, match=r"pip install 'opendml\[onnx\]'"):
-            dml.load(network().SerializeToString())
-    finally:
-        onnx_package.cache_clear()
-
-
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("equation", "sizes"),
@@ -558,89 +403,6 @@ def test_transforms_are_those_of_numpy(inverse: int, length: int, given: int) ->
     model = model_of(nodes, [info("x", x.shape)], [info("y", None)], opset=20, **constants)
     found = model.run({"x": x}, device=REFERENCE)["y"]
     np.testing.assert_allclose(found[..., 0], np.fft.irfft(numbers, length, axis=1), atol=1e-5)
-
-
-# ---- the command
-
-
-def test_the_command_runs_and_judges_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "network.onnx"
-    onnx.save(network(), path)
-    x = np.random.default_rng(0).standard_normal((1, 3, 4, 5)).astype("f")
-    np.save(tmp_path / "x.npy", x)
-    sizes = ["--size", "batch=1,x=1x3x4x5"]
-    assert main(["run", str(path), "--device", "reference", "--json", *sizes]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert "y" in json.dumps(printed)
-    for level in ("6_4", "2_1"):
-        assert main(["check", str(path), "--feature-level", level, *sizes]) == 0
-        assert capsys.readouterr().out == f"valid at feature level {level}: 3 operators\n"
-    assert main(["explain", str(path), *sizes]) == 0
-    assert "Nodes[0] 'first': CONVOLUTION" in capsys.readouterr().out
-    assert main(["check", str(path)]) == 2
-    assert "sizes={'batch': 1}, for example" in capsys.readouterr().out
-
-
-def test_the_command_takes_inputs_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "network.onnx"
-    onnx.save(network(), path)
-    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype("f")
-    np.save(tmp_path / "a.npy", x)
-    np.savez(tmp_path / "all.npz", x=x, unused=x)
-    expected = expected_of(x)
-    run = ["run", str(path), "--device", "reference"]
-    for given in (f"x={tmp_path / 'a.npy'}", f"x={tmp_path / 'all.npz'}", str(tmp_path / "all.npz")):
-        assert main([*run, "--json", "--input", given]) == 0
-        printed = json.loads(capsys.readouterr().out)["outputs"]["y"]
-        assert printed["sizes"] == [2, 4]
-        np.testing.assert_allclose(printed["values"], expected, rtol=1e-5, atol=1e-5)
-    output = tmp_path / "results.npz"
-    assert main([*run, "--input", f"x={tmp_path / 'a.npy'}", "--output", str(output)]) == 0
-    assert capsys.readouterr().out == f"y: float32 [2, 4]\nwritten to {output}\n"
-    np.testing.assert_allclose(np.load(output)["y"], expected, rtol=1e-5, atol=1e-5)
-    assert main([*run, "--input", "x=random", "--size", "batch=1", "--size", "x=1x3x4x4"]) == 0
-    assert capsys.readouterr().out.startswith("y: float32 [1, 4]\n[[")
-    assert main([*run, "--input", "z=random", "--size", "x=1x3x4x4"]) == 2
-    assert "the model has no input z, only x" in capsys.readouterr().err
-    (tmp_path / "bad.npy").write_bytes(b"\x93NUMPY")
-    for name in ("bad.npy", "absent.npy", "x.txt"):
-        assert main([*run, "--input", f"x={tmp_path / name}"]) == 2
-        assert name in capsys.readouterr().err
-
-
-def test_the_command_takes_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    image = pytest.importorskip("PIL.Image")
-    pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
-    image.fromarray(pixels).save(tmp_path / "x.png")
-    for sizes, element, expected in (
-        ([1, 3, "h", "w"], TYPES.FLOAT, (pixels / np.float32(255)).transpose(2, 0, 1)),
-        ([1, "h", "w", 3], TYPES.UINT8, pixels),
-    ):
-        model = proto([node("Identity", ["x"], ["y"])], [info("x", sizes, element)], [info("y", None, element)])
-        onnx.save(model, tmp_path / "m.onnx")
-        command = ["run", str(tmp_path / "m.onnx"), "--device", "reference", "--input", f"x={tmp_path / 'x.png'}"]
-        assert main([*command, "--output", str(tmp_path / "y.npz")]) == 0
-        np.testing.assert_array_equal(np.load(tmp_path / "y.npz")["y"], expected[None])
-        capsys.readouterr()
-
-
-def test_the_command_takes_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nodes = [node("Reshape", ["x", "sizes"], ["y"])]
-    model = proto(nodes, [info("x", [6]), info("sizes", [2], TYPES.INT64)], [info("y", None)])
-    onnx.save(model, tmp_path / "m.onnx")
-    value = ["--value", "sizes=2x3"]
-    assert main(["run", str(tmp_path / "m.onnx"), "--device", "reference", *value]) == 0
-    assert capsys.readouterr().out == "y: float32 [2, 3]\n[[0., 0., 0.],\n [0., 0., 0.]]\n"
-    assert main(["check", str(tmp_path / "m.onnx")]) == 2
-    assert "decide what it computes (inputs sizes)" in capsys.readouterr().out
-    assert main(["run", str(tmp_path / "m.onnx"), "--value", "sizes=two"]) == 2
-    assert "expected NAME=NUMBER" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["batch", "batch=", "=1", "batch=1x", "batch=-1", "a=1,,b=2"])
-def test_sizes_of_the_command_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "model.onnx", "--size", text]) == 2
-    assert "--size" in capsys.readouterr().err
 
 
 # ---- onnx's own tests of operators

@@ -108,11 +108,6 @@ class IOBinding:
         """The inputs by name."""
         return self._inputs
 
-    @property
-    def fetched(self) -> list[str]:
-        """The names of the outputs that are asked for."""
-        return list(self._outputs)
-
     def take(self, results: Mapping[str, Array]) -> None:
         """Puts what a run gave where it was asked for. Raises ExecutionError, before anything is written."""
         for name, (_, memory) in self._outputs.items():

@@ -106,8 +106,3 @@ def smaller(builder: Builder, name: str, bound: str | int) -> str:
     """The smaller one of two indices."""
     less = builder.assign(f"icmp slt i64 {name}, {bound}")
     return builder.assign(f"select i1 {less}, i64 {name}, i64 {bound}")
-
-
-def moved_back(builder: Builder, position: str, step: int, size: int) -> str:
-    """Where a tile of ``step`` points begins on an axis of ``size``: the last one moves back to end with the axis."""
-    return position if size % step == 0 else smaller(builder, position, size - step)
