@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +32,9 @@ from opendml.description.tensor import TensorDesc
 from opendml.description.validation import validate
 from opendml.expression.ir import packed_strides
 from opendml.expression.printer import format_definition
-from opendml.expression.statements import own_of, stores_of
+from opendml.expression.statements import Repeat, own_of, stores_of
 from opendml.inspection.profiling import profile
+from opendml.operators import attention_products
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import host_target
@@ -306,8 +309,9 @@ def test_memory_grows_with_the_sequence(length: int) -> None:
     for desc, keys, copies in ((plain(2, length, length, 8, 64), length, 2), (everything(length), length * 3 // 2, 3)):
         definition = refined_definition(desc, host_target())
         kept = sum(math.prod(tensor.sizes) for tensor in definition.temporaries)
-        block = max(TUNING.block_elements, TUNING.fewest_rows * keys)
-        assert kept <= copies * 2 * keys * 8 * 64 + 4 * block
+        assert kept <= 2 * keys * 8 * ((copies + 1) * 64 + 2) + 8 * TUNING.block_elements
+        stated = sum(math.prod(tensor.sizes) for tensor in desc.define().temporaries)
+        assert stated <= 4 * 2 * length * 8 * attention_products.KEYS_TOGETHER + 2 * length * 8 * 128
 
 
 @bounded
@@ -320,6 +324,99 @@ def test_definitions_hold_no_copies(data: st.DataObject) -> None:
     written = [store.tensor.name for s in definition.statements for store in stores_of(s)]
     assert len(written) == len(set(written))
     assert all(tensor.strides == packed_strides(tensor.sizes) for tensor in definition.temporaries)
+
+
+# Blocks of keys ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def blocks_of_keys(count: int) -> Iterator[None]:
+    """Blocks of so many keys, however few queries there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_products, "KEYS_TOGETHER", count)
+        patch.setattr(attention_products, "FEWEST_QUERIES", 1)
+        yield
+
+
+@pytest.mark.parametrize("cls", [op.MultiheadAttention, op.MultiheadAttention1])
+@bounded
+@given(data=st.data(), seed=seeds, count=st.integers(1, 7), rows=st.integers(1, 7))
+def test_blocks_of_keys(cls: type[Operator], data: st.DataObject, seed: int, count: int, rows: int) -> None:
+    """The loops' values, and the same bits however few queries are computed together."""
+    desc = data.draw(attentions(cls))
+    arrays = arrays_for(desc, seed)
+    with blocks_of_keys(count):
+        outputs = run_operator(desc, arrays)
+        parts = run_operator(desc, arrays, tuning=small_blocks(rows))
+    found, wrong = reference(desc, arrays)
+    largest = float(np.abs(found[2]).max())
+    for actual, part, expected in zip(outputs, parts, found, strict=True):
+        if actual is not None:
+            assert_near(actual, expected.reshape(actual.shape), largest, wrong)
+            assert_same_values(part, actual)
+
+
+@bounded
+@given(data=st.data(), seed=seeds, count=st.integers(1, 7))
+def test_extreme_values_in_blocks_of_keys(data: st.DataObject, seed: int, count: int) -> None:
+    """Interpreted and compiled, with NaN and infinities in all tensors."""
+    desc = data.draw(attentions(data.draw(st.sampled_from([op.MultiheadAttention, op.MultiheadAttention1]))))
+    with blocks_of_keys(count):
+        run_operator(desc, arrays_for(desc, seed, special=True))
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "size", "value_size", "key_heads"),
+    [(16, 513, 8, 3, 2), (17, 1100, 4, 8, 1), (33, 1024, 16, 16, 2)],
+)
+def test_many_keys(queries: int, keys: int, size: int, value_size: int, key_heads: int) -> None:
+    """Two blocks and more, the last one shorter: sums of products, partial sums, and vectors of all of them."""
+    q, k, v = random(1, queries, 2 * size), random(1, keys, key_heads * size), random(1, keys, key_heads * value_size)
+    desc = op.MultiheadAttention1(
+        query_tensor=f32(*q.shape),
+        key_tensor=f32(*k.shape),
+        value_tensor=f32(*v.shape),
+        output_tensor=f32(1, queries, 2 * value_size),
+        scale=0.5,
+        mask_filter_value=0,
+        query_head_count=2,
+        key_value_head_count=key_heads,
+        mask_type="NONE",
+    )
+    arrays = [q, k, v, *[None] * (len(list(desc.inputs())) - 3)]
+    assert any(isinstance(statement, Repeat) for statement in desc.define().statements)
+    found, wrong = reference(desc, arrays)
+    (actual, *_) = run_operator(desc, arrays)
+    assert_near(actual, found[0].reshape(actual.shape), 1, wrong)
+    (blocks, *_) = run_operator(desc, arrays, tuning=small_blocks(14))
+    assert_identical(blocks, actual)
+
+
+def test_infinite_scores_in_blocks_of_keys() -> None:
+    """Keys that are masked for good have no weight, whichever blocks they fill; a row of nothing else is NaN, and so is
+    one with an infinite score."""
+    q, k, v = random(1, 2, 4), random(1, 7, 4), random(1, 7, 4)
+    whole = np.ones((1, 1, 2, 7), np.int32)
+    whole[0, 0, 0, :4] = 0  # the first two blocks
+    whole[0, 0, 1, 3:] = 0  # the last two, and one of the second
+    common: dict[str, Any] = {"head_count": 1, "mask_filter_value": -np.inf}
+    expected = dml.multihead_attention(q, k, v, mask=whole, **common).output
+    assert np.isfinite(expected).all()
+    reference_device = dml.Device("reference")
+    with blocks_of_keys(2):
+        assert_near(dml.multihead_attention(q, k, v, mask=whole, device=reference_device, **common).output, expected)
+        nothing = dml.multihead_attention(q, k, v, mask=whole * 0, device=reference_device, **common).output
+        assert np.isnan(nothing).all()
+        # Far below 0, and without an exponential that is too large on the way.
+        common["mask_filter_value"] = -10000
+        filtered = dml.multihead_attention(q, k, v, mask=whole, device=reference_device, **common).output
+        assert_near(filtered, expected)
+        # Row 0 has an infinite score, then one that is not a number.
+        for wrong in (np.where(q[0, 0] > 0, np.inf, -np.inf), np.nan):
+            beside = k.copy()
+            beside[0, 3] = wrong
+            found = dml.multihead_attention(q, beside, v, head_count=1, device=reference_device).output
+            assert np.isnan(found[0, 0]).all()
 
 
 def test_torch() -> None:
@@ -457,9 +554,10 @@ def test_lower_levels() -> None:
         dml.multihead_attention(q, q, q, head_count=2, key_value_head_count=1, device=at_6_1)
 
 
-def test_in_a_graph() -> None:
-    """Projections before and a sum behind: the bits of the operators one by one."""
-    x, w = random(1, 1, 6, 8), random(1, 1, 8, 24)
+@pytest.mark.parametrize("keys", [6, 7])
+def test_in_a_graph(keys: int) -> None:
+    """Projections before and a sum behind: the bits of the operators one by one, in blocks of keys too."""
+    x, w = random(1, 1, keys, 8), random(1, 1, 8, 24)
 
     def layer(x: Any) -> Any:
         projected = dml.gemm(x, w)
@@ -467,12 +565,13 @@ def test_in_a_graph() -> None:
         found = dml.multihead_attention(*parts, head_count=2).output
         return dml.add(dml.activation_relu(found), dml.identity(x))
 
-    graph = dml.Graph()
-    program = graph.compile(layer(graph.input("float32", [1, 1, 6, 8])))
-    assert_identical(program(x), layer(x))
-    graph = dml.Graph(dml.Device(tuning=small_blocks()))
-    program = graph.compile(layer(graph.input("float32", [1, 1, 6, 8])))
-    assert_identical(program(x), layer(x))
+    with blocks_of_keys(2 if keys == 7 else 512):
+        graph = dml.Graph()
+        program = graph.compile(layer(graph.input("float32", [1, 1, keys, 8])))
+        assert_identical(program(x), layer(x))
+        graph = dml.Graph(dml.Device(tuning=small_blocks()))
+        program = graph.compile(layer(graph.input("float32", [1, 1, keys, 8])))
+        assert_identical(program(x), layer(x))
 
 
 # ---- rules

@@ -32,6 +32,7 @@ import opendml as dml
 from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
 from opendml.description.graph_paths import graph_input_tensors
+from opendml.expression.statements import Repeat
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.targets.registry import KINDS, TargetKind
@@ -123,6 +124,21 @@ def test_what_a_definition_repeats_and_does_for_each(device: dml.Device, name: s
     """Loops of the host: steps of a recurrent network, and blocks of attention with memory of their own."""
     desc = next(desc for desc in samples() if type(desc).__name__ == name)
     _check(device, desc, _arrays(desc, 5))
+
+
+def test_attention_in_blocks_of_keys(device: dml.Device) -> None:
+    """A loop of the host whose statements read what they wrote the time before."""
+    sizes = {"query_tensor": (1, 16, 6), "key_tensor": (1, 530, 6), "value_tensor": (1, 530, 6)}
+    desc = dml.operators.MultiheadAttention(
+        **{name: dml.TensorDesc("FLOAT32", size) for name, size in sizes.items()},
+        output_tensor=dml.TensorDesc("FLOAT32", sizes["query_tensor"]),
+        scale=0.5,
+        mask_filter_value=0,
+        head_count=2,
+        mask_type="NONE",
+    )
+    assert any(isinstance(statement, Repeat) for statement in desc.define().statements)
+    _check(device, desc, _arrays(desc, 7))
 
 
 HOSTILE = np.array([-(2**31), -1, 0, 2, 3, 7, 2**31 - 1, 1 << 20], np.int32)

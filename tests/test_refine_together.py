@@ -14,7 +14,7 @@ from test_refinement import TARGET, assert_refined_is_defined
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.expression.statements import Definition, Each, Scatter
+from opendml.expression.statements import Definition, Each, Repeat, Scatter, writes_of
 
 LENGTHS: Final = TensorDesc("INT32", [2])
 
@@ -265,6 +265,26 @@ def test_factors_of_products_of_products_are_copied(desc: Operator, copies: list
     assert [t.name for t in made] == [name for name, _ in copies]
     for found, (_, expected) in zip(sizes, copies, strict=True):
         assert found == tuple(size for size in expected if size > 1) or not expected
+
+
+def test_blocks_of_keys_are_computed_in_blocks_of_rows() -> None:
+    """Every block of keys again, from copies that are made once."""
+    desc = attention(1, 16, 600, 2, 2, 2)
+    refined = assert_refined_is_defined(desc, TARGET.tuned(rows_at_once=1, block_elements=1, fewest_rows=7))
+    made = [(t.name, tuple(size for size in t.sizes if size > 1)) for t in refined.temporaries if t.name[:2] == "pa"]
+    assert sorted(made) == [
+        ("packed_ValueTensor", (2, 88, 2)),
+        ("packed_ValueTensor", (2, 512, 2)),
+        ("panels", (2, 2, 24)),
+        ("panels", (2, 2, 64)),
+        ("panels", (2, 8, 2, 64)),
+    ]
+    (repeat,) = [statement for statement in refined.statements if isinstance(statement, Repeat)]
+    assert [type(statement) for statement in repeat.statements] == [Each, Each]
+    for each in (*repeat.statements, *(s for s in refined.statements if isinstance(s, Each))):
+        assert isinstance(each, Each)
+        assert {tensor.name for tensor in each.own} == {"scores", "weights", "new_largest", "scales", "weighed"}
+        assert {tensor.name for tensor in writes_of(each)} >= {"largest", "total", "sums"}
 
 
 def test_values_are_copied_for_many_rows() -> None:

@@ -21,7 +21,8 @@ class Store:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compute:
-    """All ``stores`` for every point of ``axes``; every point writes elements of its own, in any order."""
+    """All ``stores`` for every point of ``axes``; every point writes elements of its own, in any order. It may read
+    them, too: what was there before."""
 
     axes: tuple[Axis, ...]
     stores: tuple[Store, ...]

@@ -7,17 +7,25 @@
 The order of all sums is that of these three operators in float32: products in order of h and t, as fused multiply-adds
 from 0 on (in partial sums where GEMM has them), the exponentials as SOFTMAX adds them. So attention has the bits of its
 decomposition, and they do not depend on how many queries a target computes together, or on how it lays out keys.
+
+Many keys of many queries are taken in blocks, one after the other, so that no more scores than those of a block are
+ever kept: ``largest`` is the maximum of a row so far, and what the blocks before have come to is scaled when it grows.
+
+    weight[t] = exp(score[t] - largest)           scale = exp(largest before - largest)
+    total = total before * scale + sum over the block of weight[t]
+    output = output before * scale + sum over the block of weight[t] * V[t];  at the end, output * (1 / total)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from opendml.description.enums import MatrixTransform, MultiheadAttentionMaskType
 from opendml.description.fields import TensorField, camel_case
+from opendml.expression import mathematics
 from opendml.expression.element_types import F32, I64
-from opendml.expression.folds import partials_for, sum_of_products
+from opendml.expression.folds import extreme_of, lowest, maximum, partials_for, sum_of, sum_of_products
 from opendml.expression.ir import (
     Expression,
     Tensor,
@@ -31,19 +39,35 @@ from opendml.expression.ir import (
     load,
     select,
     temporary,
+    unary,
 )
-from opendml.expression.reductions import reduction
-from opendml.expression.statements import Compute, Definition, Statement, Store
+from opendml.expression.reductions import SHORTEST_PARTIALS, reduction
+from opendml.expression.statements import Compute, Definition, Repeat, Single, Statement, Store
 from opendml.operators.activation_functions import softmax
-from opendml.operators.definition import optional_tensor, widen
+from opendml.operators.definition import every_element, optional_tensor, widen
 from opendml.operators.matrix import is_dot
 
 if TYPE_CHECKING:
     from opendml.operators.attention import _Attention
 
+KEYS_TOGETHER: Final = 512
+"""Keys of a block, if there are more of them. The order of sums follows from it, on every target."""
+
+FEWEST_QUERIES: Final = 16
+"""Queries from which on there are blocks: the scores of fewer take no more memory than keys and values."""
+
 Place = Sequence[Expression]
 Element = Callable[[Expression, Expression, Expression, Expression], Expression]
 """An element of queries, keys or values by batch, head, position and place in the head."""
+
+
+class _State(NamedTuple):
+    """What the blocks of keys so far have come to, for every row: the ``largest`` score, the ``total`` of the weights,
+    and the ``sums`` of weighted values."""
+
+    largest: Tensor
+    total: Tensor
+    sums: Tensor
 
 
 def attention(desc: _Attention) -> Definition:
@@ -55,6 +79,7 @@ class _Builder:
     """The tensors and statements of one attention.
 
     Heads of queries are numbered by the head of keys that they share, g, and their number among those that do, r.
+    A row is a batch, a head in these two numbers, and a query.
     """
 
     def __init__(self, desc: _Attention) -> None:
@@ -82,6 +107,7 @@ class _Builder:
             self.total = max(rooms) or self.total
         # As GEMM decides.
         self.is_dot = is_dot(self.queries, self.total, self.size, trans_b=MatrixTransform.TRANSPOSE)
+        self.rows = [self.batch, self.heads, self.shared, self.queries]
         self.statements: list[Statement] = []
 
     def _given(self, name: str) -> Tensor:
@@ -102,7 +128,8 @@ class _Builder:
         assert query is not None
         self._keep("key", keys, self.size)
         self._keep("value", values, self.value_size)
-        temporaries = self._add_products(query, keys, values)
+        in_blocks = self.total > KEYS_TOGETHER and self.queries >= FEWEST_QUERIES
+        temporaries = (self._add_blocks if in_blocks else self._add_products)(query, keys, values)
         inputs = [tensor for name, tensor in self.tensors.items() if not name.startswith("output")]
         outputs = [tensor for name, tensor in self.tensors.items() if name.startswith("output")]
         return Definition(tuple(inputs), tuple(outputs), tuple(self.statements), temporaries)
@@ -192,27 +219,86 @@ class _Builder:
 
     def _add_products(self, query: Element, keys: Element, values: Element) -> tuple[Tensor, ...]:
         """Adds scores, weights and outputs, in order; the tensors between them."""
-        sizes = [self.batch, self.heads, self.shared, self.queries]
-        axes = grid([*sizes, self.total], "bgrst")
+        axes = grid([*self.rows, self.total], "bgrst")
         place = indices(axes)
-        scores = temporary("scores", F32, [*sizes, self.total])
+        scores = temporary("scores", F32, [*self.rows, self.total])
         work = reduction(scores, (4,))
         work.statements.append(Compute(axes, (Store(scores, place, self._score(query, keys, place)),)))
         weights = temporary("weights", F32, scores.sizes)
         softmax(work, weights)
-
-        axes = grid([*sizes, self.value_size], "bgrsv")
-        (along,) = grid([self.total], "t")
-        batch, head, shared, row, column = indices(axes)
-        place = (batch, head, shared, row, index(along))
-        factors = load(weights, place), values(batch, head, index(along), column)
-        partials = partials_for(along) if is_dot(self.queries, self.value_size, self.total) else 1
-        value = sum_of_products((along,), *factors, partials=partials)
-        column = (head * self.shared + shared) * self.value_size + column
-        ones = (constant(0, I64),) * (len(self.output.sizes) - 3)
-        store = Store(self.output, (*ones, batch, row, column), cast(value, self.output.type))
-        self.statements += [*work.statements, Compute(axes, (store,))]
+        self.statements += work.statements
+        self._store_output(lambda place: self._weighed(weights, values, place, constant(0, I64), self.total))
         return (scores, *work.temporaries, weights)
+
+    def _weighed(self, weights: Tensor, values: Element, place: Place, start: Expression, count: int) -> Expression:
+        """The sum of ``count`` values from ``start`` on, by their weights, for a row and a place in the head."""
+        (along,) = grid([count], "t")
+        *row, column = place
+        factors = load(weights, (*row, index(along))), values(row[0], row[1], start + index(along), column)
+        partials = partials_for(along) if is_dot(self.queries, self.value_size, count) else 1
+        return sum_of_products((along,), *factors, partials=partials)
+
+    def _store_output(self, value: Callable[[Place], Expression]) -> None:
+        """Adds the statement of the output, by the row and the place in the head."""
+        axes = grid([*self.rows, self.value_size], "bgrsv")
+        batch, head, shared, row, column = indices(axes)
+        there = (head * self.shared + shared) * self.value_size + column
+        ones = (constant(0, I64),) * (len(self.output.sizes) - 3)
+        element = cast(value(indices(axes)), self.output.type)
+        self.statements.append(Compute(axes, (Store(self.output, (*ones, batch, row, there), element),)))
+
+    def _add_blocks(self, query: Element, keys: Element, values: Element) -> tuple[Tensor, ...]:
+        """The same in blocks of keys."""
+        largest, total = temporary("largest", F32, self.rows), temporary("total", F32, self.rows)
+        state = _State(largest, total, temporary("sums", F32, [*self.rows, self.value_size]))
+        begun = ((largest, lowest(F32)), (total, constant(0, F32)), (state.sums, constant(0, F32)))
+        self.statements += [_filled(tensor, value) for tensor, value in begun]
+        whole, rest = divmod(self.total, KEYS_TOGETHER)
+        (block,) = grid([whole], "j")
+        start = index(block) * KEYS_TOGETHER
+        statements, temporaries = self._block(query, keys, values, state, start, KEYS_TOGETHER)
+        self.statements.append(Repeat(block, statements))
+        if rest:
+            start = constant(whole * KEYS_TOGETHER, I64)
+            statements, others = self._block(query, keys, values, state, start, rest)
+            self.statements += statements
+            temporaries += others
+        self._store_output(lambda place: load(state.sums, place) * (1 / load(total, place[:-1])))
+        return (*state, *temporaries)
+
+    def _block(
+        self, query: Element, keys: Element, values: Element, state: _State, start: Expression, count: int
+    ) -> tuple[tuple[Single, ...], tuple[Tensor, ...]]:
+        """The statements that add ``count`` keys from ``start`` on to what there is, and the tensors between them."""
+        scores, weights = (temporary(name, F32, [*self.rows, count]) for name in ("scores", "weights"))
+        new, scales = (temporary(name, F32, self.rows) for name in ("new_largest", "scales"))
+        axes, rows = grid(scores.sizes, "bgrst"), grid(self.rows, "bgrs")
+        place, row = indices(axes), indices(rows)
+        (along,) = grid([count], "t")
+        partials = partials_for(along) if count >= SHORTEST_PARTIALS else 1
+        score = self._score(query, keys, (*place[:-1], start + place[-1]))
+        maximal = extreme_of("gt", (along,), load(scores, (*row, index(along))), partials=partials)
+        weight = mathematics.exp(load(scores, place) - _shift(load(new, place[:-1])))
+        before, now = load(state.largest, row), load(new, row)
+        # Weights beside a largest score of minus infinity are 0.
+        scale = select(before.equals(float("-inf")), 0, mathematics.exp(_shift(before) - _shift(now)))
+        added = sum_of((along,), load(weights, (*row, index(along))), partials=partials)
+        ends = (
+            Store(scales, row, scale),
+            Store(state.total, row, load(state.total, row) * scale + added),
+            Store(state.largest, row, now),
+        )
+        columns = grid(state.sums.sizes, "bgrsv")
+        at, weighed = indices(columns), temporary("weighed", F32, state.sums.sizes)
+        sums = load(state.sums, at) * load(scales, at[:-1]) + load(weighed, at)
+        return (
+            Compute(axes, (Store(scores, place, score),)),
+            Compute(rows, (Store(new, row, maximum(before, maximal)),)),
+            Compute(axes, (Store(weights, place, weight),)),
+            Compute(rows, ends),
+            Compute(columns, (Store(weighed, at, self._weighed(weights, values, at, start, count)),)),
+            Compute(columns, (Store(state.sums, at, sums),)),
+        ), (scores, weights, new, scales, weighed)
 
     def _score(self, query: Element, keys: Element, place: Place) -> Expression:
         """The score of a query and a key."""
@@ -252,6 +338,15 @@ class _Builder:
             return (key >= number(zero, batch)) | (key < number(zero + 1, batch))
         start = batch + (2 * self.batch + 1)
         return key >= binary("min", number(batch), number(start + 1) - number(start))
+
+
+def _filled(tensor: Tensor, value: Expression) -> Compute:
+    return every_element(tensor, lambda _: value)
+
+
+def _shift(largest: Expression) -> Expression:
+    """What is subtracted from scores: their maximum, unless it is infinite, as in SOFTMAX."""
+    return select(unary("abs", largest) < float("inf"), largest, 0)
 
 
 def _load(tensor: Tensor, place: Place) -> Expression:

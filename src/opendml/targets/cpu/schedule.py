@@ -404,6 +404,8 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     most = tuning.tiled_points if target.machine.vector_registers >= tuning.many_registers else tuning.few_tiled_points
     most = max(min(most, tuning.tiled_sums // len(folds)), 1)
     size = -(-axis.size // -(-axis.size // most))
+    if kernel.in_place:  # the last tile is not moved back, which would compute some points twice
+        size = next(count for count in range(size, 0, -1) if axis.size % count == 0)
     block = size * max(1, tuning.tile_block // size)
     shared = tuple(a for a in kernel.shared if a is not axis)
     return replace(kernel, tile=axis, tile_size=size, tile_block=block, shared=shared)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opendml.expression.ir import Axis, Tensor
+from opendml.expression.affine import affine
+from opendml.expression.ir import Axis, Load, Tensor
+from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Order, Scan, Single, writes_of
 from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
@@ -75,9 +77,21 @@ def work_of_kernel(kernel: Kernel) -> int:
     return work_of(kernel) if isinstance(kernel, ComputeKernel) else kernel.work
 
 
+def updates(compute: Compute) -> bool:
+    """Whether points read what they write, so that none may be done twice."""
+    loads = {e for store in compute.stores for e in walk(store.value) if isinstance(e, Load)}
+    for store in compute.stores:
+        for e in (e for e in loads if e.tensor is store.tensor):
+            differences = [affine(a - b) for a, b in zip(e.coordinates, store.coordinates, strict=True)]
+            if not any(form.terms or form.constant for form in differences):
+                return True
+    return False
+
+
 def scheduled(statement: Single, target: CpuTarget, in_place: bool) -> Kernel:
     """The kernel of a statement, its loops chosen."""
     if isinstance(statement, Compute):
+        in_place = in_place or updates(statement)
         found = None if in_place else schedule_contraction(statement, target)
         return found or schedule_compute(statement, target, in_place=in_place)
     if isinstance(statement, Scan):

@@ -6,13 +6,13 @@ Attention is such a chain: scores, their softmax, and the sum of the values that
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from opendml.expression.affine import Dependencies
 from opendml.expression.ir import Axis, Binary, Fold, Index, Load, Tensor
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import Compute, Definition, Statement, reads_of, writes_of
+from opendml.expression.statements import Compute, Definition, Repeat, Statement, reads_of, writes_of
 
 Roles = dict[Tensor, dict[int, Axis]]
 """For the dimensions of tensors the axis of the last product that walks them."""
@@ -20,11 +20,14 @@ Roles = dict[Tensor, dict[int, Axis]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """Statements ``first`` to ``last`` of a definition; ``roles`` has the tensors between them, ``axes`` the axes of
-    each statement that walk rows, with the last product's axis for each of them. The rows of one place along the axes
-    ``outer`` read the same right factors; ``inner`` walk these rows."""
+    """Statements ``first`` to ``last`` of a definition, or of its statement number ``repeat``; the second product is
+    number ``product``, and what comes behind it reads what it gives. ``roles`` has the tensors between them, which
+    nothing else reads, ``axes`` the axes of each statement that walk rows, with the second product's axis for each of
+    them. The rows of one place along the axes ``outer`` read the same right factors; ``inner`` walk these rows."""
 
+    repeat: int | None
     first: int
+    product: int
     last: int
     roles: Roles
     axes: tuple[dict[Axis, Axis], ...]
@@ -42,19 +45,41 @@ class Chain:
         """Rows times columns of what lies between the products."""
         return self.rows * self.columns
 
+    def repeated(self, definition: Definition) -> Repeat | None:
+        """The Repeat that the chain is in."""
+        around = None if self.repeat is None else definition.statements[self.repeat]
+        assert around is None or isinstance(around, Repeat)
+        return around
+
     def statements(self, definition: Definition) -> tuple[Statement, ...]:
         """The statements of the chain."""
-        return definition.statements[self.first : self.last + 1]
+        around = self.repeated(definition) or definition
+        return around.statements[self.first : self.last + 1]
 
-    def replaced(self, definition: Definition, statements: Iterable[Statement]) -> tuple[Statement, ...]:
-        """All statements of the definition, with others in the place of the chain."""
-        return (*definition.statements[: self.first], *statements, *definition.statements[self.last + 1 :])
+    def replaced(
+        self, definition: Definition, statements: Iterable[Statement], before: Iterable[Statement] = ()
+    ) -> tuple[Statement, ...]:
+        """All statements of the definition, with others in the place of the chain, and some ``before`` them, which a
+        Repeat does not repeat."""
+        around = self.repeated(definition)
+        whole = (definition if around is None else around).statements
+        found = (*whole[: self.first], *statements, *whole[self.last + 1 :])
+        if around is None or self.repeat is None:
+            return (*whole[: self.first], *before, *found[self.first :])
+        outside = definition.statements
+        return (*outside[: self.repeat], *before, Repeat(around.axis, found), *outside[self.repeat + 1 :])
 
 
-def chain_in(definition: Definition) -> Chain | None:
-    """The first chain of a definition, if there is one."""
-    found = (_chain(definition, last) for last in range(len(definition.statements)))
-    return next((chain for chain in found if chain is not None), None)
+def chains_in(definition: Definition) -> list[Chain]:
+    """The chains of a definition, the last one first: what takes the place of one moves none behind it in the list."""
+    found = list[Chain | None]()
+    for number, statement in enumerate(definition.statements):
+        if isinstance(statement, Repeat):
+            inside = statement.statements
+            found += [_chain(definition, number, inside, last) for last in range(len(inside))]
+        else:
+            found.append(_chain(definition, None, definition.statements, number))
+    return [chain for chain in reversed(found) if chain is not None]
 
 
 def product_of(statement: Statement) -> Fold | None:
@@ -65,9 +90,9 @@ def product_of(statement: Statement) -> Fold | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _chain(definition: Definition, last: int) -> Chain | None:
-    """The chain that ends with a statement, if it is one."""
-    statement = definition.statements[last]
+def _chain(definition: Definition, repeat: int | None, statements: Sequence[Statement], last: int) -> Chain | None:
+    """The chain of ``statements`` that ends with one of them, if it is one."""
+    statement = statements[last]
     product = product_of(statement)
     if product is None or not isinstance(statement, Compute) or len(product.axes) != 1:
         return None
@@ -78,59 +103,118 @@ def _chain(definition: Definition, last: int) -> Chain | None:
         return None
     if left.coordinates[-1] != Index(product.axes[0]):
         return None
-    first = _first(definition, last, left.tensor)
-    made = set().union(*(writes_of(s) for s in definition.statements[first:last])) if first is not None else set()
-    elsewhere = [s for n, s in enumerate(definition.statements) if first is None or not first <= n <= last]
-    if first is None or not made <= set(definition.temporaries) or any(made & reads_of(s) for s in elsewhere):
+    first = _first(statements, last, left.tensor)
+    if first is None:
         return None
+    end = _end(definition, statements, last)
+    chain, product_number = statements[first : end + 1], last - first
+    written = [writes_of(s) for s in chain]
+    temporaries = set(definition.temporaries)
+    if any(not tensors <= temporaries for tensors in written[:product_number]):
+        return None
+    made = temporaries & set().union(*written)
     roles: Roles = {left.tensor: {d: c.axis for d, c in enumerate(left.coordinates[:-1]) if isinstance(c, Index)}}
-    axes = _roles(definition.statements[first : last + 1], made, roles)
+    axes = _roles(chain, product_number, made, roles)
     if axes is None:
         return None
-    roles = {tensor: roles[tensor] for tensor in definition.temporaries if tensor in roles}
+    own = made - _kept(chain) - _read_elsewhere(definition, chain)
+    roles = {tensor: roles[tensor] for tensor in definition.temporaries if tensor in own}
     shared = Dependencies().of(right)
-    rows = [axis for axis in statement.axes if axis in roles[left.tensor].values()]
+    rows = [axis for axis in statement.axes if axis in axes[product_number]]
     outer, inner = ([a for a in rows if (a in shared) is is_outer] for is_outer in (True, False))
-    return Chain(first, last, roles, axes, tuple(outer), tuple(inner), product.axes[0].size) if rows else None
+    columns = product.axes[0].size
+    return Chain(repeat, first, last, end, roles, axes, tuple(outer), tuple(inner), columns) if rows else None
 
 
-def _first(definition: Definition, last: int, weights: Tensor) -> int | None:
+def _kept(chain: Sequence[Statement]) -> set[Tensor]:
+    """The tensors that a chain reads before it writes them: they have something in them from before."""
+    written, kept = set[Tensor](), set[Tensor]()
+    for statement in chain:
+        kept |= reads_of(statement) - written
+        written |= writes_of(statement)
+    return kept
+
+
+def _read_elsewhere(definition: Definition, chain: Sequence[Statement]) -> set[Tensor]:
+    """What statements read that are none of the chain's."""
+    others = (s for s in _singles(definition.statements) if not any(s is own for own in chain))
+    return {tensor for s in others for tensor in reads_of(s)}
+
+
+def _singles(statements: Iterable[Statement]) -> Iterator[Statement]:
+    for statement in statements:
+        if isinstance(statement, Repeat):
+            yield from _singles(statement.statements)
+        else:
+            yield statement
+
+
+def _first(statements: Sequence[Statement], last: int, weights: Tensor) -> int | None:
     """The first of the statements that write what the first product gives, all of them behind one another."""
     first = last - 1
-    while first >= 0 and isinstance(definition.statements[first], Compute):
-        statement = definition.statements[first]
+    while first >= 0 and isinstance(statements[first], Compute):
+        statement = statements[first]
         if product_of(statement) is not None:
             written = writes_of(statement)
-            while first > 0 and writes_of(definition.statements[first - 1]) == written:
+            while first > 0 and writes_of(statements[first - 1]) == written:
                 first -= 1
             return first if written.isdisjoint([weights]) else None
         first -= 1
     return None
 
 
-def _roles(chain: Sequence[Statement], made: set[Tensor], roles: Roles) -> tuple[dict[Axis, Axis], ...] | None:
-    """The axes of each statement that walk rows; fills in the ``roles`` of all that is ``made``. None if something
-    between the products is not read and written row by row."""
-    *before, last = chain
-    assert isinstance(last, Compute)
-    rows = set(roles[next(iter(roles))].values())
-    found = [{axis: axis for axis in rows}]
-    if not _agree(last, found[0], made, roles):
-        return None
-    for statement in reversed(before):
+def _end(definition: Definition, statements: Sequence[Statement], product: int) -> int:
+    """The last of the statements behind a product, one after another, that read what it gives."""
+    given = writes_of(statements[product]) & set(definition.temporaries)
+    end = product
+    while end + 1 < len(statements) and isinstance(statements[end + 1], Compute):
+        if given.isdisjoint(reads_of(statements[end + 1])):
+            break
+        end += 1
+    return end
+
+
+def _roles(
+    chain: Sequence[Statement], product: int, made: set[Tensor], roles: Roles
+) -> tuple[dict[Axis, Axis], ...] | None:
+    """The axes of each statement that walk rows; fills in the ``roles`` of all that is ``made``. None if something is
+    not read and written row by row. Each statement is seen when others have told the roles of what it has."""
+    rows = {axis: axis for axis in roles[next(iter(roles))].values()}
+    found = dict[int, dict[Axis, Axis]]()
+    for number in (product, *range(product + 1, len(chain)), *reversed(range(product))):
+        statement = chain[number]
         assert isinstance(statement, Compute)
-        axes = dict[Axis, Axis]()
-        for store in statement.stores:
-            if store.tensor not in roles:
-                return None
-            for d, role in roles[store.tensor].items():
-                place = store.coordinates[d]
-                if not isinstance(place, Index) or axes.setdefault(place.axis, role) is not role:
-                    return None
-        if not set(axes) <= set(statement.axes) or not _agree(statement, axes, made, roles):
+        axes = rows if number == product else _rows_of(statement, roles)
+        if axes is None or set(axes.values()) != set(rows.values()) or not set(axes) <= set(statement.axes):
             return None
-        found.insert(0, axes)
-    return tuple(found)
+        if not _agree(statement, axes, made, roles) or not _stored(statement, axes, made, roles):
+            return None
+        found[number] = axes
+    return tuple(found[number] for number in range(len(chain)))
+
+
+def _rows_of(statement: Compute, roles: Roles) -> dict[Axis, Axis] | None:
+    """The axes of a statement that walk rows, by where it has tensors whose roles are known."""
+    axes = dict[Axis, Axis]()
+    stored = [(store.tensor, store.coordinates) for store in statement.stores]
+    loaded = [(e.tensor, e.coordinates) for s in statement.stores for e in walk(s.value) if isinstance(e, Load)]
+    known = [(t, place) for t, place in stored if t in roles] or [(t, place) for t, place in loaded if t in roles]
+    for tensor, coordinates in known:
+        for d, role in roles[tensor].items():
+            place = coordinates[d]
+            if not isinstance(place, Index) or axes.setdefault(place.axis, role) is not role:
+                return None
+    return axes
+
+
+def _stored(statement: Compute, axes: Mapping[Axis, Axis], made: set[Tensor], roles: Roles) -> bool:
+    """Whether a statement writes what is made at its own rows only."""
+    for store in statement.stores:
+        if store.tensor in made:
+            own = {d: axes[c.axis] for d, c in enumerate(store.coordinates) if isinstance(c, Index) and c.axis in axes}
+            if roles.setdefault(store.tensor, own) != own:
+                return False
+    return True
 
 
 def _agree(statement: Compute, axes: Mapping[Axis, Axis], made: set[Tensor], roles: Roles) -> bool:

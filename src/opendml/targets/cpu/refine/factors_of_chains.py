@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Dependencies, address_of
-from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Load, Part, index, load
+from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Load, Part, Tensor, index, load
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import Compute, Definition, Statement, Store
-from opendml.targets.cpu.refine.chains import Chain, chain_in, product_of
+from opendml.expression.statements import Compute, Definition, Repeat, Statement, Store, writes_of
+from opendml.targets.cpu.refine.chains import Chain, chains_in, product_of
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.refine.sums import at
 from opendml.targets.cpu.tuning import Tuning
@@ -23,21 +23,24 @@ from opendml.targets.cpu.tuning import Tuning
 
 def factors_of_chains(definition: Definition, around: Surroundings) -> Definition:
     """The definition with copies of the factors of a chain of products."""
-    chain = chain_in(definition)
-    if chain is None:
-        return definition
-    made = _Factors(definition, chain, around.target.tuning)
-    statements = [*made.found.statements, *made.first, *chain.statements(definition)[1:-1], made.last]
-    temporaries = (*made.found.temporaries, *definition.temporaries)
-    return replace(definition, statements=chain.replaced(definition, statements), temporaries=temporaries)
+    for chain in chains_in(definition):
+        made = _Factors(definition, chain, around.target.tuning)
+        found, product = chain.statements(definition), chain.product - chain.first
+        refined = [*made.first, *found[1:product], made.last, *found[product + 1 :]]
+        statements = chain.replaced(definition, refined, before=made.found.statements)
+        temporaries = (*made.found.temporaries, *definition.temporaries)
+        definition = replace(definition, statements=statements, temporaries=temporaries)
+    return definition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Product:
     """A statement of one sum of products, over ``inner``: its ``left`` factor, and its ``right`` one, which is the same
-    for all rows at a place of the ``outer`` axes and differs along ``columns``."""
+    for all rows at a place of the ``outer`` axes and differs along ``columns``. ``repeats``: the axis of a Repeat
+    around it, which is one of the outer axes if the right factor differs along it."""
 
     compute: Compute
+    repeats: tuple[Axis, ...]
     fold: Fold
     left: Expression
     right: Expression
@@ -51,7 +54,7 @@ class _Product:
     def axes_of(self, e: Expression) -> tuple[Axis, ...]:
         """The axes of the statement and the sum that an expression differs along."""
         dependencies = Dependencies().of(e)
-        return tuple(axis for axis in (*self.compute.axes, *self.fold.axes) if axis in dependencies)
+        return tuple(axis for axis in (*self.repeats, *self.compute.axes, *self.fold.axes) if axis in dependencies)
 
     def rewritten(self, replacements: Mapping[Expression, Expression], axes: Sequence[Axis]) -> Compute:
         """The statement over other axes, with other expressions in the place of some."""
@@ -60,9 +63,9 @@ class _Product:
         return Compute(tuple(axes), tuple(stores))
 
 
-def _product(statement: Statement, rows: Mapping[Axis, Axis], chain: Chain) -> _Product | None:
+def _product(statement: Statement, rows: Mapping[Axis, Axis], chain: Chain, around: Repeat | None) -> _Product | None:
     """The product that a statement of a chain is; ``rows`` are its axes that walk rows. None where a row has a right
-    factor of its own, or there is another fold."""
+    factor of its own, there is another fold, or what is repeated makes factors."""
     fold = product_of(statement)
     if not isinstance(statement, Compute) or fold is None or len(fold.axes) != 1 or fold.where is not None:
         return None
@@ -73,11 +76,15 @@ def _product(statement: Statement, rows: Mapping[Axis, Axis], chain: Chain) -> _
     if any(isinstance(e, Part) for e in walk(element)):
         return None
     right = dependencies.of(element.right)
-    outer = tuple(axis for axis in statement.axes if rows.get(axis) in chain.outer and axis in right)
+    repeats = () if around is None else (around.axis,)
+    if around is not None and _loads(element.right) & {t for s in around.statements for t in writes_of(s)}:
+        return None
+    outer = tuple(axis for axis in repeats if axis in right)
+    outer += tuple(axis for axis in statement.axes if rows.get(axis) in chain.outer and axis in right)
     columns = tuple(axis for axis in statement.axes if axis not in rows and axis in right)
     if any(axis in right for axis, role in rows.items() if role in chain.inner) or element.operation != "mul":
         return None
-    return _Product(statement, fold, element.left, element.right, outer, columns)
+    return _Product(statement, repeats, fold, element.left, element.right, outer, columns)
 
 
 class _Factors:
@@ -87,10 +94,13 @@ class _Factors:
         self.found = Refinement()
         self._tuning = tuning
         self._rows = math.prod(axis.size for axis in chain.inner)
-        first, *_, last = chain.statements(definition)
-        of_first = _product(first, chain.axes[0], chain)
+        around = chain.repeated(definition)
+        number = chain.product - chain.first
+        statements = chain.statements(definition)
+        first, last = statements[0], statements[number]
+        of_first = _product(first, chain.axes[0], chain, around)
         self.first = [first] if of_first is None else self._first(of_first)
-        of_last = _product(last, chain.axes[-1], chain)
+        of_last = _product(last, chain.axes[number], chain, around)
         self.last = last if of_last is None else self._last(of_last)
 
     def _first(self, product: _Product) -> list[Statement]:
@@ -143,6 +153,10 @@ class _Factors:
         sizes = [axis.size for axis in axes]
         copy = self.found.copy(name, e.type, sizes, lambda *place: at(e, dict(zip(axes, place, strict=True))))
         return load(copy, [index(axis) for axis in axes])
+
+
+def _loads(e: Expression) -> set[Tensor]:
+    return {x.tensor for x in walk(e) if isinstance(x, Load)}
 
 
 def _is_element(e: Expression) -> bool:

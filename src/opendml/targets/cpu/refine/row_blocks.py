@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from opendml.expression.ir import Axis, Expression, Index, Load, Tensor, index, load, packed_strides
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Compute, Definition, Each, Store, replaced_loads, rewritten
-from opendml.targets.cpu.refine.chains import Chain, chain_in
+from opendml.targets.cpu.refine.chains import Chain, chains_in
 from opendml.targets.cpu.refine.refinement import Surroundings
 from opendml.targets.cpu.target import CpuTarget
 
@@ -23,12 +23,12 @@ from opendml.targets.cpu.target import CpuTarget
 def blocks_of_rows(definition: Definition, around: Surroundings) -> Definition:
     """The definition with such a chain of statements in blocks, where there are more elements than a cache holds; rows
     in memory begin at lines of the cache in any case."""
-    chain = chain_in(definition)
-    if chain is None:
-        return definition
-    if chain.elements > around.target.tuning.rows_at_once:
-        return _Blocks(definition, chain, around.target).definition_in_blocks()
-    return _with_rows_apart(definition, chain, around.target)
+    for chain in chains_in(definition):
+        if chain.elements > around.target.tuning.rows_at_once:
+            definition = _Blocks(definition, chain, around.target).definition_in_blocks()
+        else:
+            definition = _with_rows_apart(definition, chain, around.target)
+    return definition
 
 
 def _with_rows_apart(definition: Definition, chain: Chain, target: CpuTarget) -> Definition:
