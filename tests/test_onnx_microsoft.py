@@ -141,6 +141,32 @@ def test_products_with_weights_of_few_bits(bits: int, has_zero_points: bool) -> 
     as_onnx_runtime("MatMulNBits", given | {"zero": zero}, **attributes)
 
 
+@pytest.mark.parametrize("zero", ["none", "whole", "real"])
+@pytest.mark.parametrize("has_order", [False, True])
+def test_blocks_of_weights_in_any_order(zero: str, has_order: bool) -> None:
+    """Zero points that are real numbers, and columns that say which block's scale they have."""
+    rows, length, block = 3, 48, 16
+    numbers = integers(0, 16, rows, length, data_type="uint8")
+    packed = (numbers[:, ::2] | numbers[:, 1::2] << 4).reshape(rows, length // block, block // 2)
+    scales, a = np.abs(floats(rows, 3)), floats(2, length)
+    whole = integers(0, 16, rows, 3, data_type="uint8")
+    padded = np.concatenate([whole, np.zeros((rows, 1), np.uint8)], 1)
+    zeros: dict[str, Array | None] = {
+        "none": None,
+        "whole": (padded[:, ::2] | padded[:, 1::2] << 4).reshape(-1),
+        "real": (whole + np.float32(0.25)).reshape(-1),
+    }
+    order = RANDOM.permutation(np.arange(length) // block).astype("int32") if has_order else np.arange(length) // block
+    given = {"a": a, "b": packed, "scales": scales.reshape(-1), "zero": zeros[zero]}
+    given |= {"order": order if has_order else None}
+    (found,), *_ = results_of("MatMulNBits", given, bits=4, block_size=block, N=rows, K=length)
+    points = {"none": np.full((rows, 3), 8.0), "whole": whole, "real": whole + np.float32(0.25)}[zero]
+    weights = (numbers.astype("f") - points[:, order]) * scales[:, order]
+    np.testing.assert_allclose(found, a @ weights.T.astype("f"), rtol=2e-4, atol=2e-4)
+    if not has_order:
+        as_onnx_runtime("MatMulNBits", given, bits=4, block_size=block, N=rows, K=length)
+
+
 def gelu(x: Array) -> Array:
     return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
 

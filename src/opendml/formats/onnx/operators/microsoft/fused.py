@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 import opendml as dml
 from opendml.building.graph_tensor import GraphTensor
@@ -152,21 +153,21 @@ def _matmul_of_bits(node: Node) -> Results:
     """Weights of 4 or 8 bits in blocks along the rows that they are multiplied with, laid out once."""
     bits, block = node.integer("bits", 4), node.integer("block_size")
     count, length = node.integer("N"), node.integer("K")
-    if bits not in (4, 8) or node.has(4):
-        raise NotExpressibleError("weights of other than 4 or 8 bits, and rows in another order, have no operator")
+    if bits not in (4, 8):
+        raise NotExpressibleError("weights of other than 4 or 8 bits have no operator")
     a, blocks = node.tensor(0), -(-length // block)
+    packed = node.tensor(1).flatten() if bits == 4 else node.tensor(1).reshape(count, blocks * block)
+    named: dict[str, Any] = {"input_data_type": "uint4", "input_sizes": [count, blocks * block]} if bits == 4 else {}
     scale = node.tensor(2).reshape(count, blocks)
-    data_type = "uint4" if bits == 4 else "uint8"
-    zero_point = _zero_points(node, bits, count, blocks)
-    weights = dml.dequantize(
-        node.tensor(1).flatten() if bits == 4 else node.tensor(1).reshape(count, blocks * block),
-        scale,
-        zero_point,
-        input_data_type=data_type if bits == 4 else None,
-        input_sizes=[count, blocks * block] if bits == 4 else None,
-    )
-    if blocks * block != length:
-        weights = weights[:, :length]
+    is_whole = not node.has(3) or node.type_of(3) == np.uint8
+    if is_whole and not node.has(4):
+        weights: Any = dml.dequantize(packed, scale, _zero_points(node, bits, count, blocks), **named)
+        weights = weights if blocks * block == length else weights[:, :length]
+    else:
+        numbers = dml.dequantize(packed, np.ones((1, 1), scale.dtype), **named)[:, :length]
+        zero_point = node.tensor(3).reshape(count, blocks) if not is_whole else _real_zero_points(node, bits, scale)
+        zero_point, scale = (_of_columns(node, one, block, length) for one in (zero_point, scale))
+        weights = (numbers - zero_point) * scale
     if weights.dtype != a.dtype:
         weights = dml.cast(weights, a.data_type)
     found: Any = dml.gemm(a.reshape(-1, length), weights, trans_b="TRANSPOSE")
@@ -175,20 +176,37 @@ def _matmul_of_bits(node: Node) -> Results:
     return node.result(found, (*node.sizes()[:-1], count))
 
 
-def _zero_points(node: Node, bits: int, rows: int, blocks: int) -> GraphTensor:
-    """Numbers of the weights' type, without the rows' padding to whole bytes; by default the middle one."""
-    if not node.has(3):
-        numbers = np.full((rows, blocks), 1 << (bits - 1), np.uint8)
-    elif node.type_of(3) != np.uint8:
-        raise NotExpressibleError(f"zero points of {node.type_of(3)} have no operator")
+def _of_columns(node: Node, parameter: GraphTensor, block: int, length: int) -> GraphTensor:
+    """A scale or a zero point {rows, blocks} for every column: that of its block, which a node may name."""
+    if node.has(4):
+        blocks = node.tensor(4)[:length].reshape(1, -1)
     else:
-        bytes_of_rows = node.known(3).reshape(rows, -1)
-        halves = np.stack([bytes_of_rows & 15, bytes_of_rows >> 4], -1).reshape(rows, -1)
-        numbers = (halves if bits == 4 else bytes_of_rows)[:, :blocks]
+        blocks = node.graph.constant((np.arange(length, dtype=np.int32) // block)[None])
+    found: Any = dml.gather(parameter, blocks, axis=1, index_dimensions=1)
+    return found.reshape(parameter.sizes[0], length)  # type: ignore[no-any-return]
+
+
+def _real_zero_points(node: Node, bits: int, scale: GraphTensor) -> GraphTensor:
+    """Zero points that are whole numbers, as real ones of the scale's type and sizes."""
+    return node.graph.constant(_numbers(node, bits, *scale.sizes).astype(scale.dtype))
+
+
+def _zero_points(node: Node, bits: int, rows: int, blocks: int) -> GraphTensor:
+    """Zero points as numbers of the weights' type."""
+    numbers = _numbers(node, bits, rows, blocks)
     if bits == 8:
         return node.graph.constant(np.ascontiguousarray(numbers))
     flat = np.resize(numbers.reshape(-1), numbers.size + numbers.size % 2)
     return node.graph.constant((flat[::2] | flat[1::2] << 4).astype(np.uint8))
+
+
+def _numbers(node: Node, bits: int, rows: int, blocks: int) -> npt.NDArray[np.uint8]:
+    """Zero points {rows, blocks}, without the rows' padding to whole bytes; by default the middle number."""
+    if not node.has(3):
+        return np.full((rows, blocks), 1 << (bits - 1), np.uint8)
+    bytes_of_rows = node.known(3).reshape(rows, -1)
+    halves = np.stack([bytes_of_rows & 15, bytes_of_rows >> 4], -1).reshape(rows, -1)
+    return (halves if bits == 4 else bytes_of_rows)[:, :blocks]
 
 
 FUSED: Final[Table] = {
