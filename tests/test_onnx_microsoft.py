@@ -431,6 +431,25 @@ def test_attention_of_groups(is_packed: bool, do_rotary: int, before: int) -> No
     as_onnx_runtime("GroupQueryAttention", given, outputs=3, num_heads=heads, kv_num_heads=groups, do_rotary=do_rotary)
 
 
+@pytest.mark.parametrize("before", [0, 9])
+@pytest.mark.parametrize("window", [1, 2, 3, 30])
+def test_windows_of_groups(before: int, window: int) -> None:
+    """Queries see so many keys, themselves among them, behind pasts of different lengths too."""
+    batch, heads, groups, size = 2, 4, 2, 16
+    length = 1 if before else 5
+    q, k, v = (floats(batch, length, count * size) for count in (heads, groups, groups))
+    past = [floats(batch, groups, before, size) for _ in range(2)]
+    total = before + length
+    lengths = np.array([total - 1, total - 4] if before else [total - 1] * 2, "int32")
+    given: dict[str, Array | None] = {"q": q, "k": k, "v": v, "pk": None, "pv": None}
+    given |= {"pk": past[0], "pv": past[1]} if before else {}
+    given |= {"lengths": lengths, "total": np.array(total, "int32")}
+    attributes = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
+    (found, *_), data, fed = results_of("GroupQueryAttention", given, outputs=3, **attributes)
+    expected = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, fed)[0]
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5)
+
+
 @pytest.mark.parametrize("interleaved", [0, 1])
 def test_rotary_embeddings(interleaved: int) -> None:
     batch, length, heads, size = 2, 3, 2, 8

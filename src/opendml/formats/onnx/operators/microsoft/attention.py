@@ -216,8 +216,8 @@ def _biased(node: Node, parts: Sequence[GraphTensor]) -> Sequence[GraphTensor]:
 def _grouped_attention(node: Node) -> Results:
     """Heads of queries share heads of keys and values. Each batch has as many keys as its length says."""
     refused = ("softcap", "smooth_softmax", "qk_output", "kv_cache_bit_width", "sliding_window_cache")
-    if any(node.number(name) for name in refused) or node.integer("local_window_size", -1) > 0:
-        raise NotExpressibleError("windows, soft caps and quantised keys have no operator")
+    if any(node.number(name) for name in refused):
+        raise NotExpressibleError("soft caps and quantised keys have no operator")
     if any(node.has(position) for position in range(10, len(node.inputs))) or not node.integer("causal", 1):
         raise NotExpressibleError("sinks of attention, norms inside, and attention to later keys have no operator")
     count, groups = node.integer("num_heads"), node.integer("kv_num_heads")
@@ -235,12 +235,16 @@ def _grouped_attention(node: Node) -> Results:
     keys = max(before, int(node.known(6).reshape(-1)[0]))
     heads = _Heads(query, key, value, count, groups)
     # Without a past the first call: batches of other lengths are filled up at their ends, which no query sees.
-    causal = node.graph.constant(np.tril(np.ones((length, length), np.int32))[None, None])
+    mask: GraphTensor | None = node.graph.constant(np.tril(np.ones((length, length), np.int32))[None, None])
+    mask = None if before else mask
     old = (node.tensor(3), node.tensor(4)) if before else (None, None)
+    if node.integer("local_window_size", -1) > 0:
+        near = _near(node, old_lengths if before else None, keys if before else length)
+        mask = near if mask is None else dml.min(near, mask)
     found = _attended(
         node,
         heads,
-        mask=None if before else causal,
+        mask=mask,
         scores=_scores(node, 10),
         past=old,
         past_lengths=dml.max(old_lengths, np.zeros(1, np.int32)) if before else None,
@@ -249,6 +253,16 @@ def _grouped_attention(node: Node) -> Results:
     )
     values = (found.output, found.present_key, found.present_value)
     return [None if one is None else node.result(one) for one in values]
+
+
+def _near(node: Node, old_lengths: GraphTensor | None, keys: int) -> GraphTensor:
+    """1 for keys that are fewer positions before a query than the window has, or behind it."""
+    length, window = node.sizes(0)[1], node.integer("local_window_size")
+    places = np.arange(length, dtype=np.int32).reshape(1, 1, length, 1) - np.int32(window)
+    columns = node.graph.constant(np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys))
+    before: Any = places if old_lengths is None else old_lengths.reshape(-1, 1, 1, 1) + places
+    found: GraphTensor = dml.cast(dml.greater_than(columns, before), "int32")
+    return found
 
 
 def _grouped_parts(node: Node, count: int, groups: int) -> list[GraphTensor]:
