@@ -283,9 +283,10 @@ def _recurrent() -> Iterator[Case]:
 
 
 def _attentions() -> Iterator[Case]:
-    for sequence, heads in ((128, 12), (512, 12), (1024, 8), (2048, 8), (4096, 8)):
-        name = f"{heads} heads of 64 f32, {sequence} queries and keys"
-        yield Case("attention", name, attention(sequence, heads, 64), Aim(1.0), values=(-1, 1))
+    shapes = ((128, 12, 64), (512, 12, 64), (1024, 8, 64), (2048, 8, 64), (4096, 8, 64), (8192, 2, 64), (2048, 4, 128))
+    for sequence, heads, size in shapes:
+        name = f"{heads} heads of {size} f32, {sequence} queries and keys"
+        yield Case("attention", name, attention(sequence, heads, size), Aim(1.0), values=(-1, 1))
 
 
 def _selections() -> Iterator[Case]:

@@ -20,6 +20,7 @@ from execution import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from nest_running import HOSTS, MANY_THREADS, check_nests
 from properties import examples
 from random_descriptors import BUILDERS
 from sample_descriptors import sample
@@ -36,6 +37,7 @@ from opendml.expression.statements import Repeat, own_of, stores_of
 from opendml.inspection.profiling import profile
 from opendml.operators import attention_products
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import host_target
 from opendml.targets.cpu.tuning import TUNING, Tuning
@@ -390,6 +392,16 @@ def test_many_keys(queries: int, keys: int, size: int, value_size: int, key_head
     assert_near(actual, found[0].reshape(actual.shape), 1, wrong)
     (blocks, *_) = run_operator(desc, arrays, tuning=small_blocks(14))
     assert_identical(blocks, actual)
+
+
+@pytest.mark.parametrize("tuning", [MANY_THREADS, replace(small_blocks(2), serial_work=0)])
+def test_nests_of_blocks_of_keys(tuning: Tuning) -> None:
+    """Statements that add to what they wrote before do every point once: nests, code and definition agree."""
+    target = Processor(HOSTS[0], tuning)
+    with blocks_of_keys(3):
+        definition = refined_definition(plain(1, 9, 7, 2, 3), target)
+    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
+    check_nests(definition, target, {t: random(t.extent) for t in tensors}, (2, 0, 1))
 
 
 def test_infinite_scores_in_blocks_of_keys() -> None:
