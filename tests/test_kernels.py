@@ -21,6 +21,7 @@ from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import EXACT, affine, decide, interval, threshold_form
 from opendml.expression.element_types import F32, I8, I32, I64, U8
+from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
 from opendml.expression.ir import (
     Axis,
@@ -30,6 +31,7 @@ from opendml.expression.ir import (
     binary,
     cast,
     constant,
+    grid,
     index,
     indices,
     load,
@@ -223,6 +225,27 @@ def test_axes_that_continue_one_another_are_one() -> None:
     assert kernel.outer == () and kernel.vector.size == 60
     kernel = _copy([3, 4, 5], [40, 10, 1], [20, 5, 1])
     assert [axis.size for axis in kernel.outer] == [12] and kernel.vector.size == 5
+
+
+def _sum_of_rows(*sizes: int, level: str = "avx512") -> Any:
+    """Sums along the dimension before the last one."""
+    source = temporary("x", F32, sizes)
+    *outer, step, vector = grid(sizes)
+    axes = (*outer, vector)
+    result = temporary("y", F32, [axis.size for axis in axes])
+    value = sum_of((step,), load(source, (*indices(axes[:-1]), index(step), index(axes[-1]))))
+    compute = Compute(axes, (Store(result, indices(axes), value),))
+    target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", level))
+    return schedule.schedule_compute(compute, target, in_place=False)
+
+
+def test_sums_of_many_far_rows_read_longer_runs_of_each() -> None:
+    """Twice the registers, if there are as many and work items enough are left."""
+    registers, wide = TUNING.looped_registers, TUNING.scattered_registers
+    assert _sum_of_rows(16, 64, 12544).lanes == 16 * wide
+    assert _sum_of_rows(16, 16, 12544).lanes == 16 * registers
+    assert _sum_of_rows(1, 64, 12544).lanes == 16 * registers
+    assert _sum_of_rows(16, 64, 12544, level="avx2").lanes == 8 * registers
 
 
 def test_small_kernels_are_for_one_thread() -> None:

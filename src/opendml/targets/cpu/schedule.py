@@ -187,6 +187,11 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
         lanes = _in_registers(tuning.folded_registers, register, sizes)
     else:
         lanes = tuning.looped_registers * register // largest
+        longer = tuning.scattered_registers * register // largest
+        items = math.prod(axis.size for axis in (*kernel.outer, kernel.vector)) // longer
+        is_scattered = any(fold_steps(fold) >= tuning.followed_places and _scattered(fold, tuning) for fold in folds)
+        if is_scattered and items >= tuning.items and target.machine.vector_registers >= 32:
+            lanes = longer
     return power_below(min(lanes, kernel.vector.size))
 
 

@@ -212,6 +212,13 @@ class Tuning:
     """As ``plain_registers``, of the widest elements, where folds are loops: sums side by side hide how long a step
     takes."""
 
+    scattered_registers: int = 16
+    """As ``looped_registers``, where ``followed_places`` steps or more read places far from one another, and there are
+    32 registers and work items enough: longer runs at each place."""
+
+    followed_places: int = 32
+    """Places in memory that a processor reads ahead at, each as far as it has been read in order."""
+
     least_square: int = 4
     """Rows and columns from which on squares are transposed in registers: smaller ones take as many instructions as
     their elements one by one."""
