@@ -448,6 +448,14 @@ def test_nests_run_the_bodies_of_moves(operation: str) -> None:
     assert format_nest(Nest(body, instructions=instructions)).startswith(f"{operation} of f32 x 4: {original.name}\n")
 
 
+def test_what_all_lanes_load_is_one_load() -> None:
+    """No vector, and so no lanes that could be left out: they have it all."""
+    leaf = Leaf((ElementStore(Y, THERE, Element(X, Affine((), 5), True)),))
+    instructions = _other(_of("load", F32), lambda memory, places, mask: np.zeros(places.shape, memory.dtype))
+    y = _run(_vectors(leaf, 3), instructions, np.arange(8, dtype=np.float32), np.zeros(8, np.float32))
+    assert y.tolist() == [5, 5, 5, 0, 5, 5, 5, 0]
+
+
 def test_instructions_are_for_whole_registers() -> None:
     """The widest that is no wider than a value, or none."""
     machine = machine_of("x86_64-unknown-linux-gnu", "avx512")

@@ -334,9 +334,9 @@ def _load(frame: Frame, e: Load) -> Array:
     buffer = frame.storage[e.tensor]
     if frame.mask is None and address.size and int(address.max()) >= buffer.size:
         raise StrayAccessError(f"{e.tensor.name}: the buffer has only {buffer.size} elements")
-    masked = None if frame.mask is None else frame.operations.get(("load", e.tensor.type))
-    if masked is not None:
-        return masked(buffer, address, frame.mask)
+    masked = frame.operations.get(("load", e.tensor.type))
+    if masked is not None and frame.mask is not None and np.broadcast(address, frame.mask).shape == address.shape:
+        return masked(buffer, address, frame.mask)  # one load, where all points have the same address, leaves none out
     loaded: Array = buffer[np.clip(address, 0, buffer.size - 1)]
     return loaded
 
