@@ -110,7 +110,7 @@ def cases(draw: st.DrawFn, name: str) -> Case:
     if name not in PROGRAMS:
         return Case((refined_definition(draw(descriptors(OperatorType[name])), target),), target, order, seed)
     if name == "graphs":
-        graph = draw(graphs(most=4))
+        graph = draw(graphs(most=3))
     else:
         graph = chain(Random(draw(st.integers(0, 1 << 32))), dml.Device(thread_count=1)).desc
     parts = divide_and_fuse(join(graph, refining(target)), fusion=draw(st.booleans()), costs=target.costs)

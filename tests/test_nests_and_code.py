@@ -61,7 +61,7 @@ def test_random_descriptors(name: str, data: st.DataObject) -> None:
     check_case(data.draw(cases(name)))
 
 
-@examples(25, **ANY)
+@examples(8, **ANY)
 @given(cases("graphs"))
 def test_random_graphs(case: Case) -> None:
     check_case(case)
