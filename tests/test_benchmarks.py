@@ -16,6 +16,8 @@ from opendml.description.descriptors import Operator
 from opendml.description.validation import validate
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
+from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.target import host_target
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +52,7 @@ def test_chains_compile_to_one_kernel() -> None:
         inputs = [graph.input(desc.data_type, desc.sizes) for _, desc in case.operator.inputs()]
         output = case.operator.build(*inputs)
         assert output.sizes == case.operator.sizes
-        execution = divide_and_fuse(join(graph.describe(output))).execution
+        execution = divide_and_fuse(join(graph.describe(output), refining(host_target()))).execution
         assert len(execution.statements) == 1, case.title
 
 
