@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,6 +96,30 @@ def test_rounds_follow_from_values() -> None:
     assert program.run_quickly(feed(1, 1)) is None
     with pytest.raises(dml.BindingError, match="driven from the host"):
         program.bind(feed(1, 1))
+    with pytest.raises(dml.NotPicklableError, match="driven from the host"):
+        pickle.dumps(program)
+
+
+def test_threads_take_turns() -> None:
+    model = dml.load(halving())
+    assert isinstance(model, dml.OnnxModel)
+    program, results = model.compile(), dict[int, int]()
+
+    def work(count: int) -> None:
+        results[count] = len(program.run(feed(1e6, count))["all"])
+
+    threads = [threading.Thread(target=work, args=(count,)) for count in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {count: count for count in range(1, 5)}
+
+
+def test_other_arrays_are_refused() -> None:
+    model = dml.load(halving())
+    assert isinstance(model, dml.OnnxModel)
+    program = model.compile()
     with pytest.raises(dml.BindingError, match=r"^'x': expected float32"):
         program.run(feed(1, 1) | {"x": np.zeros(4, "f")})
 

@@ -7,6 +7,7 @@ count and condition are looked at between rounds, carried values go from one rou
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from opendml.description.errors import BindingError
+from opendml.description.errors import BindingError, NotPicklableError
 from opendml.formats.onnx.ordering import in_order, names_read
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.program import OnnxProgram
@@ -142,12 +143,20 @@ class StagedProgram(OnnxProgram):
         self.outputs = tuple(outputs)
         changing = frozenset(one.name for one in body_of(parts.loop).input)
         self._parts = parts
+        self._lock = threading.Lock()
         self._before = PartRunner(parts.before, partial(make, frozenset[str]()))
         self._body = PartRunner(parts.body, partial(make, changing))
         self._behind = PartRunner(parts.behind, partial(make, frozenset[str]()))
 
+    def __reduce__(self) -> NoReturn:
+        raise NotPicklableError("a program with a loop that is driven from the host is not pickled: pickle its model")
+
     def run(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
-        """The outputs by name for inputs by name, as ``OnnxProgram.run``."""
+        """The outputs by name for inputs by name, as ``OnnxProgram.run``; of several threads one runs at a time."""
+        with self._lock:
+            return self._run(arrays)
+
+    def _run(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         found = {**self._parts.known, **self._checked(arrays), **self.values}
         if self._parts.before.gives:
             found |= self._before(found)
