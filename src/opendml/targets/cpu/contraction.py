@@ -14,30 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Affine, Dependencies, Element
-from opendml.expression.ir import Axis, Binary, Const, Expression, Fold, Tensor, temporary
+from opendml.expression.ir import Axis, Binary, Const, Fold, Tensor
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.coalescing import coalesce
+from opendml.targets.cpu.panels import Panel, panel_of, strip_bytes
 from opendml.targets.cpu.schedule import read_by
 from opendml.targets.cpu.target import CpuTarget
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Panel:
-    """A factor of the product, copied by each thread for the points of the vector side that its work item covers.
-
-    ``tensor`` holds strips of the vector axis, one behind the other; in a strip the points that are computed together
-    lie next to each other at every step of the fold. The stores of the kernel read it through ``base``, an axis that
-    stands where the strip would begin if its first point were number 0. ``source`` is the factor itself;
-    ``transposed`` is the axis of the fold along which it is contiguous, if it is not so along the vector axis.
-    """
-
-    tensor: Tensor
-    base: Axis
-    source: Expression
-    transposed: Axis | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +78,7 @@ class ContractionKernel:
     @property
     def panel_bytes(self) -> int:
         """Bytes of memory of its own that a thread needs."""
-        return 0 if self.panel is None else self.panel.tensor.extent * self.panel.tensor.type.bits // 8
+        return 0 if self.panel is None else self.panel.bytes
 
     @property
     def item_count(self) -> int:
@@ -207,7 +192,7 @@ class _Problem:
         registers, tuning = self.machine.vector_registers, self.tuning
         turned = not self._is_along(vector) and self._is_along(tile)
         for vectors in range(1, min(tuning.most_vectors, vector.size // lanes) + 1):
-            if packed and self.steps * vectors * lanes * self.fold.type.bits // 8 > tuning.most_panel_bytes:
+            if packed and strip_bytes(self.fold, vectors * lanes) > tuning.most_panel_bytes:
                 return
             most = min((registers - 1 - vectors) // vectors, tuning.most_tile, tile.size)
             most = min(most, lanes) if turned else most
@@ -327,7 +312,8 @@ class _Problem:
         batch = [axis for axis in self.axes if (axis in own) == (axis in other)]
         along, across = [*along, tile.vector], [*across, tile.tile]
         steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors, tile.tile: tile.tile_size}
-        read = self._panel_bytes(along) if tile.packed else self._vector_side_bytes(side)
+        points = math.prod(axis.size for axis in along)
+        read = strip_bytes(self.fold, points) if tile.packed else self._vector_side_bytes(side)
         unevenness = self.tuning.block_unevenness
         near = _shrunk(along, steps, unevenness, read / self.tuning.vector_side_bytes)
         work = self.points * self.steps // tile.lanes
@@ -343,7 +329,7 @@ class _Problem:
         panel = self._panel(tile, near) if tile.packed else None
         stores, fold = self.stores, self.fold
         if panel is not None:
-            stores, fold = self._reading(panel, tile)
+            stores, fold = self._reading(panel)
         return ContractionKernel(
             stores=stores,
             fold=fold,
@@ -393,26 +379,15 @@ class _Problem:
         terms = tuple((t, c * line if t in self.fold.axes else c) for t, c in e.address.terms)
         return (Element(e.tensor, Affine(terms, e.address.constant), e.safe),)
 
-    def _panel_bytes(self, along: Sequence[Axis]) -> int:
-        """Bytes of panels of the whole vector side, at one point of the axes that both factors share."""
-        return self.steps * math.prod(axis.size for axis in along) * self.fold.type.bits // 8
-
     def _panel(self, tile: _Tile, blocks: Sequence[tuple[Axis, int]]) -> Panel:
         """The panel of a work item's part of the vector side."""
-        side, strip = self._side(tile), tile.lanes * tile.vectors
-        strips = math.prod(-(-block // strip) if axis is tile.vector else block for axis, block in blocks)
-        tensor = temporary("panel", self.fold.type, (strips * self.steps * strip,))
+        side = self._side(tile)
         transposed = None if self._has_vectors(side, tile.vector) else self._contiguous_step(side)
-        return Panel(tensor, Axis("panel_base", 1 << 40), self.factors[side], transposed)
+        return panel_of(self.factors[side], self.fold, tile.vector, tile.lanes * tile.vectors, blocks, transposed)
 
-    def _reading(self, panel: Panel, tile: _Tile) -> tuple[tuple[ElementStore, ...], Fold]:
+    def _reading(self, panel: Panel) -> tuple[tuple[ElementStore, ...], Fold]:
         """The stores and their fold with the panel in place of its source."""
-        terms: list[tuple[Axis, int]] = [(panel.base, 1), (tile.vector, 1)]
-        size = tile.lanes * tile.vectors
-        for axis in reversed(self.fold.axes):
-            terms.append((axis, size))
-            size *= axis.size
-        rewrite = substitute({panel.source: Element(panel.tensor, Affine(tuple(terms), 0), True)})
+        rewrite = substitute({panel.source: panel.element})
         fold = rewrite(self.fold)
         assert isinstance(fold, Fold)
         return tuple(ElementStore(s.tensor, s.address, rewrite(s.value)) for s in self.stores), fold

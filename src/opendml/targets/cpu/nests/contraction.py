@@ -26,21 +26,17 @@ from opendml.loops.nest import (
     Turn,
 )
 from opendml.loops.nest_integers import (
-    Difference,
     End,
     First,
     Integer,
     Least,
     Local,
-    Position,
-    Product,
-    Quotient,
     Start,
-    Sum,
 )
-from opendml.targets.cpu.contraction import ContractionKernel, Panel
+from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.sharing import shared_items
+from opendml.targets.cpu.panels import Panel
 from opendml.targets.cpu.target import CpuTarget
 
 
@@ -87,7 +83,8 @@ class _Maker:
             nodes, unmoved = self.loops(inner, vectors, body), None
             if kernel.panel is not None:
                 unmoved = Local("strip")
-                nodes = (At(kernel.panel.base, self._base(unmoved), nodes),)
+                base = kernel.panel.first(unmoved, kernel.along, dict(kernel.blocks))
+                nodes = (At(kernel.panel.base, base, nodes),)
             limit = None if axis.size % points == 0 else axis.size - points
             return Loop(axis, first, last, kernel.strip, nodes, limit, unmoved=unmoved)
 
@@ -101,21 +98,10 @@ class _Maker:
 
     # The panel -------------------------------------------------------------------------------------------------------
 
-    def _base(self, unmoved: Local) -> Integer:
-        """Where the strip that begins at ``unmoved``, or is moved back from there, is in the panel."""
-        kernel, blocks = self.kernel, dict(self.kernel.blocks)
-        number: Integer = Quotient(Difference(unmoved, Start(kernel.vector)), kernel.strip)
-        stride = -(-blocks[kernel.vector] // kernel.strip)
-        for axis in reversed(kernel.along[:-1]):
-            number = Sum(number, Product(Difference(Position(axis), Start(axis)), stride))
-            stride *= blocks[axis]
-        return Difference(Product(number, kernel.strip * kernel.steps), Position(kernel.vector))
-
     def filled(self, panel: Panel) -> Body:
         """The loops are those that read the source in long runs."""
         kernel = self.kernel
-        element = next(e for e in walk(kernel.fold) if isinstance(e, Element) and e.tensor is panel.tensor)
-        fill = Leaf((ElementStore(panel.tensor, element.address, panel.source),))
+        fill = Leaf((ElementStore(panel.tensor, panel.element.address, panel.source),))
         if panel.transposed is None:
             strips = self.loops(kernel.along, kernel.vectors, lambda vectors: self._vectors(vectors, (fill,)))
             return self.loops(kernel.batch, kernel.vectors, lambda _: _steps(kernel.fold.axes, strips))

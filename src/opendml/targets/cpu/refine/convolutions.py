@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from opendml.expression.affine import affine, interval
 from opendml.expression.ir import Axis, Expression, grid, index, indices, load
+from opendml.targets.cpu.panels import columns_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, is_in_proportion, padded, widened, zero_outside
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved
@@ -103,9 +104,8 @@ class _Refined:
         columns = self._columns()
         replaced = {left.whole: self._sliding() if columns is None else columns}
         if columns is None and self._is_worth_panels():
-            whole, rest = divmod(windows.channel.size, self.tuning.panel)
-            regions = ((0, whole, self.tuning.panel), (whole * self.tuning.panel, 1, rest))
-            for panels, axes in [self._panels(*region) for region in regions if all(region[1:])]:
+            regions = columns_in_panels(windows.channel.size, self.tuning.panel)
+            for panels, axes in [self._panels(*region) for region in regions]:
                 self._add(replaced | panels, axes)
             return self.found
         replaced[right.whole] = widened(right, self.found)(right.load.coordinates)

@@ -15,6 +15,7 @@ from opendml.expression.affine import Dependencies, address_of
 from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Load, Part, Tensor, index, load
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Definition, Repeat, Statement, Store, writes_of
+from opendml.targets.cpu.panels import columns_in_panels
 from opendml.targets.cpu.refine.chains import Chain, chains_in, product_of
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.refine.sums import at
@@ -115,10 +116,9 @@ class _Factors:
             return [product.rewritten(replaced, product.compute.axes)]
         if len(product.columns) != 1:
             return [product.rewritten(replaced, product.compute.axes)]
-        (column,), panel = product.columns, self._tuning.panel
-        whole, rest = divmod(column.size, panel)
-        pieces = ((0, whole, panel), (whole * panel, 1, rest))
-        return [self._in_panels(product, column, replaced, *piece) for piece in pieces if piece[1] and piece[2]]
+        (column,) = product.columns
+        pieces = columns_in_panels(column.size, self._tuning.panel)
+        return [self._in_panels(product, column, replaced, *piece) for piece in pieces]
 
     def _in_panels(
         self,

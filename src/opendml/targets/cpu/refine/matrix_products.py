@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from opendml.expression.element_types import F16
 from opendml.expression.ir import Axis, Expression, Tensor, grid, index, indices, load
+from opendml.targets.cpu.panels import columns_in_panels
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.refine.sums import Factor, Sum, at, moved, order_of
 from opendml.targets.cpu.tuning import Tuning
@@ -75,17 +76,15 @@ class _Refined:
 
     def refinement(self) -> Refinement | None:
         """The copies, then the product of all columns or of those in whole panels and those that are left."""
-        product, panel = self.product, self.tuning.panel
+        product = self.product
         replaced: dict[Expression, Expression] = {}
         if self._is_worth_rows():
             replaced[product.left.factor.whole] = self._copied(
                 product.left, (*product.batch, product.row, product.inner)
             )
         if not self.is_dot and self._is_worth_panels():
-            whole, rest = divmod(product.column.size, panel)
-            for start, blocks, width in ((0, whole, panel), (whole * panel, 1, rest)):
-                if blocks and width:
-                    self._add_panels(replaced, start, blocks, width)
+            for part in columns_in_panels(product.column.size, self.tuning.panel):
+                self._add_panels(replaced, *part)
             return self.found
         if self.is_dot and product.column.size < self.tuning.few_rows and product.right.stride(-2) != 1:
             columns = (*product.batch, product.column, product.inner)
