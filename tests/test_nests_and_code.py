@@ -19,12 +19,12 @@ from nest_running import HOSTS, MANY_THREADS, Case, cases, check_case, run_by_ne
 from properties import examples
 from random_descriptors import is_drawn
 
-from opendml.expression.element_types import I32
+from opendml.expression.element_types import F32, I32
 from opendml.expression.interpreter import StrayAccessError
 from opendml.expression.ir import Axis, Expression, Tensor, index, load, temporary
 from opendml.expression.statements import Compute, Definition, Each, Store
 from opendml.loops.nest import Items, nodes_of
-from opendml.loops.nest_memory import RaceError
+from opendml.loops.nest_memory import RaceError, TensorMemory
 from opendml.loops.nest_printer import format_nest
 from opendml.loops.sequence import Barrier, Points, Step
 from opendml.operators import implemented
@@ -129,6 +129,18 @@ def test_conflicts_of_kernels_are_seen() -> None:
     torn = _with_steps(code, [step for step in code.sequence.steps if not isinstance(step, Barrier)])
     with pytest.raises(RaceError, match="two threads"):
         run_by_nests(torn, contents, (1, 0))
+
+
+def test_any_nan_is_as_good_as_another() -> None:
+    """Two threads that compute the same point may give it NaN of either sign; a NaN and a number are a conflict."""
+    y = Tensor("y", F32, (4,), (1,), "output")
+    memory = TensorMemory({y: np.zeros(4, np.float32)})
+    for memory.writer, value in enumerate((np.nan, -np.nan)):
+        memory.write(y, np.array([1]), np.array([value], np.float32))
+    with pytest.raises(RaceError, match="element 1"):
+        memory.write(y, np.array([1]), np.array([2], np.float32))
+        memory.writer = 0
+        memory.write(y, np.array([1]), np.array([np.nan], np.float32))
 
 
 def test_stray_stores_are_seen() -> None:

@@ -93,7 +93,8 @@ class TensorMemory:
     def _check_writers(self, tensor: Tensor, places: Array, values: Array) -> None:
         start, size, thread = self.address(tensor, 0), values.itemsize, self.writer
         for place, value in zip(places.tolist(), values, strict=True):
-            bits, there = value.tobytes(), start + place * size
+            bits = value.tobytes() if value == value else b"NaN"  # any NaN is as good as another
+            there = start + place * size
             writer, before = self._writers.setdefault(there, (thread, bits))
             if writer != thread and before != bits:
                 raise RaceError(f"{tensor.name}: element {place} is written by two threads")
