@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +28,9 @@ from opendml.targets.interface import ArrayLayouts, Buffer, DeviceBuffer, GivenA
 from opendml.targets.target import DeviceDescription, Progress, Requirements
 
 Array = np.ndarray[Any, Any]
+
+SECONDS_A_POINT = 1e-9
+"""What its clock says: it ticks once for every point of a kernel, and so is the same on every machine."""
 
 DIALECT = Dialect(
     triple="",
@@ -131,11 +133,10 @@ class PlainExecutable:
             self._loaded[step.kernel]
         )
         position = ctypes.c_int64.from_address(self._loaded["position"])
-        begin = time.perf_counter()
         for point in range(step.points):
             position.value = point
             function(*(addresses[number] for number in step.buffers), *loops)
-        self.seconds[step.kernel] += time.perf_counter() - begin
+        self.seconds[step.kernel] += step.points * SECONDS_A_POINT
 
     def reset(self) -> None:
         self.seconds = dict.fromkeys(self.seconds, 0.0)
