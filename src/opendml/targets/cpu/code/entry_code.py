@@ -173,9 +173,10 @@ class EntryWriter:
     # Calls -----------------------------------------------------------------------------------------------------------
 
     def _call_of(self, call: Call[WrittenKernel], loops: Loops, *, in_run: bool = False) -> WrittenCall:
-        """A call with all its arguments. Calls in a run have but one counter for pools among them: they have none."""
+        """A call with all its arguments. Calls in a run have but one counter for pools among them: they have none. Nor
+        have those in a loop, of which each thread is to read in every round what it has in its cache from the last."""
         kernel, code = call.kernel, call.kernel.code
-        rest = [f"ptr {'null' if in_run else self._new_pool()}"] if code.is_pooled else []
+        rest = [f"ptr {'null' if in_run or loops else self._new_pool()}"] if code.is_pooled else []
         rest += [*(["ptr %control"] if code.is_controlled else []), *(["ptr %scratch"] if code.scratch_bytes else [])]
         # One that asks by itself needs no question before it, and nothing can have been stopped before the first one.
         may_be_stopped = not code.is_controlled and (bool(loops) or self._has_looked)
