@@ -14,10 +14,11 @@ from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import Dependencies
-from opendml.expression.element_types import I64
-from opendml.expression.ir import Binary
+from opendml.expression.element_types import F32, I64
+from opendml.expression.ir import Binary, Tensor, grid, indices, load
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import Compute, Order, Scan, Scatter, writes_of
+from opendml.expression.statements import Compute, Definition, Order, Scan, Scatter, Store, writes_of
+from opendml.targets.cpu.refine.refining import refine
 
 
 def top_k(sizes: list[int], axis: int, strides: list[int] | None = None) -> Operator:
@@ -184,3 +185,15 @@ def test_strides_are_divided_into_blocks(desc: Operator, stores: int) -> None:
         quotients = (e for s in statement.stores for e in walk(s.value) if isinstance(e, Binary) and e.type is I64)
         divided = [e for e in quotients if e.operation in ("div", "rem")]
         assert not any(statement.axes[-2] in Dependencies().of(e) for e in divided)
+
+
+def test_what_occurs_many_times_is_looked_at_once() -> None:
+    """Two hundred squares of one another: as many ways to the innermost one as no machine can go."""
+    source = Tensor("x", F32, (3, 700), (0, 1), "input")
+    target = Tensor("y", F32, (3, 700), (700, 1), "output")
+    axes = grid((3, 700))
+    value = load(source, indices(axes))
+    for _ in range(200):
+        value = value * value
+    definition = Definition((source,), (target,), (Compute(axes, (Store(target, indices(axes), value),)),))
+    assert refine(definition, TARGET) == definition

@@ -61,18 +61,18 @@ def _shared(statement: Statement, repeats: int) -> Iterator[tuple[Expression, tu
     address, moving = address_of(store.tensor, store.coordinates), [a for a in statement.axes if a.size > 1]
     row = min(moving, key=lambda axis: abs(address.coefficient(axis)), default=None)
     points = math.prod(axis.size for axis in statement.axes)
-    dependencies, stack, found = Dependencies(), [store.value], set[Expression]()
-    while stack:
-        e = stack.pop()
-        if e in found or isinstance(e, Load):
-            continue
+    dependencies = Dependencies()
+
+    def shared(e: Expression) -> tuple[Axis, ...]:
+        """The axes of a value that rows share, or none."""
         axes = tuple(axis for axis in statement.axes if axis in dependencies.of(e))
-        is_shared = row in axes and repeats * math.prod(axis.size for axis in axes) <= points
-        if is_shared and _is_slow(e):
-            found.add(e)
+        return axes if row in axes and repeats * math.prod(axis.size for axis in axes) <= points else ()
+
+    # Of a value that is not slow no part is.
+    for e in walk(store.value, lambda e: isinstance(e, Load) or bool(shared(e))):
+        axes = () if isinstance(e, Load) else shared(e)
+        if axes and _is_slow(e):
             yield e, axes
-        else:
-            stack += e.children
 
 
 def _is_slow(e: Expression) -> bool:
