@@ -15,7 +15,8 @@ from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import Dependencies
 from opendml.expression.element_types import F32, I64
-from opendml.expression.ir import Binary, Tensor, grid, indices, load
+from opendml.expression.folds import sum_of
+from opendml.expression.ir import Axis, Binary, Tensor, cast, grid, index, indices, load
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, Order, Scan, Scatter, Store, writes_of
 from opendml.targets.cpu.refine.refining import refine
@@ -187,13 +188,16 @@ def test_strides_are_divided_into_blocks(desc: Operator, stores: int) -> None:
         assert not any(statement.axes[-2] in Dependencies().of(e) for e in divided)
 
 
-def test_what_occurs_many_times_is_looked_at_once() -> None:
+@pytest.mark.parametrize("is_sum", [False, True])
+def test_what_occurs_many_times_is_looked_at_once(is_sum: bool) -> None:
     """Two hundred squares of one another: as many ways to the innermost one as no machine can go."""
     source = Tensor("x", F32, (3, 700), (0, 1), "input")
     target = Tensor("y", F32, (3, 700), (700, 1), "output")
-    axes = grid((3, 700))
-    value = load(source, indices(axes))
+    axes, step = grid((3, 700)), Axis("t", 5)
+    row, column = indices(axes)
+    value = load(source, (row, column)) + (cast(index(step), F32) if is_sum else 1)
     for _ in range(200):
         value = value * value
-    definition = Definition((source,), (target,), (Compute(axes, (Store(target, indices(axes), value),)),))
+    stored = sum_of((step,), value) if is_sum else value
+    definition = Definition((source,), (target,), (Compute(axes, (Store(target, (row, column), stored),)),))
     assert refine(definition, TARGET) == definition

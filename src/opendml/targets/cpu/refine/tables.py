@@ -63,11 +63,12 @@ def _weights(statement: Statement, tuning: Tuning) -> Iterator[tuple[Expression,
     dependencies, (step,) = Dependencies(), fold.axes
     read = max((math.prod(e.tensor.sizes) for e in walk(fold) if isinstance(e, Load)), default=0)
     room = tuning.table_growth * (read + math.prod(store.tensor.sizes))
-    found, stack = set[Expression](), list(fold.elements)
+    seen, stack = set[Expression](), list(fold.elements)
     while stack:
         e = stack.pop()
-        if isinstance(e, Load) or e in found:
+        if isinstance(e, Load) or e in seen:
             continue
+        seen.add(e)
         moving = dependencies.of(e) - {step}
         axes = [axis for axis in statement.axes if axis in moving]
         is_of_step = step in dependencies.of(e) or step.size == 1
@@ -75,7 +76,6 @@ def _weights(statement: Statement, tuning: Tuning) -> Iterator[tuple[Expression,
         if not is_weight or _operations(e) < tuning.table_operations:
             stack += e.children
         elif axes[0].size * step.size <= room and any(a.size > 1 and a is not axes[0] for a in statement.axes):
-            found.add(e)
             yield e, step, axes[0]
 
 
