@@ -47,9 +47,17 @@ class Chain:
 
     def repeated(self, definition: Definition) -> Repeat | None:
         """The Repeat that the chain is in."""
-        around = None if self.repeat is None else definition.statements[self.repeat]
+        number = self._place(definition)
+        around = None if number is None else definition.statements[number]
         assert around is None or isinstance(around, Repeat)
         return around
+
+    def _place(self, definition: Definition) -> int | None:
+        """Where that Repeat stands: behind what was put before it for chains behind this one in it."""
+        if self.repeat is None:
+            return None
+        numbers = range(self.repeat, len(definition.statements))
+        return next(number for number in numbers if isinstance(definition.statements[number], Repeat))
 
     def statements(self, definition: Definition) -> tuple[Statement, ...]:
         """The statements of the chain."""
@@ -64,10 +72,10 @@ class Chain:
         around = self.repeated(definition)
         whole = (definition if around is None else around).statements
         found = (*whole[: self.first], *statements, *whole[self.last + 1 :])
-        if around is None or self.repeat is None:
+        number, outside = self._place(definition), definition.statements
+        if around is None or number is None:
             return (*whole[: self.first], *before, *found[self.first :])
-        outside = definition.statements
-        return (*outside[: self.repeat], *before, Repeat(around.axis, found), *outside[self.repeat + 1 :])
+        return (*outside[:number], *before, Repeat(around.axis, found), *outside[number + 1 :])
 
 
 def chains_in(definition: Definition) -> list[Chain]:
