@@ -229,7 +229,7 @@ PAST: Final = f32(2, 2, 9, 3)
 @pytest.mark.parametrize(
     ("desc", "copies"),
     [
-        (attention(2, 9, 20, 2, 2), [("panels", (2, 2, 1, 3, 20)), ("packed_ValueTensor", (2, 2, 20, 3))]),
+        (attention(2, 16, 20, 2, 2), [("panels", (2, 2, 1, 3, 20)), ("packed_ValueTensor", (2, 2, 20, 3))]),
         (
             attention(1, 16, 130, 4, 2),
             [("panels", (2, 2, 3, 64)), ("panels", (2, 1, 3, 2)), ("packed_ValueTensor", ())],
