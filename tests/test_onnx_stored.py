@@ -15,8 +15,8 @@ import pytest
 import opendml as dml
 import opendml.compatibility.onnxruntime as runtime
 from opendml.description import validation
+from opendml.formats.onnx import known_files, sources
 from opendml.formats.onnx import model as model_module
-from opendml.formats.onnx import sources
 from opendml.formats.onnx.places import TensorPlaces
 
 onnx = pytest.importorskip("onnx")
@@ -85,7 +85,7 @@ def assert_same(found: dict[str, Array], expected: dict[str, Array]) -> None:
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENDML_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(sources, "RECENT", 0)
+    monkeypatch.setattr(known_files, "RECENT", 0)
 
 
 @pytest.fixture(name="work")
@@ -166,7 +166,7 @@ def test_files_that_change_after_they_were_loaded(tmp_path: Path) -> None:
 
 
 def test_what_changed_just_now_is_not_trusted(tmp_path: Path, work: list[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(sources, "RECENT", 3600 * 10**9)
+    monkeypatch.setattr(known_files, "RECENT", 3600 * 10**9)
     path = saved(network(0), tmp_path / "model.onnx")
     for _ in range(2):
         work.clear()
@@ -231,18 +231,63 @@ def test_without_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: 
         assert "translation" in work
 
 
-def test_weights_in_other_files_are_read_each_time(tmp_path: Path, work: list[str]) -> None:
-    path = tmp_path / "model.onnx"
+def with_data_beside(path: Path) -> Path:
     model = proto([node("MatMul", ["x", "w"], ["y"])], [info("x", [2, 32])], [info("y", None)], w=np.eye(32, dtype="f"))
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    return path
+
+
+def test_weights_in_other_files_are_part_of_the_name(tmp_path: Path, work: list[str]) -> None:
+    path = with_data_beside(tmp_path / "model.onnx")
     x = np.random.default_rng(0).standard_normal((2, 32)).astype("f")
     assert_same(loaded(path).run({"x": x}), {"y": x})
+    work.clear()
+    assert_same(loaded(path).run({"x": x}), {"y": x})
+    assert not work
     (tmp_path / "w.bin").unlink()
     for source in (path, path.read_bytes()):
         with pytest.raises(dml.ModelFormatError, match="initializer 'w'"):
             loaded(source).run({"x": x})
     (tmp_path / "w.bin").write_bytes((2 * np.eye(32, dtype="f")).tobytes())
     assert_same(loaded(path).run({"x": x}), {"y": 2 * x})
+    work.clear()
+    assert_same(loaded(path).run({"x": x}), {"y": 2 * x})
+    assert not work
+
+
+def test_weights_in_other_files_that_change_while_a_model_is_used(tmp_path: Path) -> None:
+    path = with_data_beside(tmp_path / "model.onnx")
+    model = loaded(path)
+    model.compile()
+    os.utime(tmp_path / "w.bin", ns=(1, 1))
+    with pytest.raises(dml.ModelFormatError, match=r"'w\.bin' has changed since it was loaded: load it again"):
+        model.compile()
+    loaded(path).compile()
+
+
+def test_weights_in_other_files_that_changed_just_now(tmp_path: Path, work: list[str], monkeypatch: Any) -> None:
+    monkeypatch.setattr(known_files, "RECENT", 3600 * 10**9)
+    path = with_data_beside(tmp_path / "model.onnx")
+    for _ in range(2):
+        work.clear()
+        loaded(path).compile()
+        assert "translation" in work
+
+
+def test_places_of_data_beside_the_model() -> None:
+    tensor = numpy_helper.from_array(np.zeros(4, "f"), "w")
+    tensor.ClearField("raw_data")
+    tensor.data_location = TYPES.EXTERNAL
+    for key, value in {"location": "w.bin", "offset": "8"}.items():
+        tensor.external_data.add(key=key, value=value)
+    function = helper.make_function("own", "F", [], ["c"], [node("Constant", [], ["c"], value=tensor)], [])
+    model = helper.make_model(helper.make_graph([], "g", [], []), functions=[function])
+    places = TensorPlaces(model.SerializeToString())
+    assert places.external == {"w.bin": {None: {8}}}
+    file = memoryview(bytes(8) + b"0123456789")
+    assert places.find_beside(b"01234", "w.bin", file) == 8
+    assert places.find_beside(b"12345", "w.bin", file) is None
+    assert places.find_beside(b"01234", "v.bin", file) is None
 
 
 def test_values_and_narrowed_nodes_are_part_of_the_name(work: list[str]) -> None:
@@ -269,7 +314,7 @@ def test_places_of_tensors() -> None:
         start = places.find(content)
         assert start is not None
         assert data[start : start + len(content)] == content
-    assert not places.is_external
+    assert not places.external
     assert places.find(b"1234") is None
     with pytest.raises(dml.ModelFormatError, match="damaged"):
         TensorPlaces(data[:-5])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from opendml.description.errors import ModelFormatError
@@ -11,10 +11,10 @@ __all__ = ["TensorPlaces"]
 
 Bytes = bytes | memoryview
 
-_MODEL: Final = {7: "graph"}
 _NESTED: Final[dict[str, dict[int, str]]] = {
-    "model": _MODEL,
+    "model": {7: "graph", 25: "function"},
     "graph": {1: "node", 5: "tensor"},
+    "function": {7: "node"},
     "node": {5: "attribute"},
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
 }
@@ -23,11 +23,14 @@ _NESTED: Final[dict[str, dict[int, str]]] = {
 _DATA: Final = (4, 5, 7, 9, 10, 11)
 """A tensor's fields of packed numbers and of raw bytes: both are as in memory where a number has all of its bytes."""
 
+_ENTRY: Final = 13
 _LOCATION: Final = 14
+"""A tensor's fields that say where in another file its data is, and whether it is in another one."""
 
 
 class TensorPlaces:
-    """The data of a model's tensors by its length in bytes; ``is_external``: whether some is in other files.
+    """The data of a model's tensors by its length in bytes; ``external``: that in other files, by the names of these:
+    offsets by lengths, None where no length is said.
 
     Raises ModelFormatError for bytes that are no message, which no parser would take either.
     """
@@ -35,28 +38,59 @@ class TensorPlaces:
     def __init__(self, data: Bytes) -> None:
         self._data = memoryview(data)
         self._places: dict[int, list[int]] = {}
-        self.is_external = False
+        self.external: dict[str, dict[int | None, set[int]]] = {}
         self._model("model", 0, len(data))
 
     def find(self, content: Bytes) -> int | None:
         """Where a content lies; None if it is nowhere."""
-        length = len(content)
-        for start in self._places.get(length, ()):
-            if self._data[start : start + length] == content:
-                return start
-        return None
+        return _found(content, self._data, self._places.get(len(content), ()))
+
+    def find_beside(self, content: Bytes, location: str, file: memoryview) -> int | None:
+        """Where a content lies in another file, which is that of the name; None if it is nowhere."""
+        offsets = self.external.get(location, {})
+        return _found(content, file, (*offsets.get(len(content), ()), *offsets.get(None, ())))
 
     def _model(self, kind: str, start: int, end: int) -> None:
         pending = [(kind, start, end)]
         while pending:
             kind, start, end = pending.pop()
+            if kind == "tensor":
+                self._tensor(start, end)
+                continue
             for number, place, value in _fields(self._data, start, end):
-                if kind == "tensor":
-                    if number in _DATA and place is not None:
-                        self._places.setdefault(value, []).append(place)
-                    self.is_external |= number == _LOCATION and value == 1
-                elif place is not None and number in _NESTED[kind]:
+                if place is not None and number in _NESTED[kind]:
                     pending.append((_NESTED[kind][number], place, place + value))
+
+    def _tensor(self, start: int, end: int) -> None:
+        entries: dict[bytes, bytes] = {}
+        is_external = False
+        for number, place, value in _fields(self._data, start, end):
+            if number in _DATA and place is not None:
+                self._places.setdefault(value, []).append(place)
+            elif number == _ENTRY and place is not None:
+                key, text = self._texts(place, place + value)
+                entries[key] = text
+            elif number == _LOCATION:
+                is_external = value == 1
+        if is_external:
+            offset, length = (_number(entries.get(key, b"")) for key in (b"offset", b"length"))
+            location = entries.get(b"location", b"").decode(errors="replace")
+            self.external.setdefault(location, {}).setdefault(length, set()).add(offset or 0)
+
+    def _texts(self, start: int, end: int) -> list[bytes]:
+        """A key and what it stands for."""
+        found = {number: (place, size) for number, place, size in _fields(self._data, start, end)}
+        places = [(place or 0, size if place else 0) for place, size in (found.get(n, (None, 0)) for n in (1, 2))]
+        return [bytes(self._data[place : place + size]) for place, size in places]
+
+
+def _found(content: Bytes, data: memoryview, starts: Iterable[int]) -> int | None:
+    length = len(content)
+    return next((start for start in starts if data[start : start + length] == content), None)
+
+
+def _number(text: bytes) -> int | None:
+    return int(text) if text.isdigit() and len(text) < 20 else None
 
 
 def _fields(data: memoryview, position: int, end: int) -> Iterator[tuple[int, int | None, int]]:

@@ -1,41 +1,44 @@
 """``ModelSource``: the bytes of a model, in memory or in a file, and what they are known by.
 
-A file that was read before, and has not changed since, is not read again before its weights are needed: what its inputs
-and outputs are is kept in the disk cache (``opendml.llvm.object_cache``), under a hash of its content. That it has not
-changed is told as Git tells it: by its place, its size and the times of its last changes, of which that of the file
-system's own record cannot be set by anybody. Times that were recent when the content was read prove nothing.
+A file that was read before, and has not changed since (``known_files``), is not read again before its weights are
+needed: what its inputs and outputs are, and which files beside it have its data, is kept in the disk cache
+(``opendml.llvm.object_cache``), under a hash of its content.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import mmap
-import os
+import json
 import struct
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import open_regular, read_open_file
 from opendml.description.quoting import quoted
+from opendml.formats.onnx.known_files import (
+    KnownFile,
+    Stamp,
+    file_stamp,
+    hash_of,
+    is_settled,
+    read_stored,
+    settled_file,
+    store,
+)
 from opendml.formats.onnx.package import onnx_package
+from opendml.formats.onnx.places import TensorPlaces
 from opendml.formats.onnx.reading import MAXIMUM_SIZE, model_of_bytes
+from opendml.formats.onnx.tensors import path_beside
 from opendml.llvm.object_cache import default_cache
 from opendml.programs.graph_plan import package_digest
 
 __all__ = ["ModelSource", "source_of_bytes", "source_of_file", "source_of_part"]
 
-RECENT: Final = 3 * 10**9
-"""Nanoseconds: what has changed within them before it was read may have changed again with the same times."""
-
-PART: Final = 1 << 22
-"""Bytes that one thread hashes."""
-
-Stamp = tuple[int, ...]
-_HEAD: Final = struct.Struct("<Q")
+_HEAD: Final = struct.Struct("<QQ")
+"""The nodes of a model, and the bytes of the names of the files beside it."""
 
 
 class ModelSource:
@@ -46,8 +49,7 @@ class ModelSource:
         self.head = head
         self.node_count = node_count
         self.folder = None if path is None else path.parent
-        self._path = path
-        self._stamp = stamp
+        self._file = None if path is None else KnownFile(path, stamp)
         self._data = data
 
     @functools.cached_property
@@ -59,26 +61,58 @@ class ModelSource:
         """The bytes: those of a file where it is, as long as it stays. Raises ModelFormatError where it has changed."""
         if self._data is not None:
             return memoryview(self._data)
-        assert self._path is not None
-        try:
-            with open_regular(self._path) as file:
-                if _stamp(os.fstat(file.fileno())) == self._stamp:
-                    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except OSError as error:
-            raise ModelFormatError("", f"cannot read {quoted(self._path.name)}: {error.strerror or error}") from None
-        raise ModelFormatError("", f"{quoted(self._path.name)} has changed since it was loaded: load it again")
+        assert self._file is not None
+        return self._file.content()
+
+    @functools.cached_property
+    def locations(self) -> tuple[str, ...]:
+        """The files beside the model that have data of it, by the names that it has for them."""
+        return tuple(sorted(TensorPlaces(self.content()).external))
+
+    def contents_beside(self) -> list[memoryview]:
+        """The bytes of the files beside the model. Of a model with a ``digest``; raises ModelFormatError where one has
+        changed since that was asked for."""
+        return [file.content() for file in self._files_beside or ()]
 
     @functools.cached_property
     def digest(self) -> bytes | None:
-        """A hash of the content; None where there is no cache to look into."""
+        """A hash of all content, that of files beside the model too; None where there is no cache to look into, and
+        where such a file is not there or has just changed."""
         if default_cache() is None or package_digest() is None:
             return None
-        found = _stored_digest(self._path, self._stamp)
+        if not self.locations:
+            return self._own_digest
+        if self._files_beside is None:
+            return None
+        digests = [file.digest() for file in self._files_beside]
+        return hashlib.sha256(b"".join((self._own_digest, *digests))).digest()
+
+    @functools.cached_property
+    def _own_digest(self) -> bytes:
+        """A hash of the model's own content."""
+        found = None if self._file is None else self._file.stored_digest()
         is_stored = found is not None and self._data is None
-        found = found or _hash(self.content())
+        found = found or hash_of(self.content())
         if not is_stored:
-            _store(self, found, self._path, self._stamp)
+            self._store(found)
         return found
+
+    @functools.cached_property
+    def _files_beside(self) -> tuple[KnownFile, ...] | None:
+        try:
+            files = [settled_file(path_beside(self.folder, location, "")) for location in self.locations]
+        except (ModelFormatError, OSError):  # said when its data is read
+            return None
+        known = tuple(file for file in files if file is not None)
+        return known if len(known) == len(files) else None
+
+    def _store(self, digest: bytes) -> None:
+        """Keeps what is to be known of the model without reading it."""
+        if self._file is not None and self._file.stamp:
+            names = json.dumps(self.locations).encode()
+            head = _HEAD.pack(self.node_count, len(names)) + names + self.head.SerializeToString()
+            store(head, "head", digest)
+            self._file.store_digest(digest)
 
 
 def source_of_bytes(data: bytes, path: Path | None = None) -> ModelSource:
@@ -98,15 +132,15 @@ def source_of_file(path: Path) -> ModelSource:
     """The model of a file. Raises ModelFormatError."""
     try:
         with open_regular(path) as file:
-            now, stamp = time.time_ns(), _stamp(os.fstat(file.fileno()))
-            found = _stored_head(path, stamp)
+            now, stamp = time.time_ns(), file_stamp(file)
+            found = _stored_source(path, stamp)
             if found is not None:
                 return found
             data = read_open_file(file, MAXIMUM_SIZE)
-            is_settled = _stamp(os.fstat(file.fileno())) == stamp != () and now - max(stamp[-2:]) >= RECENT
+            stays = file_stamp(file) == stamp and is_settled(stamp, now)
     except OSError as error:
         raise ModelFormatError("", f"cannot read {quoted(path.name)}: {error.strerror or error}") from None
-    return _parsed(data, path, stamp if is_settled else ())
+    return _parsed(data, path, stamp if stays else ())
 
 
 def _parsed(data: bytes, path: Path | None, stamp: Stamp) -> ModelSource:
@@ -133,57 +167,16 @@ def _head_of(proto: Any) -> Any:
     return head
 
 
-# ---- what is known of files
-
-
-def _stamp(status: os.stat_result) -> Stamp:
-    """What changes when a file does. Empty where the file system's own record has no time of changes."""
-    if os.name != "posix":
-        return ()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _key(*facts: object) -> bytes:
-    return hashlib.sha256(repr((package_digest(), onnx_package().__version__, *facts)).encode()).digest()
-
-
-def _stored_digest(path: Path | None, stamp: Stamp) -> bytes | None:
-    cache = default_cache()
-    if cache is None or path is None or not stamp or package_digest() is None:
-        return None
-    return cache.read(_key("file", str(path.absolute()), stamp))
-
-
-def _stored_head(path: Path, stamp: Stamp) -> ModelSource | None:
-    cache, digest = default_cache(), _stored_digest(path, stamp)
-    stored = None if digest is None or cache is None else cache.read(_key("head", digest))
+def _stored_source(path: Path, stamp: Stamp) -> ModelSource | None:
+    """The source of a file that was read before."""
+    digest = KnownFile(path, stamp).stored_digest()
+    stored = None if digest is None else read_stored("head", digest)
     if stored is None or digest is None:
         return None
+    node_count, length = _HEAD.unpack_from(stored)
     head = onnx_package().ModelProto()
-    head.ParseFromString(stored[_HEAD.size :])
-    source = ModelSource(head, _HEAD.unpack_from(stored)[0], path, stamp)
-    source.__dict__["digest"] = digest
+    head.ParseFromString(stored[_HEAD.size + length :])
+    source = ModelSource(head, node_count, path, stamp)
+    source.__dict__["locations"] = tuple(json.loads(stored[_HEAD.size : _HEAD.size + length]))
+    source.__dict__["_own_digest"] = digest
     return source
-
-
-def _store(source: ModelSource, digest: bytes, path: Path | None, stamp: Stamp) -> None:
-    cache = default_cache()
-    if cache is None or path is None or not stamp:
-        return
-    cache.write(_key("head", digest), _HEAD.pack(source.node_count) + source.head.SerializeToString())
-    cache.write(_key("file", str(path.absolute()), stamp), digest)
-
-
-def _hash(content: memoryview) -> bytes:
-    """A hash of all parts, which threads hash side by side."""
-    parts = [content[start : start + PART] for start in range(0, len(content), PART)]
-    if len(parts) == 1:
-        digests = [_part_hash(parts[0])]
-    else:
-        with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1, 8)) as pool:
-            digests = list(pool.map(_part_hash, parts))
-    return hashlib.sha256(b"".join((_HEAD.pack(len(content)), *digests))).digest()
-
-
-def _part_hash(part: memoryview) -> bytes:
-    return hashlib.blake2b(part, digest_size=32).digest()

@@ -2,8 +2,9 @@
 
 An entry is data: JSON, and behind it the bytes of constants that the model's file does not have as they are. It is
 found by a hash of the model's content, of what was asked for, and of all code that had a part in it, and is
-authenticated as all of the cache is (``opendml.llvm.object_cache``). Weights stay in the model's file, whose content
-that hash has verified. What a model's nodes lack is kept as well: whoever asks again gets the same answer.
+authenticated as all of the cache is (``opendml.llvm.object_cache``). Weights stay in the model's file and in those
+beside it, whose content that hash has verified. What a model's nodes lack is kept as well: whoever asks again gets the
+same answer.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ from opendml.programs.graph_outline import GraphOutline
 __all__ = ["Outcome", "StoredModel", "entry_key", "read_entry", "write_failure", "write_model"]
 
 Array = npt.NDArray[Any]
-FORMAT: Final = 1
+FORMAT: Final = 2
 LARGEST_REST: Final = 1 << 25
 """Bytes of constants beside those of the model's file up to which an entry is written."""
 
 _LENGTH: Final = struct.Struct("<Q")
 _ALIGNMENT: Final = 64
+_HERE, _MODEL, _BESIDE = 0, 1, 2
+"""Where bytes are: behind the entry's head, in the model, or in the first, second, ... of the files beside it."""
 
 
 class Outcome(NamedTuple):
@@ -81,9 +84,9 @@ def entry_key(source: ModelSource, device: Device | None, request: Sequence[obje
 
 
 def write_failure(key: bytes, source: ModelSource, outcome: Outcome) -> None:
-    """Keeps what a model lacks, unless that may be its data in other files."""
-    if not TensorPlaces(source.content()).is_external:
-        _write(key, {"outcome": _of_outcome(outcome)}, b"")
+    """Keeps what a model lacks. Raises ModelFormatError where one of its files has changed meanwhile."""
+    source.contents_beside()
+    _write(key, {"outcome": _of_outcome(outcome)}, b"")
 
 
 def write_model(
@@ -94,12 +97,13 @@ def write_model(
     bound: Sequence[str],
     part: tuple[CompiledGraph, GraphInterface] | None,
 ) -> None:
-    """Keeps what a model was translated to, unless its weights are in other files, or it has too many others. ``part``:
-    the program and what its inputs and outputs are, where there is one."""
-    places = TensorPlaces(source.content())
-    if places.is_external or (part is not None and part[0].key is None):
+    """Keeps what a model was translated to, unless it has too many weights beside those of its files. ``part``: the
+    program and what its inputs and outputs are, where there is one. Raises ModelFormatError where one of its files has
+    changed meanwhile."""
+    beside = dict(zip(source.locations, source.contents_beside(), strict=True))
+    if part is not None and part[0].key is None:
         return
-    rest = _Rest(places)
+    rest = _Rest(TensorPlaces(source.content()), beside)
     header: dict[str, Any] = {"outcome": _of_outcome(outcome), "bound": list(bound)}
     header["outputs"] = [
         [name, value.data_type.str, value.sizes, None if value.array is None else rest.add(value.array.tobytes())]
@@ -120,22 +124,29 @@ def write_model(
 class _Rest:
     """The bytes that stand behind an entry's head, each part from a multiple of ``_ALIGNMENT`` on."""
 
-    def __init__(self, places: TensorPlaces) -> None:
+    def __init__(self, places: TensorPlaces, beside: Mapping[str, memoryview]) -> None:
         self.parts: list[bytes] = []
         self.size = 0
         self._places = places
+        self._beside = beside
 
     def place(self, data: bytes | memoryview) -> list[int]:
-        """The place and length of bytes in the model, or here: the third number is 1."""
+        """The place and length of bytes, and where: in the model, here, or in one of the files beside the model."""
         start = self._places.find(data)
-        return self.add(data) if start is None else [start, len(data), 0]
+        if start is not None:
+            return [start, len(data), _MODEL]
+        for number, (location, file) in enumerate(self._beside.items()):
+            start = self._places.find_beside(data, location, file)
+            if start is not None:
+                return [start, len(data), _BESIDE + number]
+        return self.add(data)
 
     def add(self, data: bytes | memoryview) -> list[int]:
         """The place and length of bytes that are put here."""
         start = self.size
         self.parts.append(bytes(data) + bytes(-len(data) % _ALIGNMENT))
         self.size += len(self.parts[-1])
-        return [start, len(data), 1]
+        return [start, len(data), _HERE]
 
 
 def _write(key: bytes, header: Mapping[str, Any], rest: bytes) -> None:
@@ -170,7 +181,7 @@ def _of_tensor(desc: TensorDesc) -> list[Any]:
 def read_entry(key: bytes, source: ModelSource, describe: Callable[[], GraphDesc]) -> StoredModel | None:
     """The entry of a key; ``describe`` gives the graph itself, if anybody asks.
 
-    Raises ModelFormatError where the model's file has changed since it was loaded.
+    Raises ModelFormatError where one of the model's files has changed since it was loaded.
     """
     cache = default_cache()
     stored = None if cache is None else cache.read(key)
@@ -186,8 +197,10 @@ def read_entry(key: bytes, source: ModelSource, describe: Callable[[], GraphDesc
     }
     interface = None
     if "graph" in header:
-        content = source.content() if header["interface"][2] else memoryview(b"")
-        interface = _interface(header["interface"], content, rest)
+        kept = [place[2] for *_, place in header["interface"][2]]
+        model = source.content() if _MODEL in kept else memoryview(b"")
+        beside = source.contents_beside() if max(kept, default=0) >= _BESIDE else []
+        interface = _interface(header["interface"], [rest, model, *beside])
     inputs, written, constants, program = header.get("graph", ((), (), (), ""))
     outline = GraphOutline(
         tuple(Binding(*one) for one in _tensors(inputs)),
@@ -198,12 +211,12 @@ def read_entry(key: bytes, source: ModelSource, describe: Callable[[], GraphDesc
     return StoredModel(outcome, outputs, header.get("bound", ()), interface, outline, bytes.fromhex(program))
 
 
-def _interface(header: Sequence[Any], content: memoryview, rest: memoryview) -> GraphInterface:
+def _interface(header: Sequence[Any], contents: Sequence[memoryview]) -> GraphInterface:
     inputs, outputs, kept = header
     constants = {}
     for number, owned, place in kept:
-        data = _part(rest if place[2] else content, place)
-        constants[number] = KeptConstant(data if owned or place[2] else bytes(data), owned)
+        data = _part(contents[place[2]], place)
+        constants[number] = KeptConstant(data if owned or place[2] == _HERE else bytes(data), owned)
     return GraphInterface(_tensors(inputs), _tensors(outputs), constants, "")
 
 

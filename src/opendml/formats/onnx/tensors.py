@@ -18,7 +18,7 @@ from opendml.description.quoting import quoted
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.types import array_type, type_name
 
-__all__ = ["array_of"]
+__all__ = ["array_of", "path_beside"]
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +54,7 @@ def array_of(tensor: Any, folder: Path | None, place: str) -> Array:
 def _external(tensor: Any, data_type: np.dtype[Any], sizes: tuple[int, ...], folder: Path | None, place: str) -> Array:
     """Data in another file: a part of it, mapped into memory."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    path = _inside(folder, entries.get("location", ""), place)
+    path = path_beside(folder, entries.get("location", ""), place)
     offset, length = (_count(entries.get(key, ""), key, place) for key in ("offset", "length"))
     needed = math.prod(sizes) * data_type.itemsize
     if data_type.kind not in "biuf":
@@ -73,8 +73,8 @@ def _external(tensor: Any, data_type: np.dtype[Any], sizes: tuple[int, ...], fol
         raise ModelFormatError(place, f"cannot read {quoted(path.name)}: {error.strerror or error}") from None
 
 
-def _inside(folder: Path | None, location: str, place: str) -> Path:
-    """A file in the folder of the model, or in one inside that."""
+def path_beside(folder: Path | None, location: str, place: str) -> Path:
+    """A file in the folder of the model, or in one inside that. Raises ModelFormatError."""
     parts = PurePosixPath(location.replace("\\", "/"))
     if folder is None:
         raise ModelFormatError(place, f"its data is in {quoted(location)}, but a model given as bytes has no folder")
