@@ -36,8 +36,8 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure opendml against NumPy, PyTorch and ONNX Runtime. The tables are printed; a full run (about"
-        " twenty minutes) also writes them as Markdown, with plots.",
+        description="Measure opendml against NumPy, PyTorch, ONNX Runtime and OpenVINO. The tables are printed; a full"
+        " run (about twenty minutes) also writes them as Markdown, with plots.",
         epilog="python -m benchmarks compare BEFORE AFTER compares two runs that --save has written.",
     )
     parser.add_argument("--only", metavar="PATTERN", help="only cases whose 'group: name' contains or matches this")
@@ -90,14 +90,16 @@ def _run(arguments: argparse.Namespace) -> int:
     from benchmarks.growth import QUICK_SIZES, SIZES, measure_growth
     from benchmarks.limits import measure_limits
     from benchmarks.measure import Effort, keep_freed_memory, run_case
-    from benchmarks.networks import NETWORKS, measure_networks, network_versions
+    from benchmarks.networks import NETWORKS, measure_networks
     from benchmarks.peers import contestants
+    from benchmarks.quantized_cases import quantized_cases
     from benchmarks.report import Report, print_report, versions
     from benchmarks.runs import save_run
     from benchmarks.small import measure_small
     from benchmarks.special_cases import special_cases
 
-    cases = [case for case in (*all_cases(), *special_cases(), *function_cases()) if _is_chosen(case, arguments.only)]
+    known = (*all_cases(), *quantized_cases(), *special_cases(), *function_cases())
+    cases = [case for case in known if _is_chosen(case, arguments.only)]
     if arguments.list:
         print("\n".join(case.title for case in cases))
         return 0
@@ -128,7 +130,6 @@ def _run(arguments: argparse.Namespace) -> int:
             limits, before = measure_limits(racing, arguments.threads, brief), limits
             report.limits[section] = before.or_better(limits)
         if with_networks:
-            report.contestants += network_versions()
             report.networks = measure_networks(arguments.threads, effort, advance)
         if with_small:
             advance("small operator")

@@ -1,4 +1,5 @@
-"""What the machine can do at best: its parallel copy bandwidth and its peak of fused multiply-adds."""
+"""What the machine can do at best: its parallel copy bandwidth, its peak of fused multiply-adds and that of
+products of bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from benchmarks.cases import IMAGE, Case, bytes_moved, identity
 from benchmarks.measure import Effort, run_case
 from benchmarks.peers import Contestant
 from opendml.description.tensor import TensorDesc
-from opendml.targets.cpu.limits import fma_peak
+from opendml.targets.cpu.limits import byte_peak, fma_peak
 
 COPIED = ((1, 64, 128, 128), (4, 64, 112, 112), IMAGE)
 """What is copied: float32 tensors of 4, 12 and 49 MiB."""
@@ -27,10 +28,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class Limits:
-    """The copies, smallest first, and ``fma_peak`` in floating-point operations a second."""
+    """The copies, smallest first; ``fma_peak`` in floating-point operations and ``byte_peak`` in integer operations a
+    second, two for each product and its addition."""
 
     copies: tuple[Copy, ...]
     fma_peak: float
+    byte_peak: float
 
     def copy_bandwidth(self, traffic: int) -> float:
         """Bytes a second of the copy that moves the most similar number of bytes, since caches favour small ones."""
@@ -40,12 +43,13 @@ class Limits:
         """The best of two measurements: what disturbs one makes it slower."""
         pairs = zip(self.copies, other.copies, strict=True)
         best = tuple(max(pair, key=lambda copy: copy.bandwidth) for pair in pairs)
-        return Limits(best, max(self.fma_peak, other.fma_peak))
+        return Limits(best, max(self.fma_peak, other.fma_peak), max(self.byte_peak, other.byte_peak))
 
 
 def measure_limits(contestants: Sequence[Contestant], threads: int, effort: Effort) -> Limits:
-    """The best copies and the FMA peak."""
-    return Limits(tuple(_best_copy(sizes, contestants, effort) for sizes in COPIED), fma_peak(threads))
+    """The best copies and the peaks."""
+    copies = tuple(_best_copy(sizes, contestants, effort) for sizes in COPIED)
+    return Limits(copies, fma_peak(threads), byte_peak(threads))
 
 
 def _best_copy(sizes: Sequence[int], contestants: Sequence[Contestant], effort: Effort) -> Copy:

@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.cases import Case, Work
 from benchmarks.chains import Chain
 from benchmarks.peers import OPENDML, Array, Buffers, Call, Contestant, Prepared, Unsupported, make_buffers
+from benchmarks.quantized_layers import QuantizedLayer
 from benchmarks.timing import Timing
 from opendml import operators
 from opendml.description.descriptors import Operator
@@ -143,12 +144,15 @@ class Tolerance:
 
 
 def tolerance(operator: Work) -> Tolerance:
-    """None but where every library rounds in its own way: sums, whose order it chooses, and mathematical functions."""
+    """None but where every library rounds in its own way: sums, whose order it chooses, mathematical functions, and
+    products of scales: what is quantized by them may be one off."""
     if isinstance(operator, operators.Reduce):
         is_sum = operator.function in (ReduceFunction.SUM, ReduceFunction.AVERAGE)
         return Tolerance(1e-3) if is_sum else Tolerance()
     if isinstance(operator, operators.Gemm | operators.Convolution):
         return Tolerance(1e-3)
+    if isinstance(operator, QuantizedLayer):
+        return Tolerance(1e-6, 1.0)
     return Tolerance(1e-3, 1e-4) if isinstance(operator, (Chain, *_ROUNDED)) else Tolerance()
 
 

@@ -4,7 +4,6 @@ OpenVINO run with the same parameters."""
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import io
 import shutil
 import sys
@@ -96,14 +95,6 @@ class Model:
         finally:
             torch.backends.mha.set_fastpath_enabled(True)
         return file.getvalue()
-
-
-def network_versions() -> list[tuple[str, str]]:
-    """The contestants that only take part here, with their versions."""
-    try:
-        return [(OPENVINO, importlib.metadata.version("openvino"))]
-    except importlib.metadata.PackageNotFoundError:
-        return []
 
 
 def measure_networks(threads: int, effort: Effort, progress: Callable[[str], None]) -> list[NetworkResult]:

@@ -15,6 +15,7 @@ from benchmarks import chains
 from benchmarks.cases import Work
 from benchmarks.numpy_peer import block_shapes, strided_window
 from benchmarks.peers import Array, Buffers, Prepared, Unsupported
+from benchmarks.quantized_layers import QuantizedLayer
 from opendml import operators
 from opendml.description.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
 
@@ -78,12 +79,9 @@ class OnnxRuntime:
 
     def prepare(self, operator: Work, buffers: Buffers) -> list[Prepared]:
         """One session."""
-        build = _TRANSLATIONS.get(type(operator))
-        if build is None:
-            raise Unsupported(type(operator).__name__)
         graph = Graph([_without_repetition(array) for array in buffers.inputs], list(buffers.outputs))
-        build(operator, graph)
-        session = onnxruntime.InferenceSession(graph.model(), self._options, providers=["CPUExecutionProvider"])
+        model = operator.onnx_model() if isinstance(operator, QuantizedLayer) else _translated(operator, graph)
+        session = onnxruntime.InferenceSession(model, self._options, providers=["CPUExecutionProvider"])
         binding = _bind(session, graph)
         run = onnxruntime.RunOptions()
         run.log_severity_level = 4
@@ -97,6 +95,14 @@ class OnnxRuntime:
 def peer(threads: int) -> OnnxRuntime:
     """The contestant."""
     return OnnxRuntime(threads)
+
+
+def _translated(operator: Work, graph: Graph) -> bytes:
+    build = _TRANSLATIONS.get(type(operator))
+    if build is None:
+        raise Unsupported(type(operator).__name__)
+    build(operator, graph)
+    return graph.model()
 
 
 def _bind(session: Any, graph: Graph) -> Any:

@@ -29,6 +29,7 @@ PEERS = {
     EAGER: "benchmarks.torch_peer",
     "torch.compile": "benchmarks.torch_compile_peer",
     "ONNX Runtime": "benchmarks.onnxruntime_peer",
+    "OpenVINO": "benchmarks.openvino_peer",
 }
 """The peers in the order of the table, with the module of each; its function ``peer(threads)`` gives the contestant."""
 

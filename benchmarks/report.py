@@ -13,7 +13,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cases import Aim, Case, bytes_moved, floating_point_operations
+from benchmarks.cases import Aim, Case, bytes_moved, floating_point_operations, integer_operations
 from benchmarks.growth import Curve
 from benchmarks.limits import Copy, Limits
 from benchmarks.measure import Outcome, Result
@@ -149,7 +149,8 @@ _EXPLANATION = (
     "`ratio` is the best peer's time divided by opendml's: above 1 opendml is faster; `of minima` is the same for the"
     " shortest times. `rate` counts every input once and every output once (for strided slices the cache lines that"
     " hold a selected element); `share` is that of the copy that"
-    " moves about as many bytes, or of the FMA peak for GEMM and convolution. Both are measured before and after each"
+    " moves about as many bytes, of the FMA peak for GEMM and convolution, or of the"
+    " peak of products of bytes. They are measured before and after each"
     " section, since shared processors are not equally fast all the time; the better ones count. Copies are opendml's"
     " own where nobody else's is named, bytes read and written.",
 )
@@ -189,7 +190,8 @@ def facts(report: Report) -> list[str]:
 
 def _limits_fact(limits: Limits) -> str:
     copies = ", ".join(_copy_fact(copy) for copy in limits.copies)
-    return f"Copies: {copies}; FMA peak: {limits.fma_peak / 1e9:.0f} GFLOP/s"
+    peaks = f"FMA peak: {limits.fma_peak / 1e9:.0f} GFLOP/s; products of bytes: {limits.byte_peak / 1e9:.0f} GOP/s"
+    return f"Copies: {copies}; {peaks}"
 
 
 def _copy_fact(copy: Copy) -> str:
@@ -246,9 +248,9 @@ def _time_cell(result: Outcome, name: str) -> str:
 def _rate(result: Result) -> str:
     if result.own is None:
         return "-"
-    operations = floating_point_operations(result.case.operator)
-    if operations:
-        return f"{operations / result.own.median / 1e9:.0f} GFLOP/s"
+    operations, products = floating_point_operations(result.case.operator), integer_operations(result.case.operator)
+    if operations or products:
+        return f"{(operations or products) / result.own.median / 1e9:.0f} {'GFLOP/s' if operations else 'GOP/s'}"
     return f"{bytes_moved(result.case.operator) / result.own.median / 1e9:.1f} GB/s"
 
 
@@ -256,9 +258,9 @@ def _share(result: Result, limits: Limits) -> float | None:
     """The share of the limit that matters for the operator."""
     if result.own is None:
         return None
-    operations = floating_point_operations(result.case.operator)
-    if operations:
-        return operations / result.own.median / limits.fma_peak
+    operations, products = floating_point_operations(result.case.operator), integer_operations(result.case.operator)
+    if operations or products:
+        return max(operations / limits.fma_peak, products / limits.byte_peak) / result.own.median
     traffic = bytes_moved(result.case.operator)
     return traffic / result.own.median / limits.copy_bandwidth(traffic)
 

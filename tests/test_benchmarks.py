@@ -30,8 +30,8 @@ def module(name: str) -> Any:
 
 
 def all_cases() -> list[Any]:
-    modules = {"cases": "all_cases", "special_cases": "special_cases", "function_cases": "function_cases"}
-    return [case for name, function in modules.items() for case in getattr(module(name), function)()]
+    names = {"cases": "all_cases"} | {name: name for name in ("quantized_cases", "special_cases", "function_cases")}
+    return [case for name, function in names.items() for case in getattr(module(name), function)()]
 
 
 def test_cases_are_valid_and_have_names_of_their_own() -> None:
@@ -117,6 +117,35 @@ def test_peers_agree_on_inputs_of_a_certain_form() -> None:
         result = measure.run_case(case, [peers.Opendml(1), *racing], measure.Effort(0.0, 1))
         assert not result.faults, (case.title, result.faults)
         assert len(result.timings) >= 2, (case.title, result.absent)
+
+
+@pytest.mark.usefixtures("_same_settings_afterwards")
+def test_peers_agree_on_quantized_layers() -> None:
+    for library in ("onnxruntime", "onnx", "openvino"):
+        pytest.importorskip(library)
+    layers, measure = module("quantized_layers"), module("measure")
+    racing = [module("peers").Opendml(1), *(module(f"{name}_peer").peer(1) for name in ("onnxruntime", "openvino"))]
+    for layer in (
+        layers.QuantizedProduct((5, 40), 24),
+        layers.QuantizedWindows((1, 8, 9, 9), 16, 3, 2),
+        layers.QuantizedWindows((1, 16, 6, 6), 8, 1, 1),
+    ):
+        case = module("cases").Case("layer", str(layer), layer, values=(0, 255))
+        result = measure.run_case(case, racing, measure.Effort(0.0, 1))
+        assert not result.faults and len(result.timings) == 3, (case.title, result.faults, result.absent)
+        (array,) = module("peers").make_buffers(layer, case.values).inputs
+        graph = dml.Graph()
+        output = graph.compile(layer.build(graph.input("uint8", layer.sizes)))(array)
+        assert output.shape == layer.output_sizes and np.unique(output).size > 50  # neither zeros nor limits alone
+
+
+def test_operations_are_those_of_all_products() -> None:
+    cases, layers = module("cases"), module("quantized_layers")
+    assert cases.integer_operations(cases.integer_product(2, 3, 5)) == 2 * 2 * 3 * 5
+    assert cases.integer_operations(cases.quantized_convolution(2, 3, 4, 6, 3, 1)) == 2 * (2 * 4 * 6 * 6) * 27
+    assert cases.integer_operations(layers.QuantizedProduct((2, 5), 3)) == 2 * 2 * 3 * 5
+    assert cases.integer_operations(layers.QuantizedWindows((2, 3, 6, 6), 4, 3, 2)) == 2 * (2 * 4 * 3 * 3) * 27
+    assert not cases.integer_operations(cases.gemm("FLOAT32", 2, 3, 4))
 
 
 def test_regions_have_their_corners_in_order() -> None:

@@ -38,6 +38,7 @@ from opendml.inspection.profiling import Profile
 from opendml.llvm.host import host_machine
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.limits import byte_peak
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.runtime.timed_executable import tick_seconds
 from opendml.targets.cpu.target import host_target
@@ -91,6 +92,10 @@ def test_limits() -> None:
     assert LIMITS.bandwidth(1 << 16) == pytest.approx(math.sqrt(1e11 * 1e10))
     assert LIMITS.least_seconds(1 << 20, 1e11) == pytest.approx(1)
     assert LIMITS.least_seconds(1 << 40, 1e11) == pytest.approx((1 << 40) / 1e10)
+
+
+def test_peak_of_products_of_bytes() -> None:
+    assert 1e9 < byte_peak(1, 0.01) < 1e14
 
 
 def test_the_clock_ticks_from_once_to_ten_times_a_nanosecond_or_less_often() -> None:
