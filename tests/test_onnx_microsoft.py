@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import opendml as dml
+from opendml.formats.onnx.operators.table import OPERATORS, REASONS
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -122,7 +125,7 @@ def test_what_is_activated_behind() -> None:
     np.testing.assert_allclose(found, np.maximum(2 * a @ b.T, 0), rtol=1e-5)
 
 
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("has_zero_points", [False, True])
 def test_products_with_weights_of_few_bits(bits: int, has_zero_points: bool) -> None:
     """Rows of 3 blocks, whose zero points of 4 bits do not fill their bytes; the last block is not whole."""
@@ -167,6 +170,29 @@ def test_blocks_of_weights_in_any_order(zero: str, has_order: bool) -> None:
         as_onnx_runtime("MatMulNBits", given, bits=4, block_size=block, N=rows, K=length)
 
 
+def test_the_page_names_all_operators() -> None:
+    """Those that are computed, and those that ONNX Runtime's DirectML provider has."""
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "onnx_microsoft.md").read_text("utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][2:]
+    assert {name for name, *_ in rows} == {name for domain, name in OPERATORS if domain == DOMAIN}
+    assert {name for name, has, *_ in rows if has.strip(" |") == "yes"} == PROVIDER
+    written = set(re.findall(r"DmlFused\w+", page))
+    assert written == {name for domain, name in OPERATORS if domain == DOMAIN + ".dml"}
+    for domain, name in REASONS:
+        assert domain != DOMAIN or name in page
+
+
+PROVIDER = {
+    *("Attention", "BiasAdd", "BiasGelu", "BiasSplitGelu", "ConvTransposeWithDynamicPads", "DequantizeLinear"),
+    *("DynamicQuantizeMatMul", "EmbedLayerNormalization", "FastGelu", "FusedMatMul", "FusedMatMulActivation", "Gelu"),
+    *("GroupNorm", "GroupQueryAttention", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "NhwcConv"),
+    *("QAttention", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool"),
+    *("QLinearSigmoid", "QuantizeLinear", "QuickGelu", "RotaryEmbedding", "SkipLayerNormalization"),
+    "SkipSimplifiedLayerNormalization",
+}
+"""What docs/OperatorKernels.md of ONNX Runtime lists for its DirectML provider."""
+
+
 def gelu(x: Array) -> Array:
     return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
 
@@ -177,6 +203,44 @@ def test_what_onnx_runtime_has_on_gpus_only() -> None:
     np.testing.assert_allclose(found, (x + bias)[..., :4] * gelu((x + bias)[..., 4:]), rtol=1e-5, atol=1e-6)
     (found,), *_ = results_of("BiasAdd", {"x": x, "b": bias, "s": x})
     np.testing.assert_allclose(found, x + bias + x)
+
+
+def test_what_the_directml_provider_makes() -> None:
+    """Operators with activations behind them, as a stored optimised model has them; padding that is an input."""
+    x, w, b = floats(2, 3, 5, 5), floats(4, 3, 3, 3), floats(4)
+    of_channels = floats(3), floats(3), floats(3), np.abs(floats(3))
+    cases: list[tuple[str, list[Array], dict[str, Any]]] = [
+        ("Add", [x, floats(2, 3, 5, 5)], {}),
+        ("Sum", [x, floats(2, 3, 5, 5)], {}),
+        ("BatchNormalization", [x, *of_channels], {"epsilon": 1e-3}),
+        ("InstanceNormalization", [x, *of_channels[:2]], {}),
+        ("MeanVarianceNormalization", [x], {}),
+        ("Conv", [x, w, b], {"pads": [1, 1, 1, 1]}),
+        ("ConvTranspose", [x, w.transpose(1, 0, 2, 3).copy(), b], {"strides": [2, 2]}),
+        ("Gemm", [floats(3, 4), floats(4, 5)], {"alpha": 2.0}),
+        ("MatMul", [floats(2, 3, 4), floats(2, 4, 5)], {}),
+    ]
+    for name, arrays, attributes in cases:
+        names = [f"x{i}" for i in range(len(arrays))]
+        nodes = [
+            helper.make_node(name, names, ["t"], **attributes),
+            helper.make_node("LeakyRelu", ["t"], ["y"], alpha=0.5),
+        ]
+        infos = [helper.make_tensor_value_info(n, 1, a.shape) for n, a in zip(names, arrays, strict=True)]
+        result = [helper.make_tensor_value_info("y", 1, None)]
+        imports = [helper.make_opsetid("", 13), helper.make_opsetid(DOMAIN + ".dml", 1)]
+        given = dict(zip(names, arrays, strict=True))
+        fused = {"fused_activation": "LeakyRelu", "fused_activation_domain": "", "fused_alpha": 0.5}
+        one = helper.make_node(f"DmlFused{name}", names, ["y"], domain=DOMAIN + ".dml", **attributes, **fused)
+        found = []
+        for several in (nodes, [one]):
+            graph = helper.make_graph(several, "g", infos, result)
+            model = dml.load(helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString())
+            assert isinstance(model, dml.OnnxModel)
+            found.append(model.run(given, device=REFERENCE)["y"])
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5, err_msg=name)
+    weights = w.transpose(1, 0, 2, 3).copy()
+    as_onnx_runtime("ConvTransposeWithDynamicPads", {"x": x, "w": weights, "p": np.array([1, 0, 0, 1]), "b": b})
 
 
 @pytest.mark.parametrize("is_last", [0, 1])
@@ -450,6 +514,38 @@ def test_windows_of_groups(before: int, window: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("before", [0, 9])
+@pytest.mark.parametrize("softcap", [0.0, 1.5])
+@pytest.mark.parametrize("sink", ["none", "smooth", "heads"])
+@pytest.mark.parametrize("window", [-1, 3])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_scores_of_groups(before: int, softcap: float, sink: str, window: int, has_bias: bool) -> None:
+    """Soft caps, sinks, and what is added to scores; one more position behind pasts of different lengths too."""
+    batch, heads, groups, size = 2, 4, 2, 16
+    length = 1 if before else 5
+    q, k, v = (floats(batch, length, count * size) for count in (heads, groups, groups))
+    past = [floats(batch, groups, before, size) for _ in range(2)]
+    total = before + length
+    lengths = np.array([total - 1, total - 4] if before else [total - 1] * 2, "int32")
+    given: dict[str, Array | None] = {"q": q, "k": k, "v": v, "pk": None, "pv": None}
+    given |= {"pk": past[0], "pv": past[1]} if before else {}
+    given |= {"lengths": lengths, "total": np.array(total, "int32"), "cos": None, "sin": None, "places": None}
+    given |= {"bias": floats(1, heads, length, total) if has_bias else None}
+    given |= {"sink": floats(heads) if sink == "heads" else None}
+    if given["sink"] is None and given["bias"] is None:
+        given = {name: given[name] for name in [*given][:7]}
+    attributes: dict[str, Any] = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
+    attributes |= {"softcap": softcap} if softcap else {}
+    attributes |= {"smooth_softmax": 1} if sink == "smooth" else {}
+    found, data, fed = results_of("GroupQueryAttention", given, outputs=3, **attributes)
+    expected = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, fed)
+    np.testing.assert_allclose(found[0], expected[0], rtol=2e-4, atol=2e-5)
+    for mine, theirs in zip(found[1:], expected[1:], strict=True):
+        assert mine.shape == theirs.shape
+        for one, other, end in zip(mine, theirs, lengths + 1, strict=True):
+            np.testing.assert_array_equal(one[:, :end], other[:, :end])
+
+
 @pytest.mark.parametrize("interleaved", [0, 1])
 def test_rotary_embeddings(interleaved: int) -> None:
     batch, length, heads, size = 2, 3, 2, 8
@@ -467,7 +563,8 @@ def test_rotary_embeddings(interleaved: int) -> None:
 
 def test_what_is_refused_is_said() -> None:
     operators: list[tuple[str, Callable[[], dict[str, Any]], str]] = [
-        ("MatMulNBits", lambda: {"bits": 2, "block_size": 16, "N": 2, "K": 16}, "other than 4 or 8 bits"),
+        ("MatMulNBits", lambda: {"bits": 3, "block_size": 16, "N": 2, "K": 16}, "other than 2, 4 or 8 bits"),
+        ("QMoE", lambda: {"k": 2}, "which experts compute what depends on values"),
     ]
     for operator, attributes, message in operators:
         given = {"a": floats(1, 16), "b": integers(0, 9, 2, 1, 4, data_type="uint8"), "s": floats(2)}

@@ -10,7 +10,7 @@ from opendml.formats.onnx.operators.element_wise import ELEMENT_WISE
 from opendml.formats.onnx.operators.gathering import GATHERING
 from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.matrices import MATRICES
-from opendml.formats.onnx.operators.microsoft import MICROSOFT
+from opendml.formats.onnx.operators.microsoft import DIRECTML, MICROSOFT
 from opendml.formats.onnx.operators.microsoft.normalizations import SIMPLIFIED
 from opendml.formats.onnx.operators.normalizations import NORMALIZATIONS
 from opendml.formats.onnx.operators.quantization import QUANTIZATION
@@ -47,6 +47,7 @@ _DOMAINS: Final = (
     ("ai.onnx.ml", CLASSIC),
     ("ai.onnx.preview.training", TRAINING),
     ("com.microsoft", MICROSOFT),
+    ("com.microsoft.dml", DIRECTML),
 )
 
 OPERATORS: Final[dict[tuple[str, str], Function]] = {
@@ -59,6 +60,7 @@ _DYNAMIC: Final = "the sizes of its result depend on values"
 _RANDOM: Final = "its random numbers are of no generator in particular, and DirectML's are of one"
 _TEXT: Final = "DirectML has no tensors of texts"
 _SEQUENCE: Final = "DirectML has no sequences, and none are known while the graph is made"
+_EXPERTS: Final = "which experts compute what depends on values"
 
 REASONS: Final[dict[tuple[str, str], str]] = {
     **{("", name): _DYNAMIC for name in ("Compress", "NonMaxSuppression", "NonZero", "Unique")},
@@ -83,5 +85,6 @@ REASONS: Final[dict[tuple[str, str], str]] = {
     ("", "TfIdfVectorizer"): "DirectML counts no n-grams",
     ("ai.onnx.ml", "LabelEncoder"): "DirectML has no dictionaries",
     ("ai.onnx.ml", "TreeEnsemble"): "DirectML has no decision trees",
+    **{("com.microsoft", name): _EXPERTS for name in ("MoE", "QMoE")},
 }
 """Why an operator has no expression, where there is more to say than that it has none."""

@@ -16,11 +16,11 @@ from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.operators.microsoft.quantized import product_of_integers
 from opendml.formats.onnx.values import NotExpressibleError
 
-__all__ = ["ATTENTION"]
+__all__ = ["ATTENTION", "Heads", "attended", "rotated"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Heads:
+class Heads:
     """Queries, keys and values of all heads, {batch, positions, heads * size}."""
 
     query: GraphTensor
@@ -31,16 +31,18 @@ class _Heads:
 
     @property
     def batch(self) -> int:
+        """The number of batches."""
         return self.query.sizes[0]
 
     @property
     def queries(self) -> int:
+        """The number of positions that ask."""
         return self.query.sizes[1]
 
 
-def _attended(
+def attended(
     node: Node,
-    heads: _Heads,
+    heads: Heads,
     *,
     mask: GraphTensor | None = None,
     scores: GraphTensor | None = None,
@@ -48,12 +50,14 @@ def _attended(
     past_lengths: GraphTensor | None = None,
     total: int | None = None,
     present: bool = False,
+    scale: float = 0.0,
 ) -> Any:
-    """The attention; ``mask`` is int32 and broadcasts to {batch, heads, queries, keys}, where 0 hides."""
+    """The attention; ``mask`` is int32 and broadcasts to {batch, heads, queries, keys}, where 0 hides. ``scale``: the
+    node's where it is 0."""
     before = 0 if past[0] is None else past[0].sizes[2]
     keys = before + heads.key.sizes[1] if total is None else total
     sizes = (heads.batch, heads.count, heads.queries, keys)
-    scale = node.number("scale")
+    scale = scale or node.number("scale")
     return dml.multihead_attention(
         heads.query,
         heads.key,
@@ -76,7 +80,7 @@ def _attended(
 # ---- masks
 
 
-def _mask(node: Node, position: int, heads: _Heads, before: int, keys: int) -> GraphTensor | None:
+def _mask(node: Node, position: int, heads: Heads, before: int, keys: int) -> GraphTensor | None:
     """What queries may see: by a mask of keys or the lengths of the batches, and of no later keys."""
     given = _given_mask(node, position, heads.batch, keys) if node.has(position) else None
     if not node.integer("unidirectional"):
@@ -141,13 +145,13 @@ def _packed_attention(node: Node, whole: GraphTensor, mask: int, past: int, scor
     places = np.cumsum([0, *parts]).tolist()
     query, key, value = (whole[:, :, a:b] for a, b in itertools.pairwise(places))
     count = node.integer("num_heads")
-    heads = _Heads(query, key, value, count, count)
+    heads = Heads(query, key, value, count, count)
     before = node.sizes(past)[3] if node.has(past) else 0
     old: tuple[GraphTensor | None, GraphTensor | None] = (None, None)
     if before:
         both = node.tensor(past)
         old = (both[0], both[1])
-    found = _attended(
+    found = attended(
         node,
         heads,
         mask=_mask(node, mask, heads, before, before + key.sizes[1]),
@@ -168,10 +172,10 @@ def _multihead_attention(node: Node) -> Results:
         raise NotExpressibleError("scores as outputs, and a past that is written to, have no operator")
     count = node.integer("num_heads")
     query, key, value = _biased(node, _separate(node, count))
-    heads = _Heads(query, key, value, count, count)
+    heads = Heads(query, key, value, count, count)
     before = node.sizes(6)[2] if node.has(6) else 0
     old = (node.tensor(6), node.tensor(7)) if before else (None, None)
-    found = _attended(
+    found = attended(
         node,
         heads,
         mask=_mask(node, 4, heads, before, before + heads.key.sizes[1]),
@@ -213,73 +217,6 @@ def _biased(node: Node, parts: Sequence[GraphTensor]) -> Sequence[GraphTensor]:
     return [part + bias[a:b].reshape(1, 1, -1) for part, (a, b) in zip(parts, itertools.pairwise(places), strict=True)]
 
 
-def _grouped_attention(node: Node) -> Results:
-    """Heads of queries share heads of keys and values. Each batch has as many keys as its length says."""
-    refused = ("softcap", "smooth_softmax", "qk_output", "kv_cache_bit_width", "sliding_window_cache")
-    if any(node.number(name) for name in refused):
-        raise NotExpressibleError("soft caps and quantised keys have no operator")
-    if any(node.has(position) for position in range(10, len(node.inputs))) or not node.integer("causal", 1):
-        raise NotExpressibleError("sinks of attention, norms inside, and attention to later keys have no operator")
-    count, groups = node.integer("num_heads"), node.integer("kv_num_heads")
-    query, key, value = _grouped_parts(node, count, groups)
-    batch, length = query.sizes[:2]
-    before = node.sizes(3)[2] if node.has(3) else 0
-    totals = node.tensor(5).reshape(batch) + np.int32(1)
-    old_lengths = totals - np.int32(length)
-    if node.integer("do_rotary"):
-        places = node.tensor(9) if node.has(9) else _places(node, old_lengths, batch, length)
-        query, key = (
-            _rotated(node, one.reshape(batch, length, heads, -1), places, 7, 8).reshape(one.sizes)
-            for one, heads in ((query, count), (key, groups))
-        )
-    keys = max(before, int(node.known(6).reshape(-1)[0]))
-    heads = _Heads(query, key, value, count, groups)
-    # Without a past the first call: batches of other lengths are filled up at their ends, which no query sees.
-    mask: GraphTensor | None = node.graph.constant(np.tril(np.ones((length, length), np.int32))[None, None])
-    mask = None if before else mask
-    old = (node.tensor(3), node.tensor(4)) if before else (None, None)
-    if node.integer("local_window_size", -1) > 0:
-        near = _near(node, old_lengths if before else None, keys if before else length)
-        mask = near if mask is None else dml.min(near, mask)
-    found = _attended(
-        node,
-        heads,
-        mask=mask,
-        scores=_scores(node, 10),
-        past=old,
-        past_lengths=dml.max(old_lengths, np.zeros(1, np.int32)) if before else None,
-        total=keys if before else None,
-        present=node.wants(1),
-    )
-    values = (found.output, found.present_key, found.present_value)
-    return [None if one is None else node.result(one) for one in values]
-
-
-def _near(node: Node, old_lengths: GraphTensor | None, keys: int) -> GraphTensor:
-    """1 for keys that are fewer positions before a query than the window has, or behind it."""
-    length, window = node.sizes(0)[1], node.integer("local_window_size")
-    places = np.arange(length, dtype=np.int32).reshape(1, 1, length, 1) - np.int32(window)
-    columns = node.graph.constant(np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys))
-    before: Any = places if old_lengths is None else old_lengths.reshape(-1, 1, 1, 1) + places
-    found: GraphTensor = dml.cast(dml.greater_than(columns, before), "int32")
-    return found
-
-
-def _grouped_parts(node: Node, count: int, groups: int) -> list[GraphTensor]:
-    query = node.tensor(0)
-    if node.has(1):
-        return [query, node.tensor(1), node.tensor(2)]
-    size = query.sizes[2] // (count + 2 * groups)
-    places = np.cumsum([0, count * size, groups * size, groups * size]).tolist()
-    return [query[:, :, a:b] for a, b in itertools.pairwise(places)]
-
-
-def _places(node: Node, first: GraphTensor, batch: int, length: int) -> GraphTensor:
-    """Positions from the first of each batch on; before the beginning there are none."""
-    steps = np.arange(length, dtype=np.int32).reshape(1, length)
-    return dml.max(first.reshape(batch, 1), np.zeros((1, 1), np.int32)) + steps
-
-
 # ---- rotary embeddings
 
 
@@ -300,13 +237,13 @@ def _rotary(node: Node) -> Results:
     if places.size == 1 and batch * length > 1:
         places = places.reshape(1, 1) + np.arange(length, dtype=places.dtype).reshape(1, length)
     places = places.reshape(-1, length).broadcast_to((batch, length))
-    found = _rotated(node, tensor.reshape(batch, length, -1, size), places, 2, 3)
+    found = rotated(node, tensor.reshape(batch, length, -1, size), places, 2, 3)
     found = found.transpose(0, 2, 1, 3).packed() if by_heads else found.reshape(tensor.sizes)
     scale = node.number("scale", 1.0)
     return node.result(found if scale == 1 else found * scale, node.sizes())
 
 
-def _rotated(node: Node, x: GraphTensor, places: GraphTensor, cosines: int, sines: int) -> GraphTensor:
+def rotated(node: Node, x: GraphTensor, places: GraphTensor, cosines: int, sines: int) -> GraphTensor:
     """Pairs of elements turned: {batch, positions, heads, size} by the rows of the tables for the places."""
     batch, length, heads, size = x.sizes
     half = node.sizes(cosines)[1]
@@ -329,7 +266,6 @@ def _rotated(node: Node, x: GraphTensor, places: GraphTensor, cosines: int, sine
 
 ATTENTION: Final[Table] = {
     "Attention": _attention,
-    "GroupQueryAttention": _grouped_attention,
     "MultiHeadAttention": _multihead_attention,
     "QAttention": _quantized_attention,
     "RotaryEmbedding": _rotary,

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
 
 import opendml as dml
 from opendml.building.graph_tensor import GraphTensor
-from opendml.formats.onnx.nodes import Node, Results
+from opendml.formats.onnx.nodes import Node, Results, normal_axis
 from opendml.formats.onnx.operators.element_wise import ELEMENT_WISE
 from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.operators.matrices import MATRICES
 from opendml.formats.onnx.operators.windows import WINDOWS
 from opendml.formats.onnx.values import NotExpressibleError, Value
 
-__all__ = ["FUSED", "tanh_gelu"]
+__all__ = ["FUSED", "activation_of", "tanh_gelu"]
 
 
 def _plus(node: Node, position: int) -> GraphTensor:
@@ -67,17 +64,25 @@ def _activated(node: Node, given: Results, parameters: dict[str, Any] | None = N
     (value,) = node.values(given)
     if not name or value is None:
         return given
+    usual = {one: node.attributes[f"activation_{one}"] for one in _PARAMETERS if f"activation_{one}" in node.attributes}
+    return activation_of(node, value, name, usual if parameters is None else parameters)
+
+
+def activation_of(node: Node, value: Value, name: str, parameters: Mapping[str, Any]) -> Results:
+    """A value activated by an operator of ONNX, which is named; ``parameters`` are its attributes."""
+    if name == "Softmax":
+        assert value.tensor is not None
+        axis = normal_axis(int(parameters.get("axis", -1)), value.rank)
+        return node.result(dml.activation_softmax(value.tensor, axes=[axis]), value.sizes)
     if name not in ELEMENT_WISE:
         raise NotExpressibleError(f"the activation {name!r} is not known")
-    usual = {one: node.attributes[f"activation_{one}"] for one in _PARAMETERS if f"activation_{one}" in node.attributes}
-    behind = Node(node.graph, name, 10, [value], usual if parameters is None else parameters, node.outputs)
-    found = ELEMENT_WISE[name](behind)
+    found = ELEMENT_WISE[name](Node(node.graph, name, 10, [value], parameters, node.outputs))
     if found is None:
         raise NotExpressibleError(f"the activation {name!r} has no operator")
     return found
 
 
-_PARAMETERS: Final = ("alpha", "beta", "gamma")
+_PARAMETERS: Final = ("alpha", "beta", "gamma", "axis")
 _LISTED: Final[dict[str, Sequence[str]]] = {
     "LeakyRelu": ("alpha",),
     "Clip": ("min", "max"),
@@ -145,81 +150,28 @@ def _channels_second(tensor: GraphTensor) -> GraphTensor:
     return tensor.transpose([0, tensor.rank - 1, *range(1, tensor.rank - 1)])
 
 
+def _padded_transposed_convolution(node: Node) -> Results:
+    """Its third input is its padding."""
+    values = [node.value(0), node.value(1), node.inputs[3] if node.has(3) else None]
+    attributes = {**node.attributes, **({"pads": node.integers_of(2)} if node.has(2) else {})}
+    return WINDOWS["ConvTranspose"](Node(node.graph, "ConvTranspose", 11, values, attributes, node.outputs)) or []
+
+
 def _gelu(node: Node) -> Results:
     return node.result(dml.activation_gelu(node.tensor()), node.sizes())
-
-
-def _matmul_of_bits(node: Node) -> Results:
-    """Weights of 4 or 8 bits in blocks along the rows that they are multiplied with, laid out once."""
-    bits, block = node.integer("bits", 4), node.integer("block_size")
-    count, length = node.integer("N"), node.integer("K")
-    if bits not in (4, 8):
-        raise NotExpressibleError("weights of other than 4 or 8 bits have no operator")
-    a, blocks = node.tensor(0), -(-length // block)
-    packed = node.tensor(1).flatten() if bits == 4 else node.tensor(1).reshape(count, blocks * block)
-    named: dict[str, Any] = {"input_data_type": "uint4", "input_sizes": [count, blocks * block]} if bits == 4 else {}
-    scale = node.tensor(2).reshape(count, blocks)
-    is_whole = not node.has(3) or node.type_of(3) == np.uint8
-    if is_whole and not node.has(4):
-        weights: Any = dml.dequantize(packed, scale, _zero_points(node, bits, count, blocks), **named)
-        weights = weights if blocks * block == length else weights[:, :length]
-    else:
-        numbers = dml.dequantize(packed, np.ones((1, 1), scale.dtype), **named)[:, :length]
-        zero_point = node.tensor(3).reshape(count, blocks) if not is_whole else _real_zero_points(node, bits, scale)
-        zero_point, scale = (_of_columns(node, one, block, length) for one in (zero_point, scale))
-        weights = (numbers - zero_point) * scale
-    if weights.dtype != a.dtype:
-        weights = dml.cast(weights, a.data_type)
-    found: Any = dml.gemm(a.reshape(-1, length), weights, trans_b="TRANSPOSE")
-    if node.has(5):
-        found = found + node.tensor(5).reshape(1, -1)
-    return node.result(found, (*node.sizes()[:-1], count))
-
-
-def _of_columns(node: Node, parameter: GraphTensor, block: int, length: int) -> GraphTensor:
-    """A scale or a zero point {rows, blocks} for every column: that of its block, which a node may name."""
-    if node.has(4):
-        blocks = node.tensor(4)[:length].reshape(1, -1)
-    else:
-        blocks = node.graph.constant((np.arange(length, dtype=np.int32) // block)[None])
-    found: Any = dml.gather(parameter, blocks, axis=1, index_dimensions=1)
-    return found.reshape(parameter.sizes[0], length)  # type: ignore[no-any-return]
-
-
-def _real_zero_points(node: Node, bits: int, scale: GraphTensor) -> GraphTensor:
-    """Zero points that are whole numbers, as real ones of the scale's type and sizes."""
-    return node.graph.constant(_numbers(node, bits, *scale.sizes).astype(scale.dtype))
-
-
-def _zero_points(node: Node, bits: int, rows: int, blocks: int) -> GraphTensor:
-    """Zero points as numbers of the weights' type."""
-    numbers = _numbers(node, bits, rows, blocks)
-    if bits == 8:
-        return node.graph.constant(np.ascontiguousarray(numbers))
-    flat = np.resize(numbers.reshape(-1), numbers.size + numbers.size % 2)
-    return node.graph.constant((flat[::2] | flat[1::2] << 4).astype(np.uint8))
-
-
-def _numbers(node: Node, bits: int, rows: int, blocks: int) -> npt.NDArray[np.uint8]:
-    """Zero points {rows, blocks}, without the rows' padding to whole bytes; by default the middle number."""
-    if not node.has(3):
-        return np.full((rows, blocks), 1 << (bits - 1), np.uint8)
-    bytes_of_rows = node.known(3).reshape(rows, -1)
-    halves = np.stack([bytes_of_rows & 15, bytes_of_rows >> 4], -1).reshape(rows, -1)
-    return (halves if bits == 4 else bytes_of_rows)[:, :blocks]
 
 
 FUSED: Final[Table] = {
     "BiasAdd": _bias_add,
     "BiasGelu": _bias_gelu,
     "BiasSplitGelu": _bias_split_gelu,
+    "ConvTransposeWithDynamicPads": _padded_transposed_convolution,
     "FastGelu": _fast_gelu,
     "FusedConv": _fused_convolution,
     "FusedGemm": _fused_gemm,
     "FusedMatMul": _fused_matmul,
     "FusedMatMulActivation": _fused_matmul,
     "Gelu": _gelu,
-    "MatMulNBits": _matmul_of_bits,
     "NhwcConv": _channels_last_convolution,
     "QuickGelu": _quick_gelu,
     "TransposeMatMul": _fused_matmul,
