@@ -19,9 +19,10 @@ from opendml.description.errors import BindingError
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
+from opendml.llvm.compiled_objects import object_key
 from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import assembly, compile_object, load_object
-from opendml.llvm.object_cache import get_or_make, object_key
+from opendml.llvm.object_cache import get_or_make
 from opendml.targets.gpu.dialect import Dialect
 from opendml.targets.gpu.program import GpuCode, LaunchPlan, Loop, Step, generate, launches_of
 from opendml.targets.interface import ArrayLayouts, Buffer, DeviceBuffer, GivenArray, KernelTimes

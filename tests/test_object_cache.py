@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from properties import HANGS, examples
 
 from opendml.description.errors import ConfigurationError
-from opendml.llvm import object_cache
+from opendml.llvm import compiled_objects, object_cache
+from opendml.llvm.compiled_objects import get_or_compile, object_key
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import (
     DEFAULT_OPTIONS,
     CompileOptions,
 )
-from opendml.llvm.object_cache import CacheWarning, ObjectCache, default_cache, get_or_compile, object_key
+from opendml.llvm.object_cache import CacheWarning, ObjectCache, default_cache
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
 
@@ -63,7 +64,7 @@ def test_key_depends_on_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         object_key(ADD, replace(host, triple="other"), options),
         object_key(ADD, host, CompileOptions(speed_level=1)),
     }
-    monkeypatch.setattr(object_cache, "compiler_version", lambda: "another")
+    monkeypatch.setattr(compiled_objects, "compiler_version", lambda: "another")
     keys.add(object_key(ADD, host, options))
     monkeypatch.setattr(object_cache, "FORMAT_VERSION", 999)
     keys.add(object_key(ADD, host, options))

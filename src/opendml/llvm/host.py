@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from opendml.description.errors import ConfigurationError
 from opendml.description.quoting import quoted
+from opendml.llvm.processor_facts import processor_facts
 from opendml.llvm.quotas import processor_quota
 
 CPU_FEATURES_VARIABLE = "OPENDML_CPU_FEATURES"
@@ -139,10 +140,8 @@ def machine_of(triple: str, level: str) -> Machine:
 
 @functools.cache
 def _host_machine(level: str) -> Machine:
-    import llvmlite.binding as llvm
-
-    triple = llvm.get_process_triple() + ("-elf" if os.name == "nt" else "")  # LLVM's JIT loads only ELF on Windows.
-    available = {name for name, has in llvm.get_host_cpu_features().items() if has}
+    facts = processor_facts()
+    triple, available = facts.triple, set(facts.available)
     if level != "native":
         machine = machine_of(triple, level)
         missing = sorted(set(machine.features) - available) if machine.architecture == "x86_64" else []
@@ -159,7 +158,7 @@ def _host_machine(level: str) -> Machine:
     features = tuple(name for name in known if name in available) if is_x86 else machine.features
     return replace(
         machine,
-        cpu_name=llvm.get_host_cpu_name(),
-        llvm_features=llvm.get_host_cpu_features().flatten(),
+        cpu_name=facts.cpu_name,
+        llvm_features=facts.features,
         features=features,
     )

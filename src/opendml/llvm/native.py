@@ -1,7 +1,7 @@
 """LLVM text to machine code, and machine code into this process.
 
 `compile_object` gives a relocatable object file's bytes, which may be stored; `load_object` maps such bytes into memory
-and gives the addresses of its functions. LLVM is imported when the first of these is called.
+and gives the addresses of its functions, where it can without LLVM, which is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, Final
 from opendml.description.errors import CodeGenerationError
 from opendml.llvm.forking import hold_while_forking
 from opendml.llvm.host import Machine, host_machine
+from opendml.llvm.placement import place
+from opendml.llvm.processor_facts import processor_facts
 from opendml.llvm.stacks import on_large_stack
 
 
@@ -104,25 +106,30 @@ def load_object(
     will run: they must come from the compiler or from an authenticated cache.
     Raises CodeGenerationError if a symbol, or one that the code refers to, is absent.
     """
-    llvm, symbols = _llvm(), tuple(symbols)
+    objects, symbols, host = (data, *more), tuple(symbols), host or host_machine()
+    tracker: Any = place(objects, symbols, host)
+    if tracker is None:
+        tracker = _linked(objects, symbols, host)
+    return LoadedObject(tracker, {symbol: int(tracker[symbol]) for symbol in symbols})
+
+
+def _linked(objects: Iterable[bytes], symbols: Iterable[str], host: Machine) -> Any:
+    """Objects that LLVM places."""
     with _llvm_lock:
-        library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
-        for further in more:
-            library.add_object_img(further)
+        library = _llvm().JITLibraryBuilder().add_current_process()
+        for data in objects:
+            library.add_object_img(data)
         for symbol in symbols:
             library.export_symbol(symbol)
         try:
-            tracker = library.link(*next(_linkers(host or host_machine())))
+            return library.link(*next(_linkers(host)))
         except RuntimeError as error:
             raise CodeGenerationError(f"the object file cannot be loaded: {error}") from error
-        return LoadedObject(tracker, {symbol: int(tracker[symbol]) for symbol in symbols})
 
 
 def compiler_version() -> str:
     """The versions that decide what `compile_object` emits, as one line."""
-    import llvmlite
-
-    return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, _llvm().llvm_version_info))}"
+    return processor_facts().compiler
 
 
 class _LlvmLock:

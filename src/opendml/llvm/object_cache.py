@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import hmac
 import os
 import re
@@ -34,7 +33,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from opendml.description.errors import ConfigurationError
@@ -46,10 +45,7 @@ from opendml.description.file_access import (
     write_atomically,
 )
 from opendml.description.quoting import quoted
-from opendml.llvm.compile_workers import Progress, compile_objects
 from opendml.llvm.forking import hold_while_forking
-from opendml.llvm.host import Machine
-from opendml.llvm.native import DEFAULT_OPTIONS, CompileOptions, compile_object, compiler_version
 
 CACHE_VARIABLE = "OPENDML_CACHE"
 DIRECTORY_VARIABLE = "OPENDML_CACHE_DIR"
@@ -66,33 +62,6 @@ _SUFFIX = ".object"
 _STALE_SECONDS = 3600
 
 
-def get_or_compile(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> tuple[bytes, bool]:
-    """The object file of `llvm_ir`, and whether it came from the cache.
-
-    Raises CodeGenerationError as `compile_object` does. A cache that cannot be read or written costs time, no error.
-    """
-    return get_or_make(object_key(llvm_ir, host, options), lambda: compile_object(llvm_ir, host, options))
-
-
-def get_or_compile_all(
-    modules: Sequence[str], host: Machine, progress: Progress | None = None
-) -> tuple[list[bytes], bool]:
-    """The object files of several modules, and whether all came from the cache.
-
-    Those that did not are compiled side by side where they are large. `progress` is told which part is done.
-    """
-    cache = default_cache()
-    keys = [object_key(module, host) for module in modules]
-    found = [None if cache is None else cache.read(key) for key in keys]
-    missing = [number for number, stored in enumerate(found) if stored is None]
-    compiled = compile_objects([modules[number] for number in missing], host, progress)
-    for number, data in zip(missing, compiled, strict=True):
-        found[number] = data
-        if cache is not None:
-            cache.write(keys[number], data)
-    return [data for data in found if data is not None], not missing
-
-
 def get_or_make(key: bytes, make: Callable[[], bytes]) -> tuple[bytes, bool]:
     """The entry of a key, made and kept if there is none, and whether it came from the cache."""
     cache = default_cache()
@@ -103,12 +72,6 @@ def get_or_make(key: bytes, make: Callable[[], bytes]) -> tuple[bytes, bool]:
     if cache is not None:
         cache.write(key, made)
     return made, False
-
-
-def object_key(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
-    """The 32 bytes that name an entry: a hash over all that the object file depends on."""
-    facts = (compiler_version(), FORMAT_VERSION, host.triple, host.cpu_name, host.llvm_features, options)
-    return hashlib.sha256(f"{facts!r}\n{llvm_ir}".encode()).digest()
 
 
 def default_cache() -> ObjectCache | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opendml.graph.costs import GraphCosts
+from opendml.llvm.compiled_objects import get_or_compile_all, object_key
 from opendml.llvm.host import default_thread_count, host_machine
-from opendml.llvm.object_cache import get_or_compile_all, object_key
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING, Tuning
 from opendml.targets.target import DeviceDescription, Progress, Requirements, Target

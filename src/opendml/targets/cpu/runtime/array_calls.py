@@ -28,9 +28,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import CompileOptions, load_object
-from opendml.llvm.object_cache import get_or_compile
 from opendml.loops.alignment import ALIGNMENT
 from opendml.targets.cpu.runtime.thread_team import CALL_WORDS, ThreadTeam
 

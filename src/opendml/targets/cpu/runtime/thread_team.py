@@ -34,9 +34,9 @@ from typing import Any, Final, NamedTuple
 
 from opendml.description.errors import ConfigurationError
 from opendml.description.quoting import quoted
+from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import MAXIMUM_THREADS, Machine, host_machine, usable_processors
 from opendml.llvm.native import CompileOptions, load_object
-from opendml.llvm.object_cache import get_or_compile
 from opendml.targets.cpu.runtime.team_code import team_ir
 
 CALL_WORDS: Final = 8

@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import LoadedObject, load_object
-from opendml.llvm.object_cache import get_or_compile
 from opendml.targets.cpu.code.records import CLOCK, RECORD
 from opendml.targets.cpu.runtime.executable import CpuExecutable
 from opendml.targets.interface import KernelTimes
