@@ -37,7 +37,7 @@ def input_buffers(assembly: GraphAssembly, seed: int) -> list[Array | None]:
         elif desc is None:
             buffers.append(None)
         else:
-            given = assembly.interface.inputs[number][1]
+            given = assembly.interface.inputs[number][1].in_memory
             buffers.append(memory_of(random_values(given.data_type, given.element_span, generator), given))
     return buffers
 
@@ -62,7 +62,7 @@ def _run_compiled(
         for number, (buffer, binding) in enumerate(zip(buffers, program.inputs, strict=True))
     ]
     program.initialize([array if owned else None for array, owned in zip(arrays, program.owned, strict=True)])
-    descs = graph_output_tensors(assembly.desc)
+    descs = [desc.in_memory for desc in graph_output_tensors(assembly.desc)]
     outputs = [guarded_buffer(d.element_span, d.data_type.dtype, number % 2 == 0) for number, d in enumerate(descs)]
     call = program.bind([None if owned else array for array, owned in zip(arrays, program.owned, strict=True)], outputs)
     results = []

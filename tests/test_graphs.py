@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from execution import ALL_THREADS, assert_same_values, random_values
 from graph_reference import evaluate_graph, seen_as
-from graph_running import input_buffers, run_compiled
-from hypothesis import HealthCheck, given
+from graph_running import check_graph, input_buffers, run_compiled
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties import examples
 from random_descriptors import descriptors, is_drawn
@@ -23,25 +23,29 @@ from random_descriptors import descriptors, is_drawn
 import opendml as dml
 from opendml.building.graph_assembly import GraphAssembly
 from opendml.description.descriptors import Operator
-from opendml.description.enums import TensorDataType
+from opendml.description.enums import OperatorType, TensorDataType
 from opendml.description.graph_paths import graph_output_tensors
 from opendml.description.tensor import TensorDesc
 from opendml.operators import implemented
+from opendml.targets.cpu.target import host_target
 
 Array = np.ndarray[Any, Any]
 
 OPERATORS = [operator_type for operator_type in implemented() if is_drawn(operator_type)]
+DEVICE = dml.Device()
 ELEMENTS = 600
 """Elements of a tensor of the pool at most: more only takes time."""
 
 
 class Maker:
-    """A graph that grows by random steps; ``pool`` are the tensors that there are."""
+    """A graph that grows by random steps; ``pool`` are the tensors that there are, but for those of 4-bit types, which
+    only QUANTIZE and DEQUANTIZE know: ``packed``."""
 
     def __init__(self, draw: st.DrawFn, device: dml.Device) -> None:
         self.draw = draw
         self.graph = dml.Graph(device)
         self.pool: list[dml.GraphTensor] = []
+        self.packed: list[dml.GraphTensor] = []
 
     # ---- where tensors come from
 
@@ -60,7 +64,12 @@ class Maker:
         """A new input of the graph or constant."""
         data_type = self.any(["float32", "float32", "float32", "float16", "int32", "int8", "uint8", "int64", "uint32"])
         sizes = self.sizes()
-        if self.number(0, 2):
+        if self.number(0, 15) == 15:
+            self.packed.append(
+                self.graph.input(self.any(["int4", "uint4"]), sizes, owned_by_dml=self.number(0, 1) == 0)
+            )
+            self.pool.append(dml.dequantize(self.packed[-1], np.float32(2)))
+        elif self.number(0, 2):
             self.pool.append(self.graph.input(data_type, sizes, owned_by_dml=self.number(0, 3) == 0))
         else:
             values = random_values(TensorDataType.parse(data_type), math.prod(sizes), np.random.default_rng(7), False)
@@ -81,6 +90,8 @@ class Maker:
 
         Floats never become other types as bits: which NaN an operation gives is nobody's business.
         """
+        if desc.data_type.bits == 4:
+            return self.packed_like(desc)
         x = self.tensor()
         is_whole = x.desc.is_packed and x.desc.total_size_in_bytes == x.desc.minimum_size_in_bytes
         if x.desc.is_owned_by_dml or not is_whole:
@@ -100,9 +111,20 @@ class Maker:
             x = dml.padding(x, padding_mode="EDGE", padding_value=0, start_padding=[0], end_padding=[wanted - count])
         return x.reinterpret(desc.sizes, desc.strides)
 
+    def packed_like(self, desc: TensorDesc) -> dml.GraphTensor:
+        """What QUANTIZE gave, or bytes of the pool as two elements each: nothing converts to 4-bit types."""
+        large = [x for x in self.packed if x.desc.element_span >= desc.element_span]
+        if large and self.number(0, 2):
+            return self.any(large).reinterpret(desc.sizes, desc.strides, desc.data_type)
+        whole = self.like(TensorDesc("uint8", [desc.minimum_size_in_bytes]))
+        return whole.reinterpret(desc.sizes, desc.strides, desc.data_type)
+
     def add(self, *tensors: dml.GraphTensor | None) -> None:
-        """New tensors for the pool: large ones are cut."""
+        """New tensors for the pool: large ones are cut, of packed ones it takes the bytes or what they stand for."""
         for x in tensors:
+            if x is not None and x.data_type.bits == 4:
+                self.packed.append(x)
+                x = self.any([x.reinterpret(x.desc.in_memory.sizes, None, "uint8"), dml.dequantize(x, np.float32(0.5))])
             if x is not None:
                 while x.desc.element_count > ELEMENTS:
                     axis = x.sizes.index(max(x.sizes))
@@ -117,12 +139,9 @@ class Maker:
 
     # ---- steps
 
-    def operator(self) -> None:
-        """Any operator with any descriptor, but of types that only QUANTIZE and DEQUANTIZE know: nothing converts to
-        them."""
-        desc: Operator = self.draw(descriptors(self.any(OPERATORS)))
-        if any(tensor is not None and tensor.data_type.bits == 4 for _, tensor in (*desc.inputs(), *desc.outputs())):
-            return
+    def operator(self, operator_type: OperatorType | None = None) -> None:
+        """Any operator, or the one that is told, with any descriptor."""
+        desc: Operator = self.draw(descriptors(operator_type or self.any(OPERATORS)))
         inputs = [None if tensor is None else self.like(tensor) for _, tensor in desc.inputs()]
         self.add(*self.graph.append(desc, *inputs))
 
@@ -238,7 +257,7 @@ class Maker:
     def finish(self) -> GraphAssembly:
         """What nobody has read is given out, and something that may be read as well."""
         read = {tensor.source for node in self.graph._nodes for tensor in node.inputs if tensor is not None}
-        unread = {tensor.source: tensor for tensor in self.pool if tensor.source not in read}
+        unread = {tensor.source: tensor for tensor in (*self.packed, *self.pool) if tensor.source not in read}
         outputs = [*unread.values(), self.any(self.pool)]
         return self.graph.assemble(outputs, constant_limit=self.any([0, 64, 10**9]))
 
@@ -259,6 +278,32 @@ def assemblies(draw: st.DrawFn, device: dml.Device) -> GraphAssembly:
     for step in draw(st.lists(st.sampled_from(STEPS), min_size=4, max_size=8)):
         step(maker)
     return maker.finish()
+
+
+@st.composite
+def surrounded(draw: st.DrawFn, operator_type: OperatorType) -> GraphAssembly:
+    """An operator between others that are computed along with it where that can be."""
+    maker = Maker(draw, DEVICE)
+    maker.source()
+    for step in (Maker.unary, Maker.view):
+        step(maker)
+    maker.operator(operator_type)
+    for step in (Maker.unary, Maker.view, Maker.binary):
+        step(maker)
+    return maker.finish()
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("operator_type", OPERATORS, ids=lambda operator_type: operator_type.name)
+def test_every_operator_among_others(operator_type: OperatorType) -> None:
+    """Fused is unfused, as the interpreter has it; few of the random graphs have any one operator."""
+
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(assembly=surrounded(operator_type), seed=st.integers(0, 99))
+    def check(assembly: GraphAssembly, seed: int) -> None:
+        check_graph(assembly, host_target(), seed)
+
+    check()
 
 
 @pytest.mark.parametrize("thread_count", [1, 7])
