@@ -325,6 +325,7 @@ def test_ops() -> None:
         assert result.stdout.startswith(f"{entry.name} ({entry.struct}), since feature level {entry.since}")
         for field in entry.fields:
             assert field.name in result.stdout
+        assert "What the documentation leaves open (docs/semantics.md" in result.stdout
     assert invoke("ops", "slice1").stdout == invoke("ops", "DML_OPERATOR_SLICE1").stdout
 
 
@@ -423,6 +424,10 @@ def test_catalogue_explanations_and_profiles_as_json() -> None:
     entries = json.loads(invoke("ops", "--json").stdout)
     assert [entry["name"] for entry in entries] == list(opendml.catalogue)
     (entry,) = json.loads(invoke("ops", "slice1", "--json").stdout)
+    assert {
+        "section": "Descriptors and rules",
+        "text": "SLICE: Strides[i] = 0 and Sizes[i] = 0 are rejected.",
+    } in entry["decisions"]
     assert entry["support"]["2_1"]["InputTensor"]["ranks"] == [4, 5]
     explained = json.loads(invoke("explain", EXAMPLES / "slice1.json", "--json").stdout)
     assert [one["dispatchable"] for one in explained] == ["slice_forwards", "slice_backwards"]

@@ -18,6 +18,7 @@ import pytest
 
 import opendml as dml
 from opendml.command_line import main
+from opendml.inspection.decisions import Decision, find_decisions, find_names, find_sections, read_semantics
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -152,9 +153,73 @@ def test_every_operator_has_its_place_in_the_reference_and_in_the_semantics() ->
         assert "semantics.md#" in row, f"docs/semantics.md does not mention {name}"
 
 
+def test_decisions_are_found_by_the_names_of_operators() -> None:
+    page = """# Page
+
+- General: nothing.
+
+## Copies
+
+- SLICE*, CAST: bits are copied, as by IDENTITY.
+- What POW does is told elsewhere.
+- Nothing else.
+
+## Pooling (MAX_POOLING, AVERAGE_POOLING)
+
+- Windows are walked
+  in order, as those of SLICE.
+- AVERAGE_POOLING: one division.
+
+## ONNX models
+
+- SLICE: copied.
+"""
+    names = (
+        "SLICE",
+        "SLICE_GRAD",
+        "CAST",
+        "ACTIVATION_IDENTITY",
+        "ELEMENT_WISE_POW",
+        "MAX_POOLING2",
+        "AVERAGE_POOLING",
+    )
+    found = find_decisions(page, names)
+    copies = Decision("Copies", "SLICE*, CAST: bits are copied, as by IDENTITY.")
+    walked = Decision("Pooling", "Windows are walked in order, as those of SLICE.")
+    assert found == {
+        "SLICE": [copies],
+        "SLICE_GRAD": [copies],
+        "CAST": [copies],
+        "ACTIVATION_IDENTITY": [],
+        "ELEMENT_WISE_POW": [Decision("Copies", "What POW does is told elsewhere.")],
+        "MAX_POOLING2": [walked],
+        "AVERAGE_POOLING": [walked, Decision("Pooling", "AVERAGE_POOLING: one division.")],
+    }
+
+
+def test_every_operator_has_decisions() -> None:
+    found = find_decisions(read_semantics(), tuple(dml.catalogue))
+    assert [name for name, decisions in found.items() if not decisions] == []
+
+
+def test_deliberate_deviations_are_listed() -> None:
+    """Wherever the page says that it departs from DirectML, the list at its end names the operators."""
+    listed: set[str] = set()
+    named: set[str] = set()
+    for title, body in find_sections(read_semantics()):
+        if title == "Deliberate deviations":
+            listed = find_names(body, list(dml.catalogue))
+    for name, decisions in find_decisions(read_semantics(), tuple(dml.catalogue)).items():
+        if any("eliberate deviation" in decision.text for decision in decisions):
+            named.add(name)
+    assert len(named) > 3
+    assert named <= listed
+
+
 def test_links_to_semantics_have_targets() -> None:
     module = generator()
-    anchors = {anchor for _, anchor, _ in module._sections((ROOT / "docs" / "semantics.md").read_text())}
+    sections = find_sections((ROOT / "docs" / "semantics.md").read_text())
+    anchors = {module.anchor_of(section.title) for section in sections}
     index = module.semantics_index((ROOT / "docs" / "semantics.md").read_text(), list(dml.catalogue))
     assert {anchor for sections in index.values() for _, anchor in sections} <= anchors
 

@@ -18,13 +18,11 @@ ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 import opendml as dml  # noqa: E402
+from opendml.inspection.decisions import find_names, find_sections  # noqa: E402
 from opendml.operators import class_name, families  # noqa: E402
 
 if TYPE_CHECKING:
     from opendml.operators.catalogue import CatalogueEntry
-
-SHARED_BASES: Final = {"ELEMENT_WISE_", "ACTIVATION_"}
-"""Prefixes that the page of semantics leaves out where they are clear."""
 
 INTERNALS: Final = ("expression", "graph", "loops", "targets", "targets/cpu", "inspection")
 """Packages whose README is a page of the documentation."""
@@ -168,37 +166,17 @@ def help_of(*command: str) -> str:
 
 
 def semantics_index(text: str, names: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    """For every operator the sections of the page that name it: (title, anchor), in their order.
-
-    An operator counts as named by its name, by a beginning of it (``BIT_*``), by its name without the shared prefix of
-    element-wise operators and activations, and by the name of its first version.
-    """
+    """For every operator the sections of the page that name it: (title, anchor), in their order."""
     found: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
-    for title, anchor, body in _sections(text):
-        words = set(re.findall(r"[A-Z][A-Z0-9_]*(?:[A-Z0-9]|\*)", f"{title} {body}"))
-        beginnings = tuple(word.rstrip("*") for word in words if word.endswith("*"))
-        for name in names:
-            spellings = _spellings(name)
-            if words & spellings or any(spelling.startswith(beginnings) for spelling in spellings):
-                found[name].append((title, anchor))
+    for title, body in find_sections(text):
+        for name in find_names(f"{title} {body}", names):
+            found[name].append((title, anchor_of(title)))
     return found
 
 
-def _spellings(name: str) -> set[str]:
-    """Under which words a page speaks of an operator."""
-    first_version = re.sub(r"(?<=[A-Z])\d$", "", name)
-    spellings = {name, first_version}
-    for prefix in SHARED_BASES:
-        spellings |= {spelling.removeprefix(prefix) for spelling in spellings if spelling.startswith(prefix)}
-    return spellings
-
-
-def _sections(text: str) -> Iterator[tuple[str, str, str]]:
-    """Title, anchor and text of every section; of those with sections of their own, what comes before these."""
-    for part in re.split(r"^(?=#{2,3} )", text, flags=re.MULTILINE)[1:]:
-        heading, _, body = part.partition("\n")
-        title = heading.lstrip("# ").strip()
-        yield title, re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-"), body
+def anchor_of(title: str) -> str:
+    """Where a link to the section with this title goes."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
 
 def _semantics_page(index: Mapping[str, Sequence[tuple[str, str]]]) -> str:

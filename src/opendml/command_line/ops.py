@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from opendml.inspection.text_table import Table
 
 if TYPE_CHECKING:
     from opendml.description.descriptors import TensorSupport
+    from opendml.inspection.decisions import Decision
     from opendml.operators.catalogue import CatalogueEntry, SupportByLevel
 
 __all__ = ["execute"]
@@ -59,6 +62,29 @@ def _show_operator(entry: CatalogueEntry) -> None:
             print_table(_support_table(support))
     else:
         print_table(_support_table(entry.support))
+    _show_decisions(entry.name)
+
+
+def _show_decisions(name: str) -> None:
+    """What opendml does where the documentation of DirectML leaves it open, under the titles of the page's sections."""
+    from opendml.inspection.text_table import width_of
+
+    width, title = width_of(sys.stdout), ""
+    decisions = _decisions(name)
+    if decisions:
+        print_line("\nWhat the documentation leaves open (docs/semantics.md, whose general rules hold as well)")
+    for decision in decisions:
+        if decision.section != title:
+            title = decision.section
+            print_line(f"\n{title}")
+        print_line(textwrap.fill(decision.text, width, initial_indent="- ", subsequent_indent="  "))
+
+
+def _decisions(name: str) -> list[Decision]:
+    from opendml.inspection.decisions import decisions_of
+    from opendml.operators.catalogue import catalogue
+
+    return decisions_of(name, catalogue)
 
 
 def _support_table(support: SupportByLevel) -> Table:
@@ -99,6 +125,7 @@ def _as_json(entry: CatalogueEntry) -> dict[str, Any]:
         ],
         "support": _support_as_json(entry.support),
         "support_variants": {name: _support_as_json(table) for name, table in entry.support_variants.items()},
+        "decisions": [{"section": section, "text": text} for section, text in _decisions(entry.name)],
     }
 
 
