@@ -14,7 +14,9 @@ from test_refinement import TARGET, assert_refined_is_defined
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.expression.statements import Definition, Each, Repeat, Scatter, writes_of
+from opendml.expression.ir import Load, Part
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import Definition, Each, Repeat, Scatter, stores_of, writes_of
 
 LENGTHS: Final = TensorDesc("INT32", [2])
 
@@ -222,8 +224,8 @@ def test_products_of_products_are_computed_in_blocks_of_rows(
 
 
 BETWEEN: Final = {"scores", "weights"}
-PAST: Final = f32(2, 2, 9, 3)
-"""Of two heads of keys and values."""
+PAST, CACHE = f32(2, 2, 9, 3), f32(2, 2, 9, 16)
+"""Of two heads of keys and values, with short and longer elements."""
 
 
 @pytest.mark.parametrize(
@@ -239,20 +241,41 @@ PAST: Final = f32(2, 2, 9, 3)
         (attention(1, 2, 20, 2, 2, 16), []),
         # Values of one head lie row by row.
         (attention(1, 20, 20, 1, 1), [("panels", (1, 3, 20))]),
-        # What takes more than a load is computed once.
+        # What takes more than a load is computed once for many rows.
         (
-            attention(2, 2, 20, 4, 2, bias_tensor=f32(24)),
-            [("packed_QueryTensor", (2, 2, 2, 2, 3)), ("panels", ()), ("packed_ValueTensor", ())],
+            attention(2, 9, 20, 4, 2, bias_tensor=f32(24)),
+            [("packed_QueryTensor", (2, 2, 2, 9, 3)), ("panels", ()), ("packed_ValueTensor", ())],
         ),
         (
-            attention(2, 2, 20, 2, 2, past_key_tensor=PAST, past_value_tensor=PAST),
+            attention(2, 16, 20, 2, 2, past_key_tensor=PAST, past_value_tensor=PAST),
             [("panels", (2, 2, 1, 3, 29)), ("packed_PastValueTensor", (2, 2, 29, 3))],
         ),
         (
             attention(
-                2, 9, 1, 2, 2, past_key_tensor=PAST, past_value_tensor=PAST, past_sequence_lengths_tensor=LENGTHS
+                2, 16, 1, 2, 2, past_key_tensor=PAST, past_value_tensor=PAST, past_sequence_lengths_tensor=LENGTHS
             ),
             [("panels", (2, 2, 1, 3, 10)), ("packed_PastSequenceLengthsTensor", (2, 2, 10, 3))],
+        ),
+        # Few rows have no copies of it.
+        (
+            attention(2, 2, 20, 4, 2, bias_tensor=f32(24)),
+            [("packed_QueryTensor", (2, 2, 2, 2, 3)), ("panels", ())],
+        ),
+        (attention(2, 2, 20, 2, 2, past_key_tensor=PAST, past_value_tensor=PAST), [("panels", (2, 2, 1, 3, 29))]),
+        (attention(2, 1, 1, 2, 2, 16, past_key_tensor=CACHE, past_value_tensor=CACHE), []),
+        (
+            attention(
+                2,
+                1,
+                1,
+                2,
+                2,
+                16,
+                past_key_tensor=CACHE,
+                past_value_tensor=CACHE,
+                past_sequence_lengths_tensor=LENGTHS,
+            ),
+            [],
         ),
     ],
 )
@@ -291,6 +314,22 @@ def test_values_are_copied_for_many_rows() -> None:
     desc = attention(1, 15, 20, 2, 2)
     assert "packed_ValueTensor" in names(assert_refined_is_defined(desc, TARGET.tuned(rows_worth_copies=15)))
     assert "packed_ValueTensor" not in names(assert_refined_is_defined(desc))
+
+
+@pytest.mark.parametrize("queries", [1, 2, 15])
+def test_values_of_two_places_are_two_sums_for_few_rows(queries: int) -> None:
+    """The second one begins with what the first one comes to, so the order of the terms is the same."""
+    desc = attention(2, queries, 4, 2, 2, past_key_tensor=PAST, past_value_tensor=PAST)
+    last = assert_refined_is_defined(desc).statements[-1]
+    (part,) = [store.value for store in stores_of(last)]
+    assert isinstance(part, Part)
+    (before,) = part.fold.initial
+    assert isinstance(before, Part)
+    assert [axis.size for fold in (before.fold, part.fold) for axis in fold.axes] == [9, 4]
+    loaded = [
+        {e.tensor.name for e in walk(fold.elements[0]) if isinstance(e, Load)} for fold in (before.fold, part.fold)
+    ]
+    assert loaded == [{"weights", "PastValueTensor"}, {"weights", "ValueTensor"}]
 
 
 def test_rows_between_products_begin_at_lines() -> None:

@@ -1,4 +1,5 @@
-"""The tools of the project: that the measurement of errors misses no argument, and prints its table."""
+"""The tools of the project: that the measurement of errors misses no argument, and prints its table, and that what is
+measured of attention is the same."""
 
 from __future__ import annotations
 
@@ -12,14 +13,23 @@ import numpy as np
 import pytest
 
 
-@pytest.fixture(scope="module")
-def measure_errors() -> ModuleType:
-    path = Path(__file__).parent.parent / "tools" / "measure_errors.py"
-    spec = importlib.util.spec_from_file_location("measure_errors", path)
+def tool(name: str) -> ModuleType:
+    path = Path(__file__).parent.parent / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def measure_errors() -> ModuleType:
+    return tool("measure_errors")
+
+
+@pytest.fixture(scope="module")
+def measure_attention() -> ModuleType:
+    return tool("measure_attention")
 
 
 @pytest.mark.parametrize(("name", "count"), [("exp", 1 << 32), ("tanh", 1 << 31)])
@@ -80,3 +90,22 @@ def test_programs_of_another_processor_are_run_and_compared(tmp_path: Path) -> N
     failures = cross_check.run(cases, cross_check.target("generic"), tmp_path / "again")
     assert len(failures) == len(cross_check.THREADS)
     assert all(failure.startswith(cases[0].name) and "element 0" in failure for failure in failures)
+
+
+@pytest.mark.parametrize("mask", ["none", "lengths", "boolean", "causal", "additive"])
+def test_attention_is_measured_beside_what_gives_the_same(measure_attention: ModuleType, mask: str) -> None:
+    """Every mask, keys of the past, and stacks, as PyTorch has them."""
+    pytest.importorskip("torch")
+    case = measure_attention.Case
+    for chosen in (case(5, 2, 16, mask=mask), case(2, 2, 16, past=7, mask=mask), case(3, 2, 8, is_stacked=True)):
+        arrays = measure_attention.Arrays(chosen)
+        call, output = measure_attention.own(chosen, arrays, 1)
+        call()
+        peer, results = measure_attention.with_torch(chosen, arrays)
+        peer()
+        np.testing.assert_allclose(output, results[0].numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_measured_attention_has_names_of_its_own(measure_attention: ModuleType) -> None:
+    names = [case.name for case in measure_attention.cases()]
+    assert len(set(names)) == len(names) > 50

@@ -2,7 +2,8 @@
 
 The right factor of the first product becomes panels of columns, or rows where sums have partial sums; that of the last
 one lies row by row. A left factor, too, is read again and again, so it is computed once if it is more than an element
-of a tensor.
+of a tensor. Few rows read the right factors where they are, whatever these are made of: a copy would be read once or
+twice. A sum of elements from two places, one behind the other, is then two sums, of which the second one goes on.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from opendml.expression.affine import Dependencies, address_of
-from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Load, Part, Tensor, index, load
+from opendml.expression.affine import Dependencies, address_of, threshold_form
+from opendml.expression.folds import sum_of_products
+from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Load, Part, Select, Tensor, index, load
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Definition, Repeat, Statement, Store, writes_of
 from opendml.targets.cpu.panels import columns_in_panels
@@ -110,7 +112,7 @@ class _Factors:
         if not isinstance(product.left, Load):
             replaced[product.left] = self._copy(product.left, product.axes_of(product.left))
         if product.fold.partials > 1:
-            if not _is_element(product.right):
+            if not _is_element(product.right) and not self._are_few_rows:
                 rows = (*product.outer, *product.columns, product.inner)
                 replaced[product.right] = self._copy(product.right, rows)
             return [product.rewritten(replaced, product.compute.axes)]
@@ -141,10 +143,16 @@ class _Factors:
     def _last(self, product: _Product) -> Statement:
         """The last product, whose right factor is copied where it is no element, or not row by row and read by many
         rows."""
-        if _is_element(product.right) and (self._rows < self._tuning.rows_worth_copies or _is_by_rows(product)):
+        if self._are_few_rows:
+            return _in_two(product)
+        if _is_element(product.right) and _is_by_rows(product):
             return product.compute
         copy = self._copy(product.right, (*product.outer, product.inner, *product.columns))
         return product.rewritten({product.right: copy}, product.compute.axes)
+
+    @property
+    def _are_few_rows(self) -> bool:
+        return self._rows < self._tuning.rows_worth_copies
 
     def _copy(self, e: Expression, axes: Sequence[Axis], name: str = "") -> Expression:
         """An element of a copy of an expression, whose dimensions are axes that it differs along."""
@@ -153,6 +161,30 @@ class _Factors:
         sizes = [axis.size for axis in axes]
         copy = self.found.copy(name, e.type, sizes, lambda *place: at(e, dict(zip(axes, place, strict=True))))
         return load(copy, [index(axis) for axis in axes])
+
+
+def _in_two(product: _Product) -> Compute:
+    """The product as it is, or where its right factor is chosen by the step of the sum alone, as two sums: the second
+    one begins with what the first one comes to, so the order of the terms stays."""
+    fold, right, inner = product.fold, product.right, product.inner
+    count = None if fold.partials > 1 or not isinstance(right, Select) else _first_steps(right.condition, inner)
+    if count is None:
+        return product.compute
+    assert isinstance(right, Select)
+    start = fold.initial[0]
+    for branch, begin, size in ((right.then, 0, count), (right.otherwise, count, inner.size - count)):
+        axis = Axis(inner.name, size)
+        left, here = (at(e, {inner: index(axis) + begin}) for e in (product.left, branch))
+        start = sum_of_products((axis,), left, here, initial=start)
+    return product.rewritten({Part(fold, 0): start}, product.compute.axes)
+
+
+def _first_steps(condition: Expression, axis: Axis) -> int | None:
+    """How many of the first points of an axis, some but not all, a condition holds at; None if it is another one."""
+    form = threshold_form(condition)
+    if form is None or form.terms != ((axis, -1),):
+        return None
+    return form.constant + 1 if 0 <= form.constant < axis.size - 1 else None
 
 
 def _loads(e: Expression) -> set[Tensor]:
