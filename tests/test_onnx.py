@@ -216,7 +216,10 @@ def test_branches_of_conditions_that_are_computed() -> None:
         small.run({"x": np.full(2, value, "f")}, device=REFERENCE)
     assert len(small._programs) == 1
     with pytest.raises(dml.ModelFormatError, match=r"its branches give float32 \[5000\] and float32 \[\]"):
-        model(branch("Identity", "one"), count).compile()
+        model(branch("Identity", "one"), count).describe()
+    driven = model(branch("Identity", "one"), count).compile(REFERENCE)
+    assert driven.run({"x": np.full(count, 2, "f")})["y"] == 1
+    assert (driven.run({"x": np.full(count, 0.5, "f")})["y"] == -0.5).sum() == count
 
 
 def test_what_directml_does_not_have_is_the_hosts() -> None:

@@ -1,4 +1,5 @@
-"""Loops of ONNX models whose rounds are not known before they run: driven from the host, in programs for the parts."""
+"""Nodes of ONNX models that no graph has, loops whose rounds are not known before they run, for example: driven from
+the host, in programs for the parts."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import pytest
 import opendml as dml
 import opendml.compatibility.onnxruntime as runtime
 from opendml.formats.onnx import model as model_module
+from opendml.formats.onnx.operators import control
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
@@ -210,3 +212,145 @@ def test_loops_behind_loops_and_inside_of_them() -> None:
     assert isinstance(model, dml.OnnxModel)
     for limit, wanted in ((5.0, 8.0), (1.0, 4.0), (10.5, 14.0)):
         assert model.compile().run({"limit": np.array(limit, "f")})["y"] == wanted
+
+
+def counting(name: str, states: str = "s") -> Any:
+    """Adds ``one`` to a state until it is not less than ``limit``; both are names around it."""
+    return graph_of(
+        name,
+        [node("Add", [states, "one"], ["t"]), node("Less", ["t", "limit"], ["v"])],
+        [info("i", [], TYPES.INT64), info("w", [], TYPES.BOOL), info(states, [])],
+        [info("v", [], TYPES.BOOL), info("t", [])],
+    )
+
+
+def run_of(graph: Any, given: dict[str, Array], **functions: Any) -> list[Array]:
+    """What a model gives, compiled and run at once the same, and as ONNX Runtime has it."""
+    model = helper.make_model(
+        graph, opset_imports=functions.pop("imports", [helper.make_opsetid("", 18)]), ir_version=9, **functions
+    ).SerializeToString()
+    loaded = dml.load(model)
+    assert isinstance(loaded, dml.OnnxModel)
+    sizes = {name: array.shape for name, array in given.items()}
+    found = [*loaded.compile(sizes=sizes).run(given).values()]
+    for one, other in zip(found, loaded.run(given).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    for one, other in zip(found, session.run(None, given), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    return found
+
+
+@pytest.mark.parametrize("limit", [0.5, 3.0])
+def test_loops_in_branches(limit: float) -> None:
+    """Of a condition that is computed: one branch has a loop, the other one other sizes."""
+    loop = graph_of("t", [node("Loop", ["", "", "zero"], ["last"], body=counting("b"))], [], [info("last", [])])
+    other = graph_of("e", [node("Add", ["x", "limit"], ["more"])], [], [info("more", [2])])
+    nodes = [
+        node("Greater", ["limit", "one"], ["c"]),
+        node("If", ["c"], ["y"], then_branch=loop, else_branch=other, name="if"),
+        node("Mul", ["y", "limit"], ["z"]),
+    ]
+    graph = graph_of(
+        "main",
+        nodes,
+        [info("x", [2]), info("limit", [])],
+        [info("z", None)],
+        zero=np.zeros((), "f"),
+        one=np.ones((), "f"),
+    )
+    (found,) = run_of(graph, {"x": np.array([1, 2], "f"), "limit": np.array(limit, "f")})
+    assert found.shape == (() if limit > 1 else (2,))
+
+
+def test_loops_in_unrolled_loops() -> None:
+    """The outer one has three rounds, those of the inner one follow from what is carried; and in a function."""
+    body = graph_of(
+        "outer",
+        [
+            node("Loop", ["", "", "state"], ["up"], body=counting("inner"), name="inner"),
+            node("Sub", ["up", "one"], ["next"]),
+            node("Identity", ["was"], ["goes_on"]),
+        ],
+        [info("round", [], TYPES.INT64), info("was", [], TYPES.BOOL), info("state", [])],
+        [info("goes_on", [], TYPES.BOOL), info("next", []), info("up", [])],
+    )
+    nodes = [node("Loop", ["three", "", "zero"], ["y", "all"], body=body, name="outer")]
+    weights = {"three": np.array(3, np.int64), "zero": np.zeros((), "f"), "one": np.ones((), "f")}
+    outputs = [info("y", []), info("all", [3])]
+    given = {"limit": np.array(4.5, "f")}
+    run_of(graph_of("main", nodes, [info("limit", [])], outputs, **weights), given)
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("of.mine", 1)]
+    constants = [node("Constant", [], [name], value=numpy_helper.from_array(w, name)) for name, w in weights.items()]
+    function = helper.make_function("of.mine", "F", ["limit"], ["y", "all"], [*constants, *nodes], imports)
+    call = node("F", ["limit"], ["y", "all"], domain="of.mine")
+    graph = graph_of("main", [call], [info("limit", [])], outputs)
+    run_of(graph, given, imports=imports, functions=[function])
+
+
+@pytest.mark.parametrize("version", [8, 18])
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_long_scans(version: int, backwards: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rounds than are unrolled, along other axes and backwards; below version 9 for every batch."""
+    monkeypatch.setattr(control, "LONGEST", 4)
+    body = graph_of(
+        "body",
+        [node("Add", ["s", "e"], ["t"]), node("Mul", ["t", "two"], ["seen"])],
+        [info("s", [2]), info("e", [2])],
+        [info("t", [2]), info("seen", [2])],
+        two=np.array([2, 3], "f"),
+    )
+    old = version < 9
+    attributes = {"directions": [backwards]} if old else {"scan_input_directions": [backwards]}
+    attributes |= (
+        {} if old else {"scan_input_axes": [1], "scan_output_axes": [1], "scan_output_directions": [backwards]}
+    )
+    inputs = ["", "s", "x"] if old else ["s", "x"]
+    nodes = [node("Scan", inputs, ["y", "all"], body=body, num_scan_inputs=1, **attributes)]
+    sizes = ([3, 2], [3, 6, 2]) if old else ([2], [2, 6])
+    graph = graph_of("main", nodes, [info("s", sizes[0]), info("x", sizes[1])], [info("y", None), info("all", None)])
+    random = np.random.default_rng(3)
+    given = {"s": random.standard_normal(sizes[0]).astype("f"), "x": random.standard_normal(sizes[1]).astype("f")}
+    run_of(graph, given, imports=[helper.make_opsetid("", version)])
+
+
+@pytest.mark.parametrize("rounds", [2, 30])
+def test_rounds_of_too_many_nodes(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph has no more nodes than it may; the host runs the rounds instead."""
+    monkeypatch.setattr(control, "MOST_NODES", 20)
+    body = graph_of(
+        "body",
+        [node("Add", ["s", "one"], ["t"]), node("Identity", ["w"], ["v"])],
+        [info("i", [], TYPES.INT64), info("w", [], TYPES.BOOL), info("s", [2])],
+        [info("v", [], TYPES.BOOL), info("t", [2])],
+    )
+    nodes = [node("Loop", ["count", "", "x"], ["y"], body=body)]
+    weights = {"count": np.array(rounds, np.int64), "one": np.ones((), "f")}
+    model = dml.load(file_of(graph_of("main", nodes, [info("x", [2])], [info("y", [2])], **weights)))
+    assert isinstance(model, dml.OnnxModel)
+    program = model.compile()
+    assert (program.program is None) == (rounds > 2)
+    assert program.run({"x": np.array([0, 1], "f")})["y"].tolist() == [rounds, rounds + 1]
+
+
+def test_all_nodes_inside_of_one_another_are_named() -> None:
+    """In a loop of a branch, in the other branch, and behind; the node that the host would drive is among them."""
+    body = counting("b")
+    body.node.append(node("NonZero", ["s"], ["where"], name="deep"))
+    loop = graph_of("t", [node("Loop", ["", "", "zero"], ["last"], body=body, name="loop")], [], [info("last", [])])
+    other = graph_of("e", [node("Det", ["x"], ["d"], name="beside")], [], [info("d", [])])
+    nodes = [
+        node("Greater", ["limit", "one"], ["c"]),
+        node("If", ["c"], ["y"], then_branch=loop, else_branch=other, name="if"),
+        node("TfIdfVectorizer", ["y"], ["z"], name="behind"),
+    ]
+    weights = {"zero": np.zeros((), "f"), "one": np.ones((), "f")}
+    graph = graph_of("main", nodes, [info("x", [2, 2]), info("limit", [])], [info("z", None)], **weights)
+    model = dml.load(file_of(graph))
+    assert isinstance(model, dml.OnnxModel)
+    with pytest.raises(dml.ModelFormatError) as error:
+        model.compile()
+    places = {problem.path for problem in error.value.problems}
+    assert places == {"NonZero 'deep'", "Det 'beside'", "TfIdfVectorizer 'behind'", "If 'if'"}

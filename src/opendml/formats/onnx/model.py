@@ -18,6 +18,7 @@ from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, FormatProblem, ModelFormatError
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import listed, quoted
+from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
 from opendml.formats.onnx.sources import ModelSource, source_of_part
 from opendml.formats.onnx.staging import StagedProgram, parted
@@ -274,17 +275,30 @@ class OnnxModel:
         return outcome, self._program(request, outcome, program, bound, outputs)
 
     def _staged(self, request: _Request, outcome: Outcome) -> OnnxProgram:
-        """A program in parts, where nothing but loops is in the way. Raises ModelFormatError with all that is."""
+        """A program in parts, where all that is in the way can be driven from the host. Raises ModelFormatError with
+        all that is."""
         if not outcome.loops or len(outcome.loops) != len(outcome.problems):
             raise _refusal(outcome)
 
         def make(changing: frozenset[str], proto: Any) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
             part = OnnxModel(source_of_part(proto, self._source.folder), self.name)
-            part._changing = changing
+            part._changing = changing | self._changing
             return partial(part.run, device=request.device, narrow_float64=request.narrows)
 
         parts = parted(self.proto, outcome.loops, self._source.folder)
+        if parts is None:
+            return self._inlined(request, outcome)
         return StagedProgram(self._infos(request), self.outputs, request.values, parts, make)
+
+    def _inlined(self, request: _Request, outcome: Outcome) -> OnnxProgram:
+        """The program of the same model with the bodies of its functions in place of the nodes that call them."""
+        if not self.proto.functions:
+            raise _refusal(outcome)
+        proto = onnx_package().inliner.inline_local_functions(self.proto)
+        model = OnnxModel(source_of_part(proto, self._source.folder), self.name)
+        model._changing = self._changing
+        found, program = model._compiled(request)
+        return model._staged(request, found) if program is None else program
 
     def _entry_key(self, request: _Request) -> bytes | None:
         values = [(name, value.dtype.str, value.shape, value.tobytes()) for name, value in request.values.items()]

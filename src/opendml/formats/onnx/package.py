@@ -10,7 +10,7 @@ from opendml.description.errors import ConfigurationError
 
 __all__ = ["onnx_package"]
 
-_SUBMODULES: Final = ("defs", "helper", "numpy_helper", "reference")
+_SUBMODULES: Final = ("defs", "helper", "inliner", "numpy_helper", "reference")
 
 
 @functools.cache

@@ -1,8 +1,10 @@
-"""Models with loops whose rounds are not known before they run: in parts, with the loop driven from here.
+"""Models with nodes that no graph can have, loops whose rounds are not known before they run, for example: in parts,
+with these nodes driven from here (``driving``).
 
-A model is cut at its first such loop: what comes before, the body, what comes behind. Each is a model of its own, which
-is compiled for the sizes that it meets and may have loops again. The body is one program that every round runs; trip
-count and condition are looked at between rounds, carried values go from one round to the next as they are.
+A model is cut at its first such node: what comes before, the graphs inside of it, what comes behind. Each is a model of
+its own, which is compiled for the sizes that it meets and may have such nodes again. The body of a loop is one program
+that every round runs; trip count and condition are looked at between rounds, carried values go from one round to the
+next as they are.
 """
 
 from __future__ import annotations
@@ -13,15 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
 import numpy.typing as npt
 
 from opendml.description.errors import BindingError, NotPicklableError
+from opendml.formats.onnx.driving import DRIVERS, RunningGraph, graphs_of
 from opendml.formats.onnx.ordering import in_order, names_read
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.program import OnnxProgram
 from opendml.formats.onnx.tensors import array_of
-from opendml.formats.onnx.types import TensorInfo, info_of, known_type
+from opendml.formats.onnx.types import TensorInfo
 
 __all__ = ["Parts", "StagedProgram", "parted"]
 
@@ -38,30 +40,32 @@ class Part(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A model cut at a loop. ``known``: the loop's inputs that are constants."""
+    """A model cut at a node of an operator of a version. ``graphs``: those inside of it, by the names of its
+    attributes. ``known``: its inputs that are constants."""
 
     before: Part
-    loop: Any
-    body: Part
+    node: Any
+    version: int
+    graphs: dict[str, Part]
     behind: Part
     known: dict[str, Array]
 
 
-def parted(proto: Any, loops: Iterable[str], folder: Path | None) -> Parts:
-    """A model cut at the first of the loops, which are named by their first outputs."""
+def parted(proto: Any, loops: Iterable[str], folder: Path | None) -> Parts | None:
+    """A model cut at the first of the nodes that are named by their first outputs; None where that is no node with
+    graphs, but one that calls a function."""
     graph, named = proto.graph, set(loops)
     nodes = in_order(graph.node)
     place = next(number for number, node in enumerate(nodes) if named & {*node.output})
-    first, loop, rest = nodes[:place], nodes[place], nodes[place + 1 :]
-    body = body_of(loop)
+    first, driven, rest = nodes[:place], nodes[place], nodes[place + 1 :]
+    if driven.op_type not in DRIVERS or driven.domain not in ("", "ai.onnx"):
+        return None
     weights = {tensor.name: tensor for tensor in graph.initializer}
     inputs = {one.name for one in graph.input} - weights.keys()
     made = {name for node in first for name in node.output if name}
     outer = inputs | made
     behind_reads = {name for node in rest for name in names_read(node)} | {one.name for one in graph.output}
-    own = {one.name for one in body.input}
-    body_reads = ({name for node in body.node for name in names_read(node)} | {one.name for one in body.output}) - own
-    gives = sorted(made & (behind_reads | body_reads | {*loop.input}))
+    gives = sorted(made & (behind_reads | {*names_read(driven)}))
 
     def part(nodes: Any, reads: Iterable[str], outputs: Sequence[str], own_weights: Any, wanted: set[str]) -> Part:
         model = onnx_package().ModelProto()
@@ -72,21 +76,23 @@ def parted(proto: Any, loops: Iterable[str], folder: Path | None) -> Parts:
         model.graph.output.extend(onnx_package().ValueInfoProto(name=name) for name in dict.fromkeys(outputs))
         return Part(model, tuple(reads), tuple(outputs))
 
+    def inner(body: Any) -> Part:
+        own = [one.name for one in body.input]
+        outputs = [one.name for one in body.output]
+        read = {name for node in body.node for name in names_read(node)} | {*outputs}
+        free = read - {*own} - {name for node in body.node for name in node.output}
+        return part(body.node, [*own, *sorted(free & outer)], outputs, body.initializer, free)
+
     first_reads = {name for node in first for name in names_read(node)}
-    body_outputs, outputs = [one.name for one in body.output], [one.name for one in graph.output]
-    loop_outputs = [name for name in loop.output if name in behind_reads]
+    given = [name for name in driven.output if name in behind_reads]
+    outputs = [one.name for one in graph.output]
     return Parts(
         part(first, sorted(first_reads & inputs), gives, (), first_reads),
-        loop,
-        part(
-            body.node,
-            [*(one.name for one in body.input), *sorted(body_reads & outer)],
-            body_outputs,
-            body.initializer,
-            body_reads,
-        ),
-        part(rest, [*loop_outputs, *sorted(behind_reads & outer)], outputs, (), behind_reads),
-        {name: array_of(weights[name], folder, f"initializer {name!r}") for name in loop.input if name in weights},
+        driven,
+        next((one.version for one in proto.opset_import if one.domain in ("", "ai.onnx")), 0),
+        {name: inner(body) for name, body in graphs_of(driven).items()},
+        part(rest, [*given, *sorted(behind_reads & outer)], outputs, (), behind_reads),
+        {name: array_of(weights[name], folder, f"initializer {name!r}") for name in driven.input if name in weights},
     )
 
 
@@ -141,15 +147,14 @@ class StagedProgram(OnnxProgram):
     ) -> None:
         super().__init__(None, inputs, (), {}, values)
         self.outputs = tuple(outputs)
-        changing = frozenset(one.name for one in body_of(parts.loop).input)
         self._parts = parts
         self._lock = threading.Lock()
         self._before = PartRunner(parts.before, partial(make, frozenset[str]()))
-        self._body = PartRunner(parts.body, partial(make, changing))
+        self._graphs = {name: _running(parts, name, make) for name in parts.graphs}
         self._behind = PartRunner(parts.behind, partial(make, frozenset[str]()))
 
     def __reduce__(self) -> NoReturn:
-        raise NotPicklableError("a program with a loop that is driven from the host is not pickled: pickle its model")
+        raise NotPicklableError("a program with a node that is driven from the host is not pickled: pickle its model")
 
     def run(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs by name for inputs by name, as ``OnnxProgram.run``; of several threads one runs at a time."""
@@ -160,50 +165,18 @@ class StagedProgram(OnnxProgram):
         found = {**self._parts.known, **self._checked(arrays), **self.values}
         if self._parts.before.gives:
             found |= self._before(found)
-        results = rounds_of(self._parts.loop, self._body, found)
-        found |= {name: array for name, array in zip(self._parts.loop.output, results, strict=True) if name}
+        node = self._parts.node
+        results = DRIVERS[node.op_type](node, self._parts.version, self._graphs, found)
+        found |= {name: array for name, array in zip(node.output, results, strict=False) if name}
         given = self._behind(found)
         return {info.name: given[info.name] for info in self.outputs}
 
     def bind(self, arrays: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> NoReturn:
-        """Refused: what a loop gives has sizes that are known when it has run."""
-        raise BindingError("the model has a loop that is driven from the host: its arrays cannot be bound, run it")
+        """Refused: what such a node gives has sizes that are known when it has run."""
+        raise BindingError("the model has a node that is driven from the host: its arrays cannot be bound, run it")
 
 
-# ---- loops
-
-
-def body_of(loop: Any) -> Any:
-    """The graph of a loop."""
-    return next(attribute.g for attribute in loop.attribute if attribute.name == "body")
-
-
-def rounds_of(loop: Any, body: PartRunner, found: Mapping[str, Array]) -> list[Array]:
-    """What a Loop gives: its carried values behind the last round, and what the rounds gave, stacked."""
-    count, condition = (found[name] if name else None for name in (*loop.input, "", "")[:2])
-    states = [found[name] for name in loop.input[2:]]
-    limit = None if count is None else int(count.reshape(-1)[0])
-    goes_on = condition is None or bool(condition.reshape(-1)[0])
-    given = dict(found)
-    reads, gives = body.part.reads, body.part.gives
-    collected: list[list[Array]] = [[] for _ in gives[1 + len(states) :]]
-    number = 0
-    while goes_on and (limit is None or number < limit):
-        given[reads[0]], given[reads[1]] = np.array(number, np.int64), np.array(True)
-        given.update(zip(reads[2:], states, strict=False))
-        results = body(given)
-        goes_on = bool(results[gives[0]].reshape(-1)[0])
-        states = [results[name] for name in gives[1 : 1 + len(states)]]
-        for parts, name in zip(collected, gives[1 + len(states) :], strict=True):
-            parts.append(results[name])
-        number += 1
-    infos = [info_of(one) for one in body_of(loop).output][1 + len(states) :]
-    return [*states, *(_stacked(parts, info) for parts, info in zip(collected, infos, strict=True))]
-
-
-def _stacked(parts: Sequence[Array], info: TensorInfo) -> Array:
-    """Parts along a new axis; of none the body says what they would be."""
-    if parts:
-        return np.stack(parts)
-    sizes = [size if isinstance(size, int) else 0 for size in info.sizes or ()]
-    return np.zeros((0, *sizes), known_type(info.element_type) or np.float32)
+def _running(parts: Parts, name: str, make: Callable[[frozenset[str], Any], Run]) -> RunningGraph:
+    """A graph inside of the node. Its inputs have other values in every round, for which nothing is to be compiled."""
+    own = tuple(one.name for one in graphs_of(parts.node)[name].input)
+    return RunningGraph(own, parts.graphs[name].gives, PartRunner(parts.graphs[name], partial(make, frozenset(own))))

@@ -49,7 +49,7 @@ _HERE, _MODEL, _BESIDE = 0, 1, 2
 
 class Outcome(NamedTuple):
     """What became of a model's nodes: those without an expression, the inputs whose values they need, those that are
-    computed in FLOAT32, and the first outputs of loops whose rounds are not known."""
+    computed in FLOAT32, and the first outputs of nodes that only the host can drive."""
 
     problems: tuple[FormatProblem, ...]
     needed: frozenset[str]

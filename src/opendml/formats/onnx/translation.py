@@ -19,12 +19,12 @@ from opendml.formats.onnx.attributes import attributes_of, with_attributes
 from opendml.formats.onnx.bodies import Functions, body_of, usual_attributes
 from opendml.formats.onnx.folding import fold
 from opendml.formats.onnx.nodes import Node
-from opendml.formats.onnx.operators.control import CONTROL
+from opendml.formats.onnx.operators.control import CONTROL, MOST_NODES
 from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.table import OPERATORS, REASONS
 from opendml.formats.onnx.ordering import in_order
 from opendml.formats.onnx.tensors import array_of
-from opendml.formats.onnx.values import NotExpressibleError, UnknownRoundsError, UnknownValuesError, Value, known
+from opendml.formats.onnx.values import HostDrivenError, NotExpressibleError, UnknownValuesError, Value, known
 
 __all__ = ["FAILED", "ModelGraph", "Scope", "Translation"]
 
@@ -48,10 +48,6 @@ _NO_DOUBLE: Final = "no FLOAT64 here (narrow_float64=True computes it in FLOAT32
 DOUBLE: Final = np.dtype(np.float64)
 SINGLE: Final = np.dtype(np.float32)
 
-MOST_NODES: Final = 50_000
-"""Nodes that are translated, at most, those of functions and of rounds of loops among them: a small file could have
-more than any machine can take."""
-
 DEEPEST: Final = 64
 """Functions and graphs inside of one another, at most."""
 
@@ -66,9 +62,9 @@ class Translation:
     """A model on its way to a graph.
 
     ``problems`` are the nodes without an expression and their reasons, ``needed`` the inputs of the model whose values
-    nodes ask for, ``loops`` the first outputs of loops whose rounds are not known. ``selects``: whether nodes with
-    branches compute both where the condition is not known. ``narrows``: whether nodes whose operators have no FLOAT64
-    are computed in FLOAT32; ``narrowed`` are these.
+    nodes ask for, ``loops`` the first outputs of the main graph's nodes that only the host can drive. ``selects``:
+    whether nodes with branches compute both where the condition is not known. ``narrows``: whether nodes whose
+    operators have no FLOAT64 are computed in FLOAT32; ``narrowed`` are these.
     """
 
     def __init__(
@@ -82,10 +78,11 @@ class Translation:
         self.problems: list[FormatProblem] = []
         self.needed: set[str] = set()
         self.loops: list[str] = []
+        self._driven: list[HostDrivenError] = []  # inside of the node of the main graph that is being translated
         self.functions: Functions = {(one.domain, one.name): one for one in model.functions}
         self.versions = _versions(model.opset_import)
         self._depth = 0
-        self._count = 0
+        self.count = 0
 
     def graph_of(self, graph: Any, scope: Scope) -> None:
         """Translates a GraphProto: its initialisers, then its nodes. ``scope`` takes what they give."""
@@ -114,28 +111,44 @@ class Translation:
     def _translate(self, node: Any, scope: Scope, versions: Mapping[str, int]) -> None:
         given = [scope.get(name, FAILED) if name else None for name in node.input]
         outputs: Sequence[Value | _Failed | None] = [FAILED] * len(node.output)
-        self._count += 1
+        self.count += 1
+        driven = len(self._driven)
         try:
-            if self._count > MOST_NODES:
+            if self.count > MOST_NODES:
                 raise NotExpressibleError(f"with functions and loops the model has more than {MOST_NODES} nodes")
             if any(value is FAILED for value in given):
                 self._check_known(node, scope)
             else:
                 with self.graph.scope(node.name or node.op_type):
                     outputs = self._outputs(node, given, scope, versions)  # type: ignore[arg-type]
+        except HostDrivenError as error:
+            self._drive(node, error, scope)
         except UnknownValuesError as error:
             self.needed |= error.inputs
-            if isinstance(error, UnknownRoundsError) and not self._depth:
-                self.loops.append(next(filter(None, node.output), ""))
-                self._check_inside(node, scope)
-            self._report(_place(node), f"{error} (inputs {', '.join(sorted(error.inputs)) or 'none'})")
+            self._report(_place(node), _with_inputs(error))
         except NotExpressibleError as error:
-            self._report(_place(node), str(error))
+            if len(self._driven) > driven:
+                self._drive(node, self._driven[-1], scope)
+            else:
+                self._report(_place(node), str(error))
         except _ERRORS as error:
             self._report(_place(node), _reason(error))
         for name, value in zip(node.output, outputs, strict=False):
             if name:
                 scope[name] = FAILED if value is None else value
+
+    def _drive(self, node: Any, error: HostDrivenError, scope: Scope) -> None:
+        """A node that is left to the host: with the node of the main graph that it is in."""
+        self.needed |= error.inputs
+        if node.op_type in ("Loop", "Scan"):
+            self._check_inside(node, scope)
+        if self._depth:
+            inside = "" if str(error).startswith(_INSIDE) else f"{_INSIDE} {_place(node)}: "
+            self._driven.append(HostDrivenError(f"{inside}{error}", error.inputs))
+            return
+        self._driven.clear()
+        self.loops.append(next(filter(None, node.output), ""))
+        self._report(_place(node), _with_inputs(error))
 
     def _outputs(
         self, node: Any, inputs: list[Value | None], scope: Scope, versions: Mapping[str, int]
@@ -190,11 +203,14 @@ class Translation:
         absent = {name for name in function.input if name not in scope}
         versions = {**self.versions, **_versions(function.opset_import)}
         bodies = (_without(with_attributes(body, attributes), absent) for body in function.node)
-        before = len(self.problems)
+        before, driven = len(self.problems), len(self._driven)
         with _Deeper(self):
             self.nodes_of(bodies, scope, versions)
         if len(self.problems) > before:
+            del self._driven[driven:]
             return self._failed_inside(node, before)
+        if len(self._driven) > driven:
+            raise self._driven.pop()
         wanted = function.output[: len(node.output)]
         return [value if isinstance(value := scope.get(name), Value) else None for name in wanted]
 
@@ -221,12 +237,14 @@ class Translation:
             raise NotExpressibleError(_no_expression(domain, node.op_type))
 
     def _check_inside(self, node: Any, scope: Scope) -> None:
-        """Reports the nodes of a loop that have no expression whatever their inputs are."""
+        """Reports the nodes of a loop, and of loops in it, that have no expression whatever their inputs are."""
         for inner in (one for attribute in node.attribute for one in attribute.g.node):
             try:
                 self._check_known(inner, scope)
             except NotExpressibleError as error:
                 self._report(_place(inner), str(error))
+            if inner.op_type in ("Loop", "Scan"):
+                self._check_inside(inner, scope)
 
     # ---- initialisers, problems
 
@@ -273,6 +291,13 @@ def _without(node: Any, absent: set[str]) -> Any:
     del copy.input[:]
     copy.input.extend("" if name in absent else name for name in node.input)
     return copy
+
+
+_INSIDE: Final = "inside of it"
+
+
+def _with_inputs(error: UnknownValuesError) -> str:
+    return f"{error} (inputs {', '.join(sorted(error.inputs)) or 'none'})"
 
 
 def _place(node: Any) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from opendml.building.graph_building import Graph
 from opendml.building.graph_tensor import GraphTensor
 
-__all__ = ["NOTHING", "NotExpressibleError", "UnknownRoundsError", "UnknownValuesError", "Value", "constant", "known"]
+__all__ = ["NOTHING", "HostDrivenError", "NotExpressibleError", "UnknownValuesError", "Value", "constant", "known"]
 
 Array = npt.NDArray[Any]
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -29,8 +29,9 @@ class UnknownValuesError(NotExpressibleError):
         self.inputs = inputs
 
 
-class UnknownRoundsError(UnknownValuesError):
-    """How often a loop runs is not known while the graph is made."""
+class HostDrivenError(UnknownValuesError):
+    """A node with graphs inside of it cannot be part of a graph, as how often a loop runs, for example, is not known
+    while that is made; it can be driven from the host."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,4 +1,5 @@
-"""Nodes that hold graphs: If takes the branch of a known condition, Loop and Scan are unrolled."""
+"""Nodes that hold graphs: If takes the branch of a known condition, Loop and Scan are unrolled. What they cannot be
+that for is driven from the host (``HostDrivenError``)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import opendml as dml
 from opendml.formats.onnx.nodes import Node, Results, normal_axis
 from opendml.formats.onnx.values import (
     NOTHING,
+    HostDrivenError,
     NotExpressibleError,
-    UnknownRoundsError,
     UnknownValuesError,
     Value,
     constant,
@@ -22,33 +23,66 @@ from opendml.formats.onnx.values import (
 if TYPE_CHECKING:
     from opendml.formats.onnx.translation import Translation
 
-__all__ = ["CONTROL"]
+__all__ = ["CONTROL", "MOST_NODES"]
 
 LONGEST: Final = 1024
 """Rounds that are unrolled, at most."""
+
+MOST_NODES: Final = 50_000
+"""Nodes that are translated, at most, those of functions and of rounds of loops among them: a small file could have
+more than any machine can take."""
 
 
 def _if(translation: Translation, node: Node, scope: Any) -> Results:
     """The branch that a known condition takes; branches see the names around them. They have no effect but their
     outputs, so that of an unknown condition both are computed, if nothing else helps, and one is selected."""
     if node.value(0).array is None and translation.selects:
-        branches = (translation.inner(node.attributes[name], scope, []) for name in ("then_branch", "else_branch"))
+        branches = _both(translation, node, scope)
         return [_selected(node, *outputs) for outputs in zip(*branches, strict=True)]
     is_true = bool(node.known(0).reshape(-1)[0])
     return translation.inner(node.attributes["then_branch" if is_true else "else_branch"], scope, [])
+
+
+def _both(translation: Translation, node: Node, scope: Any) -> list[list[Value]]:
+    """What both branches give. Of one that has no expression the other one's nodes are looked at, too."""
+    found, failures = [], []
+    for name in ("then_branch", "else_branch"):
+        try:
+            found.append(translation.inner(node.attributes[name], scope, []))
+        except NotExpressibleError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return found
 
 
 def _selected(node: Node, first: Value, second: Value) -> Value:
     """One of two values by the condition; they must have the same type and sizes."""
     if (first.data_type, first.sizes) != (second.data_type, second.sizes):
         both = f"{first.data_type} {list(first.sizes)} and {second.data_type} {list(second.sizes)}"
-        raise NotExpressibleError(f"its condition is not known, and its branches give {both}")
+        raise HostDrivenError(f"its condition is not known, and its branches give {both}", node.depends_on)
     if 0 in first.sizes:
         return first
     tensors = [constant(node.graph, value) for value in (first, second)]
     condition = node.tensor(0).reshape([1] * tensors[0].rank)
     inputs = node.depends_on | first.inputs | second.inputs
     return Value(first.data_type, first.sizes, None, dml.if_(condition, *tensors), inputs)
+
+
+class _RoundLimit:
+    """Rounds that are unrolled: no more than a graph should have, nor of more nodes."""
+
+    def __init__(self, translation: Translation) -> None:
+        self.translation = translation
+        self.before = translation.count
+
+    def check(self, number: int, rounds: int | None) -> None:
+        """Ahead of a round: of so many, or of rounds that end nobody knows when."""
+        if number >= LONGEST or (rounds or 0) > LONGEST:
+            raise HostDrivenError(f"it has more than {LONGEST} rounds", NOTHING)
+        nodes = self.translation.count - self.before
+        if number and rounds and self.before + nodes * rounds // number > MOST_NODES:
+            raise HostDrivenError(f"its rounds have more than {MOST_NODES} nodes", NOTHING)
 
 
 def _loop(translation: Translation, node: Node, scope: Any) -> Results:
@@ -58,17 +92,16 @@ def _loop(translation: Translation, node: Node, scope: Any) -> Results:
         rounds = int(node.known(0).reshape(-1)[0]) if node.has(0) else None
         goes_on = bool(node.known(1).reshape(-1)[0]) if node.has(1) else True
     except UnknownValuesError as error:
-        raise UnknownRoundsError(str(error), error.inputs) from None
+        raise HostDrivenError(str(error), error.inputs) from None
     states = [node.value(position) for position in range(2, len(node.inputs))]
     collected: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
-    number = 0
+    limit, number = _RoundLimit(translation), 0
     while goes_on and (rounds is None or number < rounds):
-        if number == LONGEST:
-            raise UnknownRoundsError(f"it has more than {LONGEST} rounds", NOTHING)
+        limit.check(number, rounds)
         given = [known(np.array(number, np.int64)), known(np.array(True)), *states]
         condition, *results = translation.inner(body, scope, given)
         if condition.array is None:
-            raise UnknownRoundsError("the values of its condition decide what it computes", condition.inputs)
+            raise HostDrivenError("the values of its condition decide what it computes", condition.inputs)
         goes_on = bool(condition.array.reshape(-1)[0])
         states = results[: len(states)]
         for parts, part in zip(collected, results[len(states) :], strict=True):
@@ -103,9 +136,9 @@ def _scanned(
     results_count = len(body.output) - len(states)
     collected: list[list[Value]] = [[] for _ in range(results_count)]
     rounds = scanned[0].sizes[axes[0]]
-    if rounds > LONGEST:
-        raise NotExpressibleError(f"it has more than {LONGEST} rounds")
+    limit = _RoundLimit(translation)
     for number in range(rounds):
+        limit.check(number, rounds)
         parts = [
             _element(node, value, axis, rounds - 1 - number if backward else number)
             for value, axis, backward in zip(scanned, axes, backwards, strict=True)
