@@ -250,11 +250,28 @@ def gemm(rows: int, inner: int, columns: int, trans_b: bool = False) -> operator
     )
 
 
+def convolution(batch: int, channels: int, filters: int, size: int) -> operators.Convolution:
+    """3x3, of square images that keep their size."""
+    return operators.Convolution(
+        input_tensor=TensorDesc("float32", [batch, channels, size, size]),
+        filter_tensor=TensorDesc("float32", [filters, channels, 3, 3]),
+        output_tensor=TensorDesc("float32", [batch, filters, size, size]),
+        mode=ConvolutionMode.CROSS_CORRELATION,
+        direction=ConvolutionDirection.FORWARD,
+        strides=(1, 1),
+        dilations=(1, 1),
+        start_padding=(1, 1),
+        end_padding=(1, 1),
+        output_padding=(0, 0),
+        group_count=1,
+    )
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_tiles_fit_into_the_registers(target: CpuTarget) -> None:
-    for desc in (gemm(512, 512, 512), gemm(100, 300, 20), gemm(33, 5, 64, True)):
+    for desc in (gemm(512, 512, 512), gemm(100, 300, 20), gemm(33, 5, 64, True), convolution(4, 32, 64, 7)):
         kernel = product_kernel(desc, target)
-        assert kernel.vectors * (kernel.tile_size + 1) < target.machine.vector_registers
+        assert kernel.vectors * (kernel.tile_size * kernel.row_count + 1) < target.machine.vector_registers
         assert kernel.lanes * 4 == target.machine.vector_bytes
 
 
@@ -264,6 +281,25 @@ def test_large_products_are_cut_into_enough_items() -> None:
     assert kernel.panel is not None and kernel.panel.transposed is None
     assert kernel.panel_bytes <= 2 * TUNING.vector_side_bytes
     assert describe_kernel(kernel, host_processor()).startswith("scratch panel: f32[")
+
+
+def test_a_tile_has_several_rows_where_these_are_short() -> None:
+    """Seven points of each of two images, beside as many registers of channels as with long rows."""
+    long, short = (product_kernel(convolution(4, 64, 128, size)) for size in (14, 7))
+    assert long.row is None and short.row is not None
+    assert (short.tile_size, short.row_count) == (7, 2)
+    assert long.tile_size * long.vectors == short.tile_size * short.row_count * short.vectors
+    assert all(block % short.row_count == 0 for axis, block in short.blocks if axis is short.row)
+
+
+def test_lines_to_be_stored_are_asked_for_in_parts() -> None:
+    """As many as a processor can wait for, at each step of the outermost loop of the sums."""
+    nest = kernel_nest(product_kernel(convolution(1, 64, 64, 28)), TARGETS[0])
+    text = [line.strip() for line in format_nest(nest).splitlines()]
+    (asked,) = (number for number, line in enumerate(text) if line.startswith("prefetch OutputTensor"))
+    outer, inner = (text.index(f"for {axis} in 0..{n}, carrying sum (28 of each)") for axis, n in (("c", 64), ("t", 3)))
+    assert outer < asked < inner
+    assert "unrolled o + 0..1" in text[outer:asked]
 
 
 @given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))

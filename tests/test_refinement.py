@@ -212,6 +212,24 @@ def test_convolutions_read_copies_where_it_is_worth_it(desc: operators.Convoluti
     assert names_of(assert_refined_is_defined(desc)) == names
 
 
+@pytest.mark.parametrize(
+    ("desc", "sizes"),
+    [
+        (convolution([2, 6, 4, 7], [4, 6, 3, 3], padding=1), (2, 6, 6, 9)),
+        (convolution([2, 6, 4, 7], [6, 2, 3, 3], padding=1, groups=3), (2, 6, 6, 9)),
+        (convolution([2, 6, 4, 7], [6, 1, 3, 3], padding=3, groups=6), (2, 6, 10, 13)),
+        (convolution([2, 6, 4, 7], [6, 4, 3, 3], is_transposed=True), (2, 8, 6, 11)),
+        (convolution([1, 2, 3, 4, 5], [3, 2, 2, 2, 3], padding=1), (1, 5, 6, 2, 7)),
+        (convolution([1, 2, 9], [3, 2, 4], padding=1), (1, 2, 11)),
+    ],
+)
+def test_padded_copies_have_the_rows_of_all_channels_of_a_sum_side_by_side(
+    desc: operators.Convolution, sizes: tuple[int, ...]
+) -> None:
+    (copy,) = (t for t in assert_refined_is_defined(desc).temporaries if t.name == PADDED)
+    assert copy.sizes == sizes
+
+
 def test_each_phase_of_a_transposed_convolution_is_a_statement() -> None:
     desc = convolution([1, 2, 4, 5], [2, 3, 3, 3], is_transposed=True, stride=2)
     assert len(desc.define().statements) == 1

@@ -2,15 +2,16 @@
 
 One factor of the product moves along a *vector* axis, the other along a *tile* axis; both are taken in a tile of
 registers: ``vectors`` registers of neighbouring points along the one times ``tile_size`` points along the other, all of
-which add up their sums side by side. Every step of the fold loads the registers of the one factor and the scalars of
-the other one once for the whole tile. The order of every sum is the fold's own, whatever the tile.
+which add up their sums side by side; where the tile axis is short, ``row_count`` rows of such points. Every step of the
+fold loads the registers of the one factor and the scalars of the other one once for the whole tile. The order of every
+sum is the fold's own, whatever the tile.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Affine, Dependencies, Element
@@ -33,12 +34,13 @@ class ContractionKernel:
     axis, which is the last one) and ``along`` (of the factor of the vector axis, likewise). ``blocks`` says how work
     items are cut: an axis and how many of its points an item covers, slowest first; a second block of an axis is part
     of the first. The vector axis is walked ``vectors`` registers of ``lanes`` points at a time, the tile axis
-    ``tile_size`` points at a time. ``turned`` says that the outputs lie next to each other along the tile axis instead
-    of the vector axis: tiles are transposed in registers before they are stored. ``far`` are loads along the tile axis,
-    and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step of the fold, so that
-    processors do not see by themselves what comes next. ``next_tile`` are loads along the tile axis whose points are
-    one run of memory, in order, for all steps and then for the next tile: with every step they move on by a cache
-    line. ``panel`` is the factor of the vector axis laid out anew, if it is.
+    ``tile_size`` points at a time, and ``row``, another axis of the same side, ``row_count`` points at a time, if there
+    is one: all of the tile axis is then taken at once. ``turned`` says that the outputs lie next to each other along
+    the tile axis instead of the vector axis: tiles are transposed in registers before they are stored. ``far`` are
+    loads along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to
+    step of the fold, so that processors do not see by themselves what comes next. ``next_tile`` are loads along the
+    tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with every step
+    they move on by a cache line. ``panel`` is the factor of the vector axis laid out anew, if it is.
     """
 
     stores: tuple[ElementStore, ...]
@@ -52,6 +54,8 @@ class ContractionKernel:
     vectors: int
     tile: Axis
     tile_size: int
+    row: Axis | None
+    row_count: int
     turned: bool
     far: tuple[Element, ...]
     far_vectors: tuple[Element, ...]
@@ -122,6 +126,13 @@ class _Tile:
     tile_size: int
     turned: bool
     packed: bool
+    row: Axis | None = None
+    row_count: int = 1
+
+    @property
+    def points(self) -> int:
+        """Points along the tile axis and that of the rows."""
+        return self.tile_size * self.row_count
 
 
 def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKernel | None:
@@ -186,15 +197,31 @@ class _Problem:
                 if vector.size < width or not self._is_readable(side, vector, packed):
                     continue
                 for tile in across:
-                    yield from self._tiles_of(vector, tile, width, packed)
+                    rows = [axis for axis in across if axis is not tile]
+                    for one in self._tiles_of(vector, tile, width, packed):
+                        yield one
+                        yield from self._in_rows(one, rows)
+
+    def _in_rows(self, tile: _Tile, rows: Iterable[Axis]) -> Iterator[_Tile]:
+        """The tile in several rows, where one has few points."""
+        if tile.tile_size < tile.tile.size or 2 * tile.tile_size > self.tuning.most_tile:
+            return
+        most = self._most_points(tile.vectors) // tile.tile_size
+        for row in rows:
+            for count in range(2, min(most, row.size) + 1):
+                yield replace(tile, row=row, row_count=count)
+
+    def _most_points(self, vectors: int) -> int:
+        """Points of a tile of which the sums stay in registers, beside what a step loads."""
+        return min((self.machine.vector_registers - 1 - vectors) // vectors, self.tuning.most_tile)
 
     def _tiles_of(self, vector: Axis, tile: Axis, lanes: int, packed: bool) -> Iterator[_Tile]:
-        registers, tuning = self.machine.vector_registers, self.tuning
+        tuning = self.tuning
         turned = not self._is_along(vector) and self._is_along(tile)
         for vectors in range(1, min(tuning.most_vectors, vector.size // lanes) + 1):
             if packed and strip_bytes(self.fold, vectors * lanes) > tuning.most_panel_bytes:
                 return
-            most = min((registers - 1 - vectors) // vectors, tuning.most_tile, tile.size)
+            most = min(self._most_points(vectors), tile.size)
             most = min(most, lanes) if turned else most
             counts = range(-(-tile.size // most), min(tile.size, tuning.smaller_tiles * -(-tile.size // most)) + 1)
             for size in sorted({-(-tile.size // count) for count in counts}):
@@ -273,8 +300,9 @@ class _Problem:
         strips = -(-tile.vector.size // (tile.lanes * tile.vectors))
         last = replace(tile, vectors=last_vectors(tile.vector.size, tile.lanes, tile.vectors))
         row = (strips - 1) * self._tile_cost(side, tile) + self._tile_cost(side, last)
-        others = self.points // (tile.vector.size * tile.tile.size)
-        rows = others * -(-tile.tile.size // tile.tile_size)
+        row_size = 1 if tile.row is None else tile.row.size
+        others = self.points // (tile.vector.size * tile.tile.size * row_size)
+        rows = others * -(-tile.tile.size // tile.tile_size) * -(-row_size // tile.row_count)
         return rows * row + (self._packing(side, tile) if tile.packed else 0)
 
     def _tile_cost(self, side: int, tile: _Tile) -> float:
@@ -282,8 +310,8 @@ class _Problem:
         tuning = self.tuning
         is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
         loads = tile.vectors * (1 if is_dense else tuning.strided_load)
-        sums = tile.vectors * tile.tile_size
-        step = max(sums / tuning.issued, (loads + tile.tile_size) / tuning.issued, tuning.latency)
+        sums = tile.vectors * tile.points
+        step = max(sums / tuning.issued, (loads + tile.points) / tuning.issued, tuning.latency)
         loading = loads * self.machine.vector_bytes / tuning.near_cache_bytes
         step = max(step, loading) + tuning.loading_share * loading + tuning.step_overhead
         step *= self._walking(side, tile)
@@ -299,9 +327,9 @@ class _Problem:
     def _finishing(self, tile: _Tile) -> float:
         """Cycles for storing a tile."""
         if tile.turned:
-            return tile.vectors * tile.lanes * (math.log2(tile.lanes) + 1)
+            return tile.vectors * tile.row_count * tile.lanes * (math.log2(tile.lanes) + 1)
         lane_by_lane = self.tuning.scattered_store * tile.lanes
-        return tile.vectors * tile.tile_size * (1 if self._is_along(tile.vector) else lane_by_lane)
+        return tile.vectors * tile.points * (1 if self._is_along(tile.vector) else lane_by_lane)
 
     def kernel(self, tile: _Tile) -> ContractionKernel:
         """The loops around a tile."""
@@ -312,6 +340,8 @@ class _Problem:
         batch = [axis for axis in self.axes if (axis in own) == (axis in other)]
         along, across = [*along, tile.vector], [*across, tile.tile]
         steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors, tile.tile: tile.tile_size}
+        if tile.row is not None:
+            steps[tile.row] = tile.row_count
         points = math.prod(axis.size for axis in along)
         read = strip_bytes(self.fold, points) if tile.packed else self._vector_side_bytes(side)
         unevenness = self.tuning.block_unevenness
@@ -342,6 +372,8 @@ class _Problem:
             vectors=tile.vectors,
             tile=tile.tile,
             tile_size=tile.tile_size,
+            row=tile.row,
+            row_count=tile.row_count,
             turned=tile.turned,
             far=self._far(1 - side, tile.tile),
             far_vectors=() if tile.packed else self._far(side, tile.vector),

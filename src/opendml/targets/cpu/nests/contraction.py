@@ -31,7 +31,11 @@ from opendml.loops.nest_integers import (
     Integer,
     Least,
     Local,
+    Position,
+    Product,
+    Quotient,
     Start,
+    Sum,
 )
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
@@ -68,7 +72,8 @@ class _Maker:
         axis, *rest = axes
         if axis is self.kernel.vector:
             return self._strips(rest, body)
-        step = self.kernel.tile_size if axis is self.kernel.tile else 1
+        kernel = self.kernel
+        step = kernel.tile_size if axis is kernel.tile else kernel.row_count if axis is kernel.row else 1
         limit = None if axis.size % step == 0 else axis.size - step
         return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, vectors, body), limit),)
 
@@ -140,75 +145,105 @@ class _Maker:
         rewrite = substitute({Part(self.kernel.fold, 0): self.turned if self.kernel.turned else self.sum})
         leaves = tuple(Leaf((ElementStore(s.tensor, s.address, rewrite(s.value)),)) for s in self.kernel.stores)
         stored = self._turned(vectors, leaves) if self.kernel.turned else self._tile("unrolled", vectors, leaves)
-        return (*self._expected(vectors), *self._sums(vectors), *stored)
+        return (*self._sums(vectors), *stored)
 
     def _tile(self, kind: Kind, vectors: int, body: Body) -> Body:
-        return (Points(self.kernel.tile, self.kernel.tile_size, kind, self._vectors(vectors, body, kind)),)
+        """All points of a tile; those of its rows are next to one another."""
+        return (
+            Points(self.kernel.tile, self.kernel.tile_size, kind, self._rows(self._vectors(vectors, body, kind), kind)),
+        )
+
+    def _rows(self, body: Body, kind: Kind = "unrolled") -> Body:
+        """In every row of the tile."""
+        kernel = self.kernel
+        return body if kernel.row is None else (Points(kernel.row, kernel.row_count, kind, body),)
 
     def _sums(self, vectors: int) -> Body:
         """All side by side, in the order of the fold."""
-        fold, copies = self.kernel.fold, self.kernel.tile_size * vectors
+        fold, copies = self.kernel.fold, self.kernel.tile_size * self.kernel.row_count * vectors
         product = fold.elements[0]
         assert isinstance(product, Binary)
         begin = self._tile("together", vectors, (Leaf(registers=(self.sum,), values=fold.initial),))
         step = self._tile("together", vectors, (Accumulate(self.sum, product),))
         body: Body = (*self._prefetched(vectors), *step)
+        loops = [axis for axis in fold.axes if axis.size > 1]
+        is_nested = len(loops) > 1
         is_inside = False
         for axis in reversed(fold.axes):
             is_inside |= axis.size > 1
+            if is_nested and axis is loops[0]:
+                body = (*self._expected_at(axis, vectors), *body)
             if is_inside:
                 body = (Loop(axis, 0, axis.size, 1, body, carried=(self.sum,), copies=copies),)
             else:
                 body = (At(axis, 0, body),)
-        return (*begin, *body)
+        return (*begin, *body) if is_nested else (*self._expected(vectors), *begin, *body)
 
     def _turned(self, vectors: int, leaves: Body) -> Body:
         """The sums transposed, so that the points of the tile axis fill the lanes."""
         kernel = self.kernel
-        turn = Turn(self.sum, self.turned, kernel.tile_size, vectors, kernel.lanes)
+        turn = Turn(self.sum, self.turned, kernel.tile_size, kernel.row_count * vectors, kernel.lanes)
         active = None if turn.width == kernel.tile_size else kernel.tile_size
         column: Body = (Block((Points(kernel.tile, turn.width, "vector", leaves, active),)),)
         columns = Points(kernel.vector, kernel.lanes, "unrolled", column)
-        return (Points(kernel.vector, vectors, "unrolled", (turn, columns), step=kernel.lanes),)
+        return self._rows((Points(kernel.vector, vectors, "unrolled", (turn, columns), step=kernel.lanes),))
 
-    def _prefetched(self, vectors: int) -> list[Prefetch]:
+    def _prefetched(self, vectors: int) -> Body:
         """What is far from what is loaded now: scalars that the tile below this one needs at this step of the sums, or
         the next tile if there is none below, and vectors of a later step."""
         kernel, line = self.kernel, self.target.machine.cache_line
         tile, size = kernel.tile, kernel.tile_size
-        nodes = [Prefetch(e.tensor, _moved(e.address, tile, size), cache=2) for e in kernel.next_tile]
+        nodes: Body = tuple(Prefetch(e.tensor, _moved(e.address, tile, size), cache=2) for e in kernel.next_tile)
         for e in kernel.far:
             below = next((a for a in reversed(kernel.across[:-1]) if e.address.coefficient(a)), None)
-            there = _moved(e.address, tile, size) if below is None else _moved(e.address, below, 1)
+            distance = size if below is None else kernel.row_count if below is kernel.row else 1
+            there = _moved(e.address, tile if below is None else below, distance)
             lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // line)
             ends = (size - 1 - number * size // lines for number in range(lines))
-            nodes += [Prefetch(e.tensor, _moved(there, tile, end)) for end in ends]
+            nodes += self._rows(tuple(Prefetch(e.tensor, _moved(there, tile, end)) for end in ends))
         for e in kernel.far_vectors:
             last = next(axis for axis in reversed(kernel.fold.axes) if axis.size > 1)
             there = _moved(e.address, last, self.target.tuning.steps_ahead)
             lanes = range(0, kernel.lanes * vectors, line * 8 // e.type.bits)
-            nodes += [Prefetch(e.tensor, _moved(there, kernel.vector, lane)) for lane in lanes]
+            nodes += tuple(Prefetch(e.tensor, _moved(there, kernel.vector, lane)) for lane in lanes)
         return nodes
 
+    # What is loaded and stored after the sums of a tile, asked for while they are done --------------------------------
+
     def _expected(self, vectors: int) -> Body:
-        """Ask for what is loaded and stored after the sums of a tile, while they are done."""
+        """All of it."""
+        axis, count = self._lines_along(vectors)
+        return (Points(axis, count, "unrolled", self._lines(vectors)),)
+
+    def _expected_at(self, axis: Axis, vectors: int) -> Body:
+        """The part of it for where an axis of the fold stands: all at once would be more lines than a processor can
+        wait for, and what the sums load would have to wait behind them. The last part is asked for half way."""
+        along, count = self._lines_along(vectors)
+        each = -(-2 * count // axis.size)
+        number = Least(Quotient(Product(Position(axis), 2 * count), axis.size), count - each)
+        lines = Points(along, each, "unrolled", self._lines(vectors))
+        return (At(along, Sum(Position(along), number), (lines,)),) if each < count else (lines,)
+
+    def _lines_along(self, vectors: int) -> tuple[Axis, int]:
+        """The axis across the runs of memory that a tile stores, and how many points it has there."""
         kernel = self.kernel
+        return (kernel.vector, kernel.lanes * vectors) if kernel.turned else (kernel.tile, kernel.tile_size)
+
+    def _lines(self, vectors: int) -> Body:
+        """The lines of one of these points."""
+        kernel, inside = self.kernel, set(walk(self.kernel.fold))
         run = kernel.tile if kernel.turned else kernel.vector
-        inside = set(walk(kernel.fold))
-        nodes: Body = ()
+        asked: Body = ()
         for store in kernel.stores:
             loads = [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
-            asked: Body = (
+            asked += (
                 Prefetch(store.tensor, store.address, is_stored=True),
                 *(Prefetch(e.tensor, e.address) for e in loads if e.address.coefficient(run) == 1),
             )
-            if kernel.turned:
-                size = kernel.tile_size
-                ends = Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1))
-                nodes += (Points(kernel.vector, kernel.lanes * vectors, "unrolled", (ends,)),)
-            else:
-                nodes += self._tile("unrolled", vectors, asked)
-        return nodes
+        if not kernel.turned:
+            return self._rows((Points(kernel.vector, vectors, "unrolled", asked, step=kernel.lanes),))
+        size = kernel.tile_size
+        return self._rows((Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1)),))
 
 
 def _steps(axes: Sequence[Axis], body: Body) -> Body:

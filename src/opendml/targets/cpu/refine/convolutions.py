@@ -129,7 +129,8 @@ class _Refined:
         reaches = [interval(coordinate, {}) for coordinate in self.sum.left.load.coordinates[2:]]
         lowest = [reach[0] for reach in reaches if reach is not None]
         highest = [reach[1] for reach in reaches if reach is not None]
-        return padded(self.sum.left, lowest, highest, self.output, self.tuning, self.found)
+        together = self.sum.fold.type.is_float and self.windows.inner.size > 1
+        return padded(self.sum.left, lowest, highest, self.output, self.tuning, self.found, rows_of_channels=together)
 
     def _is_worth_guards(self) -> bool:
         """Whether depthwise sums run faster where they test for the padding themselves than from a padded copy.

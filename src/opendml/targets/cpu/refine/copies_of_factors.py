@@ -47,10 +47,21 @@ def _is_inside(source: Tensor, place: Sequence[Expression]) -> Expression:
 
 
 def padded(
-    factor: Factor, lowest: Sequence[int], highest: Sequence[int], output: Tensor, tuning: Tuning, found: Refinement
+    factor: Factor,
+    lowest: Sequence[int],
+    highest: Sequence[int],
+    output: Tensor,
+    tuning: Tuning,
+    found: Refinement,
+    *,
+    rows_of_channels: bool,
 ) -> Read | None:
     """How a factor is read at spatial coordinates between ``lowest`` and ``highest``, zero outside of its sizes: from a
-    copy with elements around it that count as zero. None where that is out of proportion."""
+    copy with elements around it that count as zero. None where that is out of proportion.
+
+    ``rows_of_channels`` lays the rows of all channels next to one another, {N, spatial but for the last, C, last}: what
+    sums over channels read is then a few long runs instead of a page for each channel.
+    """
     source = factor.load.tensor
     before = (0, 0, *(max(0, -low) for low in lowest))
     sizes = [*source.sizes[:2], *(high + 1 + b for high, b in zip(highest, before[2:], strict=True))]
@@ -62,10 +73,15 @@ def padded(
         place = [i - b for i, b in zip(coordinates, before, strict=True)]
         return select(_is_inside(source, place), cast(load(source, place), zero.type), zero)
 
-    copy = found.copy("padded_input", zero.type, sizes, element)
+    order = [*range(len(sizes))]
+    if rows_of_channels:
+        order.insert(-1, order.pop(1))
+    back = [order.index(d) for d in range(len(sizes))]
+    copy = found.copy("padded_input", zero.type, [sizes[d] for d in order], lambda *c: element(*(c[d] for d in back)))
 
     def read(place: Sequence[Expression]) -> Expression:
-        there = load(copy, [p + b for p, b in zip(place, before, strict=True)])
+        spread = [p + b for p, b in zip(place, before, strict=True)]
+        there = load(copy, [spread[d] for d in order])
         return factor.less_zero_point(cast(there, factor.element.type))
 
     return read

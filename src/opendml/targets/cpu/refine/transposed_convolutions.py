@@ -126,7 +126,8 @@ def _refinement(found: Sum, ways: Sequence[_Way], surroundings: Surroundings) ->
         read: Read | None = widened(found.left, refinement)
     else:
         output, tuning = found.compute.stores[0].tensor, surroundings.target.tuning
-        read = padded(found.left, lowest, highest, output, tuning, refinement)
+        together = found.fold.axes[0].size > 1
+        read = padded(found.left, lowest, highest, output, tuning, refinement, rows_of_channels=together)
     guarded: Read = lambda place: zero_outside(found.left, place)  # noqa: E731
     reads = read or guarded, widened(found.right, refinement)
     refinement.statements += [_of_phase(found, ways, each, reads) for each in itertools.product(*phases)]
