@@ -648,7 +648,9 @@ def floating_point_operations(operator: Work) -> int:
     if isinstance(operator, operators.Gemm):
         return 2 * operator.output_tensor.element_count * operator.a_tensor.sizes[-1]
     if isinstance(operator, operators.Convolution):
-        return 2 * operator.output_tensor.element_count * math.prod(operator.filter_tensor.sizes[1:])
+        is_forward = operator.direction is ConvolutionDirection.FORWARD
+        once = operator.output_tensor if is_forward else operator.input_tensor
+        return 2 * once.element_count * math.prod(operator.filter_tensor.sizes[1:])
     if isinstance(operator, operators.Rnn | operators.Gru | operators.Lstm):
         _, steps, batch, _ = operator.input_tensor.sizes
         matrices = operator.weight_tensor.element_count + operator.recurrence_tensor.element_count

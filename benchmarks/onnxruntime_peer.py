@@ -17,7 +17,7 @@ from benchmarks.numpy_peer import block_shapes, strided_window
 from benchmarks.peers import Array, Buffers, Prepared, Unsupported
 from benchmarks.quantized_layers import QuantizedLayer
 from opendml import operators
-from opendml.description.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
+from opendml.description.enums import ConvolutionDirection, DepthSpaceOrder, PaddingMode, ReduceFunction
 
 OPSET = 21
 IR_VERSION = 10
@@ -302,8 +302,17 @@ def _gemm(desc: Any, graph: Graph) -> None:
 
 
 def _convolution(desc: Any, graph: Graph) -> None:
-    pads = [*desc.start_padding, *desc.end_padding]
-    graph.node("Conv", ["x0", "x1"], ["y0"], strides=list(desc.strides), pads=pads)
+    is_forward = desc.direction is ConvolutionDirection.FORWARD
+    graph.node(
+        "Conv" if is_forward else "ConvTranspose",
+        ["x0", "x1"],
+        ["y0"],
+        strides=list(desc.strides),
+        dilations=list(desc.dilations),
+        pads=[*desc.start_padding, *desc.end_padding],
+        group=desc.group_count,
+        **({} if is_forward else {"output_padding": list(desc.output_padding)}),
+    )
 
 
 def _integer_product(desc: Any, graph: Graph) -> None:

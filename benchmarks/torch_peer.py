@@ -14,7 +14,7 @@ from benchmarks.peers import EAGER, Array, Buffers, Call, Prepared, Unsupported
 from benchmarks.torch_functions import function_of, function_with_output
 from benchmarks.torch_special import SPECIAL
 from opendml import operators
-from opendml.description.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
+from opendml.description.enums import ConvolutionDirection, DepthSpaceOrder, PaddingMode, ReduceFunction
 
 Tensor = Any  # torch's own type is unknown to the type checker: torch is not needed for checking.
 Tensors = Sequence[Tensor]
@@ -240,7 +240,17 @@ def _gemm(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
 
 def _convolution(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     x, weights = inputs
-    return [Fresh(lambda: torch.nn.functional.conv2d(x, weights, None, desc.strides, desc.start_padding))]
+    if desc.start_padding != desc.end_padding:
+        raise Unsupported("padding on one side")
+    strides, padding, dilations, extra = (
+        list(values) for values in (desc.strides, desc.start_padding, desc.dilations, desc.output_padding)
+    )
+    rank, functions, groups = len(strides), torch.nn.functional, desc.group_count
+    if desc.direction is ConvolutionDirection.FORWARD:
+        forward = getattr(functions, f"conv{rank}d")
+        return [Fresh(lambda: forward(x, weights, None, strides, padding, dilations, groups))]
+    transposed = getattr(functions, f"conv_transpose{rank}d")
+    return [Fresh(lambda: transposed(x, weights, None, strides, padding, extra, groups, dilations))]
 
 
 def _recurrent(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:

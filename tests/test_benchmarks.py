@@ -30,7 +30,9 @@ def module(name: str) -> Any:
 
 
 def all_cases() -> list[Any]:
-    names = {"cases": "all_cases"} | {name: name for name in ("quantized_cases", "special_cases", "function_cases")}
+    names = {"cases": "all_cases"} | {
+        name: name for name in ("convolution_cases", "quantized_cases", "special_cases", "function_cases")
+    }
     return [case for name, function in names.items() for case in getattr(module(name), function)()]
 
 
