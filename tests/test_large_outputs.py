@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,23 +11,30 @@ from execution import random_array, run_operator, run_single
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
+from opendml.llvm.host import machine_of
 from opendml.programs.device import Device
+from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.microarchitectures import tuning_of
+from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.tuning import TUNING, Tuning
 
 
-@pytest.fixture(params=["cached", "streamed", "staged"])
+@pytest.fixture(params=["cached", "asked for", "streamed", "staged"])
 def written(request: pytest.FixtureRequest) -> Tuning:
     """Outputs that stay in the caches, or leave as ``streamed`` says."""
     return TUNING if request.param == "cached" else _streaming(request.param)
 
 
-@pytest.fixture(params=["streamed", "staged"])
+@pytest.fixture(params=["asked for", "streamed", "staged"])
 def streamed(request: pytest.FixtureRequest) -> Tuning:
-    """Every tensor counts as too large for the caches; its rows are written as they are, or gathered in a stage."""
+    """Every tensor counts as too large for the caches; its lines are asked for ahead, its rows are written as they are,
+    or gathered in a stage."""
     return _streaming(request.param)
 
 
 def _streaming(how: str) -> Tuning:
+    if how == "asked for":
+        return replace(TUNING, prefetched_bytes=0, stored_prefetch_distance=64, streamed_bytes=1 << 40)
     row = 0 if how == "streamed" else 1 << 40
     return replace(TUNING, streamed_bytes=0, prefetched_bytes=0, streamed_row_bytes=row)
 
@@ -179,3 +187,60 @@ def test_transposed_operand_in_place(channels: int, width: int, written: Tuning)
     expected = a + b
     program(a, np.ascontiguousarray(b.transpose(0, 2, 1)).transpose(0, 2, 1), out=[a])
     np.testing.assert_array_equal(a, expected)
+
+
+PADDED = operators.Padding(
+    input_tensor=TensorDesc("FLOAT32", [40, 112]),
+    output_tensor=TensorDesc("FLOAT32", [42, 114]),
+    padding_mode="EDGE",
+    padding_value=0.0,
+    start_padding=[1, 1],
+    end_padding=[1, 1],
+)
+"""Rows of seven registers of 64 bytes between two elements."""
+
+
+def _text(tuning: Tuning, level: str) -> str:
+    processor = Processor(machine_of("x86_64-unknown-linux-gnu", level), tuning)
+    (text,) = generate(processor.refine(PADDED.define()), processor, in_place=False).modules
+    return text
+
+
+@pytest.mark.parametrize(("level", "stored"), [("avx512", "<16 x float>"), ("avx2", "<8 x float>")])
+def test_rows_are_stored_once_and_register_by_register(level: str, stored: str) -> None:
+    """Four registers at a time would write one of a row's seven twice, and LLVM stores their second half first."""
+    stores = re.findall("store (<.*?>) ", _text(TUNING, level))
+    assert stores and set(stores) == {stored}
+    assert set(re.findall("store (<.*?>) ", _text(replace(TUNING, repeated_part=1.0), level))) == {stored}
+
+
+def test_registers_are_stored_in_order() -> None:
+    text = _text(replace(TUNING, repeated_part=1.0), "avx512")
+    values, places = {}, []
+    for line in text.splitlines():
+        if found := re.match(r" *(%\w+) = getelementptr float, ptr (%\w+), i64 (\d+)$", line):
+            values[found[1]] = (found[2], int(found[3]))
+        elif found := re.match(r" *store <16 x float> .*, ptr (%\w+),", line):
+            places.append(values.get(found[1], (found[1], 0)))
+    bases = {base for base, _ in places}
+    assert len(places) == 4 * len(bases) > 0
+    for base in bases:
+        offsets = [offset for other, offset in places if other == base]
+        assert offsets == [offsets[0] + 16 * n for n in range(4)]
+
+
+def test_lines_of_outputs_are_asked_for_ahead_where_they_are_not_past_the_caches() -> None:
+    asking = replace(TUNING, prefetched_bytes=0, stored_prefetch_distance=64, streamed_bytes=1 << 40)
+    assert re.search(r"prefetch.p0\(ptr %\w+, i32 1,", _text(asking, "avx512"))
+    for other in (replace(asking, stored_prefetch_distance=0), replace(asking, streamed_bytes=0)):
+        assert not re.search(r"prefetch.p0\(ptr %\w+, i32 1,", _text(other, "avx512"))
+
+
+def test_few_threads_of_some_processors_write_through_the_caches() -> None:
+    """What all knobs but those of streams are is the same for all."""
+    machine = machine_of("x86_64-unknown-linux-gnu", "avx512")
+    assert tuning_of(machine, 2) is TUNING
+    few, many = (tuning_of(replace(machine, cpu_name="cascadelake"), threads) for threads in (8, 9))
+    assert many is TUNING and few.streamed_bytes > TUNING.streamed_bytes and few.stored_prefetch_distance > 0
+    knobs = {name: getattr(TUNING, name) for name in ("streamed_bytes", "stored_prefetch_distance")}
+    assert replace(few, **knobs) == TUNING

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from opendml.graph.costs import GraphCosts
 from opendml.llvm.compiled_objects import get_or_compile_all, object_key
 from opendml.llvm.host import default_thread_count, host_machine
+from opendml.targets.cpu.microarchitectures import tuning_of
 from opendml.targets.cpu.target import CpuTarget
-from opendml.targets.cpu.tuning import TUNING, Tuning
+from opendml.targets.cpu.tuning import Tuning
 from opendml.targets.target import DeviceDescription, Progress, Requirements, Target
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ class Processor(CpuTarget):
 
 def host_processor(level: str | None = None, tuning: Tuning | None = None) -> Processor:
     """This process's processor, as ``host_target``."""
-    return Processor(host_machine(level), tuning or TUNING)
+    machine = host_machine(level)
+    return Processor(machine, tuning or tuning_of(machine, default_thread_count()))
 
 
 def open_target(number: int, tuning: Tuning | None) -> Target:

@@ -289,13 +289,16 @@ def _is_streamed(kernel: ComputeKernel, tuning: Tuning) -> bool:
 def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
     """The large tensors of which lines are asked for ahead of their use, and how many bytes further these lie.
 
-    That is along the rows, unless the steps of a fold read a little of many rows: then it is the next steps' rows.
+    Of inputs that is along the rows, unless the steps of a fold read a little of many rows: then it is the next steps'
+    rows.
     """
     folds = _all_folds(kernel)
     if any(fold.contract for fold in folds):
         return {}
     distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
-    ahead = {t: distance for t in kernel.reads if t.extent * t.type.bits // 8 >= tuning.prefetched_bytes}
+    ahead = {t: distance for t in kernel.reads if _is_far(t, tuning)}
+    if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
+        ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if _is_far(s.tensor, tuning)}
     for fold in folds:
         for tensor in _scattered(fold, tuning) & ahead.keys():
             moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
@@ -304,6 +307,10 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
             if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= tuning.prefetch_steps:
                 ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
     return ahead
+
+
+def _is_far(tensor: Tensor, tuning: Tuning) -> bool:
+    return tensor.extent * tensor.type.bits // 8 >= tuning.prefetched_bytes
 
 
 def _scattered(fold: Fold, tuning: Tuning) -> set[Tensor]:
@@ -321,7 +328,8 @@ def _spread(e: Element, fold: Fold) -> int:
 def _with_stage(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     """Gather short rows that follow one another in a stage, where the outputs are large."""
     tuning, cache_line = target.tuning, target.machine.cache_line
-    if kernel.streamed or _output_bytes(kernel) < tuning.streamed_bytes or not _is_stageable(kernel):
+    least = tuning.staged_squares_bytes if kernel.transposed else tuning.streamed_bytes
+    if kernel.streamed or _output_bytes(kernel) < least or not _is_stageable(kernel):
         return kernel
     if kernel.transposed:
         return _with_transposed_stage(kernel, tuning)

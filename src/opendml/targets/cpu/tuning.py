@@ -223,6 +223,10 @@ class Tuning:
     """Rows and columns from which on squares are transposed in registers: smaller ones take as many instructions as
     their elements one by one."""
 
+    repeated_part: float = 1 / 32
+    """The part of a row that may be computed twice where shorter vectors, of a register or more, repeat less of it:
+    writing to lines again that were just left makes a stream of them a fifth slower."""
+
     least_vectors: int = 4
     """Vectors of the part of a vector axis that is a work item of its own, at least."""
 
@@ -275,6 +279,10 @@ class Tuning:
     """Bytes of outputs from which on they are written past the caches: larger than the second-level caches of one
     core."""
 
+    staged_squares_bytes: int = 8 << 20
+    """As ``streamed_bytes``, of outputs of squares that are transposed in registers: one by one their rows would be
+    written to many places in turn."""
+
     streamed_row_bytes: int = 4096
     """Bytes of a row from which on it is written past the caches as it is; shorter ones are gathered in a stage."""
 
@@ -298,6 +306,9 @@ class Tuning:
 
     staged_prefetch_distance: int = 4096
     """How many bytes ahead where a stage is filled: nothing is asked for while it is emptied."""
+
+    stored_prefetch_distance: int = 0
+    """As ``prefetch_distance``, of lines that will be written, but not past the caches; 0: none is asked for."""
 
     prefetch_steps: int = 8
     """How many steps of a fold ahead, if each of them reads another place. The last ones find nothing of use there, so

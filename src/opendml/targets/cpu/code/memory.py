@@ -232,26 +232,45 @@ class Memory:
         assert result is not None
         return result
 
-    def _prefetch_ahead(self, place: Place, step: int, lanes: int) -> None:
-        """The lines of memory that the same load will want some rounds later."""
+    def _prefetch_ahead(self, place: Place, step: int, lanes: int, *, is_stored: bool = False) -> None:
+        """The lines of memory that the same load or store will want some rounds later."""
         size = place.size
         origin = self._pointers[place.tensor].origin  # lines are counted from here: the same in kernels at other places
-        start = (place.constant - origin) * size
-        ends = sorted((start, start + (lanes - 1) * step * size))
-        ahead = self._prefetched[place.tensor] if step > 0 else -self._prefetched[place.tensor]
+        span = ((lanes - 1) * abs(step) + 1) * size
+        start = (place.constant - origin + min(step, 0) * (lanes - 1)) * size
+        distance = self._prefetched[place.tensor]
+        ahead = distance if step > 0 else -distance
         size_of_line = self.target.machine.cache_line
-        for line in range(ends[0] // size_of_line, ends[1] // size_of_line + 1):
+        first = start // size_of_line
+        for line in range(first, first - -span // size_of_line):  # the next line is the next round's
             key = ("prefetched", id(place.tensor), place.base.text if place.base is not None else "", line)
             if self._scopes.find(key) is None:
-                self.prefetch(place._replace(constant=origin + (line * size_of_line + ahead) // size))
+                there = place._replace(constant=origin + (line * size_of_line + ahead) // size)
+                self.prefetch(there, is_stored=is_stored)
                 self._scopes.put(key, Value("", BOOL))
 
     # Stores ----------------------------------------------------------------------------------------------------------
 
     def store(self, place: Place, value: Value, aligned: bool = False) -> None:
-        """All lanes of ``value`` next to one another. ``aligned``: whole registers, past the caches."""
+        """All lanes of ``value`` next to one another. ``aligned``: whole registers, past the caches.
+
+        Register by register: of one long vector LLVM stores the later halves first, and what a processor does to have
+        lines ready in time it does for places in order.
+        """
         if aligned:
             value = integers_of_halves(self.builder, value) if value.type is F16 else value
+        elif place.tensor in self._prefetched:
+            self._prefetch_ahead(place, 1, value.lanes, is_stored=True)
+        lanes = self.register_bytes // place.size
+        if value.lanes <= lanes or value.lanes % lanes:
+            self._store(place, value, aligned)
+            return
+        for start in range(0, value.lanes, lanes):
+            part = self.builder.shuffle(value, None, range(start, start + lanes))
+            self._store(place.moved(start), part, aligned)
+
+    def _store(self, place: Place, value: Value, aligned: bool) -> None:
+        if aligned:
             write_stream(self.builder, value, self.pointer(place), self.register_bytes)
             return
         self.builder.line(f"store {value.typed}, ptr {self.pointer(place)}, align {place.size}")

@@ -179,8 +179,10 @@ def _run(making: Making, vector: Axis, piece: Piece, lanes: int, known: frozense
         high = Least(End(vector), last)
     while lanes > piece.size:
         lanes //= 2
-    whole = kernel.vector_block is None and piece.size % lanes == 0
     register = making.target.machine.vector_bytes * 8 // piece.stores[0].tensor.type.bits
+    if not (kernel.streamed or kernel.in_place or _has_folds(piece.stores)):
+        lanes = _with_few_repeated(lanes, register, piece.size, making.target.tuning.repeated_part)
+    whole = kernel.vector_block is None and piece.size % lanes == 0
     steps = _Steps(making, vector, piece.stores, known)
     is_streamed = kernel.streamed and lanes >= register
     if is_streamed or kernel.in_place:
@@ -201,6 +203,17 @@ def _run(making: Making, vector: Axis, piece: Piece, lanes: int, known: frozense
     else:
         # The last vector is moved back so that it ends with the piece: some points are computed twice.
         yield steps.loop(low, high, lanes, None if whole else last - lanes)
+
+
+def _has_folds(stores: Stores) -> bool:
+    return any(isinstance(e, Fold) for s in stores for e in walk(s.value))
+
+
+def _with_few_repeated(lanes: int, register: int, size: int, part: float) -> int:
+    """Points at a time so that the last vector of ``size`` points, which is moved back, repeats few of them."""
+    while lanes > register and -size % lanes > part * size:
+        lanes //= 2
+    return lanes
 
 
 class _Steps:
