@@ -13,7 +13,7 @@ import pytest
 
 import opendml as dml
 import opendml.compatibility.onnxruntime as runtime
-from opendml.formats.onnx import model as model_module
+from opendml.formats.onnx import translation as translation_module
 from opendml.formats.onnx.operators import control
 
 onnx = pytest.importorskip("onnx")
@@ -138,14 +138,14 @@ def test_no_rounds_give_nothing() -> None:
 def test_the_body_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many rounds there are, whatever their values: three parts, three translations."""
     translations: list[object] = []
-    usual = model_module.Translation
+    usual = translation_module.Translation
 
     def translation(*arguments: Any) -> Any:
         translations.append(None)
         return usual(*arguments)
 
     monkeypatch.setenv("OPENDML_CACHE", "0")
-    monkeypatch.setattr(model_module, "Translation", translation)
+    monkeypatch.setattr(translation_module, "Translation", translation)
     model = dml.load(halving())
     assert isinstance(model, dml.OnnxModel)
     program = model.compile()

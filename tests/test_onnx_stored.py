@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import opendml as dml
 import opendml.compatibility.onnxruntime as runtime
 from opendml.description import validation
 from opendml.formats.onnx import known_files, sources
-from opendml.formats.onnx import model as model_module
+from opendml.formats.onnx import translation as translation_module
 from opendml.formats.onnx.places import TensorPlaces
 
 onnx = pytest.importorskip("onnx")
@@ -100,7 +102,7 @@ def _work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return call
 
-    monkeypatch.setattr(model_module, "Translation", counted("translation", model_module.Translation))
+    monkeypatch.setattr(translation_module, "Translation", counted("translation", translation_module.Translation))
     monkeypatch.setattr(sources, "model_of_bytes", counted("parsing", sources.model_of_bytes))
     monkeypatch.setattr(validation, "_check_tensors", counted("validation", validation._check_tensors))
     return done
@@ -318,3 +320,23 @@ def test_places_of_tensors() -> None:
     assert places.find(b"1234") is None
     with pytest.raises(dml.ModelFormatError, match="damaged"):
         TensorPlaces(data[:-5])
+
+
+AGAIN = """
+import sys
+import numpy as np
+import opendml as dml
+from opendml.formats.onnx import known_files
+known_files.RECENT = 0
+program = dml.load(sys.argv[1]).compile(sizes={"n": 2, "m": 3})
+program.run({"x": np.ones((2, 24), "f"), "index": np.zeros((3, 24), np.int64)})
+print(*(name in sys.modules for name in ("onnx", "opendml.formats.onnx.translation")))
+"""
+
+
+def test_what_is_in_the_cache_needs_no_compiler(tmp_path: Path) -> None:
+    """Neither its modules, nor the packages that it is made of."""
+    path = saved(network(), tmp_path / "model.onnx")
+    command = [sys.executable, "-c", AGAIN, str(path)]
+    said = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() for _ in range(2)]
+    assert said == [["True", "True"], ["False", "False"]]

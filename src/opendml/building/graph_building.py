@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ from opendml.programs.binding import as_array
 from opendml.programs.device import Device, Flags, default_device
 
 if TYPE_CHECKING:
-    from opendml.building.graph_program import GraphProgram
+    from opendml.building.graph_program import GraphProgram, OutputForm
 
 __all__ = ["CONSTANT_NODE_LIMIT", "Graph", "GraphAssembly"]
 
@@ -315,20 +315,6 @@ def _outputs_by_name(outputs: Any) -> list[tuple[str, GraphTensor]]:
     if not named or not all(isinstance(tensor, GraphTensor) for _, tensor in named):
         raise BindingError("outputs: expected a graph tensor, or a sequence or a mapping of at least one")
     return named
-
-
-@dataclass(frozen=True, slots=True)
-class OutputForm:
-    """The form that outputs were given in; called with the results of a program it gives them in that form."""
-
-    kind: Literal["single", "mapping", "sequence"]
-    names: tuple[str, ...] = ()
-
-    def __call__(self, results: Sequence[Any]) -> Any:
-        """An array, a dictionary or a tuple."""
-        if self.kind == "single":
-            return results[0]
-        return dict(zip(self.names, results, strict=True)) if self.kind == "mapping" else tuple(results)
 
 
 def form_of(outputs: Any) -> OutputForm:

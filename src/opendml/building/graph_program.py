@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from opendml.description.graph_desc import GraphDesc
     from opendml.programs.compiled_graph import BindingProperties, CompiledGraph
 
-__all__ = ["BoundGraph", "GraphProgram"]
+__all__ = ["BoundGraph", "GraphProgram", "OutputForm"]
 
 Array = npt.NDArray[Any]
 Operand = Array | DeviceTensor
@@ -212,6 +213,20 @@ class GraphProgram:
         """A tensor where the program runs, as the program writes it and as its caller gets it."""
         tensor = self.program.execution.new_tensor(written)
         return _OutputPlace(tensor, tensor if _same_layout(desc, written) else tensor.seen_as(desc), None)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputForm:
+    """The form that outputs were given in; called with the results of a program it gives them in that form."""
+
+    kind: Literal["single", "mapping", "sequence"]
+    names: tuple[str, ...] = ()
+
+    def __call__(self, results: Sequence[Any]) -> Any:
+        """An array, a dictionary or a tuple."""
+        if self.kind == "single":
+            return results[0]
+        return dict(zip(self.names, results, strict=True)) if self.kind == "mapping" else tuple(results)
 
 
 class BoundGraph:

@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import open_regular
 from opendml.description.quoting import quoted
-from opendml.formats.onnx.package import onnx_package
+from opendml.formats.onnx.package import onnx_identity
 from opendml.llvm.object_cache import default_cache
 from opendml.programs.graph_plan import package_digest
 
@@ -128,4 +128,4 @@ def store(data: bytes, *facts: object) -> None:
 
 
 def _key(*facts: object) -> bytes:
-    return hashlib.sha256(repr((package_digest(), onnx_package().__version__, *facts)).encode()).digest()
+    return hashlib.sha256(repr((package_digest(), onnx_identity(), *facts)).encode()).digest()

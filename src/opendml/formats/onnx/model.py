@@ -7,13 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from opendml.building.graph_building import CONSTANT_NODE_LIMIT, Graph, OutputForm, form_of
-from opendml.building.graph_program import GraphProgram
+from opendml.building.graph_program import GraphProgram, OutputForm
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, FormatProblem, ModelFormatError
 from opendml.description.graph_desc import GraphDesc
@@ -21,12 +20,17 @@ from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
 from opendml.formats.onnx.sources import ModelSource, source_of_part
-from opendml.formats.onnx.staging import StagedProgram, parted
 from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
-from opendml.formats.onnx.translation import FAILED, ModelGraph, Scope, Translation
-from opendml.formats.onnx.types import TensorInfo, has_tensors, info_of, known_type
+from opendml.formats.onnx.types import TensorInfo, has_tensors, known_type
 from opendml.formats.onnx.values import Value, known
 from opendml.programs.device import Device, Flags, default_device
+
+if TYPE_CHECKING:
+    from opendml.building.graph_assembly import GraphAssembly, GraphInterface
+    from opendml.building.graph_building import Graph
+    from opendml.building.graph_tensor import GraphTensor
+    from opendml.formats.onnx.translation import Scope, Translation
+    from opendml.programs.compiled_graph import CompiledGraph
 
 __all__ = ["KEPT_PROGRAMS", "OnnxModel"]
 
@@ -71,17 +75,15 @@ class OnnxModel:
     """
 
     def __init__(self, source: ModelSource, name: str = "") -> None:
-        graph = source.head.graph
-        self.name = name or graph.name
-        initializers = {tensor.name for tensor in graph.initializer}
-        self.inputs = tuple(info_of(one) for one in graph.input if one.name not in initializers)
-        self.outputs = tuple(info_of(one) for one in graph.output)
+        self.name = name or source.outline.name
+        self.inputs = source.outline.inputs
+        self.outputs = source.outline.outputs
         self._source = source
         self._changing = frozenset[str]()  # inputs whose values no program is to be compiled for
         self._programs: OrderedDict[tuple[Hashable, ...], OnnxProgram] = OrderedDict()
 
     def __repr__(self) -> str:
-        nodes = self._source.node_count
+        nodes = self._source.outline.node_count
         inputs, outputs = (", ".join(map(repr, infos)) for infos in (self.inputs, self.outputs))
         return f"<OnnxModel {quoted(self.name)} of {nodes} nodes: {inputs} -> {outputs}>"
 
@@ -266,10 +268,10 @@ class OnnxModel:
         tensors = graph_outputs(outputs)
         program, part = None, None
         if tensors:
-            assembly = graph.assemble(tensors, constant_limit=CONSTANT_NODE_LIMIT)
+            assembly = _assembly(graph, tensors)
             flags = request.execution_flags
             compiled = graph.device.compile_graph(assembly.desc, progress=request.progress, execution_flags=flags)
-            program, part = GraphProgram(compiled, assembly.interface, form_of(tensors)), (compiled, assembly.interface)
+            program, part = _graph_program(compiled, assembly.interface), (compiled, assembly.interface)
         if key is not None:
             write_model(key, self._source, outcome, outputs, bound, part)
         return outcome, self._program(request, outcome, program, bound, outputs)
@@ -279,6 +281,7 @@ class OnnxModel:
         all that is."""
         if not outcome.loops or len(outcome.loops) != len(outcome.problems):
             raise _refusal(outcome)
+        from opendml.formats.onnx.staging import StagedProgram, parted
 
         def make(changing: frozenset[str], proto: Any) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
             part = OnnxModel(source_of_part(proto, self._source.folder), self.name)
@@ -318,8 +321,7 @@ class OnnxModel:
             compiled = device.stored_graph(stored.outline, stored.key, flags)
             if compiled is None:
                 return None
-            names = tuple(name for name, _ in stored.interface.outputs)
-            program = GraphProgram(compiled, stored.interface._replace(name=self.name), OutputForm("mapping", names))
+            program = _graph_program(compiled, stored.interface._replace(name=self.name))
         return stored.outcome, self._program(request, stored.outcome, program, stored.bound, stored.outputs)
 
     def _entry(self, request: _Request, key: bytes | None) -> StoredModel | None:
@@ -329,7 +331,7 @@ class OnnxModel:
     def _described(self, request: _Request) -> GraphDesc:
         """The graph of a program, translated anew."""
         graph, _, outputs, _ = self._translated(request)
-        return graph.assemble(graph_outputs(outputs), constant_limit=CONSTANT_NODE_LIMIT).desc
+        return _assembly(graph, graph_outputs(outputs)).desc
 
     def _program(
         self,
@@ -351,6 +353,8 @@ class OnnxModel:
 
     def _translated(self, request: _Request) -> tuple[Graph, Translation, dict[str, Value], list[str]]:
         """The graph, what became of the nodes, the outputs, and the names of the graph's inputs."""
+        from opendml.formats.onnx.translation import ModelGraph, Translation  # not needed for what is in the cache
+
         graph = ModelGraph(request.device, name=self.name)
         translation = Translation(graph, self.proto, self._source.folder, request.selects, request.narrows)
         scope: Scope = {}
@@ -367,6 +371,8 @@ class OnnxModel:
         self, translation: Translation, info: TensorInfo, sizes: tuple[int, ...], values: Mapping[str, Array]
     ) -> tuple[Any, bool]:
         """What an input stands for, and whether it is one of the graph."""
+        from opendml.formats.onnx.translation import FAILED
+
         name = info.name
         if name in values:
             return known(values[name], frozenset({name})), False
@@ -482,6 +488,16 @@ def _values_key(values: Mapping[str, Array], taken: Mapping[str, Array]) -> tupl
 def _outcome(translation: Translation) -> Outcome:
     problems = tuple(dict.fromkeys(translation.problems))
     return Outcome(problems, frozenset(translation.needed), tuple(translation.narrowed), tuple(translation.loops))
+
+
+def _assembly(graph: Graph, outputs: Mapping[str, GraphTensor]) -> GraphAssembly:
+    from opendml.building.graph_building import CONSTANT_NODE_LIMIT
+
+    return graph.assemble(outputs, constant_limit=CONSTANT_NODE_LIMIT)
+
+
+def _graph_program(program: CompiledGraph, interface: GraphInterface) -> GraphProgram:
+    return GraphProgram(program, interface, OutputForm("mapping", tuple(name for name, _ in interface.outputs)))
 
 
 def _refusal(outcome: Outcome) -> ModelFormatError:

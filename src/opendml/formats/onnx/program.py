@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from opendml.building.graph_program import BoundGraph, GraphProgram
-from opendml.building.graph_tensor import GraphTensor
 from opendml.building.quick_runs import QuickRun
 from opendml.description.errors import BindingError
 from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.types import TensorInfo, known_type
 from opendml.formats.onnx.values import Value
 from opendml.programs.binding import as_array
+
+if TYPE_CHECKING:
+    from opendml.building.graph_tensor import GraphTensor
 
 __all__ = ["BoundOnnxProgram", "OnnxProgram", "as_input", "graph_outputs"]
 

@@ -12,8 +12,9 @@ import hashlib
 import json
 import struct
 import time
+from dataclasses import astuple
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import open_regular, read_open_file
@@ -32,25 +33,61 @@ from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.places import TensorPlaces
 from opendml.formats.onnx.reading import MAXIMUM_SIZE, model_of_bytes
 from opendml.formats.onnx.tensors import path_beside
+from opendml.formats.onnx.types import TensorInfo, info_of
 from opendml.llvm.object_cache import default_cache
 from opendml.programs.graph_plan import package_digest
 
 __all__ = ["ModelSource", "source_of_bytes", "source_of_file", "source_of_part"]
 
-_HEAD: Final = struct.Struct("<QQ")
-"""The nodes of a model, and the bytes of the names of the files beside it."""
+_HEAD: Final = struct.Struct("<Q")
+"""The bytes of what is known of a model; behind these is its head."""
+
+
+class Outline(NamedTuple):
+    """What is to be known of a model before it is compiled: its name, how many nodes it has, its inputs but for its
+    initialisers, and its outputs."""
+
+    name: str
+    node_count: int
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+    @classmethod
+    def of(cls, proto: Any) -> Outline:
+        """The outline of a ModelProto."""
+        graph = proto.graph
+        initializers = {tensor.name for tensor in graph.initializer}
+        inputs = tuple(info_of(one) for one in graph.input if one.name not in initializers)
+        return cls(graph.name, len(graph.node), inputs, tuple(info_of(one) for one in graph.output))
+
+    def to_json(self) -> list[Any]:
+        """What ``from_json`` makes an outline of."""
+        return [self.name, self.node_count, *([astuple(one) for one in side] for side in (self.inputs, self.outputs))]
+
+    @classmethod
+    def from_json(cls, name: str, node_count: int, *sides: list[Any]) -> Outline:
+        """The outline that ``to_json`` was asked for."""
+        inputs, outputs = (tuple(TensorInfo(one[0], one[1], _sizes(one[2]), one[3]) for one in side) for side in sides)
+        return cls(name, node_count, inputs, outputs)
+
+
+def _sizes(given: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if given is None else tuple(given)
 
 
 class ModelSource:
-    """A model: ``head``, a ModelProto without nodes and weights, but for the names of these, and all else when it is
-    asked for. ``node_count``: its nodes. ``folder``: where data beside its file lies."""
+    """A model: its ``outline``, and all else when it is asked for. ``folder``: where data beside its file lies."""
 
-    def __init__(self, head: Any, node_count: int, path: Path | None, stamp: Stamp, data: bytes | None = None) -> None:
-        self.head = head
-        self.node_count = node_count
+    def __init__(self, outline: Outline, path: Path | None, stamp: Stamp, data: bytes | None = None) -> None:
+        self.outline = outline
         self.folder = None if path is None else path.parent
         self._file = None if path is None else KnownFile(path, stamp)
         self._data = data
+
+    @functools.cached_property
+    def head(self) -> Any:
+        """The ModelProto without nodes and weights, but for the names of these."""
+        return _head_of(self.proto)
 
     @functools.cached_property
     def proto(self) -> Any:
@@ -109,9 +146,8 @@ class ModelSource:
     def _store(self, digest: bytes) -> None:
         """Keeps what is to be known of the model without reading it."""
         if self._file is not None and self._file.stamp:
-            names = json.dumps(self.locations).encode()
-            head = _HEAD.pack(self.node_count, len(names)) + names + self.head.SerializeToString()
-            store(head, "head", digest)
+            text = json.dumps([self.locations, self.outline.to_json()]).encode()
+            store(_HEAD.pack(len(text)) + text + self.head.SerializeToString(), "head", digest)
             self._file.store_digest(digest)
 
 
@@ -122,7 +158,7 @@ def source_of_bytes(data: bytes, path: Path | None = None) -> ModelSource:
 
 def source_of_part(proto: Any, folder: Path | None) -> ModelSource:
     """A part of a model, whose data may lie in the model's folder."""
-    source = ModelSource(_head_of(proto), len(proto.graph.node), None, (), proto.SerializeToString())
+    source = ModelSource(Outline.of(proto), None, (), proto.SerializeToString())
     source.__dict__["proto"] = proto
     source.folder = folder
     return source
@@ -145,7 +181,7 @@ def source_of_file(path: Path) -> ModelSource:
 
 def _parsed(data: bytes, path: Path | None, stamp: Stamp) -> ModelSource:
     proto = model_of_bytes(data)
-    source = ModelSource(_head_of(proto), len(proto.graph.node), path, stamp, data)
+    source = ModelSource(Outline.of(proto), path, stamp, data)
     source.__dict__["proto"] = proto
     return source
 
@@ -173,10 +209,24 @@ def _stored_source(path: Path, stamp: Stamp) -> ModelSource | None:
     stored = None if digest is None else read_stored("head", digest)
     if stored is None or digest is None:
         return None
-    node_count, length = _HEAD.unpack_from(stored)
-    head = onnx_package().ModelProto()
-    head.ParseFromString(stored[_HEAD.size + length :])
-    source = ModelSource(head, node_count, path, stamp)
-    source.__dict__["locations"] = tuple(json.loads(stored[_HEAD.size : _HEAD.size + length]))
+    (length,) = _HEAD.unpack_from(stored)
+    locations, outline = json.loads(stored[_HEAD.size : _HEAD.size + length])
+    source = _StoredSource(Outline.from_json(*outline), path, stamp, stored[_HEAD.size + length :])
+    source.__dict__["locations"] = tuple(locations)
     source.__dict__["_own_digest"] = digest
     return source
+
+
+class _StoredSource(ModelSource):
+    """The source of a file that was read before. ``head``: its bytes, which are not parsed before they are needed."""
+
+    def __init__(self, outline: Outline, path: Path, stamp: Stamp, head: bytes) -> None:
+        super().__init__(outline, path, stamp)
+        self._head = head
+
+    @functools.cached_property
+    def head(self) -> Any:
+        """As it was."""
+        head = onnx_package().ModelProto()
+        head.ParseFromString(self._head)
+        return head

@@ -24,7 +24,7 @@ from opendml.description.enums import TensorDataType, TensorFlags
 from opendml.description.errors import FormatProblem
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.tensor import TensorDesc
-from opendml.formats.onnx.package import onnx_package
+from opendml.formats.onnx.package import onnx_identity
 from opendml.formats.onnx.places import TensorPlaces
 from opendml.formats.onnx.sources import ModelSource
 from opendml.formats.onnx.values import Value
@@ -76,7 +76,7 @@ def entry_key(source: ModelSource, device: Device | None, request: Sequence[obje
     facts = (device or default_device()).facts()
     if facts is None or source.digest is None:
         return None
-    text = repr((FORMAT, onnx_package().__version__, source.digest, facts, *request))
+    text = repr((FORMAT, onnx_identity(), source.digest, facts, *request))
     return hashlib.sha256(text.encode()).digest()
 
 

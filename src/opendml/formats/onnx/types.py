@@ -18,6 +18,23 @@ _TENSORS: Final = "?bBhHiIlLqQefd"
 """The characters of NumPy's types that DirectML's tensors have; bools are UINT8 there."""
 
 
+_TYPES: Final = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+}
+"""The types that NumPy has by their numbers in TensorProto.DataType: known without the package."""
+
+
 def has_tensors(data_type: DataType) -> bool:
     """Whether DirectML has tensors of a type."""
     return data_type.kind in "biuf" and data_type.char in _TENSORS
@@ -25,6 +42,8 @@ def has_tensors(data_type: DataType) -> bool:
 
 def array_type(element_type: int) -> DataType:
     """NumPy's type of ONNX's; those that NumPy lacks are of ``ml_dtypes``. Raises KeyError for no type at all."""
+    if element_type in _TYPES:
+        return np.dtype(_TYPES[element_type])
     found: DataType = np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(element_type))
     return found
 

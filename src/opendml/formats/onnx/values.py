@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from opendml.building.graph_building import Graph
-from opendml.building.graph_tensor import GraphTensor
+if TYPE_CHECKING:
+    from opendml.building.graph_building import Graph
+    from opendml.building.graph_tensor import GraphTensor
 
 __all__ = ["NOTHING", "HostDrivenError", "NotExpressibleError", "UnknownValuesError", "Value", "constant", "known"]
 
