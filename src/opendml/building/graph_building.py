@@ -319,6 +319,8 @@ def _outputs_by_name(outputs: Any) -> list[tuple[str, GraphTensor]]:
 
 def form_of(outputs: Any) -> OutputForm:
     """What turns the results of a program into the form that outputs were given in."""
+    from opendml.building.graph_program import OutputForm
+
     if isinstance(outputs, GraphTensor):
         return OutputForm("single")
     if isinstance(outputs, Mapping):
