@@ -13,7 +13,7 @@ from execution import assert_same_values
 
 from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
-from opendml.expression import mathematics, trigonometry
+from opendml.expression import exponentials_and_logarithms, mathematics, trigonometry
 from opendml.expression.element_types import F16, F32, F64, I64, ElementType
 from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
 from opendml.expression.ir import Axis, Expression, Tensor, cast, fused_multiply_add, in_range, index, load, select
@@ -543,3 +543,27 @@ def test_fused_multiply_add_without_an_instruction(level: str, monkeypatch: pyte
     for dtype in (np.float32, np.float64):
         arguments = awkward_triples(dtype, 100)
         assert_same_values(compiled(fused_multiply_add, *arguments), interpreted(fused_multiply_add, *arguments))
+
+
+@pytest.mark.parametrize(
+    "function", [exponentials_and_logarithms.exp_of_sum, exponentials_and_logarithms.exp_of_negative]
+)
+def test_what_is_0_is_no_product_that_vanishes(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors take some hundred cycles for one, and scores that masks hide all have such exponentials."""
+    hidden = np.array([-105, -1e3, -1e4, -3e38, -INFINITY], np.float32)
+    exact = np.errstate
+    monkeypatch.setattr(np, "errstate", lambda **_: exact(under="raise", over="ignore", invalid="ignore"))
+    np.testing.assert_array_equal(interpreted(function, hidden), np.zeros(5, np.float32))
+    with pytest.raises(FloatingPointError, match="underflow"):
+        interpreted(lambda x: x * x, np.array([1e-30], np.float32))
+
+
+@pytest.mark.parametrize("type", [np.float32, np.float64])
+def test_exponentials_end_where_half_the_smallest_number_is(type: Any) -> None:
+    """Above, they are subnormal numbers, and 0 below."""
+    limits = np.finfo(type)
+    least = math.log(2) * (limits.minexp - limits.nmant - 1)
+    x = np.array([least + 0.01, least - 0.01, least - 0.4, least - 0.9, least - 1e4], type)
+    expected = np.array([limits.smallest_subnormal, 0, 0, 0, 0], type)
+    for actual in (interpreted(mathematics.exp, x), compiled(mathematics.exp, x)):
+        np.testing.assert_array_equal(actual.view(f"u{x.itemsize}"), expected.view(f"u{x.itemsize}"))
