@@ -21,6 +21,16 @@ SMALL_ROWS: Final = (1, 1, 64, 1024)
 
 IMAGES: Final = {"49 MiB": IMAGE, "256 KiB": SMALL_IMAGE}
 LINES: Final = {"48 MiB": ROWS, "256 KiB": SMALL_ROWS}
+RESPONSES: Final = ((8, 96, 55, 55), (8, 256, 27, 27))
+GROUPED: Final = 4
+RESPONSE: Final[Mapping[str, Any]] = {
+    "cross_channel": True,
+    "local_size": 5,
+    "alpha": 1e-4,
+    "beta": 0.75,
+    "bias": 1.0,
+}
+"""As networks of that time have it."""
 
 AROUND_ZERO: Final = (-5.0, 5.0)
 POSITIVE: Final = (0.1, 2.0)
@@ -33,7 +43,7 @@ EAGER: Final = 2.0
 
 def function_cases() -> list[Case]:
     """All of them, in the order of the table."""
-    sections = (_element_wise, _other_types, _activations, _softmax, _normalizations, _chains)
+    sections = (_element_wise, _other_types, _activations, _softmax, _normalizations, _running_sums, _chains)
     return [case for section in sections for case in section()]
 
 
@@ -87,6 +97,22 @@ def _normalizations() -> Iterator[Case]:
     for place, sizes in IMAGES.items():
         operator = batch_normalization(sizes)
         yield Case("normalization", f"batch f32, {place}", operator, _aim(place, True), POSITIVE)
+    for place, sizes in IMAGES.items():
+        yield Case("normalization", f"instance f32, {place}", group_normalization(sizes), Aim(1.0), POSITIVE)
+        batch, channels, *image = sizes
+        operator = group_normalization((batch, channels // GROUPED, GROUPED, *image))
+        yield Case("normalization", f"groups of {GROUPED} channels f32, {place}", operator, Aim(1.0), POSITIVE)
+    for sizes in RESPONSES:
+        name = f"local response over 5 of {sizes[1]} channels f32, {sizes[-1]}x{sizes[-1]}"
+        yield Case("normalization", name, local_response_normalization(sizes), Aim(1.0), POSITIVE)
+
+
+def _running_sums() -> Iterator[Case]:
+    group, aim = "running sum", Aim(1.0)
+    for place, sizes in LINES.items():
+        yield Case(group, f"along rows of 1024 f32, {place}", running_sum("FLOAT32", sizes, 3), aim, POSITIVE)
+    yield Case(group, "along rows of 1024 i32, 48 MiB", running_sum("INT32", ROWS, 3), aim)
+    yield Case(group, "along columns f32, 48 MiB", running_sum("FLOAT32", ROWS, 2), aim, POSITIVE)
 
 
 def _chains() -> Iterator[Case]:
@@ -145,6 +171,36 @@ def layer_normalization(sizes: Sequence[int]) -> Operator:
         axes=(len(sizes) - 1,),
         normalize_variance=True,
         epsilon=1e-5,
+    )
+
+
+def group_normalization(sizes: Sequence[int]) -> Operator:
+    """MEAN_VARIANCE_NORMALIZATION1 of images, or groups of them: all dimensions but two, with a scale and a bias for
+    each channel."""
+    tensor = TensorDesc("FLOAT32", sizes)
+    channels = TensorDesc("FLOAT32", (1, *sizes[1:-2], 1, 1))
+    return operators.MeanVarianceNormalization1(
+        input_tensor=tensor,
+        scale_tensor=channels,
+        bias_tensor=channels,
+        output_tensor=tensor,
+        axes=tuple(range(2, len(sizes))),
+        normalize_variance=True,
+        epsilon=1e-5,
+    )
+
+
+def local_response_normalization(sizes: Sequence[int]) -> Operator:
+    """LOCAL_RESPONSE_NORMALIZATION over five channels."""
+    tensor = TensorDesc("FLOAT32", sizes)
+    return operators.LocalResponseNormalization(input_tensor=tensor, output_tensor=tensor, **RESPONSE)
+
+
+def running_sum(data_type: str, sizes: Sequence[int], axis: int) -> Operator:
+    """CUMULATIVE_SUMMATION along one axis."""
+    tensor = TensorDesc(data_type, sizes)
+    return operators.CumulativeSummation(
+        input_tensor=tensor, output_tensor=tensor, axis=axis, axis_direction="INCREASING", has_exclusive_sum=False
     )
 
 

@@ -267,17 +267,22 @@ def _log_softmax(desc: Any, buffers: Buffers) -> list[Prepared]:
     return [in_place(buffers, run)]
 
 
-def _layer_normalization(desc: Any, buffers: Buffers) -> list[Prepared]:
+def _mean_variance_normalization(desc: Any, buffers: Buffers) -> list[Prepared]:
     (x, scale, bias), (y,) = buffers.inputs, buffers.outputs
-    return [in_place(buffers, lambda: _normalize_rows(x, scale, bias, desc.epsilon, y))]
+    return [in_place(buffers, lambda: _normalize(x, tuple(desc.axes), scale, bias, desc.epsilon, y))]
 
 
-def _normalize_rows(x: Array, scale: Array, bias: Array, epsilon: float, y: Array) -> None:
-    np.subtract(x, x.mean(-1, keepdims=True), out=y)
-    deviation = np.sqrt(np.square(y).mean(-1, keepdims=True) + x.dtype.type(epsilon))
+def _normalize(x: Array, axes: tuple[int, ...], scale: Array, bias: Array, epsilon: float, y: Array) -> None:
+    np.subtract(x, x.mean(axes, keepdims=True), out=y)
+    deviation = np.sqrt(np.square(y).mean(axes, keepdims=True) + x.dtype.type(epsilon))
     np.divide(y, deviation, out=y)
     np.multiply(y, scale, out=y)
     np.add(y, bias, out=y)
+
+
+def _running_sum(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x,), (y,) = buffers.inputs, buffers.outputs
+    return [in_place(buffers, lambda: np.cumsum(x, desc.axis, x.dtype, out=y))]
 
 
 def _batch_normalization(desc: Any, buffers: Buffers) -> list[Prepared]:
@@ -307,7 +312,7 @@ def _scale_bias_relu(chain: Any, buffers: Buffers) -> list[Prepared]:
 
 def _add_layer_normalization(chain: Any, buffers: Buffers) -> list[Prepared]:
     (x, y, scale, bias), (z,) = buffers.inputs, buffers.outputs
-    return [in_place(buffers, lambda: _normalize_rows(x + y, scale, bias, 1e-5, z))]
+    return [in_place(buffers, lambda: _normalize(x + y, (-1,), scale, bias, 1e-5, z))]
 
 
 def _residual_relu(chain: Any, buffers: Buffers) -> list[Prepared]:
@@ -423,7 +428,8 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Buffers], list[Prepared]]] = {
     operators.ActivationSoftplus: _softplus,
     operators.ActivationSoftmax1: _softmax,
     operators.ActivationLogSoftmax1: _log_softmax,
-    operators.MeanVarianceNormalization1: _layer_normalization,
+    operators.MeanVarianceNormalization1: _mean_variance_normalization,
+    operators.CumulativeSummation: _running_sum,
     operators.BatchNormalization: _batch_normalization,
     chains.ScaleBiasRelu: _scale_bias_relu,
     chains.AddLayerNormalization: _add_layer_normalization,

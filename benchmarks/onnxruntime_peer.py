@@ -241,9 +241,25 @@ def _log_softmax(desc: Any, graph: Graph) -> None:
     graph.node("LogSoftmax", ["x0"], ["y0"], axis=desc.axes[0])
 
 
-def _layer_normalization(desc: Any, graph: Graph) -> None:
+def _mean_variance_normalization(desc: Any, graph: Graph) -> None:
     graph.flatten(1, 2)
+    if len(desc.axes) > 1:
+        batch, groups, *_, height, width = desc.input_tensor.sizes
+        for arrays in (graph.inputs, graph.outputs):
+            arrays[0] = arrays[0].reshape(batch, -1, height, width)
+        is_alone = groups == graph.inputs[0].shape[1]
+        kind, parameters = ("InstanceNormalization", {}) if is_alone else ("GroupNormalization", {"num_groups": groups})
+        graph.node(kind, graph.names(), ["y0"], epsilon=desc.epsilon, **parameters)
+        return
     graph.node("LayerNormalization", ["x0", "x1", "x2"], ["y0"], axis=-1, epsilon=desc.epsilon)
+
+
+def _local_response_normalization(desc: Any, graph: Graph) -> None:
+    graph.node("LRN", ["x0"], ["y0"], size=desc.local_size, alpha=desc.alpha, beta=desc.beta, bias=desc.bias)
+
+
+def _running_sum(desc: Any, graph: Graph) -> None:
+    graph.node("CumSum", ["x0", graph.constant("axis", np.array(desc.axis, np.int64))], ["y0"])
 
 
 def _batch_normalization(desc: Any, graph: Graph) -> None:
@@ -390,7 +406,9 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.ActivationSoftplus: _plain("Softplus"),
     operators.ActivationSoftmax1: _softmax,
     operators.ActivationLogSoftmax1: _log_softmax,
-    operators.MeanVarianceNormalization1: _layer_normalization,
+    operators.MeanVarianceNormalization1: _mean_variance_normalization,
+    operators.LocalResponseNormalization: _local_response_normalization,
+    operators.CumulativeSummation: _running_sum,
     operators.BatchNormalization: _batch_normalization,
     chains.ScaleBiasRelu: _scale_bias_relu,
     chains.AddLayerNormalization: _add_layer_normalization,

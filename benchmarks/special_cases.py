@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.cases import IMAGE, RESAMPLED, Aim, Case
+from benchmarks.function_cases import RESPONSE, RESPONSES
 from benchmarks.peers import Array
 from opendml import operators
 from opendml.description.descriptors import Operator
@@ -59,6 +60,9 @@ def _training() -> Iterator[Case]:
         ):
             operator = batch_gradient(kind, sizes)
             yield Case(group, f"{name} f32, {place}", operator, aim, values=(-1, 1), fill=_statistics)
+    for sizes in RESPONSES:
+        name = f"gradient of local response over 5 of {sizes[1]} channels f32, {sizes[-1]}x{sizes[-1]}"
+        yield Case(group, name, response_gradient(sizes), aim, values=(-1, 1))
     for place, count in (("16 MiB", 1 << 22), ("256 KiB", 1 << 16)):
         yield Case(group, f"Adam f32, {place}", adam(count), aim, values=(-1, 1), fill=_moments)
 
@@ -189,6 +193,14 @@ def batch_gradient(kind: type[Any], sizes: Sequence[int]) -> Operator:
     tensors = dict.fromkeys(images, image) | {f"{name}_tensor": channel for name in channels}
     operator: Operator = kind(epsilon=1e-5, **tensors)
     return operator
+
+
+def response_gradient(sizes: Sequence[int]) -> Operator:
+    """LOCAL_RESPONSE_NORMALIZATION_GRAD over five channels."""
+    image = TensorDesc("FLOAT32", sizes)
+    return operators.LocalResponseNormalizationGrad(
+        input_tensor=image, input_gradient_tensor=image, output_gradient_tensor=image, **RESPONSE
+    )
 
 
 def adam(count: int) -> Operator:

@@ -39,6 +39,8 @@ def function_with_output(work: Work) -> Function | None:
         return lambda x, out: torch.softmax(x, work.axes[0], out=out)
     if isinstance(work, operators.ActivationLogSoftmax1):
         return lambda x, out: torch.log_softmax(x, work.axes[0], out=out)
+    if isinstance(work, operators.CumulativeSummation):
+        return lambda x, out: torch.cumsum(x, work.axis, dtype=x.dtype, out=out)
     return _WITH_OUTPUT.get(type(work))
 
 
@@ -59,6 +61,19 @@ def _batch_normalization(epsilon: float, x: Tensor, *parameters: Tensor) -> Tens
 
 def _layer_normalization(epsilon: float, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     return functional.layer_norm(x, x.shape[-1:], scale.reshape(-1), bias.reshape(-1), epsilon)
+
+
+def _mean_variance_normalization(desc: Any) -> Function:
+    sizes, epsilon = desc.input_tensor.sizes, desc.epsilon
+    if len(desc.axes) == 1:
+        return lambda *x: _layer_normalization(epsilon, *x)
+    return lambda x, scale, bias: functional.group_norm(
+        x.reshape(sizes[0], -1, *sizes[-2:]), sizes[1], scale.reshape(-1), bias.reshape(-1), epsilon
+    )
+
+
+def _local_response_normalization(desc: Any) -> Function:
+    return lambda x: functional.local_response_norm(x, desc.local_size, desc.alpha, desc.beta, desc.bias)
 
 
 def _average_pooling_grad(desc: Any) -> Function:
@@ -124,7 +139,9 @@ _FUNCTIONS: Final[Mapping[type, Callable[[Any], Function]]] = {
     operators.ActivationSoftplus: lambda desc: lambda x: functional.softplus(x, desc.steepness),
     operators.ActivationSoftmax1: lambda desc: lambda x: torch.softmax(x, desc.axes[0]),
     operators.ActivationLogSoftmax1: lambda desc: lambda x: torch.log_softmax(x, desc.axes[0]),
-    operators.MeanVarianceNormalization1: lambda desc: lambda *x: _layer_normalization(desc.epsilon, *x),
+    operators.MeanVarianceNormalization1: _mean_variance_normalization,
+    operators.LocalResponseNormalization: _local_response_normalization,
+    operators.CumulativeSummation: lambda desc: lambda x: torch.cumsum(x, desc.axis, dtype=x.dtype),
     operators.BatchNormalization: lambda desc: lambda *x: _batch_normalization(desc.epsilon, *x),
     operators.AveragePoolingGrad: _average_pooling_grad,
     operators.MaxPoolingGrad: _max_pooling_grad,

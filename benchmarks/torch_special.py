@@ -90,6 +90,20 @@ def batch_gradient(is_training: bool) -> Callable[[Any, Tensors, Tensors], list[
     return ways
 
 
+def response_gradient(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
+    """Backwards through the whole of it, which is computed each time, as by the operator."""
+    x, incoming = inputs
+    fields = (desc.local_size, desc.alpha, desc.beta, desc.bias)
+
+    def run() -> Tensor:
+        with torch.enable_grad():
+            leaf = x.detach().requires_grad_()
+            normalized = torch.nn.functional.local_response_norm(leaf, *fields)
+            return torch.autograd.grad(normalized, leaf, incoming)[0]
+
+    return [_fresh(run, lambda made: [made])]
+
+
 def adam(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
     """In place, in copies: the results are those of one step from the beginning."""
     *given, step = inputs
@@ -135,6 +149,7 @@ SPECIAL: dict[type[Any], Callable[[Any, Tensors, Tensors], list[Prepared]]] = {
     operators.BatchNormalizationTraining: batch_training,
     operators.BatchNormalizationTrainingGrad: batch_gradient(is_training=True),
     operators.BatchNormalizationGrad: batch_gradient(is_training=False),
+    operators.LocalResponseNormalizationGrad: response_gradient,
     operators.AdamOptimizer: adam,
 }
 """What each operator becomes."""
