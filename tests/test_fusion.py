@@ -137,7 +137,7 @@ def test_reductions_of_rows(network: Network, kernels: int, columns: int) -> Non
     assert len(fused(network, [5, columns], refining(host_target())).statements) == kernels
 
 
-@pytest.mark.parametrize(("columns", "kernels"), [(16384, 1), (16385, 2)])
+@pytest.mark.parametrize(("columns", "kernels"), [(32768, 1), (32769, 2)])
 def test_long_rows_are_stored(columns: int, kernels: int) -> None:
     """What is expensive to compute is not computed again and again where it cannot be kept."""
     refine = refining(host_target())

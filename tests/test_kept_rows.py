@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,10 +34,13 @@ from opendml.expression.interpreter import NUMPY_TYPES, run_interpreted
 from opendml.expression.ir import Axis, Expression, Tensor, binary, constant, index, load, select, unary
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.llvm.host import machine_of
+from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu.code.memory import Memory
 from opendml.targets.cpu.code.program_code import program_code
+from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.runtime import executable as executable_module
@@ -144,7 +148,7 @@ def test_lengths(length: int) -> None:
     check(definition, values_of(rows.source))
 
 
-@pytest.mark.parametrize(("type", "length"), (("f32", 16384), ("f32", 16385), ("f64", 8192), ("f64", 8193)))
+@pytest.mark.parametrize(("type", "length"), (("f32", 32768), ("f32", 32769), ("f64", 16384), ("f64", 16385)))
 def test_long_rows_are_computed_again(type: str, length: int) -> None:
     rows = Rows(ELEMENT_TYPES[type], 2, length)
     definition = rows.definition(worked(rows.element) * rows.total(worked))
@@ -293,3 +297,32 @@ run_operator(SOFTMAX, [np.ones((7, 1000), np.float32)])
 """
     code = code.replace("TESTS", repr(str(Path(__file__).parent)))
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode < 0
+
+
+# The next row -------------------------------------------------------------------------------------------------------
+
+
+def asked_ahead(rows: int, length: int, value: Callable[[Rows], Expression]) -> list[str]:
+    """What the nest of rows says about prefetches, and the caches that the code asks for them."""
+    work = Rows(ELEMENT_TYPES["f32"], rows, length)
+    target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512"))
+    code = generate(work.definition(value(work)), target, in_place=False)
+    ((kernel,), ((_, repeats),)) = code.kernels, code.origins
+    nest = kernel_nest(kernel, target, repeats)
+    lines = [line for line in format_nest(nest).splitlines() if line.startswith("prefetch")]
+    levels = re.findall(r"@llvm.prefetch.p0\(ptr %\w+, i32 0, i32 (\d)", "".join(code.modules))
+    return [*lines, *sorted(set(levels))]
+
+
+def test_costly_folds_ask_for_the_next_row() -> None:
+    """While they compute, memory has nothing else to do; what little work there is elsewhere hides nothing."""
+    costly = lambda rows: rows.element * rows.total(lambda x: worked(worked(x)))  # noqa: E731
+    cheap = lambda rows: rows.element * rows.total(lambda x: x * x)  # noqa: E731
+    near, far = "prefetch x 2048 bytes ahead", "prefetch x 4096 bytes ahead, reducing r < 1024"
+    assert asked_ahead(1024, 1024, costly) == [near, far, "2", "3"]
+    assert asked_ahead(1024, 1024, cheap) == [near, "3"]
+    assert asked_ahead(100, 1024, costly) == []  # in a cache anyway
+    assert asked_ahead(16384, 64, costly) == [near, "3"]  # the next row begins where other prefetches are
+    longest = TUNING.next_row_bytes // 4
+    assert asked_ahead(64, longest, costly)[1].startswith("prefetch x 262144 bytes ahead")
+    assert asked_ahead(64, longest + 64, costly) == [near, "3"]

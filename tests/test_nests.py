@@ -287,10 +287,16 @@ def test_rows_that_folds_leave() -> None:
     always = Steps("always", AS_THEY_STAND, AS_THEY_STAND)
     folding = Folding(total.fold, "partials", (), None, (), always, rows=(row,))
     reduce = Reduce((total.fold,), Plan({}, {}, (folding,)))
-    nest = Nest(_over_i((Keeping((row,), (reduce, points)),)), rows=(memory,), ahead={X: 256})
-    assert format_nest(nest).splitlines()[:6] == [
+    nest = Nest(
+        _over_i((Keeping((row,), (reduce, points)),)),
+        rows=(memory,),
+        ahead={X: 256},
+        ahead_in_folds={total.fold: {X: 16}},
+    )
+    assert format_nest(nest).splitlines()[:7] == [
         "scratch row0: i32[4]",
         "prefetch x 256 bytes ahead",
+        "prefetch x 16 bytes ahead, reducing k < 4",
         "for i in 0..10",
         "  keeping row0[k] = (x@(4*i + k) * x@(k)) while that is folded",
         "    reduce k < 4, 4 partial results in lanes",
@@ -537,3 +543,19 @@ def test_explanations_show_nests() -> None:
     assert text in dml.explain(desc)
     assert any(isinstance(node, Branch) for node in nodes_of(nest.body)), "the interior of windows is a case"
     assert "reduce" in text and "unrolled t" in text
+
+
+def test_registers_go_from_point_to_point() -> None:
+    """A running sum along each row: what a point leaves in the register is what the next one finds, and the loop."""
+    s = Variable("s", I32)
+    leaf = Leaf((ElementStore(Y, PLACE, s),), (s,), (s + LOADED,))
+    points = Points(COLUMN, 2, "unrolled", (leaf,), carried=(s,))
+    body = _over_i((Leaf(registers=(s,), values=(constant(0, I32),)), Loop(COLUMN, 0, 4, 2, (points,), carried=(s,))))
+    assert _text(body)[1:4] == [
+        "  s = 0:i32",
+        "  for j in 0..4 step 2, carrying s",
+        "    unrolled j + 0..2, carrying s",
+    ]
+    x, y = _run(body)
+    totals = x.reshape(10, 4).cumsum(1)
+    assert (y.reshape(10, 4)[:, 1:] == totals[:, :-1]).all() and (y[::4] == 0).all()

@@ -19,7 +19,7 @@ class GraphCosts:
     kept_operations: int = 2
     """Operations that a value kept in fast memory is worth for each further use."""
 
-    kept_row_bytes: int = 65536
+    kept_row_bytes: int = 1 << 17
     """Size of a row of values up to which a fold keeps what it computes for others that need it: the row wants to stay
     in the second-level cache."""
 

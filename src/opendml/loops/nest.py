@@ -169,7 +169,8 @@ class Loop:
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
     """``count`` points of ``axis`` from where it stands, ``step`` apart, which is 1 in a vector; of a vector the first
-    ``active`` take part (None: all)."""
+    ``active`` take part (None: all). Of unrolled points each takes over the ``carried`` registers from the one before
+    it, the first one from the point around them, which has those of the last one in the end."""
 
     axis: Axis
     count: int
@@ -177,6 +178,7 @@ class Points:
     body: Body
     active: int | None = None
     step: int = 1
+    carried: tuple[Variable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,8 +253,9 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transpose:
-    """``loads`` at the points of ``axis`` that are taken together, which lie next to each other in memory: as many of
-    them as a vector has lanes are loaded along the axis, and transposed in registers."""
+    """``loads`` at the points of ``axis`` that are taken together, which lie next to each other in memory, in this
+    order or the other way round: as many of them as a vector has lanes are loaded along the axis, and transposed in
+    registers."""
 
     loads: tuple[Element, ...]
     axis: Axis
@@ -479,7 +482,8 @@ Body = tuple[Node, ...]
 class Nest:
     """What every thread does, with ``memories``, and ``rows``, that it has alone.
 
-    ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched. ``aliased``: tensors may be
+    ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched; in the steps of the folds
+    of ``ahead_in_folds``, as these say instead, into the second-level cache. ``aliased``: tensors may be
     the same memory. ``rolled``: loops stay as they are written, whatever an optimiser thinks. ``instructions``: what
     of the processor's it may use. ``is_planned``: whether its nodes have plans.
     """
@@ -488,6 +492,7 @@ class Nest:
     memories: tuple[Memory, ...] = ()
     rows: tuple[Tensor, ...] = ()
     ahead: Mapping[Tensor, int] = field(default_factory=dict)
+    ahead_in_folds: Mapping[Fold, Mapping[Tensor, int]] = field(default_factory=dict)
     aliased: bool = False
     rolled: bool = False
     instructions: Instructions = NO_INSTRUCTIONS

@@ -216,14 +216,23 @@ class _Thread:
 
     def points(self, node: Points, place: Place) -> None:
         if node.kind == "unrolled":
+            before = place.copy
             for number in range(node.count):
                 here = place.at(node.axis, place.positions[node.axis] + number * node.step)
-                self._body(node.body, replace(here, copy=place.copy * node.count + number))
+                here = replace(here, copy=place.copy * node.count + number)
+                self._take_over(node.carried, before, here.copy)
+                self._body(node.body, here)
+                before = here.copy
+            self._take_over(node.carried, before, place.copy)
             return
         here = replace(place, spread=(*place.spread, (node.axis, node.count, node.step)))
         if node.kind == "vector":
             here = replace(here, vector=node.axis, active=node.active)
         self._body(node.body, here)
+
+    def _take_over(self, registers: Sequence[Variable], before: int, copy: int) -> None:
+        for variable in registers:
+            self._registers[variable][copy] = self._registers[variable][before]
 
     def at(self, node: At, place: Place) -> None:
         self._body(node.body, place.at(node.axis, self._integer(node.position, place)))

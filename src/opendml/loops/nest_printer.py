@@ -68,6 +68,9 @@ def format_nest(nest: Nest) -> str:
     """A line for every node, what is inside of it indented, memories and what holds for all of it first."""
     lines = [*map(_memory, nest.memories), *(f"scratch {row.name}: {row.type}{list(row.sizes)}" for row in nest.rows)]
     lines += [f"prefetch {tensor.name} {distance} bytes ahead" for tensor, distance in nest.ahead.items()]
+    for fold, distances in nest.ahead_in_folds.items():
+        axes = ", ".join(f"{axis.name} < {axis.size}" for axis in fold.axes)
+        lines += [f"prefetch {tensor.name} {n} bytes ahead, reducing {axes}" for tensor, n in distances.items()]
     lines += ["loops stay as they are"] if nest.rolled else []
     lines += map(_instruction, instructions_of(nest))
     return "\n".join([*lines, *_lines(nest.body)])
@@ -157,7 +160,8 @@ def _loop(node: Loop) -> list[str]:
 def _points(node: Points) -> list[str]:
     active = f", {node.active} of them active" if node.active is not None else ""
     points = f"0..{node.count}" if node.step == 1 else f"{node.step}*(0..{node.count})"
-    return [f"{node.kind} {node.axis.name} + {points}{active}", *_indented(_lines(node.body))]
+    carried = f", carrying {', '.join(v.name for v in node.carried)}" if node.carried else ""
+    return [f"{node.kind} {node.axis.name} + {points}{active}{carried}", *_indented(_lines(node.body))]
 
 
 def _branch(node: Branch) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from opendml.expression.ir import Axis, Expression, Tensor, Variable
+from opendml.expression.ir import Axis, Expression, Fold, Tensor, Variable
 from opendml.expression.statements import Scan
 from opendml.loops.nest import ElementStore
 
@@ -42,6 +42,7 @@ class ComputeKernel:
     for every point of the tile. If it is the tile, the rows are those of a block of squares.
     ``vector_block`` cuts the vector axis into work items. ``rows`` is the axis outside of the vector axis of which some
     points are computed together. More ``lanes`` than the vector axis has points: all of them are one vector.
+    ``prefetched`` tells how many bytes ahead lines of tensors are asked for, ``next_rows`` the same in some folds.
     """
 
     stores: tuple[ElementStore, ...]
@@ -63,6 +64,7 @@ class ComputeKernel:
     in_place: bool = False
     reads: frozenset[Tensor] = frozenset()
     prefetched: Mapping[Tensor, int] = field(default_factory=dict)
+    next_rows: Mapping[Fold, Mapping[Tensor, int]] = field(default_factory=dict)
 
     @property
     def outer(self) -> tuple[Axis, ...]:
@@ -96,7 +98,8 @@ class ScanKernel:
 
     A work item covers ``block`` points of ``vector``; where these are more than ``lanes``, it goes through them step by
     step, with their state in memory. Without a ``vector`` it covers ``rows_together`` points of ``rows``, if there is
-    such an axis.
+    such an axis: these are ``lanes`` where that is not 1, and squares of them and as many steps are transposed in
+    registers as they are loaded and stored.
     """
 
     scan: Scan
@@ -111,6 +114,7 @@ class ScanKernel:
     rows_together: int
     serial: bool
     reads: frozenset[Tensor]
+    prefetched: Mapping[Tensor, int] = field(default_factory=dict)
 
     @property
     def work(self) -> int:

@@ -20,7 +20,18 @@ from opendml.expression.affine import (
     threshold_form,
 )
 from opendml.expression.element_types import BOOL, ElementType
-from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Select, Tensor
+from opendml.expression.ir import (
+    Axis,
+    Binary,
+    Cast,
+    Expression,
+    Fold,
+    FusedMultiplyAdd,
+    Part,
+    Select,
+    Tensor,
+    Unary,
+)
 from opendml.expression.rewriting import conjuncts, walk
 from opendml.expression.statements import Compute, Order, Scan, Scatter, tensors_read
 from opendml.loops.nest import ElementStore
@@ -50,7 +61,7 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     serial, streamed = work_of(kernel) < tuning.serial_work, _is_streamed(kernel, tuning)
     kernel = replace(kernel, lanes=lanes, serial=serial, streamed=streamed)
     kernel = _with_items(_with_stage(kernel, target), tuning)
-    return replace(kernel, prefetched=_prefetched(kernel, tuning))
+    return replace(kernel, prefetched=_prefetched(kernel, tuning), next_rows=_next_rows(kernel, tuning))
 
 
 def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
@@ -70,6 +81,7 @@ def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
         vector = rows = None  # a fold has vectors, and conditions, of its own
     outer = tuple(axis for axis in axes if axis not in (vector, rows))
     serial = scan.along.size * math.prod(axis.size for axis in axes) < tuning.serial_work
+    items = math.prod(axis.size for axis in outer)
     reads = read_by(stores, *expressions)
     lanes = block = 1
     if vector is not None:
@@ -77,8 +89,46 @@ def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
         lanes = power_below(min(vector.size, tuning.scanned_registers * target.machine.vector_bytes // state_bytes))
         has_bits = BOOL in (v.type for v in scan.state)
         block = lanes if has_bits else _scan_block(outer, vector, lanes, state_bytes, tuning)
-    together = 1 if rows is None else min(tuning.scanned_together, rows.size)
-    return ScanKernel(scan, step, initial, stores, outer, vector, lanes, block, rows, together, serial, reads)
+    together, ahead = 1 if rows is None else min(tuning.scanned_together, rows.size), dict[Tensor, int]()
+    if rows is not None and _runs_along_memory(scan, stores, step):
+        types = {v.type for v in scan.state} | {e.type for e in (*reads, *(store.tensor for store in stores))}
+        lanes = _scan_lanes(rows, scan.along, types, None if serial else items * rows.size, target)
+        together = max(lanes, together)
+        ahead = {} if lanes == 1 else _next_squares(rows, lanes, (*step, *(s.value for s in stores)), tuning)
+    return ScanKernel(scan, step, initial, stores, outer, vector, lanes, block, rows, together, serial, reads, ahead)
+
+
+def _runs_along_memory(scan: Scan, stores: Sequence[ElementStore], step: Sequence[Expression]) -> bool:
+    """Whether a scan reads and writes its points where they lie next to each other, one after the other, and whatever
+    conditions say."""
+    loads = [e for x in (*step, *(s.value for s in stores)) for e in walk(x) if isinstance(e, Element)]
+    addresses = [(s.address, (-1, 1)) for s in stores] + [(e.address, (-1, 0, 1)) for e in loads]
+    is_along = all(a.is_pure and a.coefficient(scan.along) in steps for a, steps in addresses)
+    is_apart = {store.tensor for store in stores}.isdisjoint(e.tensor for e in loads)
+    has_bits = BOOL in (v.type for v in scan.state)
+    return is_along and is_apart and not has_bits and all(e.safe for e in loads)
+
+
+def _scan_lanes(rows: Axis, along: Axis, types: Collection[ElementType], points: int | None, target: CpuTarget) -> int:
+    """Rows side by side, the lanes of a register, fewer where ``points`` would not make work items enough for several
+    threads; 1: none."""
+    tuning, least = target.tuning, target.tuning.least_square
+    widest = max(type.bits for type in types) // 8
+    lanes = power_below(min(target.machine.vector_bytes // widest, rows.size, along.size))
+    if points is not None:
+        while lanes > least and points < lanes * tuning.scan_items:
+            lanes //= 2
+    return 1 if lanes < least or (points is not None and points < lanes * least) else lanes
+
+
+def _next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tuning) -> dict[Tensor, int]:
+    """The large tensors of which lines of the next rows are asked for, and how many bytes further these lie."""
+    ahead = dict[Tensor, int]()
+    for e in (e for root in roots for e in walk(root) if isinstance(e, Element)):
+        if _is_far(e.tensor, tuning):
+            distance = lanes * abs(e.address.coefficient(rows)) * e.type.bits // 8
+            ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
+    return ahead
 
 
 def _scan_block(outer: Sequence[Axis], vector: Axis, lanes: int, state_bytes: int, tuning: Tuning) -> int:
@@ -307,6 +357,39 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
             if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= tuning.prefetch_steps:
                 ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
     return ahead
+
+
+def _next_rows(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:
+    """The fold of a row that computes most, and the large tensors of which it asks for the next row: memory is at work
+    meanwhile, and what else goes through the row finds it in the second-level cache."""
+    if kernel.vector is None or not kernel.shared or kernel.together:
+        return {}
+    row, outer = kernel.vector.size, kernel.shared[-1]
+    folds = [f for f in _all_folds(kernel) if f.partials > 1 and [a.size for a in f.axes] == [row] and f.where is None]
+    parts = {fold: [e for element in fold.elements for e in walk(element, _is_part)] for fold in folds}
+    work = {fold: sum(work_of_operation(e, tuning) for e in found) for fold, found in parts.items()}
+    fold = max(work, key=work.__getitem__, default=None)
+    if fold is None or work[fold] < tuning.hiding_operations:
+        return {}
+    distances = dict[Tensor, int]()
+    for e in parts[fold]:
+        if isinstance(e, Element) and (e.address.coefficient(fold.axes[0]), e.address.coefficient(outer)) == (1, row):
+            reaches = tuning.prefetch_distance <= row * e.type.bits // 8 <= tuning.next_row_bytes
+            if reaches and _is_far(e.tensor, tuning):
+                distances[e.tensor] = row * e.type.bits // 8
+    return {fold: distances} if distances else {}
+
+
+def _is_part(e: Expression) -> bool:
+    return isinstance(e, Part)
+
+
+def work_of_operation(e: Expression, tuning: Tuning) -> int:
+    """What an operation counts as: 0 where ``e`` is none."""
+    if not isinstance(e, Unary | Binary | Select | Cast | FusedMultiplyAdd):
+        return 0
+    is_slow = isinstance(e, Unary | Binary) and e.operation in ("div", "rem", "sqrt")
+    return tuning.slow_operation if is_slow else 1
 
 
 def _is_far(tensor: Tensor, tuning: Tuning) -> bool:

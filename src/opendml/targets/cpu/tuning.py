@@ -317,6 +317,14 @@ class Tuning:
     window_bytes: int = 1 << 17
     """How far the steps of a fold may spread at most for that: further ones would read the lines too late."""
 
+    hiding_operations: int = 12
+    """Operations at each point of a row from which on a fold asks for the next row: as many as take about as long as
+    its memory does."""
+
+    next_row_bytes: int = 1 << 18
+    """Bytes of a row up to which that is done: the row, the next one and what is kept of it want to stay in the
+    second-level cache."""
+
     # Scans and scatters ----------------------------------------------------------------------------------------------
 
     scan_items: int = 16

@@ -23,6 +23,7 @@ from opendml.expression.ir import (
     Cast,
     Const,
     Expression,
+    Fold,
     FusedMultiplyAdd,
     Index,
     Part,
@@ -55,6 +56,7 @@ class Evaluator:
         pointers: Mapping[Tensor, Pointer],
         target: CpuTarget,
         prefetched: Mapping[Tensor, int],
+        prefetched_in_folds: Mapping[Fold, Mapping[Tensor, int]],
         instructions: Instructions,
     ) -> None:
         self.builder = builder
@@ -70,7 +72,7 @@ class Evaluator:
         self._depth = 0
         self._kept: dict[Expression, Element] = {}
         self._choices = ChoiceWriter(self)
-        self._folds = FoldWriter(self)
+        self._folds = FoldWriter(self, prefetched_in_folds)
 
     @contextmanager
     def following(self, plan: Plan) -> Iterator[None]:
@@ -322,16 +324,17 @@ class Evaluator:
             return self.memory.gather(place, pointers, first_lanes(point.active, point.lanes))
         return self.memory.gather(place, pointers, self._where_active(point.mask, point))
 
-    def transpose_loads(self, loads: Sequence[Element], points: Sequence[Point]) -> None:
-        """Load what lies along a tile as vectors, and transpose it into the vectors of the points.
+    def transpose_loads(self, loads: Sequence[Element], axis: Axis, points: Sequence[Point]) -> None:
+        """Load what lies along an axis, forwards or backwards, as vectors, and transpose it into those of the points.
 
-        ``points`` are as many neighbouring points of the tile as there are lanes. The loads stay known to ``value``.
+        ``points`` are as many neighbouring points of the axis as there are lanes. The loads stay known to ``value``.
         """
         vector, count = points[0].vector, len(points)
         assert vector is not None
         for e in loads:
+            points = sorted(points, key=lambda p: p.positions[axis].constant * e.address.coefficient(axis))
             place, step = self.place(e.tensor, e.address, points[0]), e.address.coefficient(vector)
-            rows = [self.memory.load(place.moved(lane * step), count) for lane in range(count)]
+            rows = [self.memory.load_apart(place.moved(lane * step), 1, count) for lane in range(count)]
             for point, column in zip(points, self.builder.transposed(rows), strict=True):
                 self.define(e, point, column)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opendml.expression.element_types import BOOL
-from opendml.expression.ir import Axis, Binary, Fold, Part
+from opendml.expression.ir import Axis, Binary, Fold, Part, Tensor
 from opendml.expression.rewriting import step_limits
 from opendml.llvm.builder import Value, index_value
 from opendml.loops.plans import Folding, Overlap, Steps
@@ -26,8 +26,9 @@ State = list[Value]
 class FoldWriter:
     """Writes folds through an Evaluator."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, prefetched: Mapping[Fold, Mapping[Tensor, int]]) -> None:
         self._evaluator = evaluator
+        self._prefetched = prefetched
         self._builder = evaluator.builder
         self._lanes = KnownLanes()
 
@@ -234,7 +235,8 @@ class FoldWriter:
 
             return self._builder.loop("0", str(axes[0].size), 1, values, body)
 
-        with self._evaluator.following(folding.steps.plan):
+        asked = self._evaluator.memory.prefetching(self._prefetched.get(folding.fold))
+        with self._evaluator.following(folding.steps.plan), asked:
             initial = [self._evaluator.value(e, point) for e in folding.fold.initial]
             state = nest(outer, here, [self._builder.spread(v, lanes) for v in initial])
             self._evaluator.keep(folding.rows)

@@ -54,7 +54,7 @@ def kernel_code(
     origins = _origins(kernel)
     pointers = {tensor: Pointer(f"%p{number}", origins[tensor]) for number, tensor in enumerate(tensors)}
     nest = kernel_nest(kernel, target, repeats)
-    evaluator = Evaluator(builder, pointers, target, nest.ahead, nest.instructions)
+    evaluator = Evaluator(builder, pointers, target, nest.ahead, nest.ahead_in_folds, nest.instructions)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
     write_nest(nest, builder, evaluator, origin)
     qualifier = "" if nest.aliased else " noalias"

@@ -102,6 +102,7 @@ class Memory:
         self._scopes = scopes
         self._pointers = dict(pointers)
         self._prefetched = prefetched
+        self._prefetched_to = 1
 
     # Pointers --------------------------------------------------------------------------------------------------------
 
@@ -118,6 +119,15 @@ class Memory:
         with self._scopes.inner():
             yield
         self._pointers |= before
+
+    @contextmanager
+    def prefetching(self, distances: Mapping[Tensor, int] | None) -> Iterator[None]:
+        """Inside, lines are asked for so many bytes ahead, for the second-level cache; None: as everywhere."""
+        before = self._prefetched, self._prefetched_to
+        if distances is not None:
+            self._prefetched, self._prefetched_to = distances, 2
+        yield
+        self._prefetched, self._prefetched_to = before
 
     def pointer(self, place: Place) -> str:
         """The address of an element."""
@@ -246,7 +256,7 @@ class Memory:
             key = ("prefetched", id(place.tensor), place.base.text if place.base is not None else "", line)
             if self._scopes.find(key) is None:
                 there = place._replace(constant=origin + (line * size_of_line + ahead) // size)
-                self.prefetch(there, is_stored=is_stored)
+                self.prefetch(there, is_stored=is_stored, cache=self._prefetched_to)
                 self._scopes.put(key, Value("", BOOL))
 
     # Stores ----------------------------------------------------------------------------------------------------------

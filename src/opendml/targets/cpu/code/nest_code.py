@@ -249,9 +249,18 @@ class _NestWriter:
             points = tuple(_further(point, axis, step) for point in place.points for step in steps)
             self.body(node.body, replace(place, points=points))
         else:
+            before = place.copy
             for number in range(count):
                 here = tuple(_further(point, axis, number * node.step) for point in place.points)
-                self.body(node.body, _Place(here, place.copy * count + number))
+                copy = place.copy * count + number
+                self._take_over(node.carried, before, copy)
+                self.body(node.body, _Place(here, copy))
+                before = copy
+            self._take_over(node.carried, before, place.copy)
+
+    def _take_over(self, registers: Sequence[Variable], before: int, copy: int) -> None:
+        for variable in registers:
+            self._registers.setdefault(copy, {})[variable] = self._registers[before][variable]
 
     def at(self, node: At, place: _Place) -> None:
         position = node.position if isinstance(node.position, int) else self._integer(node.position, place)
@@ -325,7 +334,7 @@ class _NestWriter:
         self._evaluator.reduce(node.plan.ahead, place.points)
 
     def transpose(self, node: Transpose, place: _Place) -> None:
-        self._evaluator.transpose_loads(node.loads, place.points)
+        self._evaluator.transpose_loads(node.loads, node.axis, place.points)
 
     def recall(self, node: Recall, place: _Place) -> None:
         (point,) = place.points

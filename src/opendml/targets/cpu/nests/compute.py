@@ -59,6 +59,7 @@ class _ComputeNest:
             () if staging is None else staging.memories,
             tuple(self._making.rows.values()),
             kernel.prefetched,
+            kernel.next_rows,
             kernel.in_place,
         )
 

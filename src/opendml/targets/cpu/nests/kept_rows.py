@@ -11,23 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from opendml.expression.affine import Affine, Dependencies, Element
 from opendml.expression.element_types import BOOL
-from opendml.expression.ir import (
-    Axis,
-    Binary,
-    Cast,
-    Expression,
-    Fold,
-    FusedMultiplyAdd,
-    Index,
-    Part,
-    Select,
-    Tensor,
-    Unary,
-    index,
-    temporary,
-)
+from opendml.expression.ir import Axis, Expression, Fold, Index, Part, Select, Tensor, index, temporary
 from opendml.expression.rewriting import Rewriter, walk
 from opendml.loops.plans import KeptRow
+from opendml.targets.cpu.schedule import work_of_operation
 from opendml.targets.cpu.tuning import Tuning
 
 
@@ -108,19 +95,12 @@ class _User:
         if e.type is BOOL or isinstance(e, Element) or self.axis not in self._dependencies.of(e):
             return False
         parts = list(walk(e, _is_part))
-        operations = sum(_cost(x, self._tuning) for x in parts)
+        operations = sum(work_of_operation(x, self._tuning) for x in parts)
         return any(isinstance(x, Element) for x in parts) and operations >= self._tuning.kept_operations
 
 
 def _is_part(e: Expression) -> bool:
     return isinstance(e, Part)
-
-
-def _cost(e: Expression, tuning: Tuning) -> int:
-    if not isinstance(e, Unary | Binary | Select | Cast | FusedMultiplyAdd):
-        return 0
-    is_slow = isinstance(e, Unary | Binary) and e.operation in ("div", "rem", "sqrt")
-    return tuning.slow_operation if is_slow else 1
 
 
 def _moved(axis: Axis, to: Axis) -> Rewriter:

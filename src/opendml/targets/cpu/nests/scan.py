@@ -2,15 +2,36 @@
 
 The points of a scan run along one axis with their state. Where many of them lie next to each other they go together,
 row by row: their state waits in memory of the thread's own, and rows are read as they lie. A few points next to each
-other have their state in a register, and so have several points that lie apart.
+other have their state in a register, and so have several points that lie apart. Where these run along memory, squares
+of points and steps are transposed in registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
-from opendml.expression.ir import Axis
-from opendml.loops.nest import At, Body, Branch, Cut, Keep, Leaf, Let, Loop, Memory, Nest, Points, Recall
+from opendml.expression.affine import Element
+from opendml.expression.ir import Axis, Expression, Variable
+from opendml.expression.rewriting import walk
+from opendml.loops.nest import (
+    At,
+    Body,
+    Branch,
+    Cut,
+    ElementStore,
+    Keep,
+    Leaf,
+    Let,
+    Loop,
+    Memory,
+    Nest,
+    Node,
+    Points,
+    Recall,
+    Transpose,
+    Turn,
+)
 from opendml.loops.nest_integers import Difference, End, Equal, Integer, Local, Start, WholeSteps
 from opendml.targets.cpu.kernels import ScanKernel
 from opendml.targets.cpu.nests.sharing import shared_items
@@ -27,7 +48,7 @@ def scan_nest(kernel: ScanKernel, tuning: Tuning) -> Nest:
     if kernel.vector is not None:
         cuts.append(Cut(kernel.vector, kernel.block))
     items = shared_items(cuts, _points(kernel, memories), kernel, kernel.work, tuning)
-    return Nest((items,), memories, aliased=True)
+    return Nest((items,), memories, ahead=kernel.prefetched, aliased=True)
 
 
 def _points(kernel: ScanKernel, memories: tuple[Memory, ...]) -> Body:
@@ -35,6 +56,8 @@ def _points(kernel: ScanKernel, memories: tuple[Memory, ...]) -> Body:
         return _by_rows(kernel, kernel.vector, memories)
     if kernel.vector is not None:
         return _chunks(kernel, kernel.vector, _along(kernel, 1, lambda leaf: (leaf,)))
+    if kernel.rows is not None and kernel.lanes > 1:
+        return _squares(kernel, kernel.rows)
     if kernel.rows is not None:
         return _together(kernel, kernel.rows)
     return _along(kernel, 1, lambda leaf: (leaf,))
@@ -70,6 +93,48 @@ def _together(kernel: ScanKernel, rows: Axis) -> Body:
     one_by_one = Loop(rows, Start(rows), End(rows), 1, _along(kernel, 1, lambda leaf: (leaf,)))
     whole = Equal(Difference(End(rows), Start(rows)), count)
     return (Branch(whole, (At(rows, Start(rows), side_by_side),), (one_by_one,)),)
+
+
+def _squares(kernel: ScanKernel, rows: Axis) -> Body:
+    """The points of a block as the lanes of a register, step by step, in squares of as many steps: these are loaded,
+    and stored, along the scan, and transposed in between. What is left of the steps has its elements one by one. Points
+    that do not fill a register go side by side."""
+    scan, lanes, rest = kernel.scan, kernel.lanes, rows.size % kernel.lanes
+    state, along = scan.state, scan.along
+
+    def vector(*body: Node) -> Points:
+        return Points(rows, lanes, "vector", body)
+
+    results = [Variable(f"result{n}", store.tensor.type) for n, store in enumerate(kernel.stores)]
+    turned = [Variable(f"turned{n}", store.tensor.type) for n, store in enumerate(kernel.stores)]
+    values = [store.value for store in kernel.stores]
+    loads = tuple(dict.fromkeys(e for x in (*kernel.step, *values) for e in walk(x) if _lies_along(e, along)))
+    leaf = Leaf(registers=(*results, *state), values=(*values, *kernel.step))
+    read: Body = (Points(along, lanes, "together", (Transpose(loads, along),)),) if loads else ()
+    turns = [Turn(source, target, lanes, 1, lanes) for source, target in zip(results, turned, strict=True)]
+    stores = [ElementStore(s.tensor, s.address, row) for s, row in zip(kernel.stores, turned, strict=True)]
+    written = Points(along, lanes, "vector", (Leaf(tuple(stores)),))
+    square: Body = (
+        vector(*read, Points(along, lanes, "unrolled", (leaf,), carried=state)),
+        *turns,
+        Points(rows, lanes, "unrolled", (written,)),
+    )
+    whole = along.size - along.size % lanes
+    loops = [Loop(along, 0, whole, lanes, square, carried=state)]
+    if whole < along.size:
+        one_by_one = (vector(Leaf(kernel.stores, state, kernel.step)),)
+        loops.append(Loop(along, whole, along.size, 1, one_by_one, carried=state))
+    body: Body = (vector(Leaf(registers=state, values=kernel.initial)), *loops)
+    filled: Body = (At(rows, Start(rows), body),)
+    if rest == 0:
+        return filled
+    others = _along(kernel, rest, lambda leaf: (Points(rows, rest, "unrolled", (leaf,)),))
+    is_filled = Equal(Difference(End(rows), Start(rows)), lanes)
+    return (Branch(is_filled, filled, (At(rows, Start(rows), others),)),)
+
+
+def _lies_along(e: Expression, axis: Axis) -> TypeGuard[Element]:
+    return isinstance(e, Element) and abs(e.address.coefficient(axis)) == 1
 
 
 def _along(kernel: ScanKernel, copies: int, at_points: Callable[[Leaf], Body]) -> Body:
