@@ -354,3 +354,17 @@ def test_all_nodes_inside_of_one_another_are_named() -> None:
         model.compile()
     places = {problem.path for problem in error.value.problems}
     assert places == {"NonZero 'deep'", "Det 'beside'", "TfIdfVectorizer 'behind'", "If 'if'"}
+
+
+def test_conditions_that_would_spare_a_branch_are_named() -> None:
+    """Nodes of one branch have no expression, the other one would do: whose value decides is said."""
+    spared = graph_of("t", [node("Det", ["x"], ["d"], name="spared")], [], [info("d", [])])
+    taken = graph_of("e", [node("ReduceSum", ["x"], ["sum"], keepdims=0)], [], [info("sum", [])])
+    nodes = [node("If", ["c"], ["y"], then_branch=spared, else_branch=taken, name="if")]
+    graph = graph_of("main", nodes, [info("x", [2, 2]), info("c", [], TYPES.BOOL)], [info("y", [])])
+    model = dml.load(file_of(graph))
+    assert isinstance(model, dml.OnnxModel)
+    with pytest.raises(dml.ModelFormatError, match=r"the value of its condition is not known \(inputs c\)"):
+        model.compile()
+    program = model.compile(values={"c": False})
+    assert program.run({"x": np.ones((2, 2), "f")})["y"] == 4

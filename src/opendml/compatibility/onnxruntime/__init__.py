@@ -18,7 +18,7 @@ providers are not here.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from opendml.compatibility.onnxruntime.binding import IOBinding
 from opendml.compatibility.onnxruntime.node_arguments import ModelMetadata, NodeArg
@@ -63,6 +63,15 @@ __version__: Final = "1.24.0"
 """The version of onnxruntime whose interface this is; scripts compare it."""
 
 SessionIOBinding = IOBinding
+
+
+def __getattr__(name: str) -> Any:
+    """``capi``, which scripts reach without importing it: onnxruntime imports it itself."""
+    if name != "capi":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module(f"{__name__}.capi")
 
 
 def get_available_providers() -> list[str]:

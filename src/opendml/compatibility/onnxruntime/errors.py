@@ -15,9 +15,12 @@ __all__ = [
     "InvalidArgument",
     "InvalidGraph",
     "InvalidProtobuf",
+    "ModelLoadCanceled",
     "ModelLoaded",
+    "ModelRequiresCompilation",
     "NoModel",
     "NoSuchFile",
+    "NotFound",
     "NotImplemented",
     "OnnxRuntimeError",
     "RuntimeException",
@@ -111,6 +114,27 @@ class EPFail(OnnxRuntimeError):
     label = "EP_FAIL"
 
 
+class ModelLoadCanceled(OnnxRuntimeError):
+    """Never raised here."""
+
+    code = 12
+    label = "MODEL_LOAD_CANCELED"
+
+
+class ModelRequiresCompilation(OnnxRuntimeError):
+    """Never raised here."""
+
+    code = 13
+    label = "MODEL_REQUIRES_COMPILATION"
+
+
+class NotFound(OnnxRuntimeError):
+    """Never raised here."""
+
+    code = 14
+    label = "NOT_FOUND"
+
+
 class ExecutionError(OpendmlError, RuntimeError):
     """Where onnxruntime raises Python's RuntimeError: bindings and values that do not fit."""
 
@@ -127,5 +151,8 @@ CODES: Final = (
     NotImplemented,
     InvalidGraph,
     EPFail,
+    ModelLoadCanceled,
+    ModelRequiresCompilation,
+    NotFound,
 )
 """The exceptions by code, from 1 on."""

@@ -51,8 +51,11 @@ def _both(translation: Translation, node: Node, scope: Any) -> list[list[Value]]
             found.append(translation.inner(node.attributes[name], scope, []))
         except NotExpressibleError as error:
             failures.append(error)
-    if failures:
+    if failures and isinstance(failures[0], UnknownValuesError):
         raise failures[0]
+    if failures:
+        inputs = ", ".join(sorted(node.value(0).inputs)) or "none"
+        raise NotExpressibleError(f"{failures[0]}, and the value of its condition is not known (inputs {inputs})")
     return found
 
 
