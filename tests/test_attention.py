@@ -316,6 +316,58 @@ def test_memory_grows_with_the_sequence(length: int) -> None:
         assert stated <= 4 * 2 * length * 8 * attention_products.KEYS_TOGETHER + 2 * length * 8 * 128
 
 
+MASKS = {
+    "NONE": lambda batch, scores: None,
+    "KEY_SEQUENCE_LENGTH": lambda batch, scores: (1, batch),
+    "KEY_SEQUENCE_END_START": lambda batch, scores: (2, batch),
+    "KEY_QUERY_SEQUENCE_LENGTH_START_END": lambda batch, scores: (3 * batch + 2,),
+    "BOOLEAN": lambda batch, scores: scores,
+}
+
+
+def masked(cls: type[Operator], mask: str, queries: int, keys: int, *, has_past: bool) -> Operator:
+    """With a mask and a bias of all scores, and half of the keys in the past if there is one."""
+    batch, heads, size, past = 2, 4, 32, keys // 2 if has_past else 0
+    scores, sizes = (batch, heads, queries, keys), MASKS[mask](batch, (batch, heads, queries, keys))
+    cache = f32(batch, heads, past, size) if has_past else None
+    has_lengths = has_past and cls is op.MultiheadAttention1
+    counts = ["head_count"] if cls is op.MultiheadAttention else ["query_head_count", "key_value_head_count"]
+    return cls(
+        query_tensor=f32(batch, queries, heads * size),
+        key_tensor=f32(batch, keys - past, heads * size),
+        value_tensor=f32(batch, keys - past, heads * size),
+        mask_tensor=None if sizes is None else TensorDesc("INT32", sizes),
+        relative_position_bias_tensor=f32(*scores),
+        past_key_tensor=cache,
+        past_value_tensor=cache,
+        output_tensor=f32(batch, queries, heads * size),
+        scale=0.125,
+        mask_filter_value=-10000,
+        mask_type=mask,
+        **dict.fromkeys(counts, heads),
+        **({"past_sequence_lengths_tensor": TensorDesc("INT32", (batch,))} if has_lengths else {}),
+    )
+
+
+@pytest.mark.parametrize("cls", [op.MultiheadAttention, op.MultiheadAttention1])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("has_past", [False, True])
+@pytest.mark.parametrize("queries", [1, 15, None])
+def test_twice_the_sequence_is_twice_the_memory(
+    cls: type[Operator], mask: str, has_past: bool, queries: int | None
+) -> None:
+    """Of all that lies between inputs and outputs, whatever hides scores, for few queries and for as many as keys."""
+    kept = {}
+    for keys in (4096, 8192):
+        desc = masked(cls, mask, queries or keys, keys, has_past=has_past)
+        assert not validate(desc)
+        definitions = desc.define(), refined_definition(desc, host_target())
+        kept[keys] = [sum(math.prod(t.sizes) for t in definition.temporaries) for definition in definitions]
+    for fewer, more in zip(kept[4096], kept[8192], strict=True):
+        assert 0 < more <= 2.1 * fewer
+    assert max(kept[8192]) < 2 * 4 * 8192 * (1200 if queries is None else 4 * queries + 64)
+
+
 @bounded
 @given(data=st.data())
 def test_definitions_hold_no_copies(data: st.DataObject) -> None:
