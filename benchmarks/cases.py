@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from benchmarks.chains import Chain
@@ -288,6 +289,19 @@ def _attentions() -> Iterator[Case]:
     for sequence, heads, size in shapes:
         name = f"{heads} heads of {size} f32, {sequence} queries and keys"
         yield Case("attention", name, attention(sequence, heads, size), Aim(1.0), values=(-1, 1))
+    for sequence in (384, 1024):
+        name = f"12 heads of 64 f32, {sequence} queries that see no later keys"
+        operator = attention(sequence, 12, 64, is_masked=True)
+        yield Case("attention", name, operator, Aim(1.0), values=(-1, 1), fill=_hide_later_keys)
+    for past in (128, 1024, 4096):
+        name = f"12 heads of 64 f32, one query behind {past} keys"
+        yield Case("attention", name, attention(1, 12, 64, past=past), Aim(1.0), values=(-1, 1))
+
+
+def _hide_later_keys(inputs: Sequence[npt.NDArray[Any]]) -> None:
+    """A bias that hides them from the softmax."""
+    bias = inputs[3]
+    bias[...] = (np.tri(*bias.shape[-2:], dtype=bias.dtype) - 1) * 10000
 
 
 def _selections() -> Iterator[Case]:
@@ -381,16 +395,17 @@ def recurrent(kind: type[Any], steps: int, batch: int, hidden: int) -> Operator:
     return operator
 
 
-def attention(sequence: int, heads: int, size: int) -> Operator:
-    """Queries, keys and values of one batch, and nothing else."""
+def attention(sequence: int, heads: int, size: int, *, past: int = 0, is_masked: bool = False) -> Operator:
+    """Queries, keys and values of one batch, behind those of the past, and a bias of all scores if it is masked."""
     tensor = _packed("FLOAT32", (1, sequence, heads * size))
-    names = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")
+    given = dict.fromkeys(("query_tensor", "key_tensor", "value_tensor", "output_tensor"), tensor)
+    if is_masked:
+        given["relative_position_bias_tensor"] = _packed("FLOAT32", (1, heads, sequence, past + sequence))
+    if past:
+        cache = _packed("FLOAT32", (1, heads, past, size))
+        given |= {"past_key_tensor": cache, "past_value_tensor": cache}
     return operators.MultiheadAttention(
-        **dict.fromkeys(names, tensor),
-        scale=size**-0.5,
-        mask_filter_value=-10000,
-        head_count=heads,
-        mask_type="NONE",
+        **given, scale=size**-0.5, mask_filter_value=-10000, head_count=heads, mask_type="NONE"
     )
 
 
@@ -656,7 +671,8 @@ def floating_point_operations(operator: Work) -> int:
         matrices = operator.weight_tensor.element_count + operator.recurrence_tensor.element_count
         return 2 * steps * batch * matrices
     if isinstance(operator, operators.MultiheadAttention) and operator.key_tensor is not None:
-        return 4 * operator.output_tensor.element_count * operator.key_tensor.sizes[1]
+        past = 0 if operator.past_key_tensor is None else operator.past_key_tensor.sizes[2]
+        return 4 * operator.output_tensor.element_count * (past + operator.key_tensor.sizes[1])
     return 0
 
 

@@ -354,7 +354,13 @@ def _recurrent(desc: Any, graph: Graph) -> None:
 
 
 def _attention(desc: Any, graph: Graph) -> None:
-    graph.node("MultiHeadAttention", graph.names(), ["y0"], domain="com.microsoft", num_heads=desc.head_count)
+    names = iter(graph.names())
+    has_bias, has_past = desc.relative_position_bias_tensor is not None, desc.past_key_tensor is not None
+    given = [True] * 3 + [False] * 2 + [has_bias] + [has_past] * 2
+    inputs = [next(names) if is_given else "" for is_given in given]
+    while not inputs[-1]:
+        inputs.pop()
+    graph.node("MultiHeadAttention", inputs, ["y0"], domain="com.microsoft", num_heads=desc.head_count)
 
 
 def _region_align(desc: Any, graph: Graph) -> None:

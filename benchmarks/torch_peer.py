@@ -278,9 +278,17 @@ _NETWORKS: dict[type[Work], tuple[Any, list[int]]] = {
 
 
 def _attention(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
-    heads = [x.unflatten(-1, (desc.head_count, -1)).transpose(1, 2) for x in inputs]
+    """Behind the past, whose keys and values PyTorch wants in one tensor with the new ones."""
+    query, *new = (x.unflatten(-1, (desc.head_count, -1)).transpose(1, 2) for x in inputs[:3])
+    has_bias, has_past = desc.relative_position_bias_tensor is not None, desc.past_key_tensor is not None
+    bias, past = inputs[3] if has_bias else None, inputs[-2:]
     function = torch.nn.functional.scaled_dot_product_attention
-    return [Fresh(lambda: function(*heads, scale=desc.scale).transpose(1, 2).flatten(2))]
+
+    def run() -> Tensor:
+        joined = [torch.cat(pair, 2) for pair in zip(past, new, strict=True)] if has_past else new
+        return function(query, *joined, attn_mask=bias, scale=desc.scale).transpose(1, 2).flatten(2)
+
+    return [Fresh(run)]
 
 
 _TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Sequence[Way]]] = {

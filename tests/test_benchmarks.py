@@ -122,6 +122,21 @@ def test_peers_agree_on_inputs_of_a_certain_form() -> None:
 
 
 @pytest.mark.usefixtures("_same_settings_afterwards")
+@pytest.mark.parametrize("fields", [{}, {"past": 5}, {"is_masked": True}, {"past": 2, "is_masked": True}])
+def test_peers_agree_on_attention(fields: dict[str, Any]) -> None:
+    """A bias that hides keys, and keys of the past."""
+    for library in ("torch", "onnxruntime", "onnx"):
+        pytest.importorskip(library)
+    cases, peers, measure = module("cases"), module("peers"), module("measure")
+    fill = cases._hide_later_keys if "is_masked" in fields else None
+    case = cases.Case("attention", "small", cases.attention(4, 2, 16, **fields), values=(-1, 1), fill=fill)
+    racing = [peers.Opendml(1), module("torch_peer").peer(1), module("onnxruntime_peer").peer(1)]
+    result = measure.run_case(case, racing, measure.Effort(0.0, 1))
+    assert not result.faults
+    assert len(result.timings) == 3, result.absent
+
+
+@pytest.mark.usefixtures("_same_settings_afterwards")
 def test_peers_agree_on_quantized_layers() -> None:
     for library in ("onnxruntime", "onnx", "openvino"):
         pytest.importorskip(library)
