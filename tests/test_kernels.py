@@ -295,7 +295,22 @@ def test_scatters_are_cut_along_axes_that_no_index_moves(
     assert {kernel.axes.index(a): block for a, block in kernel.blocks} == cut
     assert kernel.item_count == items
     assert not kernel.serial
-    assert ("this thread's share" in describe_kernel(kernel, TARGET)) == (not cut)
+    text = describe_kernel(kernel, TARGET)
+    assert ("this thread's share" in text) == ("only if first <= " in text) == (not cut)
+
+
+def test_scatters_decide_without_a_jump_what_is_theirs() -> None:
+    """Nobody could foresee it: the only jumps in the loop ask whether an index is one, and whether there is a next."""
+    target = host_processor()
+    data, many = TensorDesc("float32", [1000]), TensorDesc("float32", [1 << 16])
+    indices = TensorDesc("int32", [1 << 16])
+    desc = op.ScatterElements(
+        input_tensor=data, indices_tensor=indices, updates_tensor=many, output_tensor=data, axis=0
+    )
+    (text,) = generate(desc.define(), target, in_place=False).modules
+    (loop,) = (part for part in text.split("define ")[1:] if "select i1" in part and "ptr %" in part and "sext" in part)
+    assert loop.count("br i1") == 2
+    assert len(re.findall(r"select i1 %\w+, ptr %\w+, ptr %elsewhere", loop)) == 1
 
 
 def test_small_scatters_wake_nobody() -> None:

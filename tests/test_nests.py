@@ -173,16 +173,19 @@ def test_one_thread_does_serial_items() -> None:
     assert state.name == "s"
 
 
-def test_shares_and_branches() -> None:
+@pytest.mark.parametrize("without_jump", [False, True])
+def test_shares_and_branches(without_jump: bool) -> None:
     """Every thread goes through all points and writes what is its own."""
     first, last = Local("first"), Local("last")
-    loops = _over_i((Loop(COLUMN, 0, 4, 1, (Branch(Within(PLACE, first, last), (COPY,)),)),))
+    mine = Within(PLACE, first, last)
+    writes: Body = (Leaf(COPY.stores, own=mine),) if without_jump else (Branch(mine, (COPY,)),)
+    loops = _over_i((Loop(COLUMN, 0, 4, 1, writes),))
     body: Body = (Share(first, last, 40), *loops)
     assert _text(body) == [
         "first..last = this thread's share of 40",
         "for i in 0..10",
         "  for j in 0..4",
-        "    if first <= 4*i + j < last",
+        f"    {'only ' if without_jump else ''}if first <= 4*i + j < last",
         f"      {COPY_TEXT}",
     ]
     x, y = _run(body, order=(1, 2, 0))

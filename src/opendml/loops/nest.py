@@ -10,7 +10,7 @@
               | Let(local, integer)
               | Block(body)                                   -- what is computed inside is not known behind it
               | Branch(condition, then, otherwise)
-              | Leaf(stores, registers, values, written)      -- expressions evaluated at the points that stand here
+              | Leaf(stores, registers, values, written, own) -- expressions evaluated at the points that stand here
               | Reduce(folds)                                 -- folds at these points, before anything that wants them
               | Transpose(loads, axis)                        -- loads along an axis of these points, turned to vectors
               | Keeping(rows, body)                           -- what folds compute along rows is kept in memory
@@ -62,7 +62,7 @@ from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Axis, Binary, Expression, Fold, Tensor, Variable
 from opendml.loops.instructions import NO_INSTRUCTIONS, Instructions
-from opendml.loops.nest_integers import Condition, Integer, Local
+from opendml.loops.nest_integers import Condition, Integer, Local, Within
 from opendml.loops.plans import AS_THEY_STAND, KeptRow, Plan
 
 
@@ -233,12 +233,14 @@ each is at every so many-th place of a run; whole ones at boundaries of memory `
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
     """At the points that stand here: all ``values`` and all values of ``stores`` are computed, then these are stored,
-    and ``registers`` become ``values``."""
+    and ``registers`` become ``values``. With ``own`` only elements are stored that it says are this thread's, of one
+    point: that is decided without a jump, which nobody could foresee."""
 
     stores: tuple[ElementStore, ...] = ()
     registers: tuple[Variable, ...] = ()
     values: tuple[Expression, ...] = ()
     written: Written = "each"
+    own: Within | None = None
     plan: Plan = AS_THEY_STAND
 
 
@@ -482,8 +484,8 @@ Body = tuple[Node, ...]
 class Nest:
     """What every thread does, with ``memories``, and ``rows``, that it has alone.
 
-    ``ahead``: when a tensor is loaded from, the lines so many bytes further are prefetched; in the steps of the folds
-    of ``ahead_in_folds``, as these say instead, into the second-level cache. ``aliased``: tensors may be
+    ``ahead``: when a tensor is loaded from, or stored to, the lines so many bytes further are prefetched; in the steps
+    of the folds of ``ahead_in_folds``, as these say instead, into the second-level cache. ``aliased``: tensors may be
     the same memory. ``rolled``: loops stay as they are written, whatever an optimiser thinks. ``instructions``: what
     of the processor's it may use. ``is_planned``: whether its nodes have plans.
     """

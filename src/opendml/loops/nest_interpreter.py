@@ -298,8 +298,9 @@ class _Thread:
         frame, rewrite = self._frame(place), self._rewrite
         values = [frame.value(rewrite(e)) for e in node.values]
         stores = [(s, self._address(frame, s.address), frame.value(rewrite(s.value))) for s in node.stores]
-        for store, address, value in stores:
-            self._store(store, address, value, place, node.written)
+        if node.own is None or self._holds(node.own, place):
+            for store, address, value in stores:
+                self._store(store, address, value, place, node.written)
         for variable, value in zip(node.registers, values, strict=True):
             self._set(variable, value, place)
 

@@ -179,7 +179,8 @@ def _leaf(node: Leaf) -> list[str]:
         for store in node.stores
     ]
     values += [(variable.name, value) for variable, value in zip(node.registers, node.values, strict=True)]
-    return format_values(values)
+    lines = format_values(values)
+    return lines if node.own is None else [f"only if {_condition(node.own)[1]}", *_indented(lines)]
 
 
 # Plans ---------------------------------------------------------------------------------------------------------------

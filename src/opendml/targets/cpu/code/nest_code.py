@@ -58,6 +58,7 @@ from opendml.loops.nest_integers import (
     Sum,
     ToBoundary,
     WholeSteps,
+    Within,
 )
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.order_code import OrderWriter
@@ -104,6 +105,7 @@ class _NestWriter:
         self._orders: dict[Candidates, OrderWriter] = {}
         self._registers: dict[int, dict[Variable, Value]] = {}  # by the number of the point
         self._item, self._item_count, self._pooled = "0", 1, False
+        self._elsewhere: str | None = None  # where what belongs to other threads is stored
         self._group: str | None = None  # where the number of the last item's group is
         self._stages = StageWriter(builder, evaluator, areas)
 
@@ -293,12 +295,26 @@ class _NestWriter:
         if node.written == "interleaved":
             self._interleaved(node, points, [stored for _, stored in computed])
             return
+        if node.own is not None:
+            self._own(node, node.own, place, [stored for _, stored in computed])
+            return
         is_aligned = node.written == "past the caches"
         numbers = [number for number, _ in place.numbered]
         for number, point, (values, stored) in zip(numbers, points, computed, strict=True):
             for store, value in zip(node.stores, stored, strict=True):
                 self._evaluator.store(store.tensor, store.address, value, point, is_aligned)
             self._registers.setdefault(number, {}).update(zip(node.registers, values, strict=True))
+
+    def _own(self, node: Leaf, own: Within, place: _Place, rows: Sequence[Sequence[Value]]) -> None:
+        """What is not this thread's goes to memory of its own that nobody reads."""
+        (point,), (values,) = place.points, rows
+        is_own = self._condition(own, place)
+        if self._elsewhere is None:
+            self._elsewhere = self._builder.allocate("elsewhere", 8)
+        for store, value in zip(node.stores, values, strict=True):
+            there = self._evaluator.memory.pointer(self._evaluator.place(store.tensor, store.address, point))
+            pointer = self._builder.assign(f"select i1 {is_own.text}, ptr {there}, ptr {self._elsewhere}")
+            self._builder.line(f"store {value.typed}, ptr {pointer}, align {store.tensor.type.bits // 8}")
 
     def _with_registers(self, point: Point, number: int) -> Point:
         known = self._registers.get(number)
