@@ -89,6 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from benchmarks.convolution_cases import convolution_cases
     from benchmarks.function_cases import function_cases
     from benchmarks.growth import QUICK_SIZES, SIZES, measure_growth
+    from benchmarks.indexed_cases import indexed_cases
     from benchmarks.limits import measure_limits
     from benchmarks.measure import Effort, keep_freed_memory, run_case
     from benchmarks.networks import NETWORKS, measure_networks
@@ -99,7 +100,14 @@ def _run(arguments: argparse.Namespace) -> int:
     from benchmarks.small import measure_small
     from benchmarks.special_cases import special_cases
 
-    known = (*all_cases(), *convolution_cases(), *quantized_cases(), *special_cases(), *function_cases())
+    known = (
+        *all_cases(),
+        *convolution_cases(),
+        *quantized_cases(),
+        *indexed_cases(),
+        *special_cases(),
+        *function_cases(),
+    )
     cases = [case for case in known if _is_chosen(case, arguments.only)]
     if arguments.list:
         print("\n".join(case.title for case in cases))

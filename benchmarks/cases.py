@@ -645,7 +645,7 @@ def bytes_moved(operator: Work) -> int:
     """Bytes that must cross the memory bus: every input read once and every output written once.
 
     Repeated elements (stride 0) count once. Of a strided slice those rows count that are selected, and of each row all
-    the cache lines that hold a selected element.
+    the cache lines that hold a selected element; of what is gathered as much as comes out.
     """
     tensors = [desc for _, desc in (*operator.inputs(), *operator.outputs()) if desc is not None]
     total = sum(_distinct_bytes(desc) for desc in tensors)
@@ -654,6 +654,8 @@ def bytes_moved(operator: Work) -> int:
         item = source.data_type.bits // 8
         step = min(abs(operator.input_window_strides[-1]) * item, CACHE_LINE)
         total += selected.element_count * step - _distinct_bytes(source)
+    if isinstance(operator, operators.Gather):
+        total += min(0, _distinct_bytes(operator.output_tensor) - _distinct_bytes(operator.input_tensor))
     return total
 
 

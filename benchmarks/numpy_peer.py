@@ -391,6 +391,26 @@ def _nonzero(desc: Any, buffers: Buffers) -> list[Prepared]:
     return [Prepared(run, results)]
 
 
+def _gather(desc: Any, buffers: Buffers) -> list[Prepared]:
+    (x, chosen), (y,) = buffers.inputs, buffers.outputs
+    numbers = chosen.reshape(-1)
+    return [in_place(buffers, lambda: np.take(x, numbers, desc.axis, out=y, mode="clip"))]
+
+
+def _scatter_rows(desc: Any, buffers: Buffers) -> list[Prepared]:
+    """Of elements, too, if there is one row of them."""
+    (x, chosen, updates), (y,) = buffers.inputs, buffers.outputs
+    if chosen.size != len(updates):
+        raise Unsupported("elements of several rows")
+    numbers = chosen.reshape(-1)
+
+    def run() -> None:
+        np.copyto(y, x)
+        y[numbers] = updates
+
+    return [in_place(buffers, run)]
+
+
 def _random_bits(desc: Any, buffers: Buffers) -> list[Prepared]:
     """The same generator with words of 64 bits: other numbers."""
     generator, count = np.random.Philox(0), buffers.outputs[0].size // 2
@@ -438,6 +458,9 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Buffers], list[Prepared]]] = {
     operators.Reduce: _reduce,
     operators.TopK1: _top_k,
     operators.NonzeroCoordinates: _nonzero,
+    operators.Gather: _gather,
+    operators.ScatterElements: _scatter_rows,
+    operators.ScatterNd: _scatter_rows,
     operators.RandomGenerator: _random_bits,
     operators.Gemm: _gemm,
 }

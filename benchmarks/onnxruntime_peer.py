@@ -363,6 +363,15 @@ def _attention(desc: Any, graph: Graph) -> None:
     graph.node("MultiHeadAttention", inputs, ["y0"], domain="com.microsoft", num_heads=desc.head_count)
 
 
+def _gather(desc: Any, graph: Graph) -> None:
+    graph.flatten(1)
+    graph.node("Gather", graph.names(), ["y0"], axis=desc.axis)
+
+
+def _by_elements(kind: str) -> Callable[[Any, Graph], None]:
+    return lambda desc, graph: graph.node(kind, graph.names(), ["y0"], axis=desc.axis)
+
+
 def _region_align(desc: Any, graph: Graph) -> None:
     graph.inputs[2] = graph.inputs[2].astype(np.int64)
     height, width = desc.output_tensor.sizes[2:]
@@ -430,6 +439,10 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Graph], None]] = {
     operators.Gru: _recurrent,
     operators.Lstm: _recurrent,
     operators.MultiheadAttention: _attention,
+    operators.Gather: _gather,
+    operators.GatherElements: _by_elements("GatherElements"),
+    operators.ScatterElements: _by_elements("ScatterElements"),
+    operators.ScatterNd: _plain("ScatterND"),
     operators.RoiAlign: _region_align,
     operators.RoiPooling: _region_pooling,
 }

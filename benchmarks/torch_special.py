@@ -1,4 +1,4 @@
-"""PyTorch's ways to do the cases of regions, coordinates, random bits and training."""
+"""PyTorch's ways to do the cases of regions, coordinates, indices, random bits and training."""
 
 from __future__ import annotations
 
@@ -52,6 +52,35 @@ def nonzero(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
         return [torch.tensor([len(made)]), rows]
 
     return [_fresh(lambda: torch.nonzero(x), whole)]
+
+
+def gather(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
+    """Rows or columns of a matrix; of rows also as a layer does it."""
+    (x, chosen), (y,) = inputs, outputs
+    numbers, axis = chosen.reshape(-1), desc.axis
+    ways = [_into(outputs, lambda: torch.index_select(x, axis, numbers, out=y))]
+    if axis == 0:
+        ways.append(_fresh(lambda: torch.nn.functional.embedding(numbers, x), lambda made: [made]))
+    return ways
+
+
+def gather_elements(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
+    """Into the output."""
+    (x, chosen), (y,), axis = inputs, outputs, desc.axis
+    return [_into(outputs, lambda: torch.gather(x, axis, chosen, out=y))]
+
+
+def scatter_elements(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
+    """Into the output."""
+    (x, chosen, updates), (y,), axis = inputs, outputs, desc.axis
+    return [_into(outputs, lambda: torch.scatter(x, axis, chosen, updates, out=y))]
+
+
+def scatter_rows(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
+    """A copy, whose rows are then set."""
+    (x, chosen, updates), (y,) = inputs, outputs
+    rows = chosen.reshape(-1)
+    return [_into(outputs, lambda: y.copy_(x).index_copy_(0, rows, updates))]
 
 
 def random_bits(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
@@ -131,6 +160,11 @@ def adam(desc: Any, inputs: Tensors, outputs: Tensors) -> list[Prepared]:
     return [Prepared(run, results)]
 
 
+def _into(outputs: Tensors, call: Callable[[], Any]) -> Prepared:
+    """A call that writes into the outputs."""
+    return Prepared(call, lambda: [tensor.numpy() for tensor in outputs])
+
+
 def _fresh(call: Callable[[], Any], results: Callable[[Any], Sequence[Tensor]]) -> Prepared:
     """A call whose results are new tensors."""
     made: list[Any] = [None]
@@ -145,6 +179,10 @@ def _fresh(call: Callable[[], Any], results: Callable[[Any], Sequence[Tensor]]) 
 SPECIAL: dict[type[Any], Callable[[Any, Tensors, Tensors], list[Prepared]]] = {
     operators.RoiAlignGrad: region_gradient,
     operators.NonzeroCoordinates: nonzero,
+    operators.Gather: gather,
+    operators.GatherElements: gather_elements,
+    operators.ScatterElements: scatter_elements,
+    operators.ScatterNd: scatter_rows,
     operators.RandomGenerator: random_bits,
     operators.BatchNormalizationTraining: batch_training,
     operators.BatchNormalizationTrainingGrad: batch_gradient(is_training=True),

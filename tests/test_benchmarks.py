@@ -31,7 +31,8 @@ def module(name: str) -> Any:
 
 def all_cases() -> list[Any]:
     names = {"cases": "all_cases"} | {
-        name: name for name in ("convolution_cases", "quantized_cases", "special_cases", "function_cases")
+        name: name
+        for name in ("convolution_cases", "quantized_cases", "indexed_cases", "special_cases", "function_cases")
     }
     return [case for name, function in names.items() for case in getattr(module(name), function)()]
 
@@ -101,6 +102,17 @@ def small_special_cases() -> Iterator[Any]:
         yield case("regions", f"align {backward}", operator, values=values, fill=special._corners)
     yield case("regions", "pooling", special.region_pooling(image, 5, 3), values=values, fill=special._pooled_corners)
     yield case("coordinates", "some", special.nonzero_coordinates((12, 20)), fill=special._mask)
+    indexed = module("indexed_cases")
+    for axis in (0, 1):
+        operator = indexed.gather((40, 50), axis, 7)
+        yield case("gather", f"axis {axis}", operator, fill=indexed._chosen(40))
+        operator = indexed.gather_elements((30, 30), axis)
+        yield case("gather", f"elements, axis {axis}", operator, fill=indexed._chosen(30))
+        operator = indexed.scatter_elements((30, 30), (30, 30), axis)
+        yield case("scatter", f"elements, axis {axis}", operator, fill=indexed._chosen(30))
+    operator = indexed.scatter_elements((30,), (100,), 0)
+    yield case("scatter", "a row", operator, fill=indexed._chosen(30))
+    yield case("scatter", "rows", indexed.scatter_rows((30, 20), 9), fill=indexed._different)
     yield case("random bits", "some", special.random_bits(64), fill=special._state)
     yield case("training", "batch", special.batch_training((2, 3, 5, 5)))
     for kind in (operators.BatchNormalizationTrainingGrad, operators.BatchNormalizationGrad):
