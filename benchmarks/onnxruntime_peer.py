@@ -360,7 +360,9 @@ def _attention(desc: Any, graph: Graph) -> None:
     inputs = [next(names) if is_given else "" for is_given in given]
     while not inputs[-1]:
         inputs.pop()
-    graph.node("MultiHeadAttention", inputs, ["y0"], domain="com.microsoft", num_heads=desc.head_count)
+    # Without the keys and values for the next call it leaves out those of the past.
+    outputs = ["y0", *["present_key", "present_value"] * has_past]
+    graph.node("MultiHeadAttention", inputs, outputs, domain="com.microsoft", num_heads=desc.head_count)
 
 
 def _gather(desc: Any, graph: Graph) -> None:

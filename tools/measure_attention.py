@@ -172,7 +172,8 @@ def with_onnx_runtime(case: Case, arrays: Arrays, threads: int) -> tuple[Callabl
         used.pop()
     output = np.empty((case.batch, case.queries, case.heads * case.size), case.dtype)
     kind = TensorProto.FLOAT16 if case.dtype == "float16" else TensorProto.FLOAT
-    node = helper.make_node("MultiHeadAttention", used, ["y"], domain="com.microsoft", num_heads=case.heads)
+    outputs = ["y", *["present_key", "present_value"] * bool(case.past)]  # else it leaves out what is past
+    node = helper.make_node("MultiHeadAttention", used, outputs, domain="com.microsoft", num_heads=case.heads)
     graph = helper.make_graph(
         [node],
         "case",
@@ -205,8 +206,10 @@ def measured(case: Case, threads: int, seconds: float) -> tuple[float, str]:
     worst = float(np.abs(output.astype(np.float64) - results[0].numpy()).max())
     note = "" if worst <= tolerance else f"  differs by {worst:.2g}"
     try:
-        calls["ONNX Runtime"], _ = with_onnx_runtime(case, arrays, threads)
+        calls["ONNX Runtime"], found = with_onnx_runtime(case, arrays, threads)
         calls["ONNX Runtime"]()
+        if not np.allclose(found, output, rtol=0, atol=tolerance):
+            note += "  ONNX Runtime differs"
     except Exception as error:  # Its provider has no float16, for example.
         calls.pop("ONNX Runtime", None)
         note += f"  no ONNX Runtime: {type(error).__name__}"
