@@ -178,6 +178,7 @@ def convolution(
 
 
 PADDED, PANELS, COLUMNS = "padded_input", "filter_panels", "columns"
+PHASES = "OutputTensor_by_phases"
 SOURCE, WEIGHTS = "packed_InputTensor", "packed_FilterTensor"
 
 
@@ -199,11 +200,22 @@ SOURCE, WEIGHTS = "packed_InputTensor", "packed_FilterTensor"
         (convolution([1, 2, 3, 4, 5], [3, 2, 2, 2, 3], padding=1), [PADDED]),
         (convolution([1, 2, 9], [3, 2, 4], padding=1, stride=3), [PADDED]),
         (convolution([1, 4, 3, 4], [4, 2, 3, 3], is_transposed=True), [PADDED]),
-        (convolution([2, 4, 3, 4], [4, 2, 3, 2], is_transposed=True, groups=2, stride=2, turned=True), [PADDED]),
-        (convolution([1, 2, 4, 4], [2, 3, 2, 2], is_transposed=True, stride=2, data_type="FLOAT16"), [SOURCE, WEIGHTS]),
-        (convolution([1, 2, 4, 5], [2, 3, 3, 2], is_transposed=True, stride=3, dilation=2, padding=1), [PADDED]),
-        (convolution([1, 2, 4, 5], [2, 3, 3, 2], is_transposed=True, stride=2, dilation=2, extra=1), [PADDED]),
+        (
+            convolution([2, 4, 3, 4], [4, 2, 3, 2], is_transposed=True, groups=2, stride=2, turned=True),
+            [PADDED, PHASES],
+        ),
+        (
+            convolution([1, 2, 4, 4], [2, 3, 2, 2], is_transposed=True, stride=2, data_type="FLOAT16"),
+            [SOURCE, WEIGHTS, PHASES],
+        ),
+        (
+            convolution([1, 2, 4, 5], [2, 3, 3, 2], is_transposed=True, stride=3, dilation=2, padding=1),
+            [PADDED, PHASES],
+        ),
+        (convolution([1, 2, 4, 5], [2, 3, 3, 2], is_transposed=True, stride=2, dilation=2, extra=1), [PADDED, PHASES]),
         (convolution([1, 2, 3, 3], [2, 1, 2, 2], is_transposed=True, stride=9), []),
+        (convolution([2, 3, 9, 14], [3, 70, 3, 3], is_transposed=True), [PADDED, PANELS, PANELS]),
+        (convolution([1, 3, 9, 7], [3, 16, 2, 2], is_transposed=True, stride=2), [*[PANELS] * 4, PHASES]),
     ],
 )
 def test_convolutions_read_copies_where_it_is_worth_it(desc: operators.Convolution, names: list[str]) -> None:
@@ -215,15 +227,17 @@ def test_convolutions_read_copies_where_it_is_worth_it(desc: operators.Convoluti
 @pytest.mark.parametrize(
     ("desc", "sizes"),
     [
-        (convolution([2, 6, 4, 7], [4, 6, 3, 3], padding=1), (2, 6, 6, 9)),
-        (convolution([2, 6, 4, 7], [6, 2, 3, 3], padding=1, groups=3), (2, 6, 6, 9)),
+        (convolution([2, 16, 4, 7], [4, 16, 3, 3], padding=1), (2, 6, 16, 9)),
+        (convolution([2, 32, 4, 7], [6, 16, 3, 3], padding=1, groups=2), (2, 6, 32, 9)),
+        (convolution([2, 32, 4, 7], [8, 8, 3, 3], padding=1, groups=4), (2, 32, 6, 9)),
         (convolution([2, 6, 4, 7], [6, 1, 3, 3], padding=3, groups=6), (2, 6, 10, 13)),
-        (convolution([2, 6, 4, 7], [6, 4, 3, 3], is_transposed=True), (2, 8, 6, 11)),
-        (convolution([1, 2, 3, 4, 5], [3, 2, 2, 2, 3], padding=1), (1, 5, 6, 2, 7)),
-        (convolution([1, 2, 9], [3, 2, 4], padding=1), (1, 2, 11)),
+        (convolution([2, 16, 4, 7], [16, 4, 3, 3], is_transposed=True), (2, 8, 16, 11)),
+        (convolution([2, 6, 4, 7], [6, 4, 3, 3], is_transposed=True), (2, 6, 8, 11)),
+        (convolution([1, 16, 3, 4, 5], [3, 16, 2, 2, 3], padding=1), (1, 5, 6, 16, 7)),
+        (convolution([1, 16, 9], [3, 16, 4], padding=1), (1, 16, 11)),
     ],
 )
-def test_padded_copies_have_the_rows_of_all_channels_of_a_sum_side_by_side(
+def test_padded_copies_have_the_rows_of_many_channels_of_a_sum_side_by_side(
     desc: operators.Convolution, sizes: tuple[int, ...]
 ) -> None:
     (copy,) = (t for t in assert_refined_is_defined(desc).temporaries if t.name == PADDED)
@@ -234,7 +248,8 @@ def test_each_phase_of_a_transposed_convolution_is_a_statement() -> None:
     desc = convolution([1, 2, 4, 5], [2, 3, 3, 3], is_transposed=True, stride=2)
     assert len(desc.define().statements) == 1
     refined = assert_refined_is_defined(desc)
-    assert len(refined.statements) == 1 + 4  # the padded copy, and phases without a question
+    # The padded copy, phases without a question, and their columns side by side, the last one by itself.
+    assert len(refined.statements) == 1 + 4 + 2
     folds = [e for s in refined.statements for e in walk(s.stores[0].value) if isinstance(e, Fold)]
     assert len(folds) == 4 and all(fold.where is None for fold in folds)
 
@@ -253,3 +268,13 @@ def test_padding_of_bytes_is_their_zero_point(zero_points: tuple[bool, bool]) ->
     )
     assert not validate(desc) and len(desc.define().statements) == 1
     assert names_of(assert_refined_is_defined(desc)) == [PADDED]
+
+
+def test_filters_of_short_rows_are_in_panels_if_these_are_made_once() -> None:
+    """Of several images: threads fill panels of their own otherwise."""
+    for batch, expected in ((2, [PADDED, PANELS]), (1, [PADDED])):
+        definition = convolution([batch, 16, 7, 7], [32, 16, 3, 3], padding=1).define()
+        weights = definition.inputs[1]
+        assert weights is not None
+        for fixed, names in (((weights,), expected), ((), [PADDED])):
+            assert names_of(refine(definition, TARGET, fixed)) == names

@@ -163,6 +163,10 @@ class Tuning:
     unpadded_elements: int = 1 << 16
     """Elements that such a copy may have in any case."""
 
+    side_by_side_channels: int = 16
+    """Channels of a sum from which on a padded copy has their rows side by side: as many planes are more pages than
+    processors follow, and fewer are copied faster plane by plane."""
+
     wide_row: int = 12
     """Elements of an output row from which on as many as fill the registers can be computed together."""
 

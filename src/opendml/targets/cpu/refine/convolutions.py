@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from opendml.expression.affine import affine, interval
 from opendml.expression.ir import Axis, Expression, grid, index, indices, load
-from opendml.targets.cpu.panels import columns_in_panels
+from opendml.expression.statements import Compute
+from opendml.targets.cpu.panels import Columns, columns_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, is_in_proportion, padded, widened, zero_outside
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
-from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved
+from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved, sum_of
+from opendml.targets.cpu.tuning import Tuning
 
 
 def convolution(found: Sum, surroundings: Surroundings) -> Refinement | None:
@@ -100,13 +102,13 @@ class _Refined:
     def floats(self) -> Refinement | None:
         """Copies of the input and the filter, and the sums of all output channels, or of those in whole panels and of
         those that are left."""
-        windows, left, right = self.windows, self.sum.left, self.sum.right
+        left, right = self.sum.left, self.sum.right
         columns = self._columns()
         replaced = {left.whole: self._sliding() if columns is None else columns}
         if columns is None and self._is_worth_panels():
-            regions = columns_in_panels(windows.channel.size, self.tuning.panel)
-            for panels, axes in [self._panels(*region) for region in regions]:
-                self._add(replaced | panels, axes)
+            there = sum_of(self.sum.rewritten(replaced, self.sum.compute.axes))
+            assert there is not None
+            filter_in_panels(there, self.tuning, self.found)
             return self.found
         replaced[right.whole] = widened(right, self.found)(right.load.coordinates)
         if all(e is there for e, there in replaced.items()):
@@ -129,7 +131,7 @@ class _Refined:
         reaches = [interval(coordinate, {}) for coordinate in self.sum.left.load.coordinates[2:]]
         lowest = [reach[0] for reach in reaches if reach is not None]
         highest = [reach[1] for reach in reaches if reach is not None]
-        together = self.sum.fold.type.is_float and self.windows.inner.size > 1
+        together = self.sum.fold.type.is_float and self.windows.inner.size >= self.tuning.side_by_side_channels
         return padded(self.sum.left, lowest, highest, self.output, self.tuning, self.found, rows_of_channels=together)
 
     def _is_worth_guards(self) -> bool:
@@ -187,24 +189,33 @@ class _Refined:
     def _is_worth_panels(self) -> bool:
         """Whether copying the filter into panels costs less than it saves."""
         windows, tuning = self.windows, self.tuning
-        is_wide = windows.channel.size >= tuning.narrowest_panel and windows.counted[-1] >= tuning.wide_row
+        # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
+        # as the threads' own.
+        is_long = windows.counted[-1] >= tuning.wide_row or (self.is_fixed and windows.batch.size > 1)
+        is_wide = windows.channel.size >= tuning.narrowest_panel and is_long
         if not is_wide or max(windows.tap_counts) == 1 or 0 in self.weights.strides:
             return False
         return self.is_fixed or windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels
 
-    def _panels(self, start: int, blocks: int, width: int) -> tuple[dict[Expression, Expression], tuple[Axis, ...]]:
-        """Adds a copy of the filter in which so many output channels lie next to each other: how their sums read it,
-        and over which axes."""
-        windows, right = self.windows, self.sum.right
-        folded = (windows.inner, *windows.taps)
 
-        def element(group: Expression, block: Expression, *place: Expression) -> Expression:
-            there = dict(zip(folded, place, strict=False)) | {windows.group: group}
-            return at(right.element, there | {windows.channel: block * width + place[-1] + start})
+def filter_in_panels(found: Sum, tuning: Tuning, refinement: Refinement) -> None:
+    """Adds the sums over batch, group, channel and places with copies of the filter in which the output channels of a
+    panel lie next to each other: those in whole panels, and those that are left."""
+    for region in columns_in_panels(found.compute.axes[2].size, tuning.panel):
+        refinement.statements.append(_of_panels(found, region, refinement))
 
-        sizes = [windows.group.size, blocks, *(axis.size for axis in folded), width]
-        panels = self.found.copy("filter_panels", right.element.type, sizes, element)
-        block, channel = grid([blocks, width], "bo")
-        there = moved({windows.channel: index(block) * width + index(channel) + start})
-        there[right.whole] = load(panels, (index(windows.group), index(block), *indices(folded), index(channel)))
-        return there, (windows.batch, windows.group, block, channel, *windows.place)
+
+def _of_panels(found: Sum, region: Columns, refinement: Refinement) -> Compute:
+    (batch, group, channel, *places), folded, right = found.compute.axes, found.fold.axes, found.right
+    start, blocks, width = region
+
+    def element(group_index: Expression, block: Expression, *place: Expression) -> Expression:
+        there = dict(zip(folded, place, strict=False)) | {group: group_index}
+        return at(right.element, there | {channel: block * width + place[-1] + start})
+
+    sizes = [group.size, blocks, *(axis.size for axis in folded), width]
+    panels = refinement.copy("filter_panels", right.element.type, sizes, element)
+    block, within = grid([blocks, width], "bo")
+    replaced = moved({channel: index(block) * width + index(within) + start})
+    replaced[right.whole] = load(panels, (index(group), index(block), *indices(folded), index(within)))
+    return found.rewritten(replaced, (batch, group, block, within, *places))

@@ -5,18 +5,33 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from opendml.expression.affine import Affine, affine
+from opendml.expression.element_types import I64
 from opendml.expression.folds import sum_of_products
-from opendml.expression.ir import Axis, Binary, Const, Expression, Part, constant, grid, index
+from opendml.expression.ir import (
+    Axis,
+    Binary,
+    Const,
+    Expression,
+    Part,
+    Tensor,
+    cast,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+    temporary,
+)
 from opendml.expression.rewriting import conjuncts
-from opendml.expression.statements import Compute
-from opendml.targets.cpu.refine.convolutions import are_taps
+from opendml.expression.statements import Compute, Store
+from opendml.targets.cpu.refine.convolutions import are_taps, filter_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, padded, widened, zero_outside
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
-from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved
+from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved, sum_of
 
 
 def transposed_convolution(found: Sum, surroundings: Surroundings) -> Refinement | None:
@@ -126,16 +141,66 @@ def _refinement(found: Sum, ways: Sequence[_Way], surroundings: Surroundings) ->
         read: Read | None = widened(found.left, refinement)
     else:
         output, tuning = found.compute.stores[0].tensor, surroundings.target.tuning
-        together = found.fold.axes[0].size > 1
+        together = found.fold.axes[0].size >= tuning.side_by_side_channels
         read = padded(found.left, lowest, highest, output, tuning, refinement, rows_of_channels=together)
     guarded: Read = lambda place: zero_outside(found.left, place)  # noqa: E731
-    reads = read or guarded, widened(found.right, refinement)
-    refinement.statements += [_of_phase(found, ways, each, reads) for each in itertools.product(*phases)]
+    is_in_panels, apart = _is_worth_panels(found, surroundings), _columns_apart(found, ways[-1])
+    as_it_is: Read = lambda place: cast(load(found.right.load.tensor, place), found.right.element.type)  # noqa: E731
+    reads = read or guarded, as_it_is if is_in_panels else widened(found.right, refinement)
+    for each in itertools.product(*phases):
+        sums = _of_phase(found, ways, each, reads, apart)
+        one = sum_of(sums) if is_in_panels else None
+        if one is None:
+            refinement.statements.append(sums)
+        else:
+            filter_in_panels(one, surroundings.target.tuning, refinement)
+    if apart is not None:
+        refinement.temporaries.append(apart)
+        refinement.statements += _interleaved(apart, found.compute.stores[0].tensor)
     return refinement
 
 
-def _of_phase(found: Sum, ways: Sequence[_Way], phases: Sequence[_Phase], reads: tuple[Read, Read]) -> Compute:
-    """The sums of the outputs that are in these phases."""
+def _is_worth_panels(found: Sum, surroundings: Surroundings) -> bool:
+    """Whether copying the filter into panels costs less than it saves: output channels never lie side by side in it."""
+    (batch, _, channel, *places), weights = found.compute.axes, found.right.load.tensor
+    tuning, windows = surroundings.target.tuning, batch.size * math.prod(place.size for place in places)
+    is_wide = channel.size >= tuning.narrowest_panel and places[-1].size >= tuning.wide_row
+    is_kept = weights in surroundings.fixed or windows >= tuning.windows_worth_panels
+    return is_wide and is_kept and 0 not in weights.strides
+
+
+def _columns_apart(found: Sum, way: _Way) -> Tensor | None:
+    """The output with the phases of its last dimension in a dimension of their own, the first: neighbours of one phase
+    are then neighbours in memory, and can be stored together. None where they are so anyway, elements are apart, or
+    sums are of a single channel: these take less time than memory does."""
+    store, *others = found.compute.stores
+    output = store.tensor
+    is_all = math.prod(axis.size for axis in found.compute.axes) == math.prod(output.sizes)
+    is_plain = coordinate_is(store.coordinates[-1], {way.place: 1}) and output.strides[-1] == 1
+    is_single = found.fold.axes[0].size == 1
+    if others or not is_all or not is_plain or is_single or not 1 < way.stride < way.place.size:
+        return None
+    sizes = (way.stride, *output.sizes[:-1], -(-way.place.size // way.stride))
+    return temporary(f"{output.name}_by_phases", output.type, sizes)
+
+
+def _interleaved(apart: Tensor, output: Tensor) -> Iterator[Compute]:
+    """The phases side by side: all that are complete, and the columns behind these."""
+    stride = apart.sizes[0]
+    whole, rest = divmod(output.sizes[-1], stride)
+    for first, columns, count in ((0, whole, stride), (whole, 1, rest)):
+        if not count:
+            continue
+        axes = grid([*output.sizes[:-1], columns, count])
+        *place, column, phase = indices(axes)
+        there = load(apart, (phase, *place, column + first))
+        yield Compute(axes, (Store(output, (*place, (column + first) * stride + phase), there),))
+
+
+def _of_phase(
+    found: Sum, ways: Sequence[_Way], phases: Sequence[_Phase], reads: tuple[Read, Read], apart: Tensor | None
+) -> Compute:
+    """The sums of the outputs that are in these phases, stored in ``apart`` if there is such a tensor."""
     (batch, group, channel, *_), (inner, *_) = found.compute.axes, found.fold.axes
     places, taps = grid([p.length for p in phases], "xyz"), grid([p.tap_count for p in phases], "tuv")
     total: Expression = constant(0, found.fold.type)
@@ -148,4 +213,9 @@ def _of_phase(found: Sum, ways: Sequence[_Way], phases: Sequence[_Phase], reads:
         total = sum_of_products((inner, *taps), left, right)
     outputs = {way.place: index(q) * way.stride + p.start for way, q, p in zip(ways, places, phases, strict=True)}
     replaced = {Part(found.fold, 0): total, **moved(outputs)}
-    return found.rewritten(replaced, (batch, group, channel, *places))
+    made = found.rewritten(replaced, (batch, group, channel, *places))
+    if apart is None:
+        return made
+    (store,) = made.stores
+    spread = (constant(phases[-1].start, I64), *store.coordinates[:-1], index(places[-1]))
+    return replace(made, stores=(Store(apart, spread, store.value),))
