@@ -12,6 +12,7 @@ from opendml.description.errors import ConfigurationError
 from opendml.description.quoting import quoted
 from opendml.llvm.processor_facts import processor_facts
 from opendml.llvm.quotas import processor_quota
+from opendml.llvm.tile_permission import may_use_tiles
 
 CPU_FEATURES_VARIABLE = "OPENDML_CPU_FEATURES"
 NUM_THREADS_VARIABLE = "OPENDML_NUM_THREADS"
@@ -19,7 +20,18 @@ MAXIMUM_THREADS = 1024
 
 
 Feature = Literal[
-    "avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "avx512vnni", "avxvnni", "bmi2", "f16c", "fma", "neon"
+    "amx-int8",
+    "avx2",
+    "avx512bw",
+    "avx512dq",
+    "avx512f",
+    "avx512vl",
+    "avx512vnni",
+    "avxvnni",
+    "bmi2",
+    "f16c",
+    "fma",
+    "neon",
 ]
 """LLVM's names of the instruction sets that code is chosen by."""
 
@@ -118,8 +130,8 @@ LEVELS: dict[str, Level] = {
     "avx2": Level("x86-64-v3", ("avx2", "bmi2", "f16c", "fma"), 32, 16),
     "baseline": Level("x86-64", (), 16, 16),
 }
-OPTIONAL: tuple[Feature, ...] = ("avx512vnni", "avxvnni")
-"""Instruction sets of some processors of a level, used where this one has them."""
+OPTIONAL: tuple[Feature, ...] = ("amx-int8", "avx512vnni", "avxvnni")
+"""Instruction sets of some processors of a level, used where this one has them, and the system gives leave."""
 AARCH64 = Level("generic", ("neon",), 16, 32)
 OTHER = Level("generic", (), 16, 16)
 
@@ -155,6 +167,8 @@ def _host_machine(level: str) -> Machine:
     like = next(levels) if is_x86 else "baseline"
     machine = machine_of(triple, like)
     known = sorted((*LEVELS["avx512"].features, *OPTIONAL))
+    if "amx-int8" in available and not may_use_tiles():
+        available.remove("amx-int8")
     features = tuple(name for name in known if name in available) if is_x86 else machine.features
     return replace(
         machine,

@@ -6,6 +6,7 @@ mean, and so what a body is given and returns:
 
     sqrt                 body(x) -> y                              -- Unary("sqrt") of the grammar
     dot2, dot4           body(a, b, c) -> c + a . b                -- a product of words, and the addition behind it
+    tiles of ... rows    body(a, b, c) -> c + a . b                -- dot4 of matrices: {m, k} words by {k, n}
     load, gather         body(memory, places, mask) -> values      -- 0 where the mask leaves a lane out
     store, stream        body(memory, places, mask, values)        -- ``stream``: past the caches
     prefetch             body(memory, places)                      -- nothing that a value depends on
@@ -23,7 +24,19 @@ from typing import Any, Final, Literal
 
 from opendml.expression.element_types import ElementType
 
-Operation = Literal["sqrt", "dot2", "dot4", "load", "gather", "store", "stream", "prefetch", "estimate"]
+Operation = Literal[
+    "sqrt",
+    "dot2",
+    "dot4",
+    "tiles of unsigned rows",
+    "tiles of signed rows",
+    "load",
+    "gather",
+    "store",
+    "stream",
+    "prefetch",
+    "estimate",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

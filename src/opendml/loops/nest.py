@@ -16,6 +16,8 @@
               | Keeping(rows, body)                           -- what folds compute along rows is kept in memory
               | Accumulate(register, product)                 -- the next term of a sum of products
               | Turn(source, target, ...)                     -- rows of registers become their columns
+              | Tiles(sizes, body)                            -- tile registers of the processor's are used inside
+              | SumInTiles(target, product, ...)              -- a sum of products at a rectangle of points, to memory
               | Prefetch(tensor, address)                     -- a line is asked for before it is loaded or stored
               | Recall(registers, memories, ...)              -- registers from memory
               | Keep(registers, memories, ...)                -- registers to memory
@@ -53,6 +55,7 @@ that it takes. An operation of whole registers of one of the nest's instructions
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -303,6 +306,48 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Tiles:
+    """Inside, the processor's tile registers have so many rows and words each."""
+
+    sizes: tuple[tuple[int, int], ...]
+    body: Body
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumInTiles:
+    """The sums, from 0 on and over all points of ``axes``, of the products ``dot4`` of words ``by_rows`` and
+    ``by_columns``, for all points of ``row`` and ``column`` in the parts ``rows`` and ``columns``, one part behind the
+    other from where the axes stand. They become elements row * ``pitch`` + column of ``target``, counted from there.
+
+    Words by rows are a run of memory along ``step``, ``depth`` of them are taken at once, and words by columns one
+    along ``column``. ``operation`` is that of the instruction that does it. There are two parts of each at most, and
+    their tile registers are fixed: 2 * i + j for the sums of row part i and column part j, 4 + i for the words of the
+    rows, and 6 + j for those of the columns.
+    """
+
+    target: Tensor
+    pitch: int
+    operation: str
+    by_rows: Element
+    by_columns: Element
+    row: Axis
+    rows: tuple[int, ...]
+    column: Axis
+    columns: tuple[int, ...]
+    axes: tuple[Axis, ...]
+    step: Axis
+    depth: int
+
+    @property
+    def tiles(self) -> dict[int, tuple[int, int]]:
+        """The tile registers that are used, with their rows and words."""
+        found = {4 + i: (rows, self.depth) for i, rows in enumerate(self.rows)}
+        found |= {6 + j: (self.depth, columns) for j, columns in enumerate(self.columns)}
+        sums = itertools.product(enumerate(self.rows), enumerate(self.columns))
+        return found | {2 * i + j: (rows, columns) for (i, rows), (j, columns) in sums}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Prefetch:
     """The line of an element is asked for, in the cache of a level, at the points that stand here; there need be no
     such element."""
@@ -466,6 +511,8 @@ Node = (
     | Keeping
     | Accumulate
     | Turn
+    | Tiles
+    | SumInTiles
     | Prefetch
     | Recall
     | Keep
@@ -505,7 +552,7 @@ def bodies_of(node: Node) -> tuple[Body, ...]:
     """The bodies inside of a node."""
     if isinstance(node, Branch):
         return (node.then, node.otherwise)
-    return (node.body,) if isinstance(node, Items | Loop | Points | At | Block | Keeping | Stage) else ()
+    return (node.body,) if isinstance(node, Items | Loop | Points | At | Block | Keeping | Tiles | Stage) else ()
 
 
 def nodes_of(body: Body) -> Iterator[Node]:

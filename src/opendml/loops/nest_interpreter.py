@@ -64,6 +64,8 @@ from opendml.loops.nest import (
     Share,
     Sort,
     Stage,
+    SumInTiles,
+    Tiles,
     Transpose,
     Turn,
     Written,
@@ -129,6 +131,7 @@ class _Thread:
         self._staged: dict[Tensor, Staged] = {}
         self._areas: dict[Area, Staged] = {}
         self._candidates: dict[Candidates, list[int]] = {}
+        self._tiles: tuple[tuple[int, int], ...] = ()
         self._kept: dict[Expression, Expression] = {}
         self._rewrite: Callable[[Expression], Expression] = memory.by_place
         self._plans, self._plan, self._reduced = Plans(self._rewrite), AS_THEY_STAND, AS_THEY_STAND
@@ -322,6 +325,31 @@ class _Thread:
         found = {place.copy * node.lanes + lane: column for lane, column in enumerate(columns)}
         self._registers.setdefault(node.target, {}).update(found)
 
+    def tiles(self, node: Tiles, place: Place) -> None:
+        self._tiles = node.sizes
+        self._body(node.body, place)
+        self._tiles = ()
+
+    def sum_in_tiles(self, node: SumInTiles, place: Place) -> None:
+        instruction = self._nest.instructions.find(node.operation, node.target.type)
+        assert instruction is not None
+        assert all(self._tiles[number] == size for number, size in node.tiles.items())
+        rows, columns = sum(node.rows), sum(node.columns)
+        total = np.zeros((rows, columns), np.int32)
+        steps = [range(0, axis.size, node.depth if axis is node.step else 1) for axis in node.axes]
+        for positions in itertools.product(*steps):
+            here = replace(place, positions={**place.positions, **dict(zip(node.axes, positions, strict=True))})
+            a = self._words(node.by_rows, here, (node.row, rows), (node.step, node.depth))
+            b = self._words(node.by_columns, here, (node.step, node.depth), (node.column, columns))
+            total = instruction.body(a, b, total)
+        places = np.add.outer(np.arange(rows) * node.pitch, np.arange(columns))
+        self._memory.write(node.target, places.reshape(-1), total.reshape(-1), None, None)
+
+    def _words(self, e: Element, place: Place, *axes: tuple[Axis, int]) -> Array:
+        """What is loaded at a rectangle of points."""
+        here = replace(place, spread=tuple((axis, count, 1) for axis, count in axes))
+        return at_points(self._value(e, here), here).reshape([count for _, count in axes])
+
     def prefetch(self, _: Prefetch, __: Place) -> None:
         """What is near is nothing that a value depends on; there need be no such element."""
 
@@ -501,6 +529,8 @@ _RUN: Final[dict[type[Node], Callable[[_Thread, Any, Place], None]]] = {
     Keeping: _Thread.keeping,
     Accumulate: _Thread.accumulate,
     Turn: _Thread.turn,
+    Tiles: _Thread.tiles,
+    SumInTiles: _Thread.sum_in_tiles,
     Prefetch: _Thread.prefetch,
     Recall: _Thread.recall,
     Keep: _Thread.keep,

@@ -37,6 +37,8 @@ from opendml.loops.nest import (
     Share,
     Sort,
     Stage,
+    SumInTiles,
+    Tiles,
     Transpose,
     Turn,
 )
@@ -308,6 +310,20 @@ def _turn(node: Turn) -> list[str]:
     return [f"{node.target.name} = {node.source.name} of {node.rows} rows, {node.lanes} lanes each, transposed"]
 
 
+def _tiles(node: Tiles) -> list[str]:
+    sizes = ", ".join(f"{rows}x{words}" for rows, words in node.sizes)
+    return [f"tiles of {sizes} words", *_indented(_lines(node.body))]
+
+
+def _sum_in_tiles(node: SumInTiles) -> list[str]:
+    """Both axes of the result, then those of the sum."""
+    ranges = ", ".join(
+        f"{axis.name} + 0..{sum(parts)}" for axis, parts in ((node.row, node.rows), (node.column, node.columns))
+    )
+    steps = ", ".join(f"{a.name} < {a.size}" + (f" step {node.depth}" if a is node.step else "") for a in node.axes)
+    return [f"{node.target.name}[{ranges}] = {node.operation}, sum[{steps}]({node.by_rows} dot4 {node.by_columns})"]
+
+
 def _prefetch(node: Prefetch) -> list[str]:
     why = " to store there" if node.is_stored else ""
     cache = f" to cache {node.cache}" if node.cache > 1 else ""
@@ -333,6 +349,8 @@ _LINES: Final[dict[type[Node], Callable[[Any], list[str]]]] = {
     Keeping: _keeping,
     Accumulate: _accumulate,
     Turn: _turn,
+    Tiles: _tiles,
+    SumInTiles: _sum_in_tiles,
     Prefetch: _prefetch,
     Recall: _recall,
     Keep: _keep,

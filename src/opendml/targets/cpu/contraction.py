@@ -21,6 +21,8 @@ from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.coalescing import coalesce
+from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
+from opendml.targets.cpu.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.panels import Panel, panel_of, strip_bytes
 from opendml.targets.cpu.schedule import read_by
 from opendml.targets.cpu.target import CpuTarget
@@ -40,7 +42,9 @@ class ContractionKernel:
     loads along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to
     step of the fold, so that processors do not see by themselves what comes next. ``next_tile`` are loads along the
     tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with every step
-    they move on by a cache line. ``panel`` is the factor of the vector axis laid out anew, if it is.
+    they move on by a cache line. ``panel`` is the factor of the vector axis laid out anew, if it is. ``words`` says how
+    the sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the tile
+    axis, its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]
@@ -61,6 +65,7 @@ class ContractionKernel:
     far_vectors: tuple[Element, ...]
     next_tile: tuple[Element, ...]
     panel: Panel | None
+    words: MatrixSteps | None
     serial: bool
     reads: frozenset[Tensor]
 
@@ -117,7 +122,8 @@ def last_vectors(size: int, lanes: int, vectors: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """A choice of axes and of the numbers of points along them that are computed together."""
+    """A choice of axes and of the numbers of points along them that are computed together; with ``words`` in tile
+    registers."""
 
     vector: Axis
     lanes: int
@@ -128,6 +134,7 @@ class _Tile:
     packed: bool
     row: Axis | None = None
     row_count: int = 1
+    words: MatrixSteps | None = None
 
     @property
     def points(self) -> int:
@@ -177,7 +184,7 @@ class _Problem:
         self.stores = stores
         self.fold = fold
         self.axes = axes
-        self.machine, self.tuning = target.machine, target.tuning
+        self.target, self.machine, self.tuning = target, target.machine, target.tuning
         self.factors = (product.left, product.right)
         dependencies = Dependencies()
         self.sides = tuple(frozenset(a for a in axes if a in dependencies.of(f)) for f in self.factors)
@@ -201,6 +208,7 @@ class _Problem:
                     for one in self._tiles_of(vector, tile, width, packed):
                         yield one
                         yield from self._in_rows(one, rows)
+        yield from self._matrix_tiles()
 
     def _in_rows(self, tile: _Tile, rows: Iterable[Axis]) -> Iterator[_Tile]:
         """The tile in several rows, where one has few points."""
@@ -214,6 +222,21 @@ class _Problem:
     def _most_points(self, vectors: int) -> int:
         """Points of a tile of which the sums stay in registers, beside what a step loads."""
         return min((self.machine.vector_registers - 1 - vectors) // vectors, self.tuning.most_tile)
+
+    def _matrix_tiles(self) -> Iterator[_Tile]:
+        """Choices in tile registers."""
+        for side, (vector, tile) in itertools.product((0, 1), itertools.permutations(self.axes, 2)):
+            is_own = vector in self.sides[side] and vector not in self.sides[1 - side]
+            is_across = tile in self.sides[1 - side] and tile not in self.sides[side]
+            if not is_own or not is_across or not self._is_along(vector):
+                continue
+            words = matrix_steps(self.fold, self.factors, side, tile, self.target)
+            for packed in (False, True) if words is not None else ():
+                lanes = min(WORDS, vector.size)
+                vectors = min(2, vector.size // lanes)
+                is_loadable = self._coefficients(side, vector) == {1} if not packed else lanes == WORDS
+                if is_loadable and self._is_readable(side, vector, packed):
+                    yield _Tile(vector, lanes, vectors, tile, min(2 * ROWS, tile.size), False, packed, words=words)
 
     def _tiles_of(self, vector: Axis, tile: Axis, lanes: int, packed: bool) -> Iterator[_Tile]:
         tuning = self.tuning
@@ -308,6 +331,8 @@ class _Problem:
     def _tile_cost(self, side: int, tile: _Tile) -> float:
         """Cycles of the sums of one tile."""
         tuning = self.tuning
+        if tile.words is not None:
+            return self._matrix_cost(tile, tile.words)
         is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
         loads = tile.vectors * (1 if is_dense else tuning.strided_load)
         sums = tile.vectors * tile.points
@@ -318,6 +343,18 @@ class _Problem:
         if tile.tile_size > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
             step *= tuning.aliased_penalty
         return self.steps * step + self._finishing(tile) + tuning.tile_overhead
+
+    def _matrix_cost(self, tile: _Tile, words: MatrixSteps) -> float:
+        """The same in tile registers."""
+        tuning, rows, columns = self.tuning, -(-tile.tile_size // ROWS), tile.vectors
+        loads = tuning.tile_load * (rows + columns)
+        step = max(tuning.tile_product * rows * columns, loads) + tuning.step_overhead
+        finishing = tile.tile_size * columns * tuning.tile_store
+        distance = 0 if tile.packed else max(self._coefficients(self._side(tile), words.axis)) * 4
+        is_page = distance >= tuning.page_bytes
+        penalty = tuning.lost_penalty if is_page and distance % tuning.page_bytes == 0 else tuning.far_penalty
+        walking = penalty if is_page else tuning.prefetched_penalty if distance > tuning.near_bytes else 1
+        return self.steps // words.depth * step * walking + finishing + tuning.tile_overhead
 
     def _packing(self, side: int, tile: _Tile) -> float:
         """Cycles for copying the factor of the vector axis."""
@@ -379,6 +416,7 @@ class _Problem:
             far_vectors=() if tile.packed else self._far(side, tile.vector),
             next_tile=self._next_tile(1 - side, tile.tile),
             panel=panel,
+            words=tile.words,
             serial=self.points * self.steps < self.tuning.serial_work,
             reads=read_by(self.stores),  # the panel is nobody else's
         )

@@ -19,8 +19,17 @@ from opendml.llvm.builder import Builder, Value, vector_type
 from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import load_object
+from opendml.loops.instructions import Instruction
 from opendml.operators import ElementWiseIdentity
 from opendml.targets.cpu.instructions.machine import machine_instructions
+from opendml.targets.cpu.instructions.tiles import (
+    CONFIGURATION_BYTES,
+    ROWS,
+    UNSIGNED_ROWS,
+    WORDS,
+    write_configuration,
+    write_release,
+)
 from opendml.targets.cpu.runtime.thread_team import default_team
 from opendml.targets.host_memory import address_of, empty
 from opendml.targets.interface import GivenArray
@@ -35,6 +44,9 @@ COPIED: Final = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 26))
 COPY_SECONDS: Final = 0.03
 FMA_SECONDS: Final = 0.05
 """How long each of the limits is measured; the best of all runs counts, since what disturbs one makes it slower."""
+
+SUMS_IN_TILES: Final = 4
+"""Independent sums in tile registers; each product takes 16 cycles, and its sum is known after some 50."""
 
 ACCUMULATORS: Final = 12
 """Independent sums a thread: enough to fill two pipelines of latency 4 to 6, and few enough for 16 registers."""
@@ -73,18 +85,20 @@ def fma_peak(thread_count: int, seconds: float = 0.5) -> float:
         half = builder.spread(builder.constant(constant(0.5, F32)), lanes)
         return builder.fused_multiply_add(a, half, half)
 
-    return 2 * lanes * _steps_a_second(F32, lanes, step, thread_count, seconds)
+    rounds = _rounds_a_second(_loop_of(F32, lanes, step), thread_count, seconds)
+    return 2 * lanes * ACCUMULATORS * rounds
 
 
 def byte_peak(thread_count: int, seconds: float = 0.5) -> float:
     """Integer operations a second, two for each product of bytes and its addition, of all threads in a loop of nothing
-    but the products of words that kernels use here; those of words of 16 bits where the processor has no others."""
+    but the widest products of words that kernels use here; those of words of 16 bits where the processor has no
+    others."""
     instructions = machine_instructions(host_machine())
+    if instructions.find(UNSIGNED_ROWS.operation, I32):
+        rounds = _rounds_a_second(loop_of_tiles(), thread_count, seconds)
+        return 2 * 4 * ROWS * WORDS * WORDS * SUMS_IN_TILES * rounds
     product = instructions.find("dot4", I32) or instructions.find("dot2", I32)
-    if product is None:
-        lanes, parts = host_machine().vector_bytes // 4, 1
-    else:
-        lanes, parts = product.lanes, int(product.operation[-1])
+    lanes, parts = (host_machine().vector_bytes // 4, 1) if product is None else _size(product)
 
     def step(builder: Builder, a: Value) -> Value:
         """The sum is a factor too: nothing of the step stays the same."""
@@ -93,30 +107,36 @@ def byte_peak(thread_count: int, seconds: float = 0.5) -> float:
         written: Value = product.write(builder, a, a, a)
         return written
 
-    return 2 * parts * lanes * _steps_a_second(I32, lanes, step, thread_count, seconds)
+    return 2 * parts * lanes * ACCUMULATORS * _rounds_a_second(_loop_of(I32, lanes, step), thread_count, seconds)
+
+
+def _size(product: Instruction) -> tuple[int, int]:
+    """Words of an instruction, and bytes or numbers of 16 bits of a word."""
+    return product.lanes, int(product.operation[-1])
 
 
 _Step = Callable[[Builder, Value], Value]
 
 
-def _steps_a_second(type: ElementType, lanes: int, step: _Step, thread_count: int, seconds: float) -> float:
-    """Of all threads, each with ``ACCUMULATORS`` sums."""
+def _rounds_a_second(text: str, thread_count: int, seconds: float) -> float:
+    """Of all threads, in ``steps`` of a module: ``steps(table, thread, ...)`` does ``table[1]`` rounds, and has row
+    ``thread`` of ``table[0]``, a vector of the machine's, to write to."""
     host = host_machine()
-    data, _ = get_or_compile(_loop_of(type, lanes, step), host)
+    data, _ = get_or_compile(text, host)
     code = load_object(data, ["steps"], host)
     iterations, best, team = 1 << 17, math.inf, default_team(thread_count)
-    sink = np.zeros((thread_count, lanes * type.bits // 8), np.uint8)
+    sink = np.zeros((thread_count, host.vector_bytes), np.uint8)
     table = (ctypes.c_int64 * 2)(sink.ctypes.data, iterations)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         start = time.perf_counter()
         threads = team.run(code["steps"], ctypes.addressof(table), thread_count)
         best = min(best, (time.perf_counter() - start) / threads)
-    return iterations * ACCUMULATORS / best
+    return iterations / best
 
 
 def _loop_of(type: ElementType, lanes: int, step: _Step) -> str:
-    """``steps(table, thread, ...)``: ``table[1]`` rounds; the sum goes to row ``thread`` of ``table[0]``."""
+    """Rounds of steps of ``ACCUMULATORS`` sums; that of all of them goes to the thread's row."""
     builder = Builder()
     rows = builder.assign("load ptr, ptr %table")
     count = builder.assign("load i64, ptr " + builder.assign("getelementptr i64, ptr %table, i64 1"))
@@ -127,6 +147,28 @@ def _loop_of(type: ElementType, lanes: int, step: _Step) -> str:
     sums = builder.loop("0", count, 1, starts, lambda _, values: [step(builder, value) for value in values])
     total = functools.reduce(functools.partial(builder.binary, "add"), sums)
     builder.line(f"store {total.typed}, ptr {row}, align 4")
+    return _module(builder)
+
+
+def loop_of_tiles() -> str:
+    """Rounds of a product in each of ``SUMS_IN_TILES`` tile registers."""
+    builder = Builder()
+    count = builder.assign("load i64, ptr " + builder.assign("getelementptr i64, ptr %table, i64 1"))
+    configuration = builder.assign(f"alloca [{CONFIGURATION_BYTES} x i8], align 64")
+    write_configuration(builder, configuration, [(ROWS, WORDS)] * (SUMS_IN_TILES + 2))
+
+    def step(_: str, __: list[Value]) -> list[Value]:
+        for number in range(SUMS_IN_TILES):
+            UNSIGNED_ROWS.write(builder, number, SUMS_IN_TILES, SUMS_IN_TILES + 1)
+        return []
+
+    builder.loop("0", count, 1, [], step)
+    write_release(builder)
+    return _module(builder)
+
+
+def _module(builder: Builder) -> str:
+    """The function ``steps`` of what has been written."""
     body, declared = "\n".join(builder.lines), "\n".join(sorted(builder.declarations))
     signature = "define void @steps(ptr %table, i64 %thread, i64 %threads, ptr %barrier)"
     return f"{declared}\n\n{signature} {{\nentry:\n{body}\n  ret void\n}}\n"

@@ -367,6 +367,18 @@ class Tuning:
     smaller_tiles: int = 4
     """How many times as many tiles along the tile axis as there have to be are tried at most."""
 
+    fewest_words: int = 4
+    """Words of a step in tile registers at least: a product of fewer takes as long as one of 16."""
+
+    tile_product: int = 16
+    """Cycles of a product of two tile registers: a row a cycle."""
+
+    tile_load: int = 8
+    """Cycles for loading a tile register: two rows a cycle."""
+
+    tile_store: int = 4
+    """Cycles for what is done with a row of sums of a tile register: stored, loaded again, and stored."""
+
     scattered_store: int = 2
     """Cycles for storing an element of a tile by itself."""
 

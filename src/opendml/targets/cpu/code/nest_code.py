@@ -37,6 +37,8 @@ from opendml.loops.nest import (
     Share,
     Sort,
     Stage,
+    SumInTiles,
+    Tiles,
     Transpose,
     Turn,
 )
@@ -65,7 +67,9 @@ from opendml.targets.cpu.code.order_code import OrderWriter
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.register_squares import turned
 from opendml.targets.cpu.code.stage_code import StageWriter
+from opendml.targets.cpu.code.tile_code import write_sum_in_tiles
 from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
+from opendml.targets.cpu.instructions.tiles import CONFIGURATION_BYTES, write_configuration, write_release
 
 
 def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
@@ -335,6 +339,16 @@ class _NestWriter:
         for lane, column in enumerate(turned(self._builder, rows)):
             self._registers.setdefault(place.copy * node.lanes + lane, {})[node.target] = column
 
+    def tiles(self, node: Tiles, place: _Place) -> None:
+        memory = self._builder.allocate(self._builder.fresh("tiles"), CONFIGURATION_BYTES)
+        write_configuration(self._builder, memory, node.sizes)
+        self.body(node.body, place)
+        write_release(self._builder)
+
+    def sum_in_tiles(self, node: SumInTiles, place: _Place) -> None:
+        (point,) = place.points
+        write_sum_in_tiles(node, self._builder, self._evaluator, point)
+
     def prefetch(self, node: Prefetch, place: _Place) -> None:
         for point in place.points:
             there = self._evaluator.place(node.tensor, node.address, point)
@@ -460,6 +474,8 @@ _WRITE: Final[dict[type[Node], Callable[[_NestWriter, Any, _Place], None]]] = {
     Keeping: _NestWriter.keeping,
     Accumulate: _NestWriter.accumulate,
     Turn: _NestWriter.turn,
+    Tiles: _NestWriter.tiles,
+    SumInTiles: _NestWriter.sum_in_tiles,
     Prefetch: _NestWriter.prefetch,
     Recall: _NestWriter.recall,
     Keep: _NestWriter.keep,

@@ -10,8 +10,9 @@ from opendml.loops.instructions import Instruction, Instructions
 from opendml.targets.cpu.instructions.moves import MOVES
 from opendml.targets.cpu.instructions.products import PRODUCTS
 from opendml.targets.cpu.instructions.roots import ESTIMATE, ROOT
+from opendml.targets.cpu.instructions.tiles import TILE_PRODUCTS
 
-INSTRUCTIONS: Final = (*PRODUCTS, ESTIMATE, ROOT, *MOVES)
+INSTRUCTIONS: Final = (*PRODUCTS, *TILE_PRODUCTS, ESTIMATE, ROOT, *MOVES)
 
 
 @functools.cache

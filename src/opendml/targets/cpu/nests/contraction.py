@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from opendml.expression.affine import Affine, Element
-from opendml.expression.ir import Axis, Binary, Expression, Part, Variable
+from opendml.expression.ir import Axis, Binary, Expression, Part, Variable, temporary
 from opendml.expression.rewriting import substitute, walk
 from opendml.loops.nest import (
     Accumulate,
@@ -22,10 +22,13 @@ from opendml.loops.nest import (
     Nest,
     Points,
     Prefetch,
+    SumInTiles,
+    Tiles,
     Transpose,
     Turn,
 )
 from opendml.loops.nest_integers import (
+    Difference,
     End,
     First,
     Integer,
@@ -38,6 +41,7 @@ from opendml.loops.nest_integers import (
     Sum,
 )
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.panels import Panel
@@ -47,7 +51,8 @@ from opendml.targets.cpu.target import CpuTarget
 def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     """Work items of blocks; where there is a panel, filled unless the item before has left the same one."""
     maker = _Maker(kernel, target)
-    body = maker.loops(kernel.loops, kernel.vectors, maker.tile)
+    tile = maker.tile if kernel.words is None else maker.rectangle
+    body = maker.loops(kernel.loops, kernel.vectors, tile)
     if kernel.panel is not None:
         followers = math.prod(
             count for (axis, _), count in zip(kernel.blocks, kernel.block_counts, strict=True) if axis in kernel.across
@@ -55,7 +60,10 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
         body = (Branch(First(followers), maker.filled(kernel.panel)), *body)
     cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
     items = shared_items(cuts, body, kernel, kernel.work, target.tuning)
-    return Nest((items,), rows=() if kernel.panel is None else (kernel.panel.tensor,), rolled=True)
+    rows = () if kernel.panel is None else (kernel.panel.tensor,)
+    if kernel.words is None:
+        return Nest((items,), rows=rows, rolled=True)
+    return Nest((Tiles(maker.tile_sizes(), (items,)),), rows=(*rows, maker.sums), rolled=True)
 
 
 class _Maker:
@@ -64,6 +72,8 @@ class _Maker:
         self.target = target
         self.sum = Variable("sum", kernel.fold.type)
         self.turned = Variable("turned", kernel.fold.type)
+        self.pitch = kernel.vectors * WORDS
+        self.sums = temporary("sums", kernel.fold.type, (kernel.tile_size, self.pitch))
 
     def loops(self, axes: Sequence[Axis], vectors: int, body: Callable[[int], Body]) -> Body:
         """Loops of an item. The last tile of an axis is moved back to end with it: some sums are done twice."""
@@ -146,6 +156,46 @@ class _Maker:
         leaves = tuple(Leaf((ElementStore(s.tensor, s.address, rewrite(s.value)),)) for s in self.kernel.stores)
         stored = self._turned(vectors, leaves) if self.kernel.turned else self._tile("unrolled", vectors, leaves)
         return (*self._sums(vectors), *stored)
+
+    def tile_sizes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and words of the tile registers; of those that are not used none."""
+        (sums,) = (node for node in self.rectangle(self.kernel.vectors) if isinstance(node, SumInTiles))
+        return tuple(sums.tiles.get(number, (0, 0)) for number in range(max(sums.tiles) + 1))
+
+    def rectangle(self, vectors: int) -> Body:
+        """The sums of a tile in tile registers, to memory, and from there what is made of them."""
+        kernel = self.kernel
+        words, product = kernel.words, kernel.fold.elements[0]
+        assert words is not None
+        assert isinstance(product, Binary)
+        factors = (product.left, product.right)
+        by_rows, by_columns = factors if words.operation == "tiles of unsigned rows" else reversed(factors)
+        assert isinstance(by_rows, Element)
+        assert isinstance(by_columns, Element)
+        rows, columns = _parts(kernel.tile_size, ROWS), (kernel.lanes,) * vectors
+        sums = SumInTiles(
+            self.sums,
+            self.pitch,
+            words.operation,
+            by_rows,
+            by_columns,
+            kernel.tile,
+            rows,
+            kernel.vector,
+            columns,
+            (*(axis for axis in kernel.fold.axes if axis is not words.axis), words.axis),
+            words.axis,
+            words.depth,
+        )
+        base = Axis("sums_base", 1 << 40)
+        here = Sum(Product(Position(kernel.tile), self.pitch), Position(kernel.vector))
+        there = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
+        rewrite = substitute({Part(kernel.fold, 0): Element(self.sums, there, True)})
+        leaf = Leaf(tuple(ElementStore(s.tensor, s.address, rewrite(s.value)) for s in kernel.stores))
+        active = kernel.lanes if kernel.lanes < WORDS else None
+        vector: Body = (Block((Points(kernel.vector, WORDS, "vector", (leaf,), active),)),)
+        row: Body = (Points(kernel.vector, vectors, "unrolled", vector, step=WORDS),)
+        return (sums, At(base, Difference(0, here), (Points(kernel.tile, kernel.tile_size, "unrolled", row),)))
 
     def _tile(self, kind: Kind, vectors: int, body: Body) -> Body:
         """All points of a tile; those of its rows are next to one another."""
@@ -244,6 +294,11 @@ class _Maker:
             return self._rows((Points(kernel.vector, vectors, "unrolled", asked, step=kernel.lanes),))
         size = kernel.tile_size
         return self._rows((Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1)),))
+
+
+def _parts(size: int, most: int) -> tuple[int, ...]:
+    """So many points in parts that fit into tile registers."""
+    return tuple(min(most, size - start) for start in range(0, size, most))
 
 
 def _steps(axes: Sequence[Axis], body: Body) -> Body:

@@ -35,6 +35,7 @@ from opendml.loops.nest import (
     Prefetch,
     Reduce,
     Stage,
+    Tiles,
     Transpose,
 )
 from opendml.loops.nest_integers import ToBoundary, Within
@@ -389,7 +390,7 @@ class _NestPlanner(_ExpressionPlanner):
         )
         return replace(place, constants=constants, known=known, surely=surely, keeps=False)
 
-    def around(self, node: Items | Block | Keeping | Stage, place: _Place) -> Node:
+    def around(self, node: Items | Block | Keeping | Tiles | Stage, place: _Place) -> Node:
         """What is around a body, and moves no axis but those of work items."""
         here = place.inner()
         if isinstance(node, Items):
@@ -478,6 +479,7 @@ _PLAN: Final[Mapping[type[Node], Callable[[_NestPlanner, Any, _Place], Node]]] =
     Items: _NestPlanner.around,
     Block: _NestPlanner.around,
     Keeping: _NestPlanner.around,
+    Tiles: _NestPlanner.around,
     Stage: _NestPlanner.around,
     Loop: _NestPlanner.loop,
     At: _NestPlanner.at,

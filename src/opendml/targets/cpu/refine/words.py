@@ -21,7 +21,6 @@ from opendml.expression.ir import (
     Fold,
     Load,
     Part,
-    Tensor,
     binary,
     cast,
     constant,
@@ -56,7 +55,7 @@ def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
         if axis.size >= target.tuning.packed_steps:
             packed = [_words(f.load, axis, int(operation[-1])) for f in (found.left, found.right)]
             if all(packed):
-                return _Packing(found, axis, operation, surroundings.fixed).refinement()
+                return _Packing(found, axis, operation, surroundings).refinement()
     return None
 
 
@@ -94,14 +93,15 @@ def _words(source: Load, axis: Axis, per_word: int) -> _Words | None:
 class _Packing:
     """One statement, and what it takes to compute it in words."""
 
-    def __init__(self, packed: Sum, axis: Axis, operation: str, fixed: frozenset[Tensor]) -> None:
+    def __init__(self, packed: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> None:
         self.compute, self.fold, self.axis, self.operation = packed.compute, packed.fold, axis, operation
         self.left, self.right = packed.left, packed.right
         self.per_word = int(operation[-1])
         self.word = Axis("w", -(-axis.size // self.per_word))
         self.axes = tuple(self.word if a is axis else a for a in packed.fold.axes)
         self.found = Refinement()
-        self.fixed = fixed
+        self.fixed = surroundings.fixed
+        self.in_tiles = bool(machine_instructions(surroundings.target.machine).find("tiles of signed rows", I32))
 
     def refinement(self) -> Refinement:
         """The copies, the sums of the factors alone, and the statement itself."""
@@ -156,7 +156,7 @@ class _Packing:
         repeats = [stride == 0 and i != d for i, stride in enumerate(source.strides)]
         sizes = [1 if repeated else n for n, repeated in zip(source.sizes, repeats, strict=True)]
         packed_sizes = [*sizes[:d], words.groups * count, *sizes[d + 1 :]]
-        order = self._order(factor) if source in self.fixed else list(range(len(sizes)))
+        order = self._order(factor)
         copy = temporary(f"{source.name}_words", I32, [packed_sizes[i] for i in order])
         axes = grid([*sizes[:d], words.groups, count, *sizes[d + 1 :]], [f"p{i}" for i in range(len(sizes) + 1)])
         group, word = indices(axes[d : d + 2])
@@ -179,8 +179,21 @@ class _Packing:
         return load(copy, [place[i] for i in order])
 
     def _order(self, factor: Factor) -> list[int]:
-        """The dimensions of what is packed once: those that the steps of the fold move along, then the others, so that
-        neighbouring outputs lie next to each other at every step."""
+        """The dimensions as they are packed. Of what is packed once those that the steps of the fold move along come
+        first, so that neighbouring outputs lie next to each other at every step; but where tile registers take rows of
+        it, the words of a sum are to lie next to each other, so they come last."""
         forms = [affine(c) for c in factor.load.coordinates]
         moved = [any(form.coefficient(axis) for axis in self.fold.axes) for form in forms]
+        if factor is self.right and self._has_rows_of_right():
+            along = [bool(form.coefficient(self.axis)) for form in forms]
+            return sorted(range(len(forms)), key=lambda d: 2 * along[d] + moved[d])
+        if factor.load.tensor not in self.fixed:
+            return list(range(len(forms)))
         return sorted(range(len(forms)), key=lambda d: not moved[d])
+
+    def _has_rows_of_right(self) -> bool:
+        """Whether rows of the right factor are multiplied by columns of the left one, in tile registers: the left one
+        is a run along the outputs, as in convolutions, and not along the words."""
+        coordinates, column = self.left.load.coordinates, self.compute.axes[-1]
+        form = affine(coordinates[-1])
+        return self.in_tiles and not form.coefficient(self.axis) and form.coefficient(column) == 1
