@@ -251,8 +251,10 @@ class Memory:
         distance = self._prefetched[place.tensor]
         ahead = distance if step > 0 else -distance
         size_of_line = self.target.machine.cache_line
-        first = start // size_of_line
-        for line in range(first, first - -span // size_of_line):  # the next line is the next round's
+        first, last = start // size_of_line, (start + span - 1) // size_of_line
+        if abs(step) == 1 and span % size_of_line == 0:
+            last = first + span // size_of_line - 1  # what lies beyond is the next round's
+        for line in range(first, last + 1):
             key = ("prefetched", id(place.tensor), place.base.text if place.base is not None else "", line)
             if self._scopes.find(key) is None:
                 there = place._replace(constant=origin + (line * size_of_line + ahead) // size)
