@@ -10,6 +10,7 @@ from opendml.expression.statements import Definition, Statement, reads_of, write
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.fusion import fuse
 from opendml.graph.joining import JoinedGraph
+from opendml.graph.sharing import shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class GraphDefinitions:
 
 def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True, costs: GraphCosts = GRAPH_COSTS) -> GraphDefinitions:
     """The two parts of a graph, each with as few statements as fusion leaves."""
+    joined = shared(joined) if fusion else joined
     owned = [t for t, is_owned in zip(joined.inputs, joined.owned, strict=True) if t is not None and is_owned]
     fixed = {*owned, *joined.constants}
     once, always = _divided(joined, fixed, costs)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import Binary, Const, Expression, Fold, Load, Tensor, load
+from opendml.expression.likeness import likeness
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Statement, rewritten
-from opendml.loops.likeness import likeness
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from opendml.expression.ir import Axis, Const, Tensor
+from opendml.expression.likeness import Likeness, likeness
 from opendml.expression.statements import (
     Compute,
     Definition,
@@ -37,7 +38,6 @@ from opendml.expression.statements import (
 )
 from opendml.loops.alignment import ALIGNMENT
 from opendml.loops.conflicts import Accesses, Region, written_regions
-from opendml.loops.likeness import Likeness, likeness
 from opendml.loops.memory_plan import PLACEMENT, MemoryPlan, Placement, bytes_of, plan_memory
 from opendml.loops.read_constants import read_constants
 
