@@ -14,9 +14,10 @@ from test_refinement import TARGET, assert_refined_is_defined
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.expression.ir import Load, Part
+from opendml.expression.affine import Dependencies
+from opendml.expression.ir import Fold, Load, Part
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import Definition, Each, Repeat, Scatter, stores_of, writes_of
+from opendml.expression.statements import Compute, Definition, Each, Repeat, Scatter, stores_of, writes_of
 
 LENGTHS: Final = TensorDesc("INT32", [2])
 
@@ -449,6 +450,22 @@ def test_samples_of_regions_have_tables_and_channels_lanes(
     plain = TARGET.tuned(table_operations=1000, fewest_channels=10)
     given = names(desc.define())
     assert names(assert_refined_is_defined(desc, plain, arrays=arrays_of_regions(desc, 5))) == given
+
+
+@pytest.mark.parametrize(("channels", "own_conditions"), [(3, False), (9, True)])
+def test_terms_that_some_lanes_have_are_added_by_all(channels: int, own_conditions: bool) -> None:
+    """Whether a region reaches a column is no branch where lanes are columns, and one where they are channels."""
+    desc = regions(channels, backward=True)
+    for seed in range(3):
+        refined = assert_refined_is_defined(desc, arrays=arrays_of_regions(desc, seed))
+    (total, reached) = next(
+        (s, e.where)
+        for s in refined.statements
+        if isinstance(s, Compute)
+        for e in walk(s.stores[0].value)
+        if isinstance(e, Fold) and e.axes[0].size == 6 and e.where is not None
+    )
+    assert len(Dependencies().of(reached) & {*total.axes}) == (3 if own_conditions else 2)
 
 
 def by_channels(definition: Definition) -> set[str]:

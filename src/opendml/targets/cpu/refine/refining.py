@@ -22,6 +22,7 @@ from opendml.targets.cpu.refine.convolutions import convolution
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.factors_of_chains import factors_of_chains
 from opendml.targets.cpu.refine.groups import values_beside_elements
+from opendml.targets.cpu.refine.lane_terms import terms_of_all_lanes
 from opendml.targets.cpu.refine.margins import margins
 from opendml.targets.cpu.refine.matrix_products import matrix_product
 from opendml.targets.cpu.refine.orders import keys_side_by_side
@@ -56,6 +57,7 @@ TOGETHER: Final[tuple[DefinitionRule, ...]] = (
     blocks_of_rows,
     tables_of_places,
     channels_in_lanes,
+    terms_of_all_lanes,
     tables_of_weights,
 )
 """Rules for several statements together, one after the other, before those of single ones."""
