@@ -13,7 +13,7 @@ from sample_descriptors import samples
 
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import I32
-from opendml.expression.folds import sum_of
+from opendml.expression.folds import sum_of, sum_of_products
 from opendml.expression.interpreter import StrayAccessError, interpret
 from opendml.expression.ir import Axis, Expression, Part, Select, Tensor, constant, index, select
 from opendml.llvm.host import machine_of
@@ -98,6 +98,25 @@ def test_folds() -> None:
         _run(different, plan(different, "partials"))
     with pytest.raises(DivergenceError, match="nothing says how"):
         _run(same, AS_THEY_STAND)
+
+
+def test_a_fold_that_goes_on_from_another_one() -> None:
+    """The other one comes ahead of it, and is its initial state."""
+    first, second, factor = Axis("k", 3), Axis("k", 1), Element(X, Affine(((COLUMN, 1),), 0), True)
+    before = sum_of_products((first,), Element(X, Affine(((ROW, 4), (first, 1)), 0), True), factor)
+    after = sum_of_products((second,), Element(X, Affine(((ROW, 4), (second, 1)), 3), True), factor, initial=before)
+
+    def folding(e: Expression, *ahead: Folding) -> Folding:
+        assert isinstance(e, Part)
+        return Folding(e.fold, "points", (), None, ahead, Steps("always", AS_THEY_STAND, AS_THEY_STAND))
+
+    def plan(wanted: Folding) -> Plan:
+        return Plan({}, {wanted.fold: wanted})
+
+    sums = np.arange(1, 17).reshape(4, 4).sum(1)
+    assert (_run(after, plan(folding(after, folding(before)))) == np.outer(sums, np.arange(1, 5))).all()
+    with pytest.raises(DivergenceError, match="nothing says how"):
+        _run(after, plan(folding(after)))
 
 
 def test_steps_that_are_left_out() -> None:

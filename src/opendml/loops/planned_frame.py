@@ -174,7 +174,9 @@ class PlannedFrame(Frame):
         before = self.following(self.plans.ahead(folding))
         inner = [fold for fold in self.plans(self.plans.ahead(folding)).foldings if isinstance(fold, Fold)]
         parts = [Part(fold, number) for fold in inner for number in range(len(fold.elements))]
-        before.given = {**self.given, **dict(zip(parts, before.values(parts), strict=True))}
+        ahead: dict[Expression, Array] = dict(zip(parts, before.values(parts), strict=True))
+        before.given = {**self.given, **ahead}
+        self.known |= ahead  # An initial state may be a fold.
         if folding.how == "points":
             self.values(fold.initial)
         here = before.following(folding.steps.plan)
