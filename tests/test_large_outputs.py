@@ -244,3 +244,19 @@ def test_few_threads_of_some_processors_write_through_the_caches() -> None:
     assert many is TUNING and few.streamed_bytes > TUNING.streamed_bytes and few.stored_prefetch_distance > 0
     knobs = {name: getattr(TUNING, name) for name in ("streamed_bytes", "stored_prefetch_distance")}
     assert replace(few, **knobs) == TUNING
+
+
+@pytest.mark.parametrize(("sizes", "asks"), [((64, 4096), False), ((4096, 64), True)])
+def test_lines_of_squares_are_asked_for_ahead_where_their_rows_are_near(sizes: tuple[int, int], asks: bool) -> None:
+    """A matrix is transposed, of rows that are as long as what is asked for, or a small part of it: then the next
+    square's lines are among them."""
+    rows, columns = sizes
+    desc = operators.ElementWiseIdentity(
+        input_tensor=TensorDesc("float32", [rows, columns]),
+        output_tensor=TensorDesc("float32", [rows, columns], [1, rows]),
+    )
+    tuning = replace(TUNING, prefetched_bytes=0)
+    target = Processor(machine_of("x86_64-unknown-linux-gnu", "avx512"), tuning)
+    text = "".join(generate(desc.define(), target, in_place=False).modules)
+    assert "shufflevector" in text
+    assert bool(re.search(r"prefetch.p0\(ptr %\w+, i32 0,", text)) == asks

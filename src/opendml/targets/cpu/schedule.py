@@ -212,6 +212,10 @@ def _all_folds(kernel: ComputeKernel) -> list[Fold]:
     return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Fold)]
 
 
+def _elements(kernel: ComputeKernel) -> list[Element]:
+    return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Element)]
+
+
 def power_below(number: int) -> int:
     """The largest power of two up to ``number``, and 1 below it."""
     return 1 << (max(number, 1).bit_length() - 1)
@@ -308,7 +312,7 @@ def _with_transposition(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
         return kernel
     if any(abs(store.address.coefficient(vector)) != 1 for store in kernel.stores):
         return kernel
-    elements = [e for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
+    elements = _elements(kernel)
     across = [e for e in elements if abs(e.address.coefficient(vector)) > tuning.shuffled_stride]
     widest = max(t.type.bits for t in (kernel.stores[0].tensor, *(e.tensor for e in across)))
     most = min(tuning.transposed_points, tuning.transposed_bytes * 8 // widest)
@@ -346,7 +350,7 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
     if any(fold.contract for fold in folds):
         return {}
     distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
-    ahead = {t: distance for t in kernel.reads if _is_far(t, tuning)}
+    ahead = {t: distance for t in kernel.reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
     if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
         ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if _is_far(s.tensor, tuning)}
     for fold in folds:
@@ -357,6 +361,15 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
             if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= tuning.prefetch_steps:
                 ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
     return ahead
+
+
+def _is_in_strips(kernel: ComputeKernel, tensor: Tensor, distance: int) -> bool:
+    """Whether squares of a tensor have rows further apart than ``distance`` bytes: those that come next lie elsewhere,
+    and what is ahead in the rows is long out of the nearest cache when its turn comes."""
+    if not kernel.transposed or kernel.vector is None:
+        return False
+    steps = (e.address.coefficient(kernel.vector) for e in _elements(kernel) if e.tensor == tensor)
+    return any(abs(step) * tensor.type.bits // 8 > distance for step in steps)
 
 
 def _next_rows(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:
