@@ -16,9 +16,10 @@ import opendml as dml
 from opendml import operators as op
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
+from opendml.expression import likeness
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.loops import conflicts, likeness, sequence
+from opendml.loops import conflicts, sequence
 from opendml.programs import binding
 from opendml.targets.cpu.code import program_code, written_kernels
 from opendml.targets.cpu.code.interface import ENTRY
