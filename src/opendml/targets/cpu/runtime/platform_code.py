@@ -28,12 +28,10 @@ def architecture_of(host: Machine) -> Architecture:
 
 def filled(template: str, host: Machine) -> str:
     """A text with what it leaves open (``$pause`` ...) written in for ``host``."""
-    faults = [getattr(signal, name, None) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")]
-    unblock = [
-        f"%fault{number} = call i32 @sigdelset(ptr %blocked, i32 {int(number)})"
-        for number in faults
-        if number is not None
-    ]
+    # As integers: in a second interpreter some Pythons (3.12) write members of enumerations otherwise.
+    names = (name for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL") if hasattr(signal, name))
+    faults = [int(getattr(signal, name)) for name in names]
+    unblock = [f"%fault{number} = call i32 @sigdelset(ptr %blocked, i32 {number})" for number in faults]
     values = {
         "$pause": architecture_of(host).pause,
         "$declare_pause": architecture_of(host).declare_pause,
