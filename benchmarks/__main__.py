@@ -42,6 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", metavar="PATTERN", help="only cases whose 'group: name' contains or matches this")
     parser.add_argument("--quick", action="store_true", help="few rounds and few sizes: a look, not a measurement")
+    parser.add_argument(
+        "--seconds", type=_seconds, default=2.0, metavar="S", help="how long a case is measured, at least 9 rounds (2)"
+    )
     parser.add_argument("--threads", type=_count, default=2, metavar="N", help="threads of every contestant (2)")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="where to write (docs, and nowhere with --only or --quick)"
@@ -113,7 +116,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print("\n".join(case.title for case in cases))
         return 0
     keep_freed_memory()
-    effort = Effort(0.15, 3) if arguments.quick else Effort(2.0, 9)
+    effort = Effort(0.15, 3) if arguments.quick else Effort(arguments.seconds, 9)
     sizes = QUICK_SIZES if arguments.quick else SIZES
     everything = arguments.only is None
     with_networks = everything or _matches("networks", arguments.only)
@@ -176,6 +179,13 @@ def _count(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 1024:
         raise argparse.ArgumentTypeError("expected a number from 1 to 1024")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 3600:
+        raise argparse.ArgumentTypeError("expected seconds, more than 0 and up to 3600")
     return number
 
 

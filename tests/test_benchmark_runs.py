@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,13 @@ def test_rows_that_a_run_lacks_are_named_and_the_status_tells_of_slower_ones() -
     assert module("comparison").print_comparison(first, first, 0.05, console) == 0
     nothing = run_of({})
     assert module("comparison").print_comparison(nothing, nothing, 0.05, console) == 0
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "1e9"])
+def test_cases_take_some_seconds(
+    seconds: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--seconds", seconds])
+    with pytest.raises(SystemExit) as end:
+        module("__main__").main()
+    assert end.value.code == 2 and "expected seconds" in capsys.readouterr().err
