@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure opendml against its peers and write the result. It takes about twenty minutes.
+"""``python -m benchmarks``: measure opendml against its peers and write the result. It takes about half an hour.
 
 ``python -m benchmarks compare BEFORE AFTER`` tells what has become slower between two runs that were saved.
 """
@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure opendml against NumPy, PyTorch, ONNX Runtime and OpenVINO. The tables are printed; a full"
-        " run (about twenty minutes) also writes them as Markdown, with plots.",
+        " run (about half an hour) also writes them as Markdown, with plots.",
         epilog="python -m benchmarks compare BEFORE AFTER compares two runs that --save has written.",
     )
     parser.add_argument("--only", metavar="PATTERN", help="only cases whose 'group: name' contains or matches this")

@@ -495,20 +495,25 @@ def test_attention_of_groups(is_packed: bool, do_rotary: int, before: int) -> No
     as_onnx_runtime("GroupQueryAttention", given, outputs=3, num_heads=heads, kv_num_heads=groups, do_rotary=do_rotary)
 
 
-@pytest.mark.parametrize("before", [0, 9])
-@pytest.mark.parametrize("window", [1, 2, 3, 30])
-def test_windows_of_groups(before: int, window: int) -> None:
-    """Queries see so many keys, themselves among them, behind pasts of different lengths too."""
+def grouped(before: int, window: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs and attributes of GroupQueryAttention: five positions, or one behind pasts of different lengths."""
     batch, heads, groups, size = 2, 4, 2, 16
     length = 1 if before else 5
     q, k, v = (floats(batch, length, count * size) for count in (heads, groups, groups))
     past = [floats(batch, groups, before, size) for _ in range(2)]
     total = before + length
     lengths = np.array([total - 1, total - 4] if before else [total - 1] * 2, "int32")
-    given: dict[str, Array | None] = {"q": q, "k": k, "v": v, "pk": None, "pv": None}
+    given: dict[str, Any] = {"q": q, "k": k, "v": v, "pk": None, "pv": None}
     given |= {"pk": past[0], "pv": past[1]} if before else {}
     given |= {"lengths": lengths, "total": np.array(total, "int32")}
-    attributes = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
+    return given, {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
+
+
+@pytest.mark.parametrize("before", [0, 9])
+@pytest.mark.parametrize("window", [1, 2, 3, 30])
+def test_windows_of_groups(before: int, window: int) -> None:
+    """Queries see so many keys, themselves among them, behind pasts of different lengths too."""
+    given, attributes = grouped(before, window)
     (found, *_), data, fed = results_of("GroupQueryAttention", given, outputs=3, **attributes)
     expected = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, fed)[0]
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5)
@@ -521,20 +526,13 @@ def test_windows_of_groups(before: int, window: int) -> None:
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_scores_of_groups(before: int, softcap: float, sink: str, window: int, has_bias: bool) -> None:
     """Soft caps, sinks, and what is added to scores; one more position behind pasts of different lengths too."""
-    batch, heads, groups, size = 2, 4, 2, 16
-    length = 1 if before else 5
-    q, k, v = (floats(batch, length, count * size) for count in (heads, groups, groups))
-    past = [floats(batch, groups, before, size) for _ in range(2)]
-    total = before + length
-    lengths = np.array([total - 1, total - 4] if before else [total - 1] * 2, "int32")
-    given: dict[str, Array | None] = {"q": q, "k": k, "v": v, "pk": None, "pv": None}
-    given |= {"pk": past[0], "pv": past[1]} if before else {}
-    given |= {"lengths": lengths, "total": np.array(total, "int32"), "cos": None, "sin": None, "places": None}
-    given |= {"bias": floats(1, heads, length, total) if has_bias else None}
+    given, attributes = grouped(before, window)
+    (_, length, _), heads, lengths = given["q"].shape, attributes["num_heads"], given["lengths"]
+    given |= {"cos": None, "sin": None, "places": None}
+    given |= {"bias": floats(1, heads, length, before + length) if has_bias else None}
     given |= {"sink": floats(heads) if sink == "heads" else None}
     if given["sink"] is None and given["bias"] is None:
         given = {name: given[name] for name in [*given][:7]}
-    attributes: dict[str, Any] = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
     attributes |= {"softcap": softcap} if softcap else {}
     attributes |= {"smooth_softmax": 1} if sink == "smooth" else {}
     found, data, fed = results_of("GroupQueryAttention", given, outputs=3, **attributes)

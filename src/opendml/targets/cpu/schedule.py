@@ -379,7 +379,7 @@ def _next_rows(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor,
         return {}
     row, outer = kernel.vector.size, kernel.shared[-1]
     folds = [f for f in _all_folds(kernel) if f.partials > 1 and [a.size for a in f.axes] == [row] and f.where is None]
-    parts = {fold: [e for element in fold.elements for e in walk(element, _is_part)] for fold in folds}
+    parts = {fold: [e for element in fold.elements for e in walk(element, is_part)] for fold in folds}
     work = {fold: sum(work_of_operation(e, tuning) for e in found) for fold, found in parts.items()}
     fold = max(work, key=work.__getitem__, default=None)
     if fold is None or work[fold] < tuning.hiding_operations:
@@ -393,7 +393,8 @@ def _next_rows(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor,
     return {fold: distances} if distances else {}
 
 
-def _is_part(e: Expression) -> bool:
+def is_part(e: Expression) -> bool:
+    """Whether ``e`` is what a fold gives: what is inside of it is computed elsewhere."""
     return isinstance(e, Part)
 
 
@@ -524,7 +525,7 @@ def _with_shared_runs(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Tile an outer axis whose points read the gaps that the steps of the vector axis leave: each line is read once."""
     if kernel.vector is None or kernel.tile is not None or _folds(kernel):
         return kernel
-    addresses = [e.address for s in kernel.stores for e in walk(s.value) if isinstance(e, Element)]
+    addresses = [e.address for e in _elements(kernel)]
     for axis in kernel.shared:
         if (
             addresses

@@ -14,7 +14,7 @@ from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Expression, Fold, Index, Part, Select, Tensor, index, temporary
 from opendml.expression.rewriting import Rewriter, walk
 from opendml.loops.plans import KeptRow
-from opendml.targets.cpu.schedule import work_of_operation
+from opendml.targets.cpu.schedule import is_part, work_of_operation
 from opendml.targets.cpu.tuning import Tuning
 
 
@@ -71,7 +71,7 @@ class _User:
         self._roots = roots
         self._form = _moved(axis, vector)
         self._dependencies = Dependencies()
-        parts = (e for root in roots for e in walk(root, _is_part))
+        parts = (e for root in roots for e in walk(root, is_part))
         self.members = {self._form(e): e for e in parts if self._is_worth_keeping(e)}
 
     def unconditional(self, known: set[Expression]) -> Iterator[tuple[Expression, Expression]]:
@@ -88,19 +88,15 @@ class _User:
             seen.add(e)
             if form in self.members:
                 yield e, form
-            if form not in known and not _is_part(e):
+            if form not in known and not is_part(e):
                 stack.extend([e.condition] if isinstance(e, Select) else e.children)
 
     def _is_worth_keeping(self, e: Expression) -> bool:
         if e.type is BOOL or isinstance(e, Element) or self.axis not in self._dependencies.of(e):
             return False
-        parts = list(walk(e, _is_part))
+        parts = list(walk(e, is_part))
         operations = sum(work_of_operation(x, self._tuning) for x in parts)
         return any(isinstance(x, Element) for x in parts) and operations >= self._tuning.kept_operations
-
-
-def _is_part(e: Expression) -> bool:
-    return isinstance(e, Part)
 
 
 def _moved(axis: Axis, to: Axis) -> Rewriter:

@@ -1,8 +1,11 @@
-"""What rules of refinement ask about the accesses of statements."""
+"""What rules of refinement ask about the accesses of statements, and the work between them."""
 
 from __future__ import annotations
 
-from opendml.expression.ir import Tensor, indices
+from collections.abc import Collection
+
+from opendml.expression.ir import Expression, Load, Tensor, indices
+from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Statement
 
 
@@ -13,3 +16,9 @@ def is_whole(statement: Statement, tensor: Tensor) -> bool:
     (store,) = statement.stores
     sizes = tuple(axis.size for axis in statement.axes)
     return store.tensor is tensor and sizes == tensor.sizes and store.coordinates == indices(statement.axes)
+
+
+def operations(e: Expression, known: Collection[Expression] = ()) -> int:
+    """Operations of an expression, but for those that make what is loaded, or one of the ``known`` ones."""
+    inner = walk(e, lambda x: isinstance(x, Load) or x in known)
+    return sum(1 for part in inner if part.children and not isinstance(part, Load) and part not in known)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Dependencies, address_of, threshold_form
 from opendml.expression.folds import sum_of_products
-from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Load, Part, Select, Tensor, index, load
+from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Load, Part, Select, index, load
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import Compute, Definition, Repeat, Statement, Store, writes_of
+from opendml.expression.statements import Compute, Definition, Repeat, Statement, Store, tensors_read, writes_of
 from opendml.targets.cpu.panels import columns_in_panels
 from opendml.targets.cpu.refine.chains import Chain, chains_in, product_of
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
@@ -80,7 +80,7 @@ def _product(statement: Statement, rows: Mapping[Axis, Axis], chain: Chain, arou
         return None
     right = dependencies.of(element.right)
     repeats = () if around is None else (around.axis,)
-    if around is not None and _loads(element.right) & {t for s in around.statements for t in writes_of(s)}:
+    if around is not None and tensors_read([element.right]) & {t for s in around.statements for t in writes_of(s)}:
         return None
     outer = tuple(axis for axis in repeats if axis in right)
     outer += tuple(axis for axis in statement.axes if rows.get(axis) in chain.outer and axis in right)
@@ -185,10 +185,6 @@ def _first_steps(condition: Expression, axis: Axis) -> int | None:
     if form is None or form.terms != ((axis, -1),):
         return None
     return form.constant + 1 if 0 <= form.constant < axis.size - 1 else None
-
-
-def _loads(e: Expression) -> set[Tensor]:
-    return {x.tensor for x in walk(e) if isinstance(x, Load)}
 
 
 def _is_element(e: Expression) -> bool:

@@ -8,7 +8,7 @@ points and read from a table, and so is the fold that says whether a step of ano
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,6 +32,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
 from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten
+from opendml.targets.cpu.refine.accesses import operations
 from opendml.targets.cpu.refine.refinement import Surroundings
 from opendml.targets.cpu.tuning import Tuning
 
@@ -86,10 +87,10 @@ class _Search:
         candidates = dict(self._largest())
         if not any(map(_finds_places, candidates)) and not candidates.keys() & self._conditions():
             return {}
-        found = dict(sorted(candidates.items(), key=lambda item: -_operations(item[0], ())))
+        found = dict(sorted(candidates.items(), key=lambda item: -operations(item[0])))
         for e in list(found):
             others = found.keys() - {e}
-            if _operations(e, others) < self.tuning.table_operations:
+            if operations(e, others) < self.tuning.table_operations:
                 del found[e]
         return found
 
@@ -109,7 +110,7 @@ class _Search:
             size = math.prod(axis.size for axis in axes)
             is_free = len(axes) == len(moving) > 0 and self.tuning.table_reads * size <= uses and size <= room
             is_whole = all(dependencies.of(part) == moving for part in conjuncts(e)) and _is_of_numbers(e)
-            if is_free and is_whole and _operations(e, ()) >= self.tuning.table_operations:
+            if is_free and is_whole and operations(e) >= self.tuning.table_operations:
                 yield e, self._in_order(axes)
                 continue
             if isinstance(e, Fold):
@@ -140,9 +141,3 @@ def _finds_places(e: Expression) -> bool:
     """Whether a coordinate is made of floating-point numbers in an expression."""
     casts = (p for p in walk(e) if isinstance(p, Cast) and p.type.kind != "float")
     return any(p.operand.type.is_float and _is_of_numbers(p.operand) for p in casts)
-
-
-def _operations(e: Expression, known: Collection[Expression]) -> int:
-    """Operations of an expression, but for those that make what is loaded, or one of the ``known`` ones."""
-    inner = walk(e, lambda x: isinstance(x, Load) or x in known)
-    return sum(1 for part in inner if part.children and not isinstance(part, Load) and part not in known)

@@ -26,7 +26,8 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import Rewriter, substitute, walk
-from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten
+from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten, tensors_read
+from opendml.targets.cpu.refine.accesses import operations
 from opendml.targets.cpu.refine.refinement import Surroundings
 from opendml.targets.cpu.tuning import Tuning
 
@@ -73,17 +74,13 @@ def _weights(statement: Statement, tuning: Tuning) -> Iterator[tuple[Expression,
         axes = [axis for axis in statement.axes if axis in moving]
         is_of_step = step in dependencies.of(e) or step.size == 1
         is_weight = e.type.is_float and len(moving) == len(axes) == 1 and is_of_step
-        if not is_weight or _operations(e) < tuning.table_operations:
+        if not is_weight or operations(e) < tuning.table_operations:
             stack += e.children
         elif axes[0].size * step.size <= room and any(a.size > 1 and a is not axes[0] for a in statement.axes):
             yield e, step, axes[0]
 
 
-def _operations(e: Expression) -> int:
-    return sum(1 for part in walk(e, lambda x: isinstance(x, Load)) if part.children and not isinstance(part, Load))
-
-
 def _behind(temporaries: list[Tensor], weight: Expression) -> int:
     """The place behind all tensors that a weight is made of."""
-    read = {e.tensor for e in walk(weight) if isinstance(e, Load)}
+    read = tensors_read([weight])
     return max((n + 1 for n, t in enumerate(temporaries) if t in read), default=len(temporaries))
