@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from opendml.expression.affine import Dependencies
@@ -17,7 +17,7 @@ from opendml.expression.ir import Axis, Expression, Fold, Index, Load, Tensor, g
 from opendml.expression.rewriting import Rewriter, step_limits, walk
 from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten
 from opendml.targets.cpu.refine.accesses import is_whole
-from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, statement_by_statement
 from opendml.targets.cpu.tuning import Tuning
 
 T = TypeVar("T")
@@ -25,18 +25,12 @@ T = TypeVar("T")
 
 def channels_in_lanes(definition: Definition, around: Surroundings) -> Definition:
     """The definition with such tensors copied."""
-    statements, temporaries = list[Statement](), list(definition.temporaries)
-    for statement in definition.statements:
+
+    def copied(statement: Statement) -> Refinement | None:
         found = _found(statement, around.target.tuning)
-        if found is None:
-            statements.append(statement)
-            continue
-        made = found.refinement()
-        statements += made.statements
-        temporaries += made.temporaries
-    if len(temporaries) == len(definition.temporaries):
-        return definition
-    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+        return None if found is None else found.refinement()
+
+    return statement_by_statement(definition, copied)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,37 +10,35 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from dataclasses import replace
 
 from opendml.expression.affine import Dependencies
 from opendml.expression.ir import Axis, Const, Expression, Fold, Index, Load, constant, select
 from opendml.expression.rewriting import Rewriter, conjuncts, walk
 from opendml.expression.statements import Compute, Definition, Statement, rewritten
-from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, statement_by_statement
 
 
 def terms_of_all_lanes(definition: Definition, around: Surroundings) -> Definition:
     """The definition with such choices."""
-    statements = tuple(map(_with_choices, definition.statements))
-    return definition if statements == definition.statements else replace(definition, statements=statements)
+    return statement_by_statement(definition, _with_choices)
 
 
-def _with_choices(statement: Statement) -> Statement:
+def _with_choices(statement: Statement) -> Refinement | None:
     if not isinstance(statement, Compute) or len(statement.stores) != 1:
-        return statement
+        return None
     (store,) = statement.stores
     sizes, strides = store.tensor.sizes, store.tensor.strides
     fastest = min(range(len(sizes)), key=lambda d: abs(strides[d]) if sizes[d] > 1 else math.inf)
     lane = store.coordinates[fastest]
     if not isinstance(lane, Index):
-        return statement
+        return None
     dependencies, replaced = Dependencies(), dict[Expression, Expression]()
     for e in walk(store.value):
         if isinstance(e, Fold) and e.where is not None and _is_sum_of_lanes(e):
             made = _with_choice(e, e.where, lane.axis, dependencies)
             if made is not e:
                 replaced[e] = made
-    return rewritten(statement, Rewriter(replaced.get), {}) if replaced else statement
+    return Refinement([rewritten(statement, Rewriter(replaced.get), {})]) if replaced else None
 
 
 def _with_choice(fold: Fold, where: Expression, lane: Axis, dependencies: Dependencies) -> Fold:

@@ -8,23 +8,21 @@ from opendml.expression.affine import address_of
 from opendml.expression.ir import Load, indices, load, temporary
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, Order, Statement, Store
-from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, statement_by_statement
 
 
 def keys_side_by_side(definition: Definition, around: Surroundings) -> Definition:
     """The definition with the keys of such orders in tensors of their own."""
-    statements, temporaries = list[Statement](), list(definition.temporaries)
-    for statement in definition.statements:
-        if isinstance(statement, Order) and not _is_along(statement):
-            axes = (*statement.axes, statement.along)
-            keys = temporary("keys", statement.key.type, [axis.size for axis in axes])
-            statements.append(Compute(axes, (Store(keys, indices(axes), statement.key),)))
-            temporaries.append(keys)
-            statement = replace(statement, key=load(keys, indices(axes)))
-        statements.append(statement)
-    if len(temporaries) == len(definition.temporaries):
-        return definition
-    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+    return statement_by_statement(definition, _with_keys)
+
+
+def _with_keys(statement: Statement) -> Refinement | None:
+    if not isinstance(statement, Order) or _is_along(statement):
+        return None
+    axes = (*statement.axes, statement.along)
+    keys = temporary("keys", statement.key.type, [axis.size for axis in axes])
+    computed = Compute(axes, (Store(keys, indices(axes), statement.key),))
+    return Refinement([computed, replace(statement, key=load(keys, indices(axes)))], [keys])
 
 
 def _is_along(order: Order) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from opendml.expression.affine import Dependencies, interval
@@ -33,7 +33,7 @@ from opendml.expression.ir import (
 from opendml.expression.rewriting import Rewriter, conjuncts, substitute, walk
 from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten
 from opendml.targets.cpu.refine.accesses import operations
-from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, statement_by_statement
 from opendml.targets.cpu.tuning import Tuning
 
 _NAMES: Final = {"bool": "conditions", "float": "weights", "int": "places", "uint": "places"}
@@ -42,22 +42,24 @@ _NAMES: Final = {"bool": "conditions", "float": "weights", "int": "places", "uin
 
 def tables_of_places(definition: Definition, around: Surroundings) -> Definition:
     """The definition with such tables, each before the statement that reads it."""
-    statements, temporaries = list[Statement](), list(definition.temporaries)
-    for statement in definition.statements:
+
+    def with_tables(statement: Statement) -> Refinement | None:
         found = _Search(statement, around.target.tuning).worth() if isinstance(statement, Compute) else {}
-        replaced = dict[Expression, Expression]()
+        made, replaced = Refinement(), dict[Expression, Expression]()
         for axes in dict.fromkeys(found.values()):
             values = [e for e, own in found.items() if own == axes]
             tables = [temporary(_NAMES[e.type.kind], _kept_as(e), [axis.size for axis in axes]) for e in values]
-            statements.append(_filled(tables, values, axes))
-            temporaries += tables
+            made.statements.append(_filled(tables, values, axes))
+            made.temporaries += tables
             for e, table in zip(values, tables, strict=True):
                 read = load(table, indices(axes))
                 replaced[e] = read.differs(0) if e.type is BOOL else cast(read, e.type)
-        statements.append(rewritten(statement, Rewriter(replaced.get), {}) if replaced else statement)
-    if len(temporaries) == len(definition.temporaries):
-        return definition
-    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+        if not replaced:
+            return None
+        made.statements.append(rewritten(statement, Rewriter(replaced.get), {}))
+        return made
+
+    return statement_by_statement(definition, with_tables)
 
 
 def _kept_as(e: Expression) -> ElementType:

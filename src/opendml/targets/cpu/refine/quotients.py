@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from opendml.expression.affine import affine
 from opendml.expression.element_types import I64
@@ -18,33 +17,21 @@ from opendml.expression.ir import Axis, Binary, Const, Expression, Index, Load, 
 from opendml.expression.rewriting import Rewriter, walk
 from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.loops.rewriting import simplify
-from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, statement_by_statement
 
 
 def blocks_of_strides(definition: Definition, around: Surroundings) -> Definition:
     """The definition with blocks in the place of axes that its sums of windows divide."""
-    statements = [
-        part
-        for statement in definition.statements
-        for part in (_in_blocks(statement) if isinstance(statement, Compute) else (statement,))
-    ]
-    same = len(statements) == len(definition.statements) and all(map(_is, statements, definition.statements))
-    return definition if same else replace(definition, statements=tuple(statements))
+    return statement_by_statement(definition, _in_blocks)
 
 
-def _is(a: Statement, b: Statement) -> bool:
-    return a is b
-
-
-def _in_blocks(statement: Compute) -> Iterator[Compute]:
+def _in_blocks(statement: Statement) -> Refinement | None:
     """The statements of whole blocks, and those of what is left."""
-    divisors = _divisors(statement)
-    if not divisors:
-        yield statement
-        return
+    divisors = _divisors(statement) if isinstance(statement, Compute) else {}
+    if not isinstance(statement, Compute) or not divisors:
+        return None
     choices = [list(_parts(axis, divisors[axis])) if axis in divisors else [_Whole(axis)] for axis in statement.axes]
-    for parts in itertools.product(*choices):
-        yield _with_parts(statement, parts)
+    return Refinement([_with_parts(statement, parts) for parts in itertools.product(*choices)])
 
 
 def _divisors(statement: Compute) -> dict[Axis, int]:

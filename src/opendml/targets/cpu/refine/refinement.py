@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opendml.expression.element_types import ElementType
-from opendml.expression.ir import Expression, Tensor, grid, indices, temporary
+from opendml.expression.ir import Axis, Expression, Index, Tensor, grid, indices, load, temporary
+from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.targets.cpu.refine.sums import Sum
 from opendml.targets.cpu.target import CpuTarget
@@ -36,6 +37,30 @@ class Refinement:
         self.temporaries.append(made)
         self.statements.append(Compute(axes, (Store(made, indices(axes), element(*indices(axes))),)))
         return made
+
+    def values(self, name: str, value: Expression, axes: Sequence[Axis]) -> Expression:
+        """What reads a value, of a statement with these axes, from a packed temporary that has all of its values."""
+
+        def at(*coordinates: Expression) -> Expression:
+            return substitute({Index(axis): c for axis, c in zip(axes, coordinates, strict=True)})(value)
+
+        return load(self.copy(name, value.type, [axis.size for axis in axes], at), indices(axes))
+
+
+StatementRule = Callable[[Statement], Refinement | None]
+"""What a statement becomes; None where it stays as it is."""
+
+
+def statement_by_statement(definition: Definition, rule: StatementRule) -> Definition:
+    """The definition with what a rule makes of each of its statements; itself where it makes nothing of any."""
+    found = [rule(statement) for statement in definition.statements]
+    if all(made is None for made in found):
+        return definition
+    statements, temporaries = list[Statement](), list(definition.temporaries)
+    for statement, made in zip(definition.statements, found, strict=True):
+        statements += [statement] if made is None else made.statements
+        temporaries += [] if made is None else made.temporaries
+    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
 
 
 SumRule = Callable[[Sum, Surroundings], Refinement | None]

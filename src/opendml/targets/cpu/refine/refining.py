@@ -10,7 +10,7 @@ were written down, and what is made of weights alone is computed once like every
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from opendml.description.descriptors import Operator
@@ -30,7 +30,13 @@ from opendml.targets.cpu.refine.outputs import stored_at_once
 from opendml.targets.cpu.refine.places import tables_of_places
 from opendml.targets.cpu.refine.quotients import blocks_of_strides
 from opendml.targets.cpu.refine.recurrences import blocks_of_units
-from opendml.targets.cpu.refine.refinement import DefinitionRule, Refinement, SumRule, Surroundings
+from opendml.targets.cpu.refine.refinement import (
+    DefinitionRule,
+    Refinement,
+    SumRule,
+    Surroundings,
+    statement_by_statement,
+)
 from opendml.targets.cpu.refine.row_blocks import blocks_of_rows
 from opendml.targets.cpu.refine.runs import runs_in_memory
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
@@ -73,26 +79,15 @@ def refine(definition: Definition, target: CpuTarget, fixed: Iterable[Tensor] = 
     for rule in TOGETHER:
         definition = rule(definition, surroundings)
     for rules in SUMS:
-        found = [_refinement(statement, rules, surroundings) for statement in definition.statements]
-        if any(refinement is not None for refinement in found):
-            definition = _refined(definition, found)
+        definition = statement_by_statement(definition, partial(_refinement, rules, surroundings))
     return definition
 
 
-def _refinement(statement: Statement, rules: Iterable[SumRule], surroundings: Surroundings) -> Refinement | None:
+def _refinement(rules: Iterable[SumRule], surroundings: Surroundings, statement: Statement) -> Refinement | None:
     found = sum_of(statement)
     if found is None:
         return None
     return next((made for rule in rules if (made := rule(found, surroundings)) is not None), None)
-
-
-def _refined(definition: Definition, found: Iterable[Refinement | None]) -> Definition:
-    """The definition with what was found for each of its statements."""
-    statements, temporaries = list[Statement](), list(definition.temporaries)
-    for statement, refinement in zip(definition.statements, found, strict=True):
-        statements += [statement] if refinement is None else refinement.statements
-        temporaries += [] if refinement is None else refinement.temporaries
-    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
 
 
 def refined_definition(desc: Operator, target: CpuTarget) -> Definition:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from opendml.expression.affine import Dependencies, address_of
 from opendml.expression.ir import (
@@ -17,38 +16,27 @@ from opendml.expression.ir import (
     Binary,
     Expression,
     Fold,
-    Index,
     Load,
-    Tensor,
     Unary,
-    grid,
-    index,
-    indices,
-    load,
-    temporary,
 )
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten
-from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.expression.statements import Compute, Definition, Statement, rewritten
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, statement_by_statement
 
 
 def values_of_columns(definition: Definition, around: Surroundings) -> Definition:
     """The definition with tensors of such values."""
-    statements, temporaries = list[Statement](), list[Tensor]()
-    for statement in definition.statements:
-        replaced = dict[Expression, Expression]()
+
+    def with_tensors(statement: Statement) -> Refinement | None:
+        made, replaced = Refinement(), dict[Expression, Expression]()
         for value, axes in _shared(statement, around.target.tuning.column_repeats):
-            sizes = [axis.size for axis in axes]
-            made = temporary("shared", value.type, sizes)
-            own = grid(sizes)
-            there = substitute({Index(axis): index(mine) for axis, mine in zip(axes, own, strict=True)})
-            statements.append(Compute(own, (Store(made, indices(own), there(value)),)))
-            temporaries.append(made)
-            replaced[value] = load(made, indices(axes))
-        statements.append(rewritten(statement, substitute(replaced), {}) if replaced else statement)
-    if not temporaries:
-        return definition
-    return replace(definition, statements=tuple(statements), temporaries=(*definition.temporaries, *temporaries))
+            replaced[value] = made.values("shared", value, axes)
+        if not replaced:
+            return None
+        made.statements.append(rewritten(statement, substitute(replaced), {}))
+        return made
+
+    return statement_by_statement(definition, with_tensors)
 
 
 def _shared(statement: Statement, repeats: int) -> Iterator[tuple[Expression, tuple[Axis, ...]]]:

@@ -8,46 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from opendml.expression.affine import Dependencies
 from opendml.expression.ir import (
     Axis,
     Expression,
     Fold,
-    Index,
     Load,
-    Tensor,
     constant,
-    grid,
-    index,
-    indices,
-    load,
-    temporary,
 )
-from opendml.expression.rewriting import Rewriter, substitute, walk
-from opendml.expression.statements import Compute, Definition, Statement, Store, rewritten, tensors_read
+from opendml.expression.rewriting import substitute, walk
+from opendml.expression.statements import Compute, Definition, Statement, rewritten
 from opendml.targets.cpu.refine.accesses import operations
-from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, statement_by_statement
 from opendml.targets.cpu.tuning import Tuning
 
 
 def tables_of_weights(definition: Definition, around: Surroundings) -> Definition:
     """The definition with tables of the weights of its sums."""
-    statements, temporaries = list[Statement](), list(definition.temporaries)
-    for statement in definition.statements:
-        replaced = dict[Expression, Expression]()
+
+    def with_tables(statement: Statement) -> Refinement | None:
+        made, replaced = Refinement(), dict[Expression, Expression]()
         for weight, step, axis in _weights(statement, around.target.tuning):
-            table = temporary("weights", weight.type, [step.size, axis.size])
-            axes = grid(table.sizes)
-            value = substitute({Index(step): index(axes[0]), Index(axis): index(axes[1])})(weight)
-            statements.append(Compute(axes, (Store(table, indices(axes), value),)))
-            temporaries.insert(_behind(temporaries, weight), table)
-            replaced[weight] = load(table, (index(step), index(axis)))
-        statements.append(rewritten(statement, Rewriter(replaced.get), {}) if replaced else statement)
-    if len(temporaries) == len(definition.temporaries):
-        return definition
-    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries))
+            replaced[weight] = made.values("weights", weight, (step, axis))
+        if not replaced:
+            return None
+        made.statements.append(rewritten(statement, substitute(replaced), {}))
+        return made
+
+    return statement_by_statement(definition, with_tables)
 
 
 def _weights(statement: Statement, tuning: Tuning) -> Iterator[tuple[Expression, Axis, Axis]]:
@@ -64,23 +53,19 @@ def _weights(statement: Statement, tuning: Tuning) -> Iterator[tuple[Expression,
     dependencies, (step,) = Dependencies(), fold.axes
     read = max((math.prod(e.tensor.sizes) for e in walk(fold) if isinstance(e, Load)), default=0)
     room = tuning.table_growth * (read + math.prod(store.tensor.sizes))
-    seen, stack = set[Expression](), list(fold.elements)
-    while stack:
-        e = stack.pop()
-        if isinstance(e, Load) or e in seen:
-            continue
-        seen.add(e)
-        moving = dependencies.of(e) - {step}
+
+    def axis_of(e: Expression) -> Axis | None:
+        """The axis of the result that a weight depends on; None for what is none."""
+        moving = dependencies.of(e)
         axes = [axis for axis in statement.axes if axis in moving]
-        is_of_step = step in dependencies.of(e) or step.size == 1
-        is_weight = e.type.is_float and len(moving) == len(axes) == 1 and is_of_step
-        if not is_weight or operations(e) < tuning.table_operations:
-            stack += e.children
-        elif axes[0].size * step.size <= room and any(a.size > 1 and a is not axes[0] for a in statement.axes):
-            yield e, step, axes[0]
+        is_of_step = step in moving or step.size == 1
+        is_weight = e.type.is_float and len(moving - {step}) == len(axes) == 1 and is_of_step
+        return axes[0] if is_weight and operations(e) >= tuning.table_operations else None
 
-
-def _behind(temporaries: list[Tensor], weight: Expression) -> int:
-    """The place behind all tensors that a weight is made of."""
-    read = tensors_read([weight])
-    return max((n + 1 for n, t in enumerate(temporaries) if t in read), default=len(temporaries))
+    (element,) = fold.elements
+    for e in walk(element, lambda e: isinstance(e, Load) or axis_of(e) is not None):
+        axis = None if isinstance(e, Load) else axis_of(e)
+        if axis is None or axis.size * step.size > room:
+            continue
+        if any(a.size > 1 and a is not axis for a in statement.axes):
+            yield e, step, axis
