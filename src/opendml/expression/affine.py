@@ -218,6 +218,11 @@ class Element(Expression):
         return [f"{self.tensor.name}@(", *_address_words(self.address), ")"]
 
 
+def is_unsafe(e: Expression) -> bool:
+    """Whether an expression is a load that only the conditions around it keep inside of its tensor."""
+    return isinstance(e, Element) and not e.safe
+
+
 def format_address(address: Affine) -> str:
     """An address in elements, as a sum."""
     return written(_address_words(address), limit=REPR_LENGTH)

@@ -177,6 +177,21 @@ def asks_for(expression: Expression, axes: Container[Axis]) -> bool:
     return any(isinstance(e, Index) and e.axis in axes for e in walk(expression))
 
 
+class Contains:
+    """Whether something holds of an expression or of a part of it; each part is asked about once."""
+
+    def __init__(self, holds: Callable[[Expression], bool]) -> None:
+        self._holds = holds
+        self._known: dict[Expression, bool] = {}
+
+    def __call__(self, expression: Expression) -> bool:
+        """Whether it does for this one."""
+        known = self._known
+        for e in inner_first(expression, known):
+            known[e] = self._holds(e) or any(known[part] for part in e.children)
+        return known[expression]
+
+
 def inner_first(
     root: Expression, known: Container[Expression], parts: Callable[[Expression], Sequence[Expression]] | None = None
 ) -> Iterator[Expression]:

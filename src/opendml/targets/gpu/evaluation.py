@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from opendml.expression.affine import Affine, Dependencies, Element
+from opendml.expression.affine import Affine, Dependencies, Element, is_unsafe
 from opendml.expression.element_types import BOOL, F16, F32, F64, U8, U16, ElementType
 from opendml.expression.ir import (
     COMPARISONS,
@@ -31,7 +31,7 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
-from opendml.expression.rewriting import inner_first, step_limits, walk
+from opendml.expression.rewriting import Contains, inner_first, step_limits
 from opendml.llvm.builder import LLVM_TYPES, Builder, Value, index_value
 
 Name = Axis | Variable
@@ -95,8 +95,8 @@ class Evaluator:
         self._known = _Known()
         self._bound: dict[Name, Value] = {}
         self._dependencies = Dependencies()
-        self._unsafe: dict[Expression, bool] = {}
-        self._costly: dict[Expression, bool] = {}
+        self._is_unsafe = Contains(is_unsafe)
+        self._is_costly = Contains(lambda e: isinstance(e, Part) or is_unsafe(e))
 
     # Points ----------------------------------------------------------------------------------------------------------
 
@@ -159,18 +159,7 @@ class Evaluator:
 
     def _is_plain(self, e: Select) -> bool:
         """Whether both branches may be computed, and are little."""
-        for branch in (e.then, e.otherwise):
-            for x in inner_first(branch, self._costly):
-                here = isinstance(x, Part) or (isinstance(x, Element) and not x.safe)
-                self._costly[x] = here or any(self._costly[child] for child in x.children)
-        return not (self._costly[e.then] or self._costly[e.otherwise])
-
-    def _is_unsafe(self, root: Expression) -> bool:
-        """Whether an expression loads what only the conditions around it keep inside of its tensor."""
-        found = self._unsafe.get(root)
-        if found is None:
-            found = self._unsafe[root] = any(isinstance(x, Element) and not x.safe for x in walk(root))
-        return found
+        return not (self._is_costly(e.then) or self._is_costly(e.otherwise))
 
     def prepare(
         self, expressions: Iterable[Expression], changing: frozenset[Name], *, is_guarded: bool = False

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from opendml.expression.affine import Affine, Dependencies, Element, affine
+from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe
 from opendml.expression.element_types import BOOL, I32, I64
 from opendml.expression.ir import (
     WORD_PRODUCTS,
@@ -32,7 +32,7 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
-from opendml.expression.rewriting import inner_first
+from opendml.expression.rewriting import Contains
 from opendml.llvm.builder import Builder, Value, index_value
 from opendml.loops.instructions import Instructions
 from opendml.loops.plans import AS_THEY_STAND, Folding, KeptRow, Plan
@@ -68,7 +68,8 @@ class Evaluator:
         self.memory = Memory(builder, self._scopes, pointers, target, prefetched, instructions)
         self._forms: dict[Expression, Affine] = {}
         self._orders: dict[Expression, list[Axis | Variable]] = {}
-        self._unsafe: dict[Expression, bool] = {}
+        self.is_unsafe: Callable[[Expression], bool] = Contains(is_unsafe)
+        """Whether an expression loads what may be outside of its tensor where the conditions around it do not hold."""
         self._depth = 0
         self._kept: dict[Expression, Element] = {}
         self._choices = ChoiceWriter(self)
@@ -354,13 +355,6 @@ class Evaluator:
             self.memory.store_first(place, value, point.active)
         else:
             self.memory.store(place, value, aligned)
-
-    def is_unsafe(self, e: Expression) -> bool:
-        """Whether ``e`` loads what may be outside of its tensor where the conditions around it do not hold."""
-        for x in inner_first(e, self._unsafe):
-            here = isinstance(x, Element) and not x.safe
-            self._unsafe[x] = here or any(self._unsafe[child] for child in x.children)
-        return self._unsafe[e]
 
     def reduce(self, foldings: Iterable[Folding], points: Sequence[Point]) -> None:
         """Evaluate folds that are not known yet, each for all points together."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from opendml.expression.affine import Affine, Element, threshold_form
+from opendml.expression.affine import Affine, Element, is_unsafe, threshold_form
 from opendml.expression.ir import Axis, Expression, Fold, Select, Variable
 from opendml.expression.rewriting import walk
 from opendml.loops.nest import At, Block, Body, Keeping, Leaf, Let, Loop, Node, Points, Reduce, Transpose
@@ -93,13 +93,13 @@ def _vectorises(making: Making, stores: Stores, vector: Axis) -> bool:
     for e in (e for s in stores for e in walk(s.value)):
         if isinstance(e, Fold) and e.partials > 1 and vector in dependencies.of(e):
             return False
-        if isinstance(e, Element) and not e.safe and any(vector in dependencies.of(t) for t in e.address.opaque):
+        if isinstance(e, Element) and is_unsafe(e) and any(vector in dependencies.of(t) for t in e.address.opaque):
             return False
         guard = e.condition if isinstance(e, Select) else (e.where if isinstance(e, Fold) else None)
         if guard is not None and _differs(making, guard, vector):
             guarded = (e.then, e.otherwise) if isinstance(e, Select) else e.children
             inside = (x for branch in guarded for x in walk(branch, ahead.__contains__))
-            if any(isinstance(x, Element) and not x.safe for x in inside):
+            if any(map(is_unsafe, inside)):
                 return False
     return True
 

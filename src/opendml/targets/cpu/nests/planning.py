@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from opendml.expression.affine import Affine, Dependencies, Element, affine, threshold_form
+from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe, threshold_form
 from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Part, Select, Variable, constant
-from opendml.expression.rewriting import conjuncts, inner_first, step_limits, walk
+from opendml.expression.rewriting import Contains, conjuncts, step_limits, walk
 from opendml.loops.nest import (
     Accumulate,
     At,
@@ -128,29 +128,18 @@ class _ExpressionPlanner:
         self._tuning = tuning
         self._overlap = overlap
         self._dependencies = Dependencies()
-        self._unsafe: dict[Expression, bool] = {}
-        self._matters: dict[Expression, bool] = {}
-        self._selects: dict[Expression, bool] = {}
+        self._is_unsafe = Contains(is_unsafe)
+        self._matters = Contains(lambda e: isinstance(e, Part) or (isinstance(e, Select) and e.rare) or is_unsafe(e))
+        self._selects = Contains(lambda e: isinstance(e, Select))
         self._forms: dict[Expression, tuple[Affine | None, ...]] = {}
         self._rows: tuple[KeptRow, ...] = ()
         self._kept: set[Expression] = set()
 
     # What expressions are made of ------------------------------------------------------------------------------------
 
-    def _is_unsafe(self, e: Expression) -> bool:
-        """Whether ``e`` loads what may be outside of its tensor where the conditions around it do not hold."""
-        for x in inner_first(e, self._unsafe):
-            here = isinstance(x, Element) and not x.safe
-            self._unsafe[x] = here or any(self._unsafe[child] for child in x.children)
-        return self._unsafe[e]
-
     def _asks(self, e: Expression, place: _Place) -> bool:
         """Whether there may be something in ``e`` that is not computed as it stands, or that matters to others."""
-        for x in inner_first(e, self._matters):
-            here = isinstance(x, Part) or (isinstance(x, Select) and x.rare) or (isinstance(x, Element) and not x.safe)
-            self._matters[x] = here or any(self._matters[child] for child in x.children)
-            self._selects[x] = isinstance(x, Select) or any(self._selects[child] for child in x.children)
-        return self._matters[e] or (self._selects[e] and place.vector is not None and bool(place.constants))
+        return self._matters(e) or (place.vector is not None and bool(place.constants) and self._selects(e))
 
     def _is_known(self, e: Expression, place: _Place) -> bool:
         return (e.fold if isinstance(e, Part) else e) in place.known
@@ -177,15 +166,12 @@ class _ExpressionPlanner:
     def _may_stray(self, e: Expression, place: _Place) -> bool:
         """Whether what is yet to be computed of ``e`` loads from places that only its conditions make safe."""
         parts = walk(e, lambda x: isinstance(x, Part) or x in place.known)
-        return any(
-            (isinstance(x, Part) or (isinstance(x, Element) and not x.safe)) and not self._is_known(x, place)
-            for x in parts
-        )
+        return any((isinstance(x, Part) or is_unsafe(x)) and not self._is_known(x, place) for x in parts)
 
     def _is_costly(self, e: Expression, place: _Place) -> bool:
         """Whether ``e`` must not, or should not, be computed where it is not needed."""
         return any(
-            not self._is_known(x, place) if isinstance(x, Part) else isinstance(x, Element) and not x.safe
+            not self._is_known(x, place) if isinstance(x, Part) else is_unsafe(x)
             for x in walk(e, lambda x: isinstance(x, Part))
         )
 

@@ -46,18 +46,10 @@ class Chain:
         return self.rows * self.columns
 
     def repeated(self, definition: Definition) -> Repeat | None:
-        """The Repeat that the chain is in."""
-        number = self._place(definition)
-        around = None if number is None else definition.statements[number]
-        assert around is None or isinstance(around, Repeat)
-        return around
-
-    def _place(self, definition: Definition) -> int | None:
-        """Where that Repeat stands: behind what was put before it for chains behind this one in it."""
+        """The Repeat that the chain is in: it stands behind what was put before it for chains behind this one in it."""
         if self.repeat is None:
             return None
-        numbers = range(self.repeat, len(definition.statements))
-        return next(number for number in numbers if isinstance(definition.statements[number], Repeat))
+        return next(s for s in definition.statements[self.repeat :] if isinstance(s, Repeat))
 
     def statements(self, definition: Definition) -> tuple[Statement, ...]:
         """The statements of the chain."""
@@ -69,12 +61,11 @@ class Chain:
     ) -> tuple[Statement, ...]:
         """All statements of the definition, with others in the place of the chain, and some ``before`` them, which a
         Repeat does not repeat."""
-        around = self.repeated(definition)
-        whole = (definition if around is None else around).statements
+        around, outside = self.repeated(definition), definition.statements
+        if around is None:
+            return (*outside[: self.first], *before, *statements, *outside[self.last + 1 :])
+        whole, number = around.statements, outside.index(around)
         found = (*whole[: self.first], *statements, *whole[self.last + 1 :])
-        number, outside = self._place(definition), definition.statements
-        if around is None or number is None:
-            return (*whole[: self.first], *before, *found[self.first :])
         return (*outside[:number], *before, Repeat(around.axis, found), *outside[number + 1 :])
 
 
