@@ -17,6 +17,9 @@ from properties import examples
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
+from opendml.expression.ir import Fold, Load
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import expressions_of
 
 bounded = examples(20)
 types = st.sampled_from(["FLOAT32", "FLOAT16"])
@@ -109,6 +112,34 @@ def test_gradients_by_given_statistics_are_derivatives(statistics: tuple[int, ..
     )
     for actual, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 4, 5), (2, 2, 1, 40000)], ids=["whole", "in pieces"])
+def test_gradients_of_training_hold_for_any_given_mean(shape: tuple[int, ...]) -> None:
+    """The input's own mean counts, wherever the sums begin."""
+    statistics, epsilon = (1, shape[1], 1, 1), 0.01
+    x, g, scale = (numbers(s, seed) for s, seed in ((shape, 0), (shape, 1), (statistics, 2)))
+    mean, variance = numbers(statistics, 3), numbers(statistics, 4) ** 2
+    arrays = [a.astype(np.float32) for a in (x, g, mean, variance, scale)]
+    found, *_ = run_operator(gradient_desc(operators.BatchNormalizationTrainingGrad, shape, statistics), arrays)
+
+    def mean_of(v: Array) -> Array:
+        return np.asarray(v.mean(axis=(0, 2, 3), keepdims=True))
+
+    centred = x - mean_of(x)
+    covariance = mean_of(g * centred)
+    expected = scale / np.sqrt(variance + epsilon) * (g - mean_of(g) - centred * covariance / (variance + epsilon))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cls", [operators.BatchNormalizationGrad, operators.BatchNormalizationTrainingGrad])
+@pytest.mark.parametrize("shape", [(2, 64, 8, 8), (2, 2, 1, 40000)], ids=["whole", "in pieces"])
+def test_sums_of_gradients_read_the_images_once(cls: Any, shape: tuple[int, ...]) -> None:
+    definition = gradient_desc(cls, shape, (1, shape[1], 1, 1)).define()
+    images = [t for t in definition.inputs if t is not None and t.sizes == shape]
+    folds = {e for s in definition.statements for root in expressions_of(s) for e in walk(root) if isinstance(e, Fold)}
+    reading = [f for f in folds if any(isinstance(e, Load) and e.tensor in images for e in walk(f))]
+    assert len(reading) == 1
 
 
 @bounded

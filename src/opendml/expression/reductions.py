@@ -8,7 +8,7 @@ in pieces, whose partial results are reduced in turn.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from opendml.expression.ir import (
     Fold,
     Part,
     Tensor,
+    Variable,
     cast,
     constant,
     index,
@@ -74,6 +75,14 @@ def one_value(
 ) -> Reducer:
     """The reducer of one value by an associative ``operation``."""
     return Reducer((initial,), simple_combine(operation, initial.type), lambda value, point: (enter(value, point),))
+
+
+def several_sums(type: ElementType, count: int, enter: Callable[[Expression, Point], Sequence[Expression]]) -> Reducer:
+    """The reducer of ``count`` values, each to its sum: what they are made of is loaded once for all."""
+    left = tuple(Variable(f"a{n}", type) for n in range(count))
+    right = tuple(Variable(f"b{n}", type) for n in range(count))
+    combine = Combine(left, right, tuple(a + b for a, b in zip(left, right, strict=True)))
+    return Reducer((sum_start(type),) * count, combine, lambda value, point: tuple(enter(value, point)))
 
 
 def sum_start(type: ElementType) -> Expression:
@@ -152,10 +161,17 @@ class Reduction:
     def reduce(self, reducer: Reducer, output: Tensor, finish: Finish = lambda values, place: values[0]) -> None:
         """Adds the statements that store ``finish(reduced values, coordinates)`` in every element of ``output``, cast
         to its type."""
+        self._reduce(reducer, {output: finish})
+
+    def reduce_all(self, reducer: Reducer, outputs: Sequence[Tensor]) -> None:
+        """Adds the statements that store each of the reduced values in an output of its own."""
+        self._reduce(reducer, {output: _value_number(n) for n, output in enumerate(outputs)})
+
+    def _reduce(self, reducer: Reducer, finished: Mapping[Tensor, Finish]) -> None:
         if self.pieces is None:
             axes, folded = self._axes()
             values = self._fold_source(reducer, axes, folded, list(map(_optional_index, axes, folded)), None)
-            self._store(axes, output, finish, values)
+            self._store(axes, finished, values)
             return
         partial_results = self._reduce_pieces(reducer, self.pieces)
         axes, _ = self._axes()
@@ -164,7 +180,7 @@ class Reduction:
         elements = tuple(load(partial, coordinates) for partial in partial_results)
         partials = partials_for(along) if self._is_contiguous(self.pieces.dimension) else 1
         values = _parts(Fold((along,), reducer.initial, elements, self._joining(reducer.combine), None, partials))
-        self._store(axes, output, finish, values)
+        self._store(axes, finished, values)
 
     def values_along(self, axes: Sequence[Axis], reducer: Reducer) -> tuple[Expression, ...]:
         """The reduced values, not in pieces, as expressions of ``axes``, one a dimension of the tensor."""
@@ -268,10 +284,11 @@ class Reduction:
         return cast(position, U32)
 
     def _store(
-        self, axes: Sequence[Axis | None], output: Tensor, finish: Finish, values: tuple[Expression, ...]
+        self, axes: Sequence[Axis | None], finished: Mapping[Tensor, Finish], values: tuple[Expression, ...]
     ) -> None:
         place = self._output_point(axes)
-        self._compute(axes, [Store(output, place, cast(finish(values, place), output.type))])
+        stores = [Store(output, place, cast(f(values, place), output.type)) for output, f in finished.items()]
+        self._compute(axes, stores)
 
     def _compute(self, axes: Iterable[Axis | None], stores: Sequence[Store]) -> None:
         self.statements.append(Compute(tuple(a for a in axes if a is not None), tuple(stores)))
@@ -315,6 +332,10 @@ def _pieces(dimensions: Sequence[_Dimension]) -> _Pieces | None:
 
 def _parts(fold: Fold) -> tuple[Expression, ...]:
     return tuple(Part(fold, n) for n in range(len(fold.elements)))
+
+
+def _value_number(number: int) -> Finish:
+    return lambda values, place: values[number]
 
 
 def _index(axis: Axis | None) -> Expression:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opendml.expression.ir import Expression, Tensor, cast, grid, indices, load
-from opendml.expression.reductions import Reducer, Reduction, one_value, sum_start
+from opendml.expression.reductions import Reducer, Reduction, one_value, several_sums, sum_start
 from opendml.expression.statements import Compute, Store
 from opendml.operators.definition import computation_type, every_element, widen
 
@@ -69,31 +69,47 @@ class Groups:
         finish: Finish = lambda value: value,
     ) -> GroupValue:
         """``finish`` of the sum of ``enter(element, coordinates)``, all in the computation type."""
-        return self.total_beside(name, lambda x, _, place: enter(x, place), finish)
-
-    def total_beside(
-        self,
-        name: str,
-        enter: Callable[[Expression, Sequence[Expression], Place], Expression],
-        finish: Finish = lambda value: value,
-    ) -> GroupValue:
-        """As ``total`` of ``enter(element, elements of the tensors beside it, coordinates)``."""
         reducer = one_value(
-            lambda a, b: a + b,
-            sum_start(self.type),
-            lambda value, point: enter(widen(value), [widen(x) for x in point.beside], point.output),
+            lambda a, b: a + b, sum_start(self.type), lambda value, point: enter(widen(value), point.output)
         )
         return self.reduced(name, reducer, finish)
 
-    def derived(self, name: str, value: GroupValue, function: Finish) -> GroupValue:
-        """A function (which keeps the type) of another value of each group."""
-        result = GroupValue(self.work, name, function(value.value))
-        if value.stored is None:
+    def totals(
+        self,
+        names: Sequence[str],
+        enter: Callable[[Expression, Sequence[Expression], Place], Sequence[Expression]],
+    ) -> list[GroupValue]:
+        """The sums of the values that ``enter(element, elements of the tensors beside it, coordinates)`` gives, one a
+        name, by one pass over the elements."""
+        work, count = self.work, len(names)
+        reducer = several_sums(
+            self.type, count, lambda value, point: enter(widen(value), [widen(x) for x in point.beside], point.output)
+        )
+        sums = reducer.initial if work.pieces is not None else work.values_along(self._group_axes, reducer)
+        values = [GroupValue(work, name, total) for name, total in zip(names, sums, strict=True)]
+        if work.pieces is None:
+            self._values += values
+            return values
+        for value in values:
+            value.stored = work.intermediate(value.name, self.type)
+        work.reduce_all(reducer, [value.stored for value in values if value.stored is not None])
+        return values
+
+    def derived(
+        self, name: str, function: Callable[[Sequence[Expression], Place], Expression], *values: GroupValue
+    ) -> GroupValue:
+        """``function(other values of each group, coordinates)``, all in one type."""
+        there = self.work.result_place(indices(self._group_axes))
+        result = GroupValue(self.work, name, function([value.value for value in values], there))
+        stored = [value.stored for value in values if value.stored is not None]
+        if not stored:
             self._values.append(result)
             return result
-        result.stored = stored = self.work.intermediate(name, result.value.type)
-        loaded = value.stored
-        self.work.statements.append(every_element(stored, lambda place: function(load(loaded, place))))
+        assert len(stored) == len(values)
+        result.stored = self.work.intermediate(name, result.value.type)
+        self.work.statements.append(
+            every_element(result.stored, lambda place: function([load(t, place) for t in stored], place))
+        )
         return result
 
     def keep(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from opendml.description.data_types import FLOATS
 from opendml.description.descriptors import (
@@ -88,7 +88,9 @@ class BatchNormalizationTraining(Operator, type=OperatorType.BATCH_NORMALIZATION
         count = math.prod(output.sizes[axis] for axis in axes)
         mean = groups.total("mean", finish=lambda total: total / count)
         variance = groups.total("variance", lambda x, place: square(x - mean(place)), lambda total: total / count)
-        inverse = groups.derived("inverse_deviation", variance, lambda v: 1 / unary("sqrt", v + self.epsilon))
+        inverse = groups.derived(
+            "inverse_deviation", lambda values, place: 1 / unary("sqrt", values[0] + self.epsilon), variance
+        )
 
         def normalized(x: Expression, place: Place) -> Expression:
             value = broadcast(scale, place) * ((x - mean(place)) * inverse(place)) + broadcast(bias, place)
@@ -143,19 +145,30 @@ class _BatchNormalizationGradient(Operator):
         )
         inverse = inverse_deviation(variance, self.epsilon)
         groups = Groups(work, gradient, keeps_values=True)
-        total = groups.total_beside("gradients", lambda x, beside, place: beside[0])
-        products = groups.total_beside("products", lambda x, beside, place: beside[0] * (x - broadcast(mean, place)))
+        total, products, *others = groups.totals(
+            ("gradients", "products", *self._OTHER_SUMS),
+            lambda x, beside, place: self._terms(beside[0], x - broadcast(mean, place)),
+        )
         factor = temporary("factor", computation_type(scale.type), scale.sizes)
         work.temporaries.append(factor)
         work.statements.append(every_element(factor, lambda place: broadcast(scale, place) * inverse(place)))
-        self._store_gradient(groups, total, factor, variance)
+        self._store_gradient(groups, (total, products, *others), factor, mean, variance)
         groups.keep(products, scale_gradient, lambda value, place: value * inverse(place))
         groups.keep(total, bias_gradient)
         inputs = (work.source, *work.beside, mean, variance, scale)
         outputs = (gradient, scale_gradient, bias_gradient)
         return Definition(inputs, outputs, tuple(work.statements), tuple(work.temporaries))
 
-    def _store_gradient(self, groups: Groups, total: GroupValue, factor: Tensor, variance: Tensor) -> None:
+    _OTHER_SUMS: ClassVar[tuple[str, ...]] = ()
+    """What is summed beside the gradients and their products with the input's deviation from the given mean."""
+
+    def _terms(self, gradient: Expression, deviation: Expression) -> tuple[Expression, ...]:
+        """What an element adds to each of the sums."""
+        return gradient, gradient * deviation
+
+    def _store_gradient(
+        self, groups: Groups, sums: Sequence[GroupValue], factor: Tensor, mean: Tensor, variance: Tensor
+    ) -> None:
         """Adds the statements that store the input's gradient."""
         raise TypeError(f"{self.__class__.__name__} has no gradient")
 
@@ -172,7 +185,9 @@ class BatchNormalizationGrad(_BatchNormalizationGradient, type=OperatorType.BATC
 
     support = levels(at("3_1", (1, 8), FLOATS))
 
-    def _store_gradient(self, groups: Groups, total: GroupValue, factor: Tensor, variance: Tensor) -> None:
+    def _store_gradient(
+        self, groups: Groups, sums: Sequence[GroupValue], factor: Tensor, mean: Tensor, variance: Tensor
+    ) -> None:
         (incoming,) = groups.work.beside
         groups.store(lambda _, place: widen(load(incoming, place)) * broadcast(factor, place))
 
@@ -191,21 +206,32 @@ class BatchNormalizationTrainingGrad(
 
     support = levels(at("4_1", (1, 8), FLOATS))
 
-    def _store_gradient(self, groups: Groups, total: GroupValue, factor: Tensor, variance: Tensor) -> None:
-        work = groups.work
+    _OTHER_SUMS = ("deviations",)
+
+    def _terms(self, gradient: Expression, deviation: Expression) -> tuple[Expression, ...]:
+        return gradient, gradient * deviation, deviation
+
+    def _store_gradient(
+        self, groups: Groups, sums: Sequence[GroupValue], factor: Tensor, mean: Tensor, variance: Tensor
+    ) -> None:
+        """By sums about the given mean, which one pass gives: it is moved to that of the input behind it."""
+        work, (total, products, deviations) = groups.work, sums
         (incoming,) = work.beside
         count = math.prod(work.sizes) // math.prod(work.result_sizes())
-        mean = groups.total("mean", finish=lambda value: value / count)
-        mean_gradient = groups.derived("mean_gradient", total, lambda value: value / count)
-        covariance = groups.total_beside(
-            "covariance", lambda x, beside, place: beside[0] * (x - mean(place)), lambda value: value / count
+        mean_gradient = groups.derived("mean_gradient", lambda values, place: values[0] / count, total)
+        shift = groups.derived("shift", lambda values, place: values[0] / count, deviations)
+        actual = groups.derived("mean", lambda values, place: broadcast(mean, place) + values[0], shift)
+        ratio = groups.derived(
+            "ratio",
+            lambda values, place: (
+                (values[0] / count - values[1] * values[2]) / (broadcast(variance, place) + self.epsilon)
+            ),
+            *(products, mean_gradient, shift),
         )
-        ratio = work.intermediate("ratio", factor.type)
-        groups.keep(covariance, ratio, lambda value, place: value / (broadcast(variance, place) + self.epsilon))
 
         def gradient(x: Expression, place: Place) -> Expression:
             centred = widen(load(incoming, place)) - mean_gradient(place)
-            return broadcast(factor, place) * (centred - (x - mean(place)) * broadcast(ratio, place))
+            return broadcast(factor, place) * (centred - (x - actual(place)) * ratio(place))
 
         groups.store(gradient)
 
