@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure opendml against its peers and write the result. It takes about half an hour.
+"""``python -m benchmarks``: measure opendml against its peers and write the result, in about three quarters of an hour.
 
 ``python -m benchmarks compare BEFORE AFTER`` tells what has become slower between two runs that were saved.
 """
@@ -6,15 +6,10 @@
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import os
 import sys
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from benchmarks.cases import Case
 
 DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "docs"
 
@@ -37,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure opendml against NumPy, PyTorch, ONNX Runtime and OpenVINO. The tables are printed; a full"
-        " run (about half an hour) also writes them as Markdown, with plots.",
+        " run (about three quarters of an hour) also writes them as Markdown, with plots.",
         epilog="python -m benchmarks compare BEFORE AFTER compares two runs that --save has written.",
     )
     parser.add_argument("--only", metavar="PATTERN", help="only cases whose 'group: name' contains or matches this")
@@ -95,7 +90,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from benchmarks.indexed_cases import indexed_cases
     from benchmarks.limits import measure_limits
     from benchmarks.measure import Effort, keep_freed_memory, run_case
-    from benchmarks.networks import NETWORKS, measure_networks
+    from benchmarks.networks import matches, measure_networks, networks
     from benchmarks.peers import contestants
     from benchmarks.quantized_cases import quantized_cases
     from benchmarks.report import Report, print_report, versions
@@ -111,20 +106,21 @@ def _run(arguments: argparse.Namespace) -> int:
         *special_cases(),
         *function_cases(),
     )
-    cases = [case for case in known if _is_chosen(case, arguments.only)]
+    pattern = "" if arguments.only is None else arguments.only
+    cases = [case for case in known if matches(case.title, pattern)]
+    chosen = [network for network in networks() if matches(network.title, pattern)]
     if arguments.list:
-        print("\n".join(case.title for case in cases))
+        print("\n".join([*(case.title for case in cases), *(network.title for network in chosen)]))
         return 0
     keep_freed_memory()
     effort = Effort(0.15, 3) if arguments.quick else Effort(arguments.seconds, 9)
     sizes = QUICK_SIZES if arguments.quick else SIZES
     everything = arguments.only is None
-    with_networks = everything or _matches("networks", arguments.only)
-    with_small = everything or _matches("small operator", arguments.only)
-    with_growth = (everything or _matches("growth", arguments.only)) and not arguments.no_growth
+    with_small = matches("small operator", pattern)
+    with_growth = matches("growth", pattern) and not arguments.no_growth
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        steps = 1 + len(cases) + with_networks * len(NETWORKS) + with_small + with_growth * len(sizes) * len(growths())
+        steps = 1 + len(cases) + len(chosen) + with_small + with_growth * len(sizes) * len(growths())
         task = progress.add_task("limits of the machine", total=steps)
 
         def advance(description: str) -> None:
@@ -141,8 +137,7 @@ def _run(arguments: argparse.Namespace) -> int:
             # Processors that others use too are not equally fast all the time.
             limits, before = measure_limits(racing, arguments.threads, brief), limits
             report.limits[section] = before.or_better(limits)
-        if with_networks:
-            report.networks = measure_networks(arguments.threads, effort, advance)
+        report.networks = measure_networks(chosen, arguments.threads, effort, advance)
         if with_small:
             advance("small operator")
             report.small = measure_small(racing, arguments.threads, effort)
@@ -165,14 +160,6 @@ def _write(report: object, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     plots = save_plots(report, directory)
     (directory / "benchmarks.md").write_text(markdown(report, plots), encoding="utf-8")
-
-
-def _is_chosen(case: Case, pattern: str | None) -> bool:
-    return pattern is None or _matches(case.title, pattern)
-
-
-def _matches(title: str, pattern: str) -> bool:
-    return pattern.lower() in title.lower() or fnmatch.fnmatch(title.lower(), pattern.lower())
 
 
 def _count(text: str) -> int:

@@ -8,7 +8,7 @@ counts as slower or faster.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -25,7 +25,8 @@ Verdict = Literal["slower", "faster", ""]
 
 @dataclass(frozen=True)
 class Change:
-    """A row of both runs. ``machine``: how many times faster its peers were in the second one, 1 without peers."""
+    """A row of both runs. ``machine``: how many times faster its peers, or those of the row that it is a part of, were
+    in the second one; 1 without peers."""
 
     title: str
     before: Timing
@@ -63,7 +64,8 @@ class Comparison:
 def compare(before: Run, after: Run) -> Comparison:
     """The rows of opendml in two runs, matched by their titles."""
     old, new = _own_rows(before), _own_rows(after)
-    changes = tuple(_change(old[title], new[title]) for title in old if title in new)
+    machine = {row.title: _machine(row, other) for row, other in _pairs(before, after)}
+    changes = tuple(_change(old[title], new[title], machine) for title in old if title in new)
     return Comparison(changes, tuple(t for t in old if t not in new), tuple(t for t in new if t not in old))
 
 
@@ -71,10 +73,21 @@ def _own_rows(run: Run) -> dict[str, Row]:
     return {row.title: row for row in run.rows if OPENDML in row.timings}
 
 
-def _change(before: Row, after: Row) -> Change:
+def _pairs(before: Run, after: Run) -> Iterator[tuple[Row, Row]]:
+    """The rows that both runs have."""
+    new = {row.title: row for row in after.rows}
+    return ((row, new[row.title]) for row in before.rows if row.title in new)
+
+
+def _machine(before: Row, after: Row) -> float:
+    """How many times faster the peers have become."""
     peers = [name for name in before.timings if name != OPENDML and name in after.timings]
-    machine = median(before.timings[n].median / after.timings[n].median for n in peers) if peers else 1.0
-    return Change(before.title, before.timings[OPENDML], after.timings[OPENDML], machine)
+    return median(before.timings[n].median / after.timings[n].median for n in peers) if peers else 1.0
+
+
+def _change(before: Row, after: Row, machine: Mapping[str, float]) -> Change:
+    whole = before.title if before.whole is None else before.whole
+    return Change(before.title, before.timings[OPENDML], after.timings[OPENDML], machine.get(whole, 1.0))
 
 
 def print_comparison(before: Run, after: Run, tolerance: float, console: Console) -> int:

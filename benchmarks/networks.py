@@ -1,29 +1,35 @@
-"""Whole networks, float32 and batch 1: those of ``examples/networks``, which PyTorch, its compiler, ONNX Runtime and
-OpenVINO run with the same parameters."""
+"""Whole networks, float32: PyTorch modules with random parameters, which opendml, ONNX Runtime and OpenVINO run as
+PyTorch exports them to ONNX."""
 
 from __future__ import annotations
 
+import fnmatch
+import gc
 import importlib
 import io
+import math
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 import opendml as dml
 from benchmarks.measure import Effort, Outcome, fastest, race
 from benchmarks.peers import EAGER, OPENDML, Array, Call, Prepared, Unsupported
+from benchmarks.timing import Timing
+
+SECTION: Final = "networks"
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "examples" / "networks"
 
-NETWORKS: Final = {
+EXAMPLES: Final = {
     "mnist": "MNIST",
     "squeezenet": "SqueezeNet 1.1",
     "mobilenet_v2": "MobileNetV2",
@@ -35,117 +41,98 @@ NETWORKS: Final = {
 RELATIVE_ERROR: Final = 1e-3
 """How far a result may be from opendml's, relative to its largest element: less than any narrower type would give."""
 
+PROFILES: Final = 3
+"""How often the kernels of a network are measured, so that a comparison knows what they differ by anyway."""
+
 COMPILE, ONNX_RUNTIME, OPENVINO = "torch.compile", "ONNX Runtime", "OpenVINO"
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """A kernel of opendml's program in the run in which it was fastest. ``title``: its number, what it computes and the
-    sizes of its first result; ``share``: its part of the time of all; ``efficiency``: which part of its time the
-    machine needs at least to move its bytes or to compute, as ``opendml profile`` tells it."""
-
-    title: str
-    seconds: float
-    share: float
-    efficiency: float
-
-
-@dataclass
-class NetworkResult(Outcome):
-    """A measured network."""
+class Network:
+    """A network with the sizes of its inputs. ``make`` gives the PyTorch module, ``inputs`` arrays for it."""
 
     name: str
-    kernels: list[Kernel] = field(default_factory=list)
+    batch: int
+    make: Callable[[], Any]
+    inputs: Callable[[int, np.random.Generator], list[Array]]
+
+    @property
+    def label(self) -> str:
+        """What the table calls it."""
+        return self.name if self.batch == 1 else f"{self.name}, batch {self.batch}"
+
+    @property
+    def title(self) -> str:
+        """By which it is chosen."""
+        return f"{SECTION}: {self.label}"
 
 
-class Model:
-    """A network of the examples with its parameters, and one input for all contestants."""
-
-    def __init__(self, name: str, threads: int) -> None:
-        self.name = name
-        self.threads = threads
-        self.graph = dml.Graph(dml.Device("cpu", thread_count=threads))
-        self.network = importlib.import_module(name).build(self.graph)
-        self.program = self.graph.compile(self.network.output)
-        self.input: Array = importlib.import_module("layers").random_input(self.program)
-
-    @cached_property
-    def torch(self) -> Any:
-        """The network in PyTorch."""
-        import torch
-
-        torch.set_num_threads(self.threads)
-        torch.set_grad_enabled(False)
-        model = importlib.import_module("torch_models").MODELS[self.name]()
-        state = {layer: torch.from_numpy(value.copy()) for layer, value in self.network.parameters.items()}
-        model.load_state_dict(state, strict=False)
-        return model.eval()
-
-    @cached_property
-    def onnx(self) -> bytes:
-        """The network in ONNX's format, as PyTorch exports it."""
-        import torch
-
-        file = io.BytesIO()
-        torch.backends.mha.set_fastpath_enabled(False)  # its operators have no equivalent in ONNX
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                torch.onnx.export(self.torch, (torch.from_numpy(self.input),), file, dynamo=False, opset_version=17)
-        finally:
-            torch.backends.mha.set_fastpath_enabled(True)
-        return file.getvalue()
+def networks() -> list[Network]:
+    """All networks in the order of the table; batches of 8 of those that take less than about half a second."""
+    return [Network(a.name, batch, a.make, a.inputs) for a in _ARCHITECTURES for batch in a.batches]
 
 
-def measure_networks(threads: int, effort: Effort, progress: Callable[[str], None]) -> list[NetworkResult]:
-    """All networks, each raced by all contestants that are installed."""
+def matches(title: str, pattern: str) -> bool:
+    """Whether a title contains or matches a pattern."""
+    return pattern.lower() in title.lower() or fnmatch.fnmatch(title.lower(), pattern.lower())
+
+
+# ------------------------------------------------------------------------------------------------------- architectures
+
+
+class _Architecture(NamedTuple):
+    name: str
+    batches: Sequence[int]
+    make: Callable[[], Any]
+    inputs: Callable[[int, np.random.Generator], list[Array]]
+
+
+def _example(name: str) -> Any:
+    """A network of the examples."""
     with _examples():
-        return [_measured(name, threads, effort, progress) for name in NETWORKS]
+        return importlib.import_module("torch_models").MODELS[name]()
 
 
-def _measured(name: str, threads: int, effort: Effort, progress: Callable[[str], None]) -> NetworkResult:
-    progress(f"network: {NETWORKS[name]}")
-    result = NetworkResult(NETWORKS[name])
-    model = Model(name, threads)
-    racers: dict[str, Prepared] = {}
-    expected: Array | None = None
-    for contestant, prepare in CONTESTANTS.items():
-        try:
-            way = prepare(model)
-            way.run()
-            (found,) = way.results()
-            expected = found.copy() if expected is None else expected
-            if _agree(found, expected):
-                racers[contestant] = way
-            else:
-                result.faults[contestant] = "differs"
-        except ImportError as error:
-            result.absent[contestant] = f"not installed ({error.name or error})"
-        except Exception as error:  # The libraries raise errors of their own.
-            where = result.faults if contestant == OPENDML else result.absent
-            where[contestant] = f"{type(error).__name__}: {error}".splitlines()[0]
-    result.timings = race({contestant: racer.run for contestant, racer in racers.items()}, effort)
-    if OPENDML in racers:
-        result.kernels = _kernels(dml.profile(model.program, model.input, seconds=effort.seconds))
-    return result
+def _ours(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"benchmarks.architectures.{module}"), name)()
 
 
-def _kernels(profile: dml.Profile) -> list[Kernel]:
-    assert profile.limits is not None  # the processor's are measured
-    return [
-        Kernel(
-            f"{number}: {kernel.title}, {'x'.join(map(str, kernel.writes[0].sizes))}",
-            kernel.seconds,
-            profile.share(kernel),
-            kernel.efficiency(profile.limits),
-        )
-        for number, kernel in enumerate(profile.kernels)
-    ]
+def _normal(sizes: Sequence[int], batch: int, random: np.random.Generator) -> list[Array]:
+    return [random.normal(size=(batch, *sizes)).astype(np.float32)]
 
 
-def _agree(found: Array, expected: Array) -> bool:
-    scale = float(np.abs(expected).max()) or 1.0
-    return float(np.abs(found.reshape(expected.shape) - expected).max()) <= RELATIVE_ERROR * scale
+def _text(batch: int, random: np.random.Generator, length: int = 128, padding: int = 16) -> list[Array]:
+    """Numbers of words, and which ones count: all but some at the end."""
+    counts = np.ones((batch, length), np.int64)
+    counts[:, length - padding :] = 0
+    return [random.integers(0, 30522, (batch, length)), counts]
+
+
+def _next_word(batch: int, random: np.random.Generator, length: int = 128, layers: int = 12) -> list[Array]:
+    """The number of a word, its position, and keys and values of all before it."""
+    past = [random.normal(size=(batch, 12, length, 64)).astype(np.float32) for _ in range(2 * layers)]
+    return [random.integers(0, 50257, (batch, 1)), np.full((batch, 1), length), *past]
+
+
+_picture = partial(_normal, (3, 224, 224))
+
+_ARCHITECTURES: Final = (
+    _Architecture(EXAMPLES["mnist"], (1, 8), partial(_example, "mnist"), partial(_normal, (1, 28, 28))),
+    _Architecture(EXAMPLES["squeezenet"], (1, 8), partial(_example, "squeezenet"), _picture),
+    _Architecture(EXAMPLES["mobilenet_v2"], (1, 8), partial(_example, "mobilenet_v2"), _picture),
+    _Architecture("EfficientNet-B0", (1, 8), partial(_ours, "images", "EfficientNet"), _picture),
+    _Architecture(EXAMPLES["resnet50"], (1, 8), partial(_example, "resnet50"), _picture),
+    _Architecture("ConvNeXt-Tiny", (1, 8), partial(_ours, "images", "ConvNeXt"), _picture),
+    _Architecture("YOLOv8n", (1, 8), partial(_ours, "detection", "Yolo"), partial(_normal, (3, 640, 640))),
+    _Architecture("U-Net", (1,), partial(_ours, "images", "UNet"), partial(_normal, (3, 256, 256))),
+    _Architecture(
+        EXAMPLES["transformer_encoder"], (1, 8), partial(_example, "transformer_encoder"), partial(_normal, (128, 256))
+    ),
+    _Architecture("BERT-base", (1,), partial(_ours, "transformers", "Bert"), _text),
+    _Architecture("ViT-B/16", (1,), partial(_ours, "images", "VisionTransformer"), _picture),
+    _Architecture("GPT-2, one word", (1, 8), partial(_ours, "transformers", "Gpt2"), _next_word),
+    _Architecture("LSTM", (1, 8), partial(_ours, "sequences", "Recurrent"), partial(_normal, (100, 128))),
+)
 
 
 @contextmanager
@@ -158,11 +145,194 @@ def _examples() -> Iterator[None]:
         sys.path.remove(str(DIRECTORY))
 
 
+def make_module(network: Network, arrays: Sequence[Array]) -> Any:
+    """The PyTorch module, with the same random parameters every time and as it is after training.
+
+    What passes through it keeps its size: factors have the variance that their number asks for, and batch
+    normalisations the means and variances of the given input.
+    """
+    import torch
+    from torch import nn
+
+    torch.set_grad_enabled(False)
+    torch.manual_seed(0)
+    module = network.make()
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            part.weight.normal_(0, math.sqrt(1 / part.in_features))
+        elif isinstance(part, nn.modules.conv._ConvNd):
+            part.weight.normal_(0, math.sqrt(2 / math.prod(part.weight.shape[1:])))
+        elif isinstance(part, nn.modules.batchnorm._BatchNorm):
+            part.weight.uniform_(0.5, 1.5)
+            part.bias.normal_(0, 0.1)
+            part.momentum = None  # the mean of all inputs, which is the one
+    if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules()):
+        module.train()(*map(torch.from_numpy, arrays))
+    return module.eval()
+
+
+class Model:
+    """A network with its parameters, and one input for all contestants."""
+
+    def __init__(self, network: Network, threads: int) -> None:
+        self.network = network
+        self.threads = threads
+        self.arrays = network.inputs(network.batch, np.random.default_rng(0))
+
+    @cached_property
+    def torch(self) -> Any:
+        """The network in PyTorch."""
+        import torch
+
+        torch.set_num_threads(self.threads)
+        return make_module(self.network, self.arrays)
+
+    @cached_property
+    def onnx(self) -> bytes:
+        """The network in ONNX's format, as PyTorch exports it."""
+        import torch
+
+        file = io.BytesIO()
+        names = [f"input{number}" for number in range(len(self.arrays))]
+        given = tuple(map(torch.from_numpy, self.arrays))
+        torch.backends.mha.set_fastpath_enabled(False)  # its operators have no equivalent in ONNX
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.onnx.export(self.torch, given, file, input_names=names, dynamo=False, opset_version=17)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(True)
+        return file.getvalue()
+
+    @property
+    def named(self) -> dict[str, Array]:
+        """The input by the names that it has in ONNX."""
+        return {f"input{number}": array for number, array in enumerate(self.arrays)}
+
+    @cached_property
+    def program(self) -> dml.OnnxProgram:
+        """opendml's."""
+        found = dml.load(self.onnx)
+        assert isinstance(found, dml.OnnxModel)
+        return found.compile(dml.Device("cpu", thread_count=self.threads))
+
+
+# ---------------------------------------------------------------------------------------------------------- measuring
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Kernels of opendml's program that compute the same for the same sizes. ``title``: what that is, and the sizes of
+    the first result; ``timing``: of all ``count`` of them; ``share``: their part of the time of all kernels;
+    ``efficiency``: which part of their time the machine needs at least to move their bytes or to compute, as
+    ``opendml profile`` tells it."""
+
+    title: str
+    count: int
+    timing: Timing
+    share: float
+    efficiency: float
+
+
+@dataclass
+class NetworkResult(Outcome):
+    """A measured network."""
+
+    name: str
+    kernels: list[Kernel] = field(default_factory=list)
+
+    @property
+    def efficiency(self) -> float | None:
+        """Which part of the time of all kernels the machine needs at least."""
+        return sum(kernel.share * kernel.efficiency for kernel in self.kernels) if self.kernels else None
+
+
+def measure_networks(
+    chosen: Sequence[Network], threads: int, effort: Effort, progress: Callable[[str], None]
+) -> list[NetworkResult]:
+    """The networks, each raced by all contestants that are installed."""
+    return [_measured(network, threads, effort, progress) for network in chosen]
+
+
+def _measured(network: Network, threads: int, effort: Effort, progress: Callable[[str], None]) -> NetworkResult:
+    progress(f"network: {network.label}")
+    result = NetworkResult(network.label)
+    model = Model(network, threads)
+    racers: dict[str, Prepared] = {}
+    expected: list[Array] | None = None
+    for contestant, prepare in CONTESTANTS.items():
+        try:
+            way = prepare(model)
+            way.run()
+            found = [np.array(array) for array in way.results()]
+            expected = found if expected is None else expected
+            if agree(found, expected):
+                racers[contestant] = way
+            else:
+                result.faults[contestant] = "differs"
+        except ImportError as error:
+            result.absent[contestant] = f"not installed ({error.name or error})"
+        except Exception as error:  # The libraries raise errors of their own.
+            where = result.faults if contestant == OPENDML else result.absent
+            where[contestant] = f"{type(error).__name__}: {error}".splitlines()[0]
+    result.timings = race({contestant: racer.run for contestant, racer in racers.items()}, effort)
+    if OPENDML in racers:
+        result.kernels = _kernels(model, effort.seconds / PROFILES)
+    del model, racers
+    gc.collect()
+    return result
+
+
+def _kernels(model: Model, seconds: float) -> list[Kernel]:
+    """Of several profiles, so that a timing has quartiles."""
+    program, arrays = model.program.program, _bound_arrays(model)
+    assert program is not None
+    return kernels_of([dml.profile(program, *arrays, seconds=seconds) for _ in range(PROFILES)])
+
+
+def _bound_arrays(model: Model) -> list[Array]:
+    """The arrays as the graph takes them, in its order."""
+    program = model.program.program
+    assert program is not None
+    return [model.named[binding.name] for binding in program.inputs]
+
+
+def kernels_of(profiles: Sequence[dml.Profile]) -> list[Kernel]:
+    """The kernels of a program that was profiled several times, those that do the same together."""
+    found: dict[str, list[int]] = {}
+    for number, kernel in enumerate(profiles[0].kernels):
+        title = f"{kernel.title}, {'x'.join(map(str, kernel.writes[0].sizes))}"
+        found.setdefault(title, []).append(number)
+    return [_together(title, numbers, profiles) for title, numbers in found.items()]
+
+
+def _together(title: str, numbers: Sequence[int], profiles: Sequence[dml.Profile]) -> Kernel:
+    times = [sum(profile.kernels[number].seconds for number in numbers) for profile in profiles]
+    best = profiles[times.index(min(times))]
+    assert best.limits is not None  # the processor's are measured
+    kernels = [best.kernels[number] for number in numbers]
+    needed = sum(kernel.seconds * kernel.efficiency(best.limits) for kernel in kernels)
+    share = sum(best.share(kernel) for kernel in kernels)
+    return Kernel(title, len(numbers), Timing.of(times), share, needed / min(times))
+
+
+def agree(found: Sequence[Array], expected: Sequence[Array]) -> bool:
+    """Whether all results are near enough to what is expected, and numbers."""
+    if len(found) != len(expected):
+        return False
+    return all(_near(*pair) for pair in zip(found, expected, strict=True))
+
+
+def _near(found: Array, expected: Array) -> bool:
+    scale = float(np.abs(expected).max()) or 1.0
+    return float(np.abs(found.reshape(expected.shape) - expected).max()) <= RELATIVE_ERROR * scale
+
+
 # -------------------------------------------------------------------------------------------------------- contestants
 
 
 class _Kept:
-    """A call whose last result is kept."""
+    """A call whose last result is kept: a tensor, or several."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
@@ -172,26 +342,27 @@ class _Kept:
         self._result = self._call()
 
     def results(self) -> list[Array]:
-        return [np.asarray(self._result)]
+        found = self._result if isinstance(self._result, (tuple, list)) else [self._result]
+        return [np.asarray(tensor) for tensor in found]
 
     def prepared(self) -> Prepared:
         return Prepared(self.run, self.results)
 
 
 def _opendml(model: Model) -> Prepared:
-    bound = model.program.bind(model.input)
-    return Prepared(bound, lambda: [bound.results])
+    bound = model.program.bind(model.named)
+    return Prepared(bound, lambda: list(bound.results.values()))
 
 
 def _eager(model: Model) -> Prepared:
     """With channels first or last, whichever is faster."""
     import torch
 
-    module, x = model.torch, torch.from_numpy(model.input)
-    ways = [_Kept(lambda: module(x)).prepared()]
-    if x.ndim == 4:
+    module, given = model.torch, tuple(map(torch.from_numpy, model.arrays))
+    ways = [_Kept(lambda: module(*given)).prepared()]
+    if given[0].ndim == 4:
         last = importlib.import_module("copy").deepcopy(module).to(memory_format=torch.channels_last)
-        moved = x.to(memory_format=torch.channels_last)
+        moved = given[0].to(memory_format=torch.channels_last)
         ways.append(_Kept(lambda: last(moved)).prepared())
     return fastest(ways)
 
@@ -203,8 +374,9 @@ def _compiled(model: Model) -> Prepared:
     if not any(map(shutil.which, ("g++", "clang++", "cl"))):
         raise Unsupported("no C++ compiler")
     torch.compiler.reset()
-    module, x = torch.compile(model.torch, dynamic=False, options={"freezing": True}), torch.from_numpy(model.input)
-    return _Kept(lambda: module(x)).prepared()
+    module = torch.compile(model.torch, dynamic=False, options={"freezing": True})
+    given = tuple(map(torch.from_numpy, model.arrays))
+    return _Kept(lambda: module(*given)).prepared()
 
 
 def _onnx_runtime(model: Model) -> Prepared:
@@ -214,13 +386,13 @@ def _onnx_runtime(model: Model) -> Prepared:
     options.intra_op_num_threads, options.inter_op_num_threads = model.threads, 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.onnx, options, providers=["CPUExecutionProvider"])
-    (given,), (made,) = session.get_inputs(), session.get_outputs()
     binding = session.io_binding()
-    x = model.input
-    binding.bind_input(given.name, "cpu", 0, x.dtype.type, x.shape, x.ctypes.data)
-    y = np.empty(made.shape, np.float32)
-    binding.bind_output(made.name, "cpu", 0, y.dtype.type, y.shape, y.ctypes.data)
-    return Prepared(lambda: session.run_with_iobinding(binding), lambda: [y])
+    for name, x in model.named.items():
+        binding.bind_input(name, "cpu", 0, x.dtype.type, x.shape, x.ctypes.data)
+    results = [np.empty(made.shape, np.float32) for made in session.get_outputs()]
+    for made, y in zip(session.get_outputs(), results, strict=True):
+        binding.bind_output(made.name, "cpu", 0, y.dtype.type, y.shape, y.ctypes.data)
+    return Prepared(lambda: session.run_with_iobinding(binding), lambda: results)
 
 
 def _openvino(model: Model) -> Prepared:
@@ -235,9 +407,10 @@ def _openvino(model: Model) -> Prepared:
     core = openvino.Core()
     compiled = core.compile_model(core.read_model(io.BytesIO(model.onnx)), "CPU", settings)
     request = compiled.create_infer_request()
-    request.set_input_tensor(openvino.Tensor(model.input, shared_memory=True))
+    for name, x in model.named.items():
+        request.set_tensor(name, openvino.Tensor(x, shared_memory=True))
     run: Call = request.infer
-    return Prepared(run, lambda: [request.get_output_tensor().data])
+    return Prepared(run, lambda: [request.get_tensor(output).data for output in compiled.outputs])
 
 
 CONTESTANTS: Final[Mapping[str, Callable[[Model], Prepared]]] = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 
 from rich.console import Console
 from rich.table import Table
@@ -17,9 +17,10 @@ from benchmarks.cases import Aim, Case, bytes_moved, floating_point_operations, 
 from benchmarks.growth import Curve
 from benchmarks.limits import Copy, Limits
 from benchmarks.measure import Outcome, Result
-from benchmarks.networks import CONTESTANTS, Kernel, NetworkResult
+from benchmarks.networks import CONTESTANTS, SECTION, Kernel, NetworkResult
 from benchmarks.peers import EAGER, OPENDML, Contestant
 from benchmarks.small import SmallResult
+from benchmarks.timing import Timing
 from opendml.llvm.host import host_machine
 
 
@@ -47,6 +48,7 @@ class Report:
         """The rows that do not reach their aim."""
         missed = ((r.case.title, shortfalls(r, self.limits[r.case.group])) for r in self.results)
         rows = [f"{title}: {', '.join(found)}" for title, found in missed if found]
+        rows += [f"{SECTION}: {r.name}: ratio {ratio:.2f} < {NETWORK_AIM:g}" for r, ratio in _behind(self.networks)]
         slow = [f"{s.name}: {_duration(s.timing.median)}" for s in self.small if s.timing and s.is_met is False]
         return rows + slow
 
@@ -93,6 +95,14 @@ def print_report(report: Report, console: Console) -> None:
         for network in report.networks:
             table.add_row(*_network_cells(network))
         console.print(table)
+        console.print(_geometric_mean(report.networks), highlight=False)
+        for network in report.networks:
+            table = Table(title=f"kernels of {network.name}", title_justify="left")
+            for column in _KERNEL_HEADER:
+                table.add_column(column, justify="left" if column == "kernel" else "right", no_wrap=True)
+            for cells in _kernel_rows(network):
+                table.add_row(*cells)
+            console.print(table)
         for note in _network_notes(report):
             console.print(f"  {note}", highlight=False, markup=False)
     if report.small:
@@ -122,13 +132,14 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
             *_rows(_header(names), [_cells(result, names, limits) for result in results]),
         ]
     if report.networks:
-        lines += ["## Networks, float32, batch 1", "", _NETWORKS_EXPLANATION, ""]
+        lines += ["## Networks, float32", "", _NETWORKS_EXPLANATION, ""]
         lines += _rows(_network_header(), [_network_cells(network) for network in report.networks])
+        lines += [_geometric_mean(report.networks), ""]
         lines += [f"- {note}" for note in _network_notes(report)]
         lines += [""] if _network_notes(report) else []
         lines += ["## Kernels of the networks", "", _KERNELS_EXPLANATION, ""]
         for network in report.networks:
-            lines += [f"### {network.name}", "", *_rows(_KERNEL_HEADER, [_kernel_cells(k) for k in network.kernels])]
+            lines += [f"### {network.name}", "", *_rows(_KERNEL_HEADER, _kernel_rows(network))]
     if report.small:
         lines += ["## One small operator", ""]
         lines += _rows(["what", "median", "minimum", "aim"], [_small_cells(row) for row in report.small])
@@ -157,23 +168,59 @@ _EXPLANATION = (
 
 
 _NETWORKS_EXPLANATION = (
-    "The networks of `examples/networks` with the same random parameters; milliseconds a run, medians. ONNX Runtime and"
-    " OpenVINO run what `torch.onnx.export` makes of PyTorch's; OpenVINO is told to compute in float32. PyTorch has its"
-    " channels first or last, whichever is faster; `torch.compile` has the parameters as constants (freezing)."
+    "PyTorch modules (`benchmarks/architectures`, `examples/networks`) with random parameters; milliseconds a run,"
+    " medians. opendml, ONNX Runtime and OpenVINO run what `torch.onnx.export` makes of them; OpenVINO is told to"
+    " compute in float32. PyTorch has its channels first or last, whichever is faster; `torch.compile` has the"
+    " parameters as constants (freezing). `of limits` is the part of the time of opendml's kernels that the machine"
+    " needs at least."
 )
 
 
 _KERNELS_EXPLANATION = (
-    "Where the time of opendml's programs goes: `share` is a kernel's part of the time of all kernels, `of its limit`"
-    " the part of its own time that the machine needs at least to move the bytes or to compute, whichever is longer."
-    " A kernel whose tensors are still in a near cache may be above 100%."
+    "Where the time of opendml's programs goes. Kernels that compute the same for the same sizes are one row: `time` is"
+    " that of all of them, `share` their part of the time of all kernels, `of its limit` the part of their time that"
+    " the machine needs at least to move the bytes or to compute, whichever is longer. A kernel whose tensors are still"
+    " in a near cache may be above 100%."
 )
 
-_KERNEL_HEADER = ["kernel", "time", "share", "of its limit"]
+_KERNEL_HEADER = ["kernel", "count", "time", "share", "of its limit"]
+
+SMALL_SHARE = 0.005
+"""Kernels of a network with less than this part of its time are one row of the page."""
+
+NETWORK_AIM = 1.1
+"""How many times faster than its best peer a network is to be."""
+
+
+def _kernel_rows(network: NetworkResult) -> list[list[str]]:
+    small = [kernel for kernel in network.kernels if kernel.share < SMALL_SHARE]
+    rows = [_kernel_cells(kernel) for kernel in network.kernels if kernel.share >= SMALL_SHARE]
+    return [*rows, _kernel_cells(_all_others(small))] if small else rows
+
+
+def _all_others(kernels: Sequence[Kernel]) -> Kernel:
+    share = sum(kernel.share for kernel in kernels)
+    needed = sum(kernel.share * kernel.efficiency for kernel in kernels)
+    timing = Timing.of([sum(kernel.timing.minimum for kernel in kernels)])
+    count = sum(kernel.count for kernel in kernels)
+    return Kernel("all others", count, timing, share, needed / share if share else 0.0)
 
 
 def _kernel_cells(kernel: Kernel) -> list[str]:
-    return [kernel.title, _duration(kernel.seconds), f"{kernel.share:.1%}", f"{kernel.efficiency:.0%}"]
+    time = _duration(kernel.timing.minimum)
+    return [kernel.title, str(kernel.count), time, f"{kernel.share:.1%}", f"{kernel.efficiency:.0%}"]
+
+
+def _behind(networks: Sequence[NetworkResult]) -> Iterator[tuple[NetworkResult, float]]:
+    for result in networks:
+        ratio = result.ratio()
+        if ratio is not None and round(ratio, 2) < NETWORK_AIM:
+            yield result, ratio
+
+
+def _geometric_mean(networks: Sequence[NetworkResult]) -> str:
+    ratios = [ratio for ratio in (result.ratio() for result in networks) if ratio is not None]
+    return f"Ratio in the geometric mean: {geometric_mean(ratios):.2f}." if ratios else "No peer took part."
 
 
 def facts(report: Report) -> list[str]:
@@ -276,13 +323,14 @@ def _has_aim(case: Case) -> bool:
 
 
 def _network_header() -> list[str]:
-    return ["network", *CONTESTANTS, "ratio", "of minima"]
+    return ["network", *CONTESTANTS, "ratio", "of minima", "of limits"]
 
 
 def _network_cells(result: NetworkResult) -> list[str]:
     ratios = [result.ratio(), result.ratio("minimum")]
     times = [_time_cell(result, name) for name in CONTESTANTS]
-    return [result.name, *times, *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)]
+    limits = "-" if result.efficiency is None else f"{result.efficiency:.0%}"
+    return [result.name, *times, *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios), limits]
 
 
 def _network_notes(report: Report) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.report import Report
 
 KIND = "opendml benchmarks"
-VERSION = 1
+VERSION = 2
 
 
 class UnreadableRunError(Exception):
@@ -24,11 +24,15 @@ class UnreadableRunError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """Something that was timed, and the timings of those who did it, by their names."""
+    """Something that was timed, and the timings of those who did it, by their names.
+
+    ``whole``: the title of the row that this is a part of, whose peers tell how fast the machine was.
+    """
 
     section: str
     name: str
     timings: dict[str, Timing]
+    whole: str | None = None
 
     @property
     def title(self) -> str:
@@ -49,7 +53,12 @@ def save_run(report: Report, path: Path) -> None:
     from benchmarks.report import facts
 
     rows = [
-        {"section": row.section, "name": row.name, "timings": {name: asdict(t) for name, t in row.timings.items()}}
+        {
+            "section": row.section,
+            "name": row.name,
+            "timings": {name: asdict(timing) for name, timing in row.timings.items()},
+            "whole": row.whole,
+        }
         for row in _rows(report)
     ]
     run = {"kind": KIND, "version": VERSION, "facts": facts(report), "rows": rows}
@@ -57,14 +66,16 @@ def save_run(report: Report, path: Path) -> None:
 
 
 def _rows(report: Report) -> Iterator[Row]:
+    from benchmarks.networks import SECTION
     from benchmarks.peers import OPENDML
 
     for result in report.results:
         yield Row(result.case.group, result.case.name, result.timings)
     for network in report.networks:
-        yield Row("networks", network.name, network.timings)
+        whole = Row(SECTION, network.name, network.timings)
+        yield whole
         for kernel in network.kernels:
-            yield Row(f"kernels of {network.name}", kernel.title, {OPENDML: Timing.of([kernel.seconds])})
+            yield Row(f"kernels of {network.name}", kernel.title, {OPENDML: kernel.timing}, whole.title)
     for small in report.small:
         if small.timing is not None:
             yield Row("one small operator", small.name, {OPENDML: small.timing})
@@ -90,7 +101,9 @@ def load_run(path: Path) -> Run:
 
 
 def _row(found: dict[str, Any]) -> Row:
-    return Row(str(found["section"]), str(found["name"]), {str(n): _timing(t) for n, t in found["timings"].items()})
+    timings = {str(name): _timing(timing) for name, timing in found["timings"].items()}
+    whole = found["whole"]
+    return Row(str(found["section"]), str(found["name"]), timings, None if whole is None else str(whole))
 
 
 def _timing(found: dict[str, Any]) -> Timing:

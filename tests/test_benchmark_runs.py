@@ -43,7 +43,7 @@ def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
     case = next(iter(module("cases").all_cases()))
     small, networks, report = module("small"), module("networks"), module("report").Report([("opendml", "1")], 2)
     report.results = [module("measure").Result(case, timings={"opendml": timing(1.0, 2.0), "NumPy": timing(3.0)})]
-    kernels = [networks.Kernel("0: GEMM, 1x1000", 0.25, 0.5, 0.75)]
+    kernels = [networks.Kernel("GEMM, 1x1000", 2, timing(0.25, 0.5, 0.75), 0.5, 0.75)]
     report.networks = [networks.NetworkResult("net", kernels, timings={"PyTorch": timing(4.0)})]
     report.small = [small.SmallResult("a call", timing(5.0)), small.SmallResult("none", None)]
     path = tmp_path / "run.json"
@@ -53,18 +53,29 @@ def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
     assert {row.title: row.timings for row in found.rows} == {
         f"{case.group}: {case.name}": report.results[0].timings,
         "networks: net": report.networks[0].timings,
-        "kernels of net: 0: GEMM, 1x1000": {"opendml": timing(0.25)},
+        "kernels of net: GEMM, 1x1000": {"opendml": timing(0.25, 0.5, 0.75)},
         "one small operator: a call": {"opendml": timing(5.0)},
+    }
+    assert {row.title: row.whole for row in found.rows if row.whole} == {
+        "kernels of net: GEMM, 1x1000": "networks: net"
     }
 
 
 def test_the_page_says_how_close_each_kernel_of_a_network_is_to_its_limit() -> None:
     networks, report = module("networks"), module("report").Report([("opendml", "1")], 2)
-    kernels = [networks.Kernel("0: GEMM, 1x1000", 25e-6, 0.5, 0.75)]
-    report.networks = [networks.NetworkResult("net", kernels, timings={"opendml": timing(4.0)})]
+    kernels = [
+        networks.Kernel("GEMM, 1x1000", 2, timing(25e-6), 0.5, 0.75),
+        networks.Kernel("COPY, 3", 1, timing(1e-6), 0.003, 1.0),
+        networks.Kernel("COPY, 1", 1, timing(2e-6), 0.001, 0.6),
+    ]
+    times = {"opendml": timing(4.0), "PyTorch": timing(2.0)}
+    report.networks = [networks.NetworkResult("net", kernels, timings=times)]
     page = module("report").markdown(report, [])
-    assert "### net\n\n| kernel | time | share | of its limit |" in page
-    assert "| 0: GEMM, 1x1000 | 25 µs | 50.0% | 75% |" in page
+    assert "### net\n\n| kernel | count | time | share | of its limit |" in page
+    assert "| GEMM, 1x1000 | 2 | 25 µs | 50.0% | 75% |" in page
+    assert "| all others | 2 | 3 µs | 0.4% | 90% |" in page
+    assert "| 0.50 | 0.50 | 38% |" in page  # of medians, of minima, of limits
+    assert "- networks: net: ratio 0.50 < 1.1" in page
 
 
 @pytest.mark.parametrize(
@@ -72,8 +83,8 @@ def test_the_page_says_how_close_each_kernel_of_a_network_is_to_its_limit() -> N
     [
         ("{", "not JSON"),
         ("[]", 'not a run of the benchmarks: "kind" must be "opendml benchmarks"'),
-        ('{"kind": "opendml benchmarks", "version": 9}', "version 9; this reads version 1"),
-        ('{"kind": "opendml benchmarks", "version": 1, "facts": []}', "KeyError: 'rows'"),
+        ('{"kind": "opendml benchmarks", "version": 9}', "version 9; this reads version 2"),
+        ('{"kind": "opendml benchmarks", "version": 2, "facts": []}', "KeyError: 'rows'"),
     ],
 )
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -87,9 +98,9 @@ def test_a_file_that_is_no_run_is_refused(tmp_path: Path, text: str, message: st
 @pytest.mark.parametrize("time", [0, -1, float("inf"), float("nan")])
 def test_a_time_must_be_positive(tmp_path: Path, time: float) -> None:
     row = {"median": time, "minimum": 1, "lower": 1, "upper": 1, "rounds": 1}
-    rows = [{"section": "s", "name": "n", "timings": {"opendml": row}}]
+    rows = [{"section": "s", "name": "n", "timings": {"opendml": row}, "whole": None}]
     path = tmp_path / "run.json"
-    path.write_text(json.dumps({"kind": "opendml benchmarks", "version": 1, "facts": [], "rows": rows}))
+    path.write_text(json.dumps({"kind": "opendml benchmarks", "version": 2, "facts": [], "rows": rows}))
     with pytest.raises(module("runs").UnreadableRunError, match="times must be positive"):
         module("runs").load_run(path)
 
@@ -122,6 +133,24 @@ def test_what_is_slower_is_told_beside_the_peers(
     (change,) = module("comparison").compare(first, second).changes
     assert change.verdict(0.05) == verdict
     assert change.speedup == pytest.approx(speedup)
+
+
+def test_what_is_a_part_of_a_row_is_told_beside_its_peers() -> None:
+    """The machine is half as fast: of a kernel, too, which has no peers of its own."""
+
+    def run(machine: float) -> Any:
+        runs = module("runs")
+        whole = runs.Row("networks", "net", {"opendml": timing(machine), "PyTorch": timing(machine)})
+        parts = {"level": timing(machine), "slower": timing(machine**2)}
+        kernels = (runs.Row("kernels of net", name, {"opendml": t}, whole.title) for name, t in parts.items())
+        return runs.Run((), (whole, *kernels))
+
+    found = module("comparison").compare(run(1.0), run(2.0))
+    assert {change.title: change.verdict(0.05) for change in found.changes} == {
+        "networks: net": "",
+        "kernels of net: level": "",
+        "kernels of net: slower": "slower",
+    }
 
 
 def test_rows_that_a_run_lacks_are_named_and_the_status_tells_of_slower_ones() -> None:

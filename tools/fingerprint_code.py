@@ -76,9 +76,9 @@ def corpus(kinds: Sequence[str], examples: int, chains: int, operators: Sequence
 
 
 def _networks(*_: object) -> Iterator[Work]:
-    from benchmarks.networks import NETWORKS
+    from benchmarks.networks import EXAMPLES
 
-    return (Work("network", name) for name in reversed(NETWORKS))
+    return (Work("network", name) for name in reversed(EXAMPLES))
 
 
 def _benchmarks(*_: object) -> Iterator[Work]:

@@ -1,0 +1,110 @@
+"""The networks of the benchmarks, small ones of them: as ONNX they give what they give in PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnx")
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The benchmarks found; PyTorch's threads, gradients and random numbers as they were."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent))
+    threads, gradients, state = torch.get_num_threads(), torch.is_grad_enabled(), torch.get_rng_state()
+    yield
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(gradients)
+    torch.set_rng_state(state)
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(f"benchmarks.{name}")
+
+
+def normal(*sizes: int) -> Any:
+    return np.random.default_rng(1).normal(size=sizes).astype(np.float32)
+
+
+def text(words: int, *sizes: int) -> Any:
+    return np.random.default_rng(2).integers(0, words, sizes)
+
+
+SMALL: dict[str, tuple[str, str, tuple[Any, ...], list[Any]]] = {
+    "EfficientNet": ("images", "EfficientNet", (7, 3), [normal(2, 3, 32, 32)]),
+    "ConvNeXt": ("images", "ConvNeXt", (7, (1, 2), (8, 16)), [normal(2, 3, 16, 16)]),
+    "U-Net": ("images", "UNet", (4, 2), [normal(1, 3, 16, 16)]),
+    "ViT": ("images", "VisionTransformer", (32, 16, 2, 1, 7), [normal(2, 3, 32, 32)]),
+    "LSTM": ("sequences", "Recurrent", (5, 7, 3), [normal(2, 4, 5)]),
+    "GPT-2": ("transformers", "Gpt2", (30, 16, 2, 1, 9), [text(30, 2, 1), text(9, 2, 1), *2 * [normal(2, 2, 6, 8)]]),
+    "BERT": ("transformers", "Bert", (30, 16, 2, 1, 9), [text(30, 2, 8), np.tri(2, 8, 4, dtype=np.int64)]),
+    "YOLO": ("detection", "Yolo", (64, 5, 4), [normal(1, 3, 64, 64)]),
+}
+"""Where the class of a small network is, what it is made with, and arrays for it."""
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", SMALL)
+def test_architectures_give_as_onnx_what_they_give_in_pytorch(name: str) -> None:
+    networks = module("networks")
+    place, kind, options, arrays = SMALL[name]
+    make = getattr(module(f"architectures.{place}"), kind)
+    model = networks.Model(networks.Network(name, 1, lambda: make(*options), lambda batch, random: arrays), 1)
+    expected = model.torch(*map(torch.from_numpy, arrays))
+    expected = [tensor.numpy() for tensor in (expected if isinstance(expected, tuple) else (expected,))]
+    found = networks.CONTESTANTS["opendml"](model)
+    found.run()
+    assert networks.agree(found.results(), expected)
+    assert not networks.agree([*found.results()[:-1], found.results()[-1] * np.float32(1.01)], expected)
+    assert all(0.01 < np.abs(tensor).max() < 1000 for tensor in expected)  # nothing vanishes or explodes on its way
+
+
+def test_every_network_has_a_title_and_a_batch_of_one() -> None:
+    networks = module("networks").networks()
+    titles = [network.title for network in networks]
+    assert len(set(titles)) == len(titles)
+    assert "networks: ResNet-50" in titles and "networks: ResNet-50, batch 8" in titles
+    assert {network.name for network in networks if network.batch == 1} == {network.name for network in networks}
+    for network in networks:
+        arrays = network.inputs(network.batch, np.random.default_rng(0))
+        assert {len(array) for array in arrays} == {network.batch}, network.title
+
+
+def test_parameters_are_the_same_every_time() -> None:
+    networks = module("networks")
+    place, kind, options, arrays = SMALL["EfficientNet"]
+    make = getattr(module(f"architectures.{place}"), kind)
+    network = networks.Network("EfficientNet", 1, lambda: make(*options), lambda batch, random: arrays)
+    first, second = (networks.make_module(network, arrays).state_dict() for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_kernels_that_compute_the_same_are_one_row() -> None:
+    def kernel(title: str, sizes: list[int], seconds: float, efficiency: float) -> Any:
+        return SimpleNamespace(
+            title=title, writes=[SimpleNamespace(sizes=sizes)], seconds=seconds, efficiency=lambda limits: efficiency
+        )
+
+    def profile(slowness: float) -> Any:
+        kernels = [
+            kernel("GEMM", [8, 8], 1.0 * slowness, 0.5),
+            kernel("COPY", [8, 8], 4.0 * slowness, 0.25),
+            kernel("GEMM", [8, 8], 3.0 * slowness, 0.9),
+            kernel("GEMM", [8, 9], 2.0 * slowness, 1.0),
+        ]
+        return SimpleNamespace(kernels=kernels, limits=object(), share=lambda one: one.seconds / (10.0 * slowness))
+
+    networks, timing = module("networks"), module("timing").Timing
+    gemm, copy, other = networks.kernels_of([profile(2.0), profile(1.0), profile(4.0)])
+    assert (gemm.title, gemm.count, gemm.timing) == ("GEMM, 8x8", 2, timing.of([8.0, 4.0, 16.0]))
+    assert gemm.share == pytest.approx(0.4) and gemm.efficiency == pytest.approx((0.5 + 2.7) / 4)
+    assert (copy.title, copy.count) == ("COPY, 8x8", 1) and (other.title, other.count) == ("GEMM, 8x9", 1)
+    assert networks.NetworkResult("net", [gemm, copy, other]).efficiency == pytest.approx(0.32 + 0.1 + 0.2)
