@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,10 @@ from reference import max_unpooling
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
+from opendml.loops.nest_printer import format_nest
+from opendml.targets.cpu.processor import host_processor
+from opendml.targets.cpu.refine.refining import refined_definition
+from opendml.targets.cpu.tuning import TUNING
 
 bounded = examples(50)
 
@@ -113,3 +118,44 @@ def test_max_unpooling(
         input_tensor=source, indices_tensor=places, output_tensor=data.draw(outputs(data_type, output_sizes))
     )
     assert_identical(run_single(desc, x, positions), max_unpooling(x, positions, output_sizes))
+
+
+ASKED_FOR = replace(TUNING, serial_work=0, prefetched_bytes=0)
+
+
+def rows_desc(width: int, count: int, index_type: str = "INT64") -> operators.Gather:
+    return operators.Gather(
+        input_tensor=TensorDesc("FLOAT32", [50, width]),
+        indices_tensor=TensorDesc(index_type, [1, count]),
+        output_tensor=TensorDesc("FLOAT32", [count, width]),
+        axis=0,
+        index_dimensions=1,
+    )
+
+
+@pytest.mark.parametrize("index_type", ["INT64", "UINT32"])
+@pytest.mark.parametrize("width", [16, 33, 200])
+def test_rows_that_come_next_are_asked_for(width: int, index_type: str) -> None:
+    """Which they are is read from the indices alone, behind whose last one nothing is."""
+    desc = rows_desc(width, 70, index_type)
+    x, positions = random_array(desc.input_tensor, width), random_array(desc.indices_tensor, width)
+    positions[0, ::2] = np.arange(35)
+    asked = run_single(desc, x, positions, tuning=ASKED_FOR)
+    assert_identical(asked, run_single(desc, x, positions))
+    nest = asked_nest(desc)
+    rows = max(ASKED_FOR.prefetch_distance // (4 * width), 1)
+    assert f"prefetch InputTensor@({width}*" in nest
+    assert f"min((i + {rows}), 69)" in nest
+    assert "prefetch InputTensor 2048" not in nest
+
+
+def test_long_rows_are_asked_for_as_they_are_read() -> None:
+    nest = asked_nest(rows_desc(4096, 70))
+    assert "prefetch InputTensor 2048 bytes ahead" in nest
+    assert "prefetch InputTensor@" not in nest
+
+
+def asked_nest(desc: operators.Gather) -> str:
+    target = host_processor(tuning=ASKED_FOR)
+    code = target.generate(refined_definition(desc, target), in_place=False)
+    return "\n".join(map(format_nest, code.nests))

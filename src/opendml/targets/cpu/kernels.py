@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from opendml.expression.affine import Element
 from opendml.expression.ir import Axis, Expression, Fold, Tensor, Variable
 from opendml.expression.statements import Scan
 from opendml.loops.nest import ElementStore
@@ -43,6 +44,7 @@ class ComputeKernel:
     ``vector_block`` cuts the vector axis into work items. ``rows`` is the axis outside of the vector axis of which some
     points are computed together. More ``lanes`` than the vector axis has points: all of them are one vector.
     ``prefetched`` tells how many bytes ahead lines of tensors are asked for, ``next_rows`` the same in some folds.
+    ``chosen_rows`` are loads of rows that come later, of which lines are asked for at every vector.
     """
 
     stores: tuple[ElementStore, ...]
@@ -65,6 +67,7 @@ class ComputeKernel:
     reads: frozenset[Tensor] = frozenset()
     prefetched: Mapping[Tensor, int] = field(default_factory=dict)
     next_rows: Mapping[Fold, Mapping[Tensor, int]] = field(default_factory=dict)
+    chosen_rows: tuple[Element, ...] = ()
 
     @property
     def outer(self) -> tuple[Axis, ...]:

@@ -36,6 +36,7 @@ from opendml.expression.rewriting import conjuncts, walk
 from opendml.expression.statements import Compute, Order, Scan, Scatter, tensors_read
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lower_loads, lowered_stores
+from opendml.targets.cpu.chosen_rows import chosen_rows
 from opendml.targets.cpu.coalescing import coalesce
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
 from opendml.targets.cpu.target import CpuTarget
@@ -61,6 +62,9 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     serial, streamed = work_of(kernel) < tuning.serial_work, _is_streamed(kernel, tuning)
     kernel = replace(kernel, lanes=lanes, serial=serial, streamed=streamed)
     kernel = _with_items(_with_stage(kernel, target), tuning)
+    if not kernel.together:
+        chosen = chosen_rows(stores, kernel.outer, kernel.vector, tuning, target.machine.cache_line)
+        kernel = replace(kernel, chosen_rows=chosen)
     return replace(kernel, prefetched=_prefetched(kernel, tuning), next_rows=_next_rows(kernel, tuning))
 
 
@@ -350,7 +354,8 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
     if any(fold.contract for fold in folds):
         return {}
     distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
-    ahead = {t: distance for t in kernel.reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
+    reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
+    ahead = {t: distance for t in reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
     if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
         ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if _is_far(s.tensor, tuning)}
     for fold in folds:

@@ -314,6 +314,13 @@ class Tuning:
     stored_prefetch_distance: int = 0
     """As ``prefetch_distance``, of lines that will be written, but not past the caches; 0: none is asked for."""
 
+    prefetched_run_bytes: int = 16384
+    """Bytes of a row from which on lines are asked for along it where a loaded number chooses which row comes next;
+    while a shorter one is read, that next one is asked for: too much of what is ahead lies behind the row."""
+
+    choosing_operations: int = 8
+    """Operations up to which the place of the next row is computed for that."""
+
     prefetch_steps: int = 8
     """How many steps of a fold ahead, if each of them reads another place. The last ones find nothing of use there, so
     it is an eighth of the fold's steps at most, and not done where these are few."""

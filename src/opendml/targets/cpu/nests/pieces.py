@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from opendml.expression.affine import Affine, Element, is_unsafe, threshold_form
 from opendml.expression.ir import Axis, Expression, Fold, Select, Variable
 from opendml.expression.rewriting import walk
-from opendml.loops.nest import At, Block, Body, Keeping, Leaf, Let, Loop, Node, Points, Reduce, Transpose
+from opendml.loops.nest import At, Block, Body, Keeping, Leaf, Let, Loop, Node, Points, Prefetch, Reduce, Transpose
 from opendml.loops.nest_integers import End, Greatest, Integer, Least, Local, Start, Sum, ToBoundary, WholeSteps
 from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.kept_rows import (
@@ -280,9 +280,18 @@ def _point(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], i
     folds = dict.fromkeys(part.fold for e in values for part in parts_outside_selects(e))
     wanted = tuple(fold for fold in folds if fold not in known)
     nodes += [Reduce(wanted)] if wanted else []
+    nodes += _of_chosen_rows(making, lanes)
     if kernel.interleaved and lanes > 1:
         return (*nodes, Leaf(stores, written="interleaved"))
     return (*nodes, Leaf(stores, written="past the caches" if is_aligned else "each"))
+
+
+def _of_chosen_rows(making: Making, lanes: int) -> Iterator[Prefetch]:
+    """The lines of rows to come that lie as the points of a vector do."""
+    vector = making.kernel.vector
+    for e in making.kernel.chosen_rows if vector is not None and lanes > 1 else ():
+        for lane in range(0, lanes, making.target.machine.cache_line * 8 // e.type.bits):
+            yield Prefetch(e.tensor, e.address.plus(Affine((), lane)))
 
 
 def _transposed_loads(making: Making, values: Sequence[Expression], tile: Axis) -> Iterator[Element]:
