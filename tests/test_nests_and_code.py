@@ -7,6 +7,7 @@ both sides: the interpreter of nests looks at each, and code runs between guard 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,13 +16,25 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nest_running import HOSTS, MANY_THREADS, Case, cases, check_case, run_by_nests
+from nest_running import HOSTS, MANY_THREADS, Case, cases, check_case, check_nests, contents_of, run_by_nests
 from properties import examples
 from random_descriptors import is_drawn
 
-from opendml.expression.element_types import F32, I32
+from opendml.expression.element_types import F32, I32, I64
+from opendml.expression.folds import fold, sum_of
 from opendml.expression.interpreter import StrayAccessError
-from opendml.expression.ir import Axis, Expression, Tensor, index, load, temporary
+from opendml.expression.ir import (
+    Axis,
+    Expression,
+    Tensor,
+    cast,
+    constant,
+    index,
+    indices,
+    load,
+    select,
+    temporary,
+)
 from opendml.expression.statements import Compute, Definition, Each, Store
 from opendml.loops.nest import Items, nodes_of
 from opendml.loops.nest_memory import RaceError, TensorMemory
@@ -71,6 +84,36 @@ def test_random_graphs(case: Case) -> None:
 @given(cases("chains"))
 def test_random_chains(case: Case) -> None:
     check_case(case)
+
+
+# Folds that begin with what only some points may compute --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("begins", ["load", "fold", "fold of a fold"])
+def test_initial_values_that_conditions_make_safe(begins: str) -> None:
+    """They are computed where the fold is, for all points before anything that wants it, and go by its plan: an element
+    at a place that data says, which may be outside, or what another fold makes of it, also where that one's own initial
+    value is such an element."""
+    rows, columns = 3, 40
+    i, j, k, m = Axis("i", rows), Axis("j", columns), Axis("k", 5), Axis("m", 3)
+    x, w = Tensor("x", I32, (rows, columns), (columns, 1), "input"), Tensor("w", I32, (5,), (1,), "input")
+    p, y = (Tensor(name, I32, x.sizes, x.strides, role) for name, role in (("p", "input"), ("y", "output")))
+    place = cast(load(p, indices((i, j))), I64)
+    is_inside = (place >= 0) & (place < columns)
+    there, here = load(x, (index(i), place)), load(x, indices((i, j)))
+    element = select(is_inside, there, constant(7, I32))
+    begin = {
+        "load": element,
+        "fold": select(is_inside, sum_of((m,), there * load(w, [index(m)])), constant(7, I32)),
+        "fold of a fold": fold(operator.add, (m,), element, here * load(w, [index(m)])),
+    }[begins]
+    total = fold(operator.add, (k,), begin, here * load(w, [index(k)]))
+    store = Store(y, indices((i, j)), total * total)
+    definition = Definition((x, w, p), (y,), (Compute((i, j), (store,)),))
+    target = Processor(HOSTS[0], MANY_THREADS)
+    contents = contents_of(definition, 0)
+    contents[p][::2] %= columns
+    check_nests(definition, target, contents, (1, 0))
 
 
 # What is wrong is seen -----------------------------------------------------------------------------------------------

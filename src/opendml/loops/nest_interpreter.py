@@ -93,7 +93,7 @@ from opendml.loops.nest_integers import (
 from opendml.loops.nest_memory import Staged, Storage, TensorMemory, write
 from opendml.loops.nest_place import Place, at_points
 from opendml.loops.planned_frame import PlannedFrame, Plans
-from opendml.loops.plans import AS_THEY_STAND, KeptRow, Plan
+from opendml.loops.plans import AS_THEY_STAND, Folding, KeptRow, Plan
 
 
 def run_nest(
@@ -134,7 +134,8 @@ class _Thread:
         self._tiles: tuple[tuple[int, int], ...] = ()
         self._kept: dict[Expression, Expression] = {}
         self._rewrite: Callable[[Expression], Expression] = memory.by_place
-        self._plans, self._plan, self._reduced = Plans(self._rewrite), AS_THEY_STAND, AS_THEY_STAND
+        self._plans, self._plan = Plans(self._rewrite), AS_THEY_STAND
+        self._reduced: dict[Plan, Plan] = {}  # of Reduces, those that came last behind the others
 
     def run(self, positions: Mapping[Axis, int]) -> None:
         for memory in self._nest.memories:
@@ -267,7 +268,7 @@ class _Thread:
         if not self._nest.is_planned:
             return frame
         lanes = None if place.vector is None else place.dimension
-        return PlannedFrame.of(frame, self._plans, self._plan, self._plans(self._reduced).foldings, lanes)
+        return PlannedFrame.of(frame, self._plans, self._plan, [*self._reduced.values()], lanes)
 
     def _register(self, variable: Variable, place: Place) -> Array | None:
         """What a register holds for the points that stand here, the vector last; None if that has not been computed for
@@ -372,12 +373,13 @@ class _Thread:
         write(staged.memory, places, values, active, instruction)
 
     def reduce(self, node: Reduce, place: Place) -> None:
-        """Values of folds are computed again where they are wanted; the rows that they write are kept."""
+        """Values of folds are computed again, by the same plan, where they are wanted; the rows that they write are
+        kept."""
+        before = self._reduced.pop(node.plan, None) or _with_inner(node.plan)
         for folding in node.plan.ahead:
             self._plan = node.plan
             self._value(Part(folding.fold, 0), place)
-            if folding not in self._reduced.ahead:
-                self._reduced = Plan({}, {}, (*self._reduced.ahead, *folding.ahead, folding))
+            self._reduced[node.plan] = before
             self._plan = folding.steps.plan
             for row in folding.rows:
                 self._write_row(row, place)
@@ -482,6 +484,16 @@ class _Thread:
             value = self._register(register, place)
             assert value is not None
             self._own[memory][there] = at_points(value, place)
+
+
+def _with_inner(plan: Plan) -> Plan:
+    """A plan whose folds ahead are all that are known behind it: those ahead of others too."""
+    found, stack = list[Folding](), [*reversed(plan.ahead)]
+    while stack:
+        folding = stack.pop()
+        found.append(folding)
+        stack += reversed(folding.ahead)
+    return Plan(plan.choices, plan.foldings, tuple(found))
 
 
 def _part(cut: Cut, block: int, number: int, outer: tuple[int, int] | None) -> tuple[int, int]:

@@ -55,8 +55,8 @@ class Plans:
 
 
 class PlannedFrame(Frame):
-    """A frame that follows a plan. ``lanes`` is the dimension of the vector. Folds that something before has computed
-    are among the ``foldings`` too; ``given`` are the values of those that come ahead of the steps that stand here."""
+    """A frame that follows a plan. ``lanes`` is the dimension of the vector. Folds of plans that were followed
+    ``before`` are computed again by these; ``given`` are the values of those ahead of the steps that stand here."""
 
     plans: Plans
     choices: Mapping[Expression, Choice]
@@ -64,30 +64,35 @@ class PlannedFrame(Frame):
     steps: Steps | None = None
     rest: Steps | None = None
     lanes: int | None = None
+    before: Sequence[Plan] = ()
     given: Mapping[Expression, Array] = MappingProxyType({})
 
     @classmethod
-    def of(
-        cls, frame: Frame, plans: Plans, plan: Plan, before: Mapping[Expression, Folding], lanes: int | None
-    ) -> PlannedFrame:
+    def of(cls, frame: Frame, plans: Plans, plan: Plan, before: Sequence[Plan], lanes: int | None) -> PlannedFrame:
         """As ``frame``, by a plan."""
         planned = cls(frame.storage, frame.bound, frame.mask, frame.partial_dimension, frame.operations)
-        planned.plans, planned.choices, planned.foldings, planned.lanes = plans, {}, before, lanes
+        planned.plans, planned.choices, planned.foldings, planned.lanes = plans, {}, {}, lanes
+        planned.before = before
         return planned.following(plan)
 
     def like(self, bound: dict[object, Array], mask: Array | None) -> PlannedFrame:
         """The frame elsewhere."""
         frame = PlannedFrame(self.storage, bound, mask, self.partial_dimension, self.operations)
         frame.plans, frame.choices, frame.foldings, frame.lanes = self.plans, self.choices, self.foldings, self.lanes
-        frame.steps, frame.rest, frame.given = self.steps, self.rest, self.given
+        frame.steps, frame.rest, frame.given, frame.before = self.steps, self.rest, self.given, self.before
         frame.known |= self.given
         return frame
 
     def following(self, plan: Plan) -> PlannedFrame:
         """The frame by another plan."""
-        frame = self.like(self.bound, self.mask)
+        frame = self._with_folds(plan)
+        frame.choices = self.plans(plan).choices
+        return frame
+
+    def _with_folds(self, plan: Plan) -> PlannedFrame:
+        """The frame with the folds of another plan beside those of its own."""
+        frame, foldings = self.like(self.bound, self.mask), self.plans(plan).foldings
         frame.known |= self.known
-        frame.choices, foldings = self.plans(plan)
         frame.foldings = {**self.foldings, **foldings} if foldings else self.foldings
         return frame
 
@@ -163,15 +168,18 @@ class PlannedFrame(Frame):
     # Folds -----------------------------------------------------------------------------------------------------------
 
     def _part(self, e: Part) -> Array:
-        folding = self.foldings.get(e.fold)
+        folding, frame = self.foldings.get(e.fold), self
         if folding is None:
-            raise DivergenceError(f"nothing says how {e} is computed")
-        for number, value in enumerate(self._folded(e.fold, folding)):
+            plan = next((plan for plan in reversed(self.before) if e.fold in self.plans(plan).foldings), None)
+            if plan is None:
+                raise DivergenceError(f"nothing says how {e} is computed")
+            folding, frame = self.plans(plan).foldings[e.fold], self.following(plan)
+        for number, value in enumerate(frame._folded(e.fold, folding)):
             self.known[Part(e.fold, number)] = value
         return self.known[e]
 
     def _folded(self, fold: Fold, folding: Folding) -> list[Array]:
-        before = self.following(self.plans.ahead(folding))
+        before = self._with_folds(self.plans.ahead(folding))
         inner = [fold for fold in self.plans(self.plans.ahead(folding)).foldings if isinstance(fold, Fold)]
         parts = [Part(fold, number) for fold in inner for number in range(len(fold.elements))]
         ahead: dict[Expression, Array] = dict(zip(parts, before.values(parts), strict=True))
