@@ -7,7 +7,7 @@ of execution and levels of optimisation change nothing: a program is compiled wh
 from __future__ import annotations
 
 import enum
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from opendml.compatibility.onnxruntime import errors
 
@@ -15,7 +15,7 @@ __all__ = ["ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "RunOpti
 
 
 class GraphOptimizationLevel(enum.Enum):
-    """Accepted; programs are always optimised, which never changes a bit."""
+    """Programs are always optimised, which never changes a bit; what quantised nodes are depends on the level."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -37,6 +37,9 @@ class ExecutionOrder(enum.Enum):
     DEFAULT = 0
     PRIORITY_BASED = 1
     MEMORY_EFFICIENT = 2
+
+
+_PLAIN_QUANTIZATION: Final = "session.disable_quant_qdq"
 
 
 class _Options:
@@ -75,8 +78,9 @@ class SessionOptions(_Options):
 
     ``intra_op_num_threads``: threads of a program, 0 for the usual number. ``add_free_dimension_override_by_name`` and
     ``..._by_denotation``: sizes of dimensions that the model leaves open, for which a session compiles at once.
-    ``enable_profiling``, ``optimized_model_filepath`` and foreign code are refused when a session is made. All others
-    are accepted and change nothing.
+    ``enable_profiling``, ``optimized_model_filepath`` and foreign code are refused when a session is made. The entry
+    ``session.disable_quant_qdq`` and a ``graph_optimization_level`` below ORT_ENABLE_EXTENDED leave nodes between
+    DequantizeLinear and QuantizeLinear in float32, as they do there. All others are accepted and change nothing.
     """
 
     __slots__ = (
@@ -151,8 +155,14 @@ class SessionOptions(_Options):
         self.denotation_sizes[denotation] = _checked_size(size)
 
     def add_session_config_entry(self, key: str, value: str, /) -> None:
-        """Keeps an entry; none changes anything here."""
+        """Keeps an entry; ``session.disable_quant_qdq`` alone changes anything here."""
         self._add_entry(key, value)
+
+    @property
+    def fuses_quantization(self) -> bool:
+        """Whether products between DequantizeLinear and QuantizeLinear are those of integers."""
+        plain = (GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_BASIC)
+        return self.graph_optimization_level not in plain and self._entries.get(_PLAIN_QUANTIZATION, "0") != "1"
 
     def get_session_config_entry(self, key: str, /) -> str:
         """An entry that was added. Raises ExecutionError, a RuntimeError, where there is none."""

@@ -228,11 +228,16 @@ class InferenceSession:
         sizes = {one.name: [int(size or 0) for size in one.shape] for one in self._inputs}
         try:
             with _NAMES_OF_ERRORS:
-                return self._model.compile(self._device, sizes=sizes, narrow_float64=self._narrows)
+                return self._model.compile(self._device, sizes=sizes, **self._ways)
         except errors.NotImplemented:
             if self._model.needed_values(device=self._device, sizes=sizes):
                 return None
             raise
+
+    @property
+    def _ways(self) -> dict[str, Any]:
+        """How programs are made that may compute otherwise than the file says."""
+        return {"narrow_float64": self._narrows, "fuse_quantization": self._options.fuses_quantization}
 
     def _is_known(self, argument: NodeArg) -> bool:
         return self._ranks[argument.name] is not None and all(isinstance(size, int) for size in argument.shape)
@@ -245,7 +250,7 @@ class InferenceSession:
             if self._program is not None:
                 return self._program.run(arrays)
             with self._lock:
-                program = self._model.program_for(arrays, device=self._device, narrow_float64=self._narrows)
+                program = self._model.program_for(arrays, device=self._device, **self._ways)
             self._recent = program
             return program.run(arrays)
 

@@ -49,7 +49,8 @@ class _Request:
     """What a program is for, all of it known.
 
     ``selects``: whether both branches of a condition that is not known are computed. ``narrows``: whether FLOAT64
-    becomes FLOAT32 where its operator has no FLOAT64.
+    becomes FLOAT32 where its operator has no FLOAT64. ``fuses``: whether nodes between DequantizeLinear and
+    QuantizeLinear become operators on integers.
     """
 
     device: Device | None
@@ -59,6 +60,7 @@ class _Request:
     progress: Callable[[float], None] | None = None
     execution_flags: Flags = ExecutionFlags.NONE
     selects: bool = False
+    fuses: bool = True
 
 
 class OnnxModel:
@@ -94,6 +96,7 @@ class OnnxModel:
         sizes: Sizes | None = None,
         values: Mapping[str, Any] | None = None,
         narrow_float64: bool = False,
+        fuse_quantization: bool = True,
         progress: Callable[[float], None] | None = None,
         execution_flags: Flags = ExecutionFlags.NONE,
     ) -> OnnxProgram:
@@ -103,11 +106,13 @@ class OnnxModel:
         ``{"image": [1, 3, 224, 224]}``. ``values``: of inputs whose values decide sizes or branches, ``{"sr": 16000}``;
         the program computes with these and needs them no more. ``narrow_float64``: nodes on FLOAT64 whose operators
         have none are computed in FLOAT32, and named in the program's ``narrowed``; else they are refused.
+        ``fuse_quantization``: products between DequantizeLinear and QuantizeLinear are exact sums of integers, as ONNX
+        Runtime computes them; else they are those of float32, as the file says, which may round to the next integer.
 
         Raises ModelFormatError, whose ``problems`` are all sizes that are missing, or else all nodes that DirectML's
         operators do not express, with their names and reasons.
         """
-        request = self._request(device, sizes, values, narrow_float64, progress, execution_flags)
+        request = self._request(device, sizes, values, narrow_float64, progress, execution_flags, fuse_quantization)
         outcome, program = self._compiled(request)
         return self._staged(request, outcome) if program is None else program
 
@@ -118,12 +123,13 @@ class OnnxModel:
         sizes: Sizes | None = None,
         values: Mapping[str, Any] | None = None,
         narrow_float64: bool = False,
+        fuse_quantization: bool = True,
     ) -> GraphDesc:
         """The graph that ``compile`` would compile as DirectML's descriptor, with the weights in it.
 
         Outputs that are known without computing are no outputs of it. Arguments and errors as for ``compile``.
         """
-        request = self._request(device, sizes, values, narrow_float64)
+        request = self._request(device, sizes, values, narrow_float64, fuses=fuse_quantization)
         graph, translation, outputs, _ = self._translated(replace(request, selects=True))
         if translation.problems:
             raise _refusal(_outcome(translation))
@@ -133,19 +139,28 @@ class OnnxModel:
         return graph.describe(tensors)
 
     def run(
-        self, arrays: Mapping[str, Any], *, device: Device | None = None, narrow_float64: bool = False
+        self,
+        arrays: Mapping[str, Any],
+        *,
+        device: Device | None = None,
+        narrow_float64: bool = False,
+        fuse_quantization: bool = True,
     ) -> dict[str, Array]:
         """The outputs by name for inputs by name, by a program for their sizes, compiled when they are first met.
 
         Where nodes ask for the values of small inputs, the program is for these values, too. Raises as ``compile``
         does, and BindingError for arrays that do not fit.
         """
+        way = (device, narrow_float64, fuse_quantization)
         for key, program in reversed(self._programs.items()):
-            if key[:2] == (device, narrow_float64):
+            if key[:3] == way:
                 results = program.run_quickly(arrays)
                 if results is not None:
                     return {info.name: array for info, array in zip(program.outputs, results, strict=True)}
-        return self.program_for(arrays, device=device, narrow_float64=narrow_float64).run(arrays)
+        program = self.program_for(
+            arrays, device=device, narrow_float64=narrow_float64, fuse_quantization=fuse_quantization
+        )
+        return program.run(arrays)
 
     def __call__(self, **arrays: Any) -> dict[str, Array]:
         """``run`` with the inputs as parameters."""
@@ -202,17 +217,21 @@ class OnnxModel:
         *,
         device: Device | None = None,
         narrow_float64: bool = False,
+        fuse_quantization: bool = True,
         progress: Callable[[float], None] | None = None,
     ) -> OnnxProgram:
         """The program that ``run`` uses for arrays: one that is kept, or a new one. Not by several threads at once."""
         taken = self._arrays(arrays)
         sizes = tuple((name, array.shape) for name, array in taken.items())
+        way = (device, narrow_float64, fuse_quantization)
         for key, program in reversed(self._programs.items()):
-            if key == (device, narrow_float64, sizes, *_values_key(program.values, taken)):
+            if key == (*way, sizes, *_values_key(program.values, taken)):
                 self._programs.move_to_end(key)
                 return program
-        program = self._made(_Request(device, self._sizes(dict(sizes), {}), {}, narrow_float64, progress), taken)
-        self._programs[device, narrow_float64, sizes, *_values_key(program.values, taken)] = program
+        known_sizes = self._sizes(dict(sizes), {})
+        request = _Request(device, known_sizes, {}, narrow_float64, progress, fuses=fuse_quantization)
+        program = self._made(request, taken)
+        self._programs[*way, sizes, *_values_key(program.values, taken)] = program
         if len(self._programs) > KEPT_PROGRAMS:
             self._programs.popitem(last=False)
         return program
@@ -245,9 +264,10 @@ class OnnxModel:
         narrows: bool,
         progress: Callable[[float], None] | None = None,
         flags: Flags = ExecutionFlags.NONE,
+        fuses: bool = True,
     ) -> _Request:
         given = self._values(values or {})
-        return _Request(device, self._sizes(sizes or {}, given), given, narrows, progress, flags)
+        return _Request(device, self._sizes(sizes or {}, given), given, narrows, progress, flags, fuses=fuses)
 
     def _compiled(self, request: _Request, selects: bool = True) -> tuple[Outcome, OnnxProgram | None]:
         """What became of the model's nodes, and the program, if all of them have an expression.
@@ -286,7 +306,12 @@ class OnnxModel:
         def make(changing: frozenset[str], proto: Any) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
             part = OnnxModel(source_of_part(proto, self._source.folder), self.name)
             part._changing = changing | self._changing
-            return partial(part.run, device=request.device, narrow_float64=request.narrows)
+            return partial(
+                part.run,
+                device=request.device,
+                narrow_float64=request.narrows,
+                fuse_quantization=request.fuses,
+            )
 
         parts = parted(self.proto, outcome.loops, self._source.folder)
         if parts is None:
@@ -305,7 +330,7 @@ class OnnxModel:
 
     def _entry_key(self, request: _Request) -> bytes | None:
         values = [(name, value.dtype.str, value.shape, value.tobytes()) for name, value in request.values.items()]
-        facts = (sorted(request.sizes.items()), sorted(values), request.narrows, request.selects)
+        facts = (sorted(request.sizes.items()), sorted(values), request.narrows, request.selects, request.fuses)
         return entry_key(self._source, request.device, facts)
 
     def _stored(self, request: _Request, key: bytes | None) -> tuple[Outcome, OnnxProgram | None] | None:
@@ -356,7 +381,9 @@ class OnnxModel:
         from opendml.formats.onnx.translation import ModelGraph, Translation  # not needed for what is in the cache
 
         graph = ModelGraph(request.device, name=self.name)
-        translation = Translation(graph, self.proto, self._source.folder, request.selects, request.narrows)
+        translation = Translation(
+            graph, self.proto, self._source.folder, request.selects, request.narrows, request.fuses
+        )
         scope: Scope = {}
         bound = []
         for info in self.inputs:

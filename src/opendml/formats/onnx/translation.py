@@ -23,6 +23,7 @@ from opendml.formats.onnx.operators.control import CONTROL, MOST_NODES
 from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.table import OPERATORS, REASONS
 from opendml.formats.onnx.ordering import in_order
+from opendml.formats.onnx.quantized_nodes import express_by_integers
 from opendml.formats.onnx.tensors import array_of
 from opendml.formats.onnx.values import HostDrivenError, NotExpressibleError, UnknownValuesError, Value, known
 
@@ -65,12 +66,20 @@ class Translation:
     nodes ask for, ``loops`` the first outputs of the main graph's nodes that only the host can drive. ``selects``:
     whether nodes with branches compute both where the condition is not known. ``narrows``: whether nodes whose
     operators have no FLOAT64 are computed in FLOAT32; ``narrowed`` are these.
+    ``fuses_quantization``: whether nodes between DequantizeLinear and QuantizeLinear become operators on integers.
     """
 
     def __init__(
-        self, graph: Graph, model: Any, folder: Path | None, selects: bool = False, narrows: bool = False
+        self,
+        graph: Graph,
+        model: Any,
+        folder: Path | None,
+        selects: bool = False,
+        narrows: bool = False,
+        fuses_quantization: bool = True,
     ) -> None:
         self.selects = selects
+        self.fuses_quantization = fuses_quantization
         self.narrows = narrows
         self.narrowed: list[str] = []
         self.graph = graph
@@ -163,6 +172,10 @@ class Translation:
         seen = Node(self.graph, node.op_type, version, inputs, attributes_of(node, self.folder), list(node.output))
         if not domain and node.op_type in CONTROL:
             return seen.values(CONTROL[node.op_type](self, seen, scope))
+        if self.fuses_quantization and domain in _QUANTIZED_DOMAINS:
+            by_integers = express_by_integers(seen)
+            if by_integers is not None:
+                return by_integers
         function = OPERATORS.get((domain, node.op_type))
         if function is not None:
             found = self._by_function(function, seen, node)
@@ -261,6 +274,7 @@ class Translation:
 
 
 _ONNX_DOMAINS: Final = frozenset({"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training"})
+_QUANTIZED_DOMAINS: Final = frozenset({"", "com.microsoft"})
 
 
 class _Deeper:

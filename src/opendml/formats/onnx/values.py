@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,18 @@ if TYPE_CHECKING:
     from opendml.building.graph_building import Graph
     from opendml.building.graph_tensor import GraphTensor
 
-__all__ = ["NOTHING", "HostDrivenError", "NotExpressibleError", "UnknownValuesError", "Value", "constant", "known"]
+__all__ = [
+    "NOTHING",
+    "HostDrivenError",
+    "Integers",
+    "NotExpressibleError",
+    "Products",
+    "Steps",
+    "UnknownValuesError",
+    "Value",
+    "constant",
+    "known",
+]
 
 Array = npt.NDArray[Any]
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -41,7 +53,7 @@ class Value:
 
     ``array`` are its values where they are known; else ``tensor`` is what computes them, whose bools are UINT8 and
     which has at least one dimension. ``inputs`` are the model's inputs that it depends on. What has no elements is
-    always known.
+    always known. ``integers``: how a tensor of float32 comes of integers, where it does.
     """
 
     data_type: np.dtype[Any]
@@ -49,11 +61,54 @@ class Value:
     array: Array | None = None
     tensor: GraphTensor | None = None
     inputs: frozenset[str] = NOTHING
+    integers: Integers | Products | None = None
 
     @property
     def rank(self) -> int:
         """The number of dimensions."""
         return len(self.sizes)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Steps:
+    """Which numbers integers stand for: ``(integer - zero_point) * scale``.
+
+    ``scale``: float32, finite, above 0 and no subnormal number, so that quantising what was dequantised gives the
+    integers again. ``zero_point``: of the integers' type. Both have one element where ``axis`` is None, else one for
+    each place along this axis.
+    """
+
+    scale: Array
+    zero_point: Array
+    axis: int | None = None
+
+    @property
+    def data_type(self) -> np.dtype[Any]:
+        """The type of the integers."""
+        return self.zero_point.dtype
+
+    def is_same(self, other: Steps) -> bool:
+        """Whether the same integers stand for the same numbers."""
+        pairs = ((self.scale, other.scale), (self.zero_point, other.zero_point))
+        same = all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
+        return same and self.axis == other.axis
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Integers:
+    """A tensor is these integers, dequantised."""
+
+    value: Value
+    steps: Steps
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Products:
+    """A tensor is sums of products of integers, scaled, which ``quantized`` gives as integers of other steps (one for
+    the whole tensor). ``limits``: then numbers below and above these were replaced by them, one pair after another."""
+
+    quantized: Callable[[Steps], GraphTensor]
+    limits: tuple[tuple[float, float], ...] = ()
 
 
 def known(array: Array, inputs: frozenset[str] = NOTHING) -> Value:

@@ -15,7 +15,7 @@ from opendml.formats.onnx.nodes import Node, Results
 from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.values import NotExpressibleError
 
-__all__ = ["WINDOWS", "pooled", "reaching"]
+__all__ = ["WINDOWS", "convolution_window", "pooled", "reaching"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,19 @@ def _shared(totals: Sequence[int], mode: str) -> tuple[list[int], list[int]]:
 # ---- convolutions
 
 
+def convolution_window(node: Node, data: GraphTensor, filter: GraphTensor) -> dict[str, Any]:
+    """How the filter of a convolution goes over the data, as the functions name it."""
+    return _window(node, data.sizes[2:], filter.sizes[2:]).fields()
+
+
 def _bias(node: Node, position: int) -> GraphTensor | None:
     return node.optional(position)
 
 
 def _convolution(node: Node) -> Results:
     data, filter = node.tensor(0), node.tensor(1)
-    window = _window(node, data.sizes[2:], filter.sizes[2:])
-    found: Any = dml.convolution(data, filter, _bias(node, 2), group_count=node.integer("group", 1), **window.fields())
+    window = convolution_window(node, data, filter)
+    found: Any = dml.convolution(data, filter, _bias(node, 2), group_count=node.integer("group", 1), **window)
     return node.result(found)
 
 
@@ -137,21 +142,19 @@ def _cut(node: Node, image: Sequence[int], strides: Sequence[int], full: Sequenc
 
 def _integer_convolution(node: Node) -> Results:
     data, filter = node.tensor(0), node.tensor(1)
-    window = _window(node, data.sizes[2:], filter.sizes[2:])
     found: Any = dml.convolution_integer(
         data,
         node.optional(2),
         filter,
         node.optional(3),
         group_count=node.integer("group", 1),
-        **window.fields(),
+        **convolution_window(node, data, filter),
     )
     return node.result(found)
 
 
 def _quantized_convolution(node: Node) -> Results:
     data, filter = node.tensor(0), node.tensor(3)
-    window = _window(node, data.sizes[2:], filter.sizes[2:])
     found: Any = dml.quantized_linear_convolution(
         data,
         node.tensor(1),
@@ -163,7 +166,7 @@ def _quantized_convolution(node: Node) -> Results:
         node.tensor(6),
         node.optional(7),
         group_count=node.integer("group", 1),
-        **window.fields(),
+        **convolution_window(node, data, filter),
     )
     return node.result(found)
 
