@@ -198,6 +198,35 @@ def test_statements_that_differ_in_constants_are_written_once(monkeypatch: pytes
     assert "@constants" not in text
 
 
+def _scaled_sums(graph: dml.Graph, count: int) -> list[dml.GraphTensor]:
+    """Layers of a network that differ in what their results are scaled and moved by."""
+    x, w = graph.input("float32", [1, 16, 9, 9]), graph.input("float32", [16, 16, 3, 3])
+    found = []
+    for n in range(count):
+        x = dml.convolution(x, w, start_padding=[1, 1], end_padding=[1, 1]) * (0.01 + n / 7) + n / 3
+        found.append(x)
+    return found
+
+
+def test_few_folds_that_differ_in_what_follows_them_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A convolution is a long kernel, and what it is scaled by is read. The bits are those of the interpreter."""
+    monkeypatch.setenv("OPENDML_CACHE", "0")
+    code = _code(_scaled_sums, 3)
+    assert len(code.sequence.constants) == 4  # the first convolution reads another kind of tensor
+    apart = _code(_scaled_sums, 3, like_folds=4)
+    assert not apart.sequence.constants
+    names, names_apart = ({call.kernel.name for call in c.sequence.calls} for c in (code, apart))
+    assert len(names_apart) == len(names) + 1
+    results = []
+    for device in (dml.Device("reference"), dml.Device(thread_count=2)):
+        graph = dml.Graph(device)
+        program = graph.compile(_scaled_sums(graph, 3))
+        random = np.random.default_rng(3)
+        results.append(program(*(random.standard_normal(b.desc.sizes, np.float32) for b in program.inputs)))
+    for expected, actual in zip(*results, strict=True):
+        assert_same_values(actual, expected)
+
+
 NUMBERS = {
     "float32": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, 1e-45, -1e-39, 3.4e38, 0.1, 2.0**-126],
     "float16": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, 6e-8, -3e-5, 65504.0, 0.1],

@@ -114,6 +114,7 @@ class Builder:
         self.is_controlled = False  # whether the function asks now and then, with %control, whether it is to go on
         self.rolled = False  # whether loops are to stay as they are written
         self._count = 0
+        self._spread: dict[tuple[str, ElementType, int], Value] = {}  # scalars in all lanes, known in this block
         self.block = "entry"
 
     # Names, lines, blocks ------------------------------------------------------------------------------------------
@@ -146,6 +147,7 @@ class Builder:
         """Start the block ``label``."""
         self.lines.append(f"{label}:")
         self.block = label
+        self._spread.clear()
 
     def jump(self, label: str) -> None:
         """End the block with a jump."""
@@ -206,6 +208,7 @@ class Builder:
         self.jump(done)
         tail = self.lines[slot + 1 :]
         del self.lines[slot:]
+        self._spread.clear()
         first = [self.spread(v, n) for v, n in zip(first, lanes, strict=True)]
         self.jump(done)
         self.lines += tail
@@ -223,17 +226,21 @@ class Builder:
         return Value(literal(const), const.type)
 
     def spread(self, value: Value, lanes: int) -> Value:
-        """The value in all of ``lanes`` lanes."""
+        """The value in all of ``lanes`` lanes: written once in a block, which is much less for LLVM to read."""
         if value.lanes == lanes:
             return value
         if value.lanes != 1:
             raise ValueError(f"{value} cannot have {lanes} lanes")
         if not value.text.startswith("%"):
             return Value(f"splat ({value.typed})", value.type, lanes)
-        target = vector_type(value.type, lanes)
-        one = self.assign(f"insertelement {target} poison, {value.typed}, i64 0")
-        text = self.assign(f"shufflevector {target} {one}, {target} poison, <{lanes} x i32> zeroinitializer")
-        return Value(text, value.type, lanes)
+        key = value.text, value.type, lanes
+        found = self._spread.get(key)
+        if found is None:
+            target = vector_type(value.type, lanes)
+            one = self.assign(f"insertelement {target} poison, {value.typed}, i64 0")
+            text = self.assign(f"shufflevector {target} {one}, {target} poison, <{lanes} x i32> zeroinitializer")
+            found = self._spread[key] = Value(text, value.type, lanes)
+        return found
 
     def aligned(self, *values: Value) -> list[Value]:
         """The values with as many lanes as the widest of them has."""

@@ -2,7 +2,9 @@
 
 A graph may do the same again and again with other numbers. Each would be a kernel of its own to schedule, write and
 compile; a kernel that is told where its constants are serves them all. Where there are few such statements they keep
-their constants, which the compiler may know then. What is computed is the same: a load gives the bits of the constant.
+their constants, which the compiler may know then: but for numbers that the results of folds are scaled or moved by, as
+layers of a network do, since the code of a fold is long and what follows it is little. What is computed is the same: a
+load gives the bits of the constant.
 """
 
 from __future__ import annotations
@@ -26,22 +28,30 @@ class ReadConstants:
     constants: Mapping[Tensor, Const]
 
 
-def read_constants(statements: Sequence[Statement], order: Mapping[Tensor, int], least: int) -> ReadConstants:
-    """Those of ``statements`` of which at least ``least`` are the same but for constants. ``order``: as for
-    ``likeness``."""
+def read_constants(
+    statements: Sequence[Statement], order: Mapping[Tensor, int], least: int, least_folds: int
+) -> ReadConstants:
+    """Those of ``statements`` of which at least ``least`` are the same but for constants, or ``least_folds`` with folds
+    but for floating-point constants behind these. ``order``: as for ``likeness``."""
     changed: dict[Statement, Compute] = {}
     constants: dict[Tensor, Const] = {}
-    for some in _groups((s for s in statements if isinstance(s, Compute)), _size, least):
-        likes = {s: likeness(s, (), order, _free_constants(s)) for s in some}
-        for alike in _groups(some, lambda statement: likes[statement].key, least):  # noqa: B023 (called at once)
-            differing = [len(set(column)) > 1 for column in zip(*(likes[s].constants for s in alike), strict=True)]
-            for statement in alike if any(differing) else ():
-                loads: dict[Expression, Expression] = {}
-                for const in itertools.compress(likes[statement].constants, differing):
-                    tensor = Tensor(f"constant{len(constants)}", const.type, (1,), (1,), "input")
-                    constants[tensor] = const
-                    loads[const] = load(tensor, [0])
-                changed[statement] = _rewritten(statement, loads)
+
+    def change(some: Sequence[Compute], least: int, free: Callable[[Compute], frozenset[Const]]) -> None:
+        for like_sized in _groups(some, _size, least):
+            likes = {s: likeness(s, (), order, free(s)) for s in like_sized}
+            for alike in _groups(like_sized, lambda statement: likes[statement].key, least):  # noqa: B023 (at once)
+                differing = [len(set(column)) > 1 for column in zip(*(likes[s].constants for s in alike), strict=True)]
+                for statement in alike if any(differing) else ():
+                    loads: dict[Expression, Expression] = {}
+                    for const in itertools.compress(likes[statement].constants, differing):
+                        tensor = Tensor(f"constant{len(constants)}", const.type, (1,), (1,), "input")
+                        constants[tensor] = const
+                        loads[const] = load(tensor, [0])
+                    changed[statement] = _rewritten(statement, loads)
+
+    computes = [s for s in statements if isinstance(s, Compute)]
+    change(computes, least, _free_constants)
+    change([s for s in computes if s not in changed and _has_fold(s)], least_folds, _constants_behind_folds)
     return ReadConstants(changed, constants)
 
 
@@ -80,6 +90,20 @@ def _free_constants(statement: Compute) -> frozenset[Const]:
             for expression in kept:
                 bound |= set(walk(expression))
     return frozenset(free - bound)
+
+
+def _has_fold(statement: Compute) -> bool:
+    return any(isinstance(e, Fold) for store in statement.stores for e in walk(store.value))
+
+
+def _constants_behind_folds(statement: Compute) -> frozenset[Const]:
+    """Free floating-point constants that are in no fold: schedules look into those."""
+    inside: set[Expression] = set()
+    for store in statement.stores:
+        for e in walk(store.value):
+            if isinstance(e, Fold):
+                inside |= set(walk(e))
+    return frozenset(const for const in _free_constants(statement) - inside if const.type.is_float)
 
 
 def _rewritten(statement: Compute, loads: dict[Expression, Expression]) -> Compute:

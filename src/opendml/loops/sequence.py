@@ -86,10 +86,12 @@ class Maker(Protocol[K_co]):
 
 class Tuning(NamedTuple):
     """What steers a sequence. ``serial_work``: steps of kernels below which waking other threads costs more than it
-    saves. ``long_run``: calls of one kernel in a row from which on they are a Run."""
+    saves. ``long_run``: calls of one kernel in a row from which on they are a Run. ``like_folds``: statements with
+    folds from which on they share a kernel if they differ in constants alone."""
 
     serial_work: int
     long_run: int
+    like_folds: int
     placement: Placement = PLACEMENT
 
 
@@ -191,7 +193,7 @@ def sequence_of(
     placed = (tensor for tensor in plan.offsets if tensor not in own)
     views = dict(definition.views)
     order = {t: number for number, t in enumerate(dict.fromkeys((*slots, *placed, *own, *views)))}
-    reading = read_constants(definition.statements, order, tuning.long_run)
+    reading = read_constants(definition.statements, order, tuning.long_run, tuning.like_folds)
     order |= {tensor: len(order) + number for number, tensor in enumerate(reading.constants)}
     writer = _Sequencer(make, tuning, plan, views, order, reading.statements, reading.constants, every_kernel_waits)
     steps = writer.steps(definition.statements, ())

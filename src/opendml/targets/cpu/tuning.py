@@ -464,6 +464,10 @@ class Tuning:
     long_run: int = 64
     """Calls of one function in a row from which on they are a loop."""
 
+    like_folds: int = 2
+    """Statements with folds that share a function if they differ in constants behind these alone: a load of a number
+    once a point costs nothing beside a sum, and the function of a convolution takes LLVM a tenth of a second."""
+
     many_pointers: int = 512
     """Tensors from which on the entry has their pointers where it uses them instead of all at its beginning: LLVM takes
     the longer over each call the more of them are alive."""

@@ -78,9 +78,10 @@ def program_code(
     records of time, for which all threads wait for each other behind every kernel.
     """
     kernels = KernelWriter(target, in_place)
-    tuning = Tuning(target.tuning.serial_work, target.tuning.long_run, target.tuning.placement)
+    knobs = target.tuning
+    tuning = Tuning(knobs.serial_work, knobs.long_run, knobs.like_folds, knobs.placement)
     sequence = sequence_of(definition, kernels, tuning, every_kernel_waits=profiled)
-    entry = EntryWriter(sequence, target.tuning, profiled=profiled)
+    entry = EntryWriter(sequence, knobs, profiled=profiled)
     modules = modules_of(entry.text(), entry.globals, kernels.functions, kernels.declarations, support, target)
     least_size, is_parallel = sequence.memory.least_size, sequence.is_parallel
     requirements = Requirements(entry.temporary_size, least_size, entry.scratch_in_memory, is_parallel)
