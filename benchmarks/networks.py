@@ -1,5 +1,5 @@
-"""Whole networks, float32: PyTorch modules with random parameters, which opendml, ONNX Runtime and OpenVINO run as
-PyTorch exports them to ONNX."""
+"""Whole networks: PyTorch modules with random parameters, which opendml, ONNX Runtime and OpenVINO run as PyTorch
+exports them to ONNX, in float32 or quantised."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ import numpy as np
 import opendml as dml
 from benchmarks.measure import Effort, Outcome, fastest, race
 from benchmarks.peers import EAGER, OPENDML, Array, Call, Prepared, Unsupported
+from benchmarks.quantized_networks import Quantization, dynamically, statically
 from benchmarks.timing import Timing
 
 SECTION: Final = "networks"
@@ -41,6 +42,10 @@ EXAMPLES: Final = {
 RELATIVE_ERROR: Final = 1e-3
 """How far a result may be from opendml's, relative to its largest element: less than any narrower type would give."""
 
+QUANTIZED_ERROR: Final = 0.15
+"""The same for quantised networks: what is rounded to the next of 256 steps in one layer, as a tie or because a product
+was rounded before, moves the results of those behind it by some steps."""
+
 PROFILES: Final = 3
 """How often the kernels of a network are measured, so that a comparison knows what they differ by anyway."""
 
@@ -49,12 +54,19 @@ COMPILE, ONNX_RUNTIME, OPENVINO = "torch.compile", "ONNX Runtime", "OpenVINO"
 
 @dataclass(frozen=True)
 class Network:
-    """A network with the sizes of its inputs. ``make`` gives the PyTorch module, ``inputs`` arrays for it."""
+    """A network with the sizes of its inputs. ``make`` gives the PyTorch module, ``inputs`` arrays for it;
+    ``quantize`` what is made of it in ONNX's format, if anything is."""
 
     name: str
     batch: int
     make: Callable[[], Any]
     inputs: Callable[[int, np.random.Generator], list[Array]]
+    quantize: Quantization | None = None
+
+    @property
+    def error(self) -> float:
+        """How far a result may be from opendml's."""
+        return RELATIVE_ERROR if self.quantize is None else QUANTIZED_ERROR
 
     @property
     def label(self) -> str:
@@ -69,7 +81,7 @@ class Network:
 
 def networks() -> list[Network]:
     """All networks in the order of the table; batches of 8 of those that take less than about half a second."""
-    return [Network(a.name, batch, a.make, a.inputs) for a in _ARCHITECTURES for batch in a.batches]
+    return [Network(a.name, batch, a.make, a.inputs, a.quantize) for a in _ARCHITECTURES for batch in a.batches]
 
 
 def matches(title: str, pattern: str) -> bool:
@@ -85,6 +97,7 @@ class _Architecture(NamedTuple):
     batches: Sequence[int]
     make: Callable[[], Any]
     inputs: Callable[[int, np.random.Generator], list[Array]]
+    quantize: Quantization | None = None
 
 
 def _example(name: str) -> Any:
@@ -132,6 +145,23 @@ _ARCHITECTURES: Final = (
     _Architecture("ViT-B/16", (1,), partial(_ours, "images", "VisionTransformer"), _picture),
     _Architecture("GPT-2, one word", (1, 8), partial(_ours, "transformers", "Gpt2"), _next_word),
     _Architecture("LSTM", (1, 8), partial(_ours, "sequences", "Recurrent"), partial(_normal, (100, 128))),
+    _Architecture("MobileNetV2, int8", (1, 8), partial(_example, "mobilenet_v2"), _picture, statically),
+    _Architecture("ResNet-50, int8", (1, 8), partial(_example, "resnet50"), _picture, statically),
+    _Architecture(
+        "transformer encoder, int8",
+        (1, 8),
+        partial(_example, "transformer_encoder"),
+        partial(_normal, (128, 256)),
+        statically,
+    ),
+    _Architecture(
+        "transformer encoder, dynamic int8",
+        (1, 8),
+        partial(_example, "transformer_encoder"),
+        partial(_normal, (128, 256)),
+        dynamically,
+    ),
+    _Architecture("BERT-base, dynamic int8", (1,), partial(_ours, "transformers", "Bert"), _text, dynamically),
 )
 
 
@@ -189,7 +219,11 @@ class Model:
 
     @cached_property
     def onnx(self) -> bytes:
-        """The network in ONNX's format, as PyTorch exports it."""
+        """The network in ONNX's format, as PyTorch exports it, and quantised if it is to be."""
+        quantize = self.network.quantize
+        return self._exported() if quantize is None else quantize(self._exported(), self.named)
+
+    def _exported(self) -> bytes:
         import torch
 
         file = io.BytesIO()
@@ -266,7 +300,7 @@ def _measured(network: Network, threads: int, effort: Effort, progress: Callable
             way.run()
             found = [np.array(array) for array in way.results()]
             expected = found if expected is None else expected
-            if agree(found, expected):
+            if agree(found, expected, network.error):
                 racers[contestant] = way
             else:
                 result.faults[contestant] = "differs"
@@ -316,16 +350,16 @@ def _together(title: str, numbers: Sequence[int], profiles: Sequence[dml.Profile
     return Kernel(title, len(numbers), Timing.of(times), share, needed / min(times))
 
 
-def agree(found: Sequence[Array], expected: Sequence[Array]) -> bool:
+def agree(found: Sequence[Array], expected: Sequence[Array], error: float = RELATIVE_ERROR) -> bool:
     """Whether all results are near enough to what is expected, and numbers."""
     if len(found) != len(expected):
         return False
-    return all(_near(*pair) for pair in zip(found, expected, strict=True))
+    return all(_near(*pair, error) for pair in zip(found, expected, strict=True))
 
 
-def _near(found: Array, expected: Array) -> bool:
+def _near(found: Array, expected: Array, error: float) -> bool:
     scale = float(np.abs(expected).max()) or 1.0
-    return float(np.abs(found.reshape(expected.shape) - expected).max()) <= RELATIVE_ERROR * scale
+    return float(np.abs(found.reshape(expected.shape) - expected).max()) <= error * scale
 
 
 # -------------------------------------------------------------------------------------------------------- contestants
@@ -354,10 +388,16 @@ def _opendml(model: Model) -> Prepared:
     return Prepared(bound, lambda: list(bound.results.values()))
 
 
+def _check_float(model: Model) -> None:
+    if model.network.quantize is not None:
+        raise Unsupported("quantised as a model of ONNX only")
+
+
 def _eager(model: Model) -> Prepared:
     """With channels first or last, whichever is faster."""
     import torch
 
+    _check_float(model)
     module, given = model.torch, tuple(map(torch.from_numpy, model.arrays))
     ways = [_Kept(lambda: module(*given)).prepared()]
     if given[0].ndim == 4:
@@ -371,6 +411,7 @@ def _compiled(model: Model) -> Prepared:
     """With the parameters as constants, which are packed once."""
     import torch
 
+    _check_float(model)
     if not any(map(shutil.which, ("g++", "clang++", "cl"))):
         raise Unsupported("no C++ compiler")
     torch.compiler.reset()

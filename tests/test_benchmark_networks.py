@@ -108,3 +108,33 @@ def test_kernels_that_compute_the_same_are_one_row() -> None:
     assert gemm.share == pytest.approx(0.4) and gemm.efficiency == pytest.approx((0.5 + 2.7) / 4)
     assert (copy.title, copy.count) == ("COPY, 8x8", 1) and (other.title, other.count) == ("GEMM, 8x9", 1)
     assert networks.NetworkResult("net", [gemm, copy, other]).efficiency == pytest.approx(0.32 + 0.1 + 0.2)
+
+
+class _Small(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5)
+        )
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("way", ["statically", "dynamically"])
+def test_quantised_networks_run_near_the_ones_in_floating_point(way: str) -> None:
+    pytest.importorskip("onnxruntime")
+    networks, quantized = module("networks"), module("quantized_networks")
+    plain = networks.Network("small", 1, _Small, lambda batch, random: [normal(batch, 3, 6, 6)])
+    network = networks.Network("small", 1, _Small, plain.inputs, getattr(quantized, way))
+    model = networks.Model(network, 1)
+    ways = [networks.CONTESTANTS[name](one) for one in (model, networks.Model(plain, 1)) for name in ("opendml",)]
+    ways.append(networks.CONTESTANTS["ONNX Runtime"](model))
+    for one in ways:
+        one.run()
+    found, expected, peers = (one.results() for one in ways)
+    assert networks.agree(found, expected, network.error)
+    assert not networks.agree(found, expected)
+    assert networks.agree(found, peers, network.error)
+    with pytest.raises(networks.Unsupported):
+        networks.CONTESTANTS[networks.EAGER](model)
