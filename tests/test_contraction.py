@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import platform
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,6 +30,7 @@ from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of
+from opendml.llvm.native import assembly
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
@@ -300,6 +303,22 @@ def test_lines_to_be_stored_are_asked_for_in_parts() -> None:
     outer, inner = (text.index(f"for {axis} in 0..{n}, carrying sum (28 of each)") for axis, n in (("c", 64), ("t", 3)))
     assert outer < asked < inner
     assert "unrolled o + 0..1" in text[outer:asked]
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="LLVM writes the host's code here")
+def test_steps_of_sums_need_no_address_from_the_stack() -> None:
+    """All points of a tile are constants away from one address, in loops of three axes too."""
+    desc, target = convolution(8, 64, 64, 56), TARGETS[0]
+    kernel = product_kernel(desc, target)
+    code = generate(refined_definition(desc, target), target, in_place=False)
+    lines = [line for module in code.modules for line in assembly(module, target.machine).splitlines()]
+    products = [number for number, line in enumerate(lines) if "vfmadd" in line]
+    assert len(products) == kernel.tile_size * kernel.vectors, "one loop of all sums"
+    label = max(number for number, line in enumerate(lines[: products[0]]) if line.startswith(".LBB"))
+    step = lines[label : products[-1]]
+    bases = [found[1] for line in step if (found := re.search(r"vbroadcastss\s.*\((%\w+)", line))]
+    assert len(bases) == kernel.tile_size and len(set(bases)) == 1
+    assert not any("%rsp" in line for line in step)
 
 
 @given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))

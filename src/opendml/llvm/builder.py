@@ -347,6 +347,11 @@ class Builder:
         text = self.assign(f"call {result.llvm_type} @{name}({', '.join(v.typed for v in operands)})")
         return replace(result, text=text)
 
+    def opaque(self, pointer: str) -> str:
+        """The same address, of which LLVM does not know how it was computed. It costs no instruction."""
+        self.declarations.add("declare ptr @llvm.strip.invariant.group.p0(ptr)")
+        return self.assign(f"call ptr @llvm.strip.invariant.group.p0(ptr {pointer})")
+
     # Operations of the grammar ---------------------------------------------------------------------------------------
 
     def binary(self, operation: str, a: Value, b: Value) -> Value:

@@ -103,6 +103,7 @@ class Memory:
         self._pointers = dict(pointers)
         self._prefetched = prefetched
         self._prefetched_to = 1
+        self._keeps_bases = False
 
     # Pointers --------------------------------------------------------------------------------------------------------
 
@@ -129,6 +130,17 @@ class Memory:
         yield
         self._prefetched, self._prefetched_to = before
 
+    @contextmanager
+    def bases_in_registers(self) -> Iterator[None]:
+        """Inside, the address of an element that is computed stays what its neighbours' are constants away from.
+
+        LLVM would make each of them a sum of an address and a common counter, which saves an addition a step; around
+        loops in loops, the addresses then outnumber the registers, and all are moved on in memory.
+        """
+        before, self._keeps_bases = self._keeps_bases, True
+        yield
+        self._keeps_bases = before
+
     def pointer(self, place: Place) -> str:
         """The address of an element."""
         element = vector_type(place.tensor.type, 1)
@@ -138,6 +150,7 @@ class Memory:
             found = self._scopes.find(key)
             if found is None:
                 text = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {place.base.text}")
+                text = self.builder.opaque(text) if self._keeps_bases else text
                 found = self._scopes.put(key, index_value(text))
             pointer = found.text
         if place.constant != origin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ from opendml.loops.nest import (
     Tiles,
     Transpose,
     Turn,
+    nodes_of,
 )
 from opendml.loops.nest_integers import (
     Condition,
@@ -228,12 +230,14 @@ class _NestWriter:
 
     def loop(self, node: Loop, place: _Place) -> None:
         carried = [(copy, variable) for copy in range(node.copies) for variable in node.carried]
+        is_of_sums = carried and any(isinstance(inner, Accumulate) for inner in nodes_of(node.body))
+        kept = self._evaluator.memory.bases_in_registers() if is_of_sums else nullcontext()
 
         def step(position: str, values: list[Value]) -> list[Value]:
             self._set(carried, values)
             if node.unmoved is not None:
                 self._locals[node.unmoved] = position
-            with self._evaluator.scope():
+            with self._evaluator.scope(), kept:
                 start = position if node.limit is None else smaller(self._builder, position, node.limit)
                 self.body(node.body, _moved(place, node.axis, start))
             return [self._registers[copy][variable] for copy, variable in carried]
