@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from opendml import operators as op
 from opendml.description.enums import TensorDataType
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
-from opendml.expression.affine import EXACT, affine, decide, interval, threshold_form
+from opendml.expression.affine import EXACT, Element, affine, decide, interval, threshold_form
 from opendml.expression.element_types import F32, I8, I32, I64, U8
 from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
@@ -38,9 +38,11 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
+from opendml.expression.mathematics import erf, exp, sigmoid, tanh
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Definition, Scatter, Store
 from opendml.llvm.host import machine_of
+from opendml.loops.nest import Leaf, Points, nodes_of
 from opendml.loops.rewriting import simplify
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
@@ -297,6 +299,23 @@ def test_scatters_are_cut_along_axes_that_no_index_moves(
     assert not kernel.serial
     text = describe_kernel(kernel, TARGET)
     assert ("this thread's share" in text) == ("only if first <= " in text) == (not cut)
+
+
+@pytest.mark.parametrize("function", [sigmoid, tanh, erf, exp])
+def test_what_is_loaded_in_any_case_is_computed_in_vectors(function: Callable[[Expression], Expression]) -> None:
+    """Conditions of functions on what padding has let through neither keep lanes apart nor are jumped over."""
+    i, j = Axis("i", 40), Axis("j", 66)
+    x, y = Tensor("x", F32, (40, 64), (64, 1), "input"), Tensor("y", F32, (40, 66), (66, 1), "output")
+    value = function(load(x, (index(i), index(j) - 1)))
+    is_inside = (index(j) >= 1) & (index(j) < 65)
+    store = Store(y, (index(i), index(j)), select(is_inside, value, constant(0.0, F32)))
+    definition = Definition((x,), (y,), (Compute((i, j), (store,)),))
+    (nest,) = generate(definition, TARGET, in_place=False).nests
+    leaves = [node for node in nodes_of(nest.body) if isinstance(node, Leaf)]
+    wide = [leaf for node in nodes_of(nest.body) if isinstance(node, Points) for leaf in node.body]
+    computing = [leaf for leaf in leaves if any(isinstance(e, Element) for e in walk(leaf.stores[0].value))]
+    assert computing and all(leaf in wide for leaf in computing)
+    assert not any(choice.how == "jump" for leaf in computing for choice in leaf.plan.choices.values())
 
 
 def test_scatters_decide_without_a_jump_what_is_theirs() -> None:

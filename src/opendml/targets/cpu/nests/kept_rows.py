@@ -159,6 +159,11 @@ def in_order_of_evaluation(parts: Iterable[Part], dependencies: Dependencies) ->
 
 def parts_outside_selects(e: Expression) -> Iterator[Part]:
     """The values of folds in ``e`` that are needed whatever its conditions say, the outermost ones."""
+    return (x for x in outside_selects(e) if isinstance(x, Part))
+
+
+def outside_selects(e: Expression) -> Iterator[Expression]:
+    """What is computed for ``e`` whatever its conditions say, but for the insides of folds."""
     seen: set[Expression] = set()
     stack = [e]
     while stack:
@@ -166,7 +171,6 @@ def parts_outside_selects(e: Expression) -> Iterator[Part]:
         if x in seen:
             continue
         seen.add(x)
-        if isinstance(x, Part):
-            yield x
-        else:
+        yield x
+        if not isinstance(x, Part):
             stack.extend([x.condition] if isinstance(x, Select) else reversed(x.children))

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from opendml.expression.affine import Affine, Element, is_unsafe, threshold_form
-from opendml.expression.ir import Axis, Expression, Fold, Select, Variable
+from opendml.expression.ir import Axis, Expression, Fold, Part, Select, Variable
 from opendml.expression.rewriting import walk
 from opendml.loops.nest import At, Block, Body, Keeping, Leaf, Let, Loop, Node, Points, Prefetch, Reduce, Transpose
 from opendml.loops.nest_integers import End, Greatest, Integer, Least, Local, Start, Sum, ToBoundary, WholeSteps
@@ -14,6 +14,7 @@ from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.kept_rows import (
     in_order_of_evaluation,
     kept_rows,
+    outside_selects,
     parts_outside_selects,
     unconditional_loads,
 )
@@ -88,8 +89,9 @@ def cuts_of(kernel: ComputeKernel, stores: Stores, axis: Axis) -> set[int]:
 def _vectorises(making: Making, stores: Stores, vector: Axis) -> bool:
     """Whether neighbouring points can be computed together: no guard differs between them."""
     dependencies = making.dependencies
+    sure = {e for s in stores for e in outside_selects(s.value)}
     # Folds that are wanted in any case are computed before a condition of what becomes of them is asked.
-    ahead = {part for s in stores for part in parts_outside_selects(s.value)}
+    ahead = {e for e in sure if isinstance(e, Part)}
     for e in (e for s in stores for e in walk(s.value)):
         if isinstance(e, Fold) and e.partials > 1 and vector in dependencies.of(e):
             return False
@@ -99,7 +101,8 @@ def _vectorises(making: Making, stores: Stores, vector: Axis) -> bool:
         if guard is not None and _differs(making, guard, vector):
             guarded = (e.then, e.otherwise) if isinstance(e, Select) else e.children
             inside = (x for branch in guarded for x in walk(branch, ahead.__contains__))
-            if any(map(is_unsafe, inside)):
+            # What is loaded in any case does not depend on a condition, such as one of the exponential function.
+            if any(is_unsafe(x) and x not in sure for x in inside):
                 return False
     return True
 

@@ -164,16 +164,10 @@ class _ExpressionPlanner:
         return all(form is not None and all(term in place.constants for term, _ in form.terms) for form in forms)
 
     def _may_stray(self, e: Expression, place: _Place) -> bool:
-        """Whether what is yet to be computed of ``e`` loads from places that only its conditions make safe."""
+        """Whether what is yet to be computed of ``e`` loads from places that only its conditions make safe, or is a fold
+        that may not be wanted."""
         parts = walk(e, lambda x: isinstance(x, Part) or x in place.known)
         return any((isinstance(x, Part) or is_unsafe(x)) and not self._is_known(x, place) for x in parts)
-
-    def _is_costly(self, e: Expression, place: _Place) -> bool:
-        """Whether ``e`` must not, or should not, be computed where it is not needed."""
-        return any(
-            not self._is_known(x, place) if isinstance(x, Part) else is_unsafe(x)
-            for x in walk(e, lambda x: isinstance(x, Part))
-        )
 
     def _chosen(self, e: Select, place: _Place) -> How | None:
         """How a Select is computed, once its condition is known; None: by both branches."""
@@ -182,7 +176,7 @@ class _ExpressionPlanner:
             return "rarely"
         if self._is_wide(e.condition, place):
             return "lanes" if any(self._is_unsafe(x) and self._may_stray(x, place) for x in branches) else None
-        return "jump" if any(self._is_costly(branch, place) for branch in branches) else None
+        return "jump" if any(self._may_stray(branch, place) for branch in branches) else None
 
     # Expressions in the order of their evaluation --------------------------------------------------------------------
 
