@@ -164,8 +164,8 @@ class _ExpressionPlanner:
         return all(form is not None and all(term in place.constants for term, _ in form.terms) for form in forms)
 
     def _may_stray(self, e: Expression, place: _Place) -> bool:
-        """Whether what is yet to be computed of ``e`` loads from places that only its conditions make safe, or is a fold
-        that may not be wanted."""
+        """Whether what is yet to be computed of ``e`` loads from places that only its conditions make safe, or has a
+        fold that may not be wanted."""
         parts = walk(e, lambda x: isinstance(x, Part) or x in place.known)
         return any((isinstance(x, Part) or is_unsafe(x)) and not self._is_known(x, place) for x in parts)
 
