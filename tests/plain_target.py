@@ -26,7 +26,7 @@ from opendml.llvm.object_cache import get_or_make
 from opendml.targets.gpu.dialect import Dialect
 from opendml.targets.gpu.program import GpuCode, LaunchPlan, Loop, Step, generate, launches_of
 from opendml.targets.interface import ArrayLayouts, Buffer, DeviceBuffer, GivenArray, KernelTimes
-from opendml.targets.target import DeviceDescription, Progress, Requirements
+from opendml.targets.target import Built, DeviceDescription, Progress, Requirements, built_in_turn
 
 Array = np.ndarray[Any, Any]
 
@@ -69,6 +69,9 @@ class PlainTarget:
     def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
         found = [get_or_make(self.object_key(module), partial(self._made, module)) for module in modules]
         return [data for data, _ in found], all(was_there for _, was_there in found)
+
+    def build(self, definitions: Sequence[Definition], progress: Progress | None = None) -> Built:
+        return built_in_turn(self, definitions, progress)
 
     def _made(self, module: str) -> bytes:
         """What ``load`` needs to know, then the code."""

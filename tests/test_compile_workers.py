@@ -14,6 +14,7 @@ import opendml as dml
 from opendml.description.errors import CodeGenerationError
 from opendml.llvm import compile_workers
 from opendml.llvm.compile_workers import compile_objects
+from opendml.llvm.compiled_objects import Compilation
 from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import compile_object, load_object
 from opendml.targets.cpu.tuning import TUNING
@@ -59,6 +60,52 @@ def test_workers_compile_what_this_process_would(few: None, monkeypatch: pytest.
     assert 0 < len(here) < len(MODULES)
     assert told == sorted(told)
     assert told[-1] == 1
+
+
+def test_workers_begin_before_all_modules_are_there(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they have done by then is not done again."""
+    here: list[str] = []
+
+    def compile_and_tell(text: str, host: Machine) -> bytes:
+        here.append(text)
+        return compile_object(text, host)
+
+    monkeypatch.setattr(compile_workers, "compile_object", compile_and_tell)
+    with compile_workers.Compilation(host_machine()) as compilation:
+        for module in MODULES[:9]:
+            compilation.begin(module)
+        until = time.monotonic() + 60
+        while len(compilation._found) < 9 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not here
+        objects = compilation.finish(MODULES[9:])
+    assert objects == [compile_object(module, host_machine()) for module in MODULES]
+    assert set(here) <= set(MODULES[9:])
+
+
+def test_workers_end_where_no_module_follows(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing the next one has failed."""
+    workers = started(monkeypatch)
+    with pytest.raises(ZeroDivisionError), compile_workers.Compilation(host_machine()) as compilation:
+        for module in MODULES:
+            compilation.begin(module)
+        raise ZeroDivisionError
+    for thread in compilation._workers:
+        thread.join(60)
+        assert not thread.is_alive()
+    for worker in workers:
+        assert worker.poll() is not None  # type: ignore[attr-defined]
+
+
+def test_modules_are_compiled_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often they are begun; and the cache has them then."""
+    monkeypatch.setenv("OPENDML_CACHE_DIR", str(tmp_path))
+    expected = [compile_object(module, host_machine()) for module in MODULES[:4]]
+    for is_there in (False, True):
+        with Compilation(host_machine()) as compilation:
+            for module in (MODULES[1], MODULES[0], MODULES[1]):
+                compilation.begin(module)
+            assert compilation.finish(MODULES[:4]) == (expected, is_there)
 
 
 def test_few_modules_need_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
 """Several modules compiled at the same time, each by a process of its own: LLVM in one process serves one thread at a
-time.
+time. Workers begin while this process still writes the modules that are to follow.
 
 A worker is this Python, started with nothing but this module's ``serve``; it reads modules from its standard input and
 writes object files to its standard output, each behind its length in 8 bytes. What no worker gives back, because it
@@ -8,6 +8,7 @@ could not be started or has died, is compiled here: all of it where this process
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import dataclasses
 import json
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import IO, Final
 
 from opendml.llvm.host import Machine, default_thread_count
@@ -42,80 +44,108 @@ forked meanwhile has its end too."""
 
 def compile_objects(modules: Sequence[str], host: Machine, progress: Progress | None = None) -> list[bytes]:
     """The object files of modules. Raises CodeGenerationError as ``compile_object`` does."""
-    return _Compilation(modules, host, progress).run()
+    with Compilation(host, progress) as compilation:
+        return compilation.finish(modules)
 
 
-class _Compilation:
-    def __init__(self, modules: Sequence[str], host: Machine, progress: Progress | None) -> None:
-        self.modules = modules
-        self.host = host
-        self.progress = progress
-        self.size = sum(map(len, modules))
-        self.found: dict[int, bytes] = {}
-        self._waiting = sorted(range(len(modules)), key=lambda number: len(modules[number]))  # the largest last
+class Compilation:
+    """Modules that are compiled as they come, by workers as soon as there are enough; to be left as a context, which
+    ends the workers."""
+
+    def __init__(self, host: Machine, progress: Progress | None = None) -> None:
+        self._host = host
+        self._progress = progress
+        self._modules: list[str] = []
+        self._size = 0
+        self._found: dict[int, bytes] = {}
+        self._waiting: list[int] = []  # the largest last
+        self._is_whole = False  # no more modules will come
+        self._workers: list[threading.Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
 
-    def run(self) -> list[bytes]:
-        count = min(default_thread_count() - 1, len(self.modules) - 1, self.size // WORKER_SIZE - 1)
-        workers = self._start_workers(0 if _is_frozen() else count)
-        try:
-            self._compile_waiting()
-            waited = 0.0
-            while waited < PATIENCE and any(worker.is_alive() for worker in workers):
-                next(worker for worker in workers if worker.is_alive()).join(WAIT)
-                self._report()
-                waited += WAIT
-        finally:
-            self._end_workers()
-        for number in range(len(self.modules)):
-            if number not in self.found:  # no worker gives it back
-                self._compile_here(number)
-        return [self.found[number] for number in range(len(self.modules))]
+    def __enter__(self) -> Compilation:
+        return self
 
-    def _start_workers(self, count: int) -> list[threading.Thread]:
-        """Threads that feed a worker each: as many as the operating system lets this process have."""
-        workers: list[threading.Thread] = []
-        with contextlib.suppress(RuntimeError):
-            for _ in range(count):
-                worker = threading.Thread(target=self._feed, daemon=True)
-                worker.start()
-                workers.append(worker)
-        return workers
-
-    def _end_workers(self) -> None:
-        with self._lock:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with self._changed:
+            self._is_whole = True
             self._waiting.clear()
             for process in self._processes:
                 process.kill()
+            self._changed.notify_all()
 
-    def _next(self) -> int | None:
-        with self._lock:
-            return self._waiting.pop() if self._waiting else None
+    def begin(self, module: str) -> None:
+        """Have a module compiled while others are written, if a worker is there for it."""
+        self._add(module)
+        self._start_workers()
 
-    def _compile_waiting(self) -> None:
+    def finish(self, modules: Sequence[str]) -> list[bytes]:
+        """The object files of all modules that were begun, in their order, and of the last ones.
+
+        Raises CodeGenerationError as ``compile_object`` does.
+        """
+        for module in modules:
+            self._add(module)
+        self._start_workers()
+        with self._changed:
+            self._is_whole = True
+            self._changed.notify_all()
         while (number := self._next()) is not None:
             self._compile_here(number)
+        waited = 0.0
+        while waited < PATIENCE and any(worker.is_alive() for worker in self._workers):
+            next(worker for worker in self._workers if worker.is_alive()).join(WAIT)
+            self._report()
+            waited += WAIT
+        for number in range(len(self._modules)):
+            if number not in self._found:  # no worker gives it back
+                self._compile_here(number)
+        return [self._found[number] for number in range(len(self._modules))]
+
+    def _add(self, module: str) -> None:
+        with self._changed:
+            self._modules.append(module)
+            self._size += len(module)
+            bisect.insort(self._waiting, len(self._modules) - 1, key=lambda number: len(self._modules[number]))
+            self._changed.notify()
+
+    def _start_workers(self) -> None:
+        """Threads that feed a worker each: as many as the operating system lets this process have."""
+        count = min(default_thread_count() - 1, len(self._modules) - 1, self._size // WORKER_SIZE - 1)
+        with contextlib.suppress(RuntimeError):
+            while len(self._workers) < count and not _is_frozen():
+                worker = threading.Thread(target=self._feed, daemon=True)
+                worker.start()
+                self._workers.append(worker)
+
+    def _next(self) -> int | None:
+        """A module to compile, once there is one; None if there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_whole)
+            return self._waiting.pop() if self._waiting else None
 
     def _compile_here(self, number: int) -> None:
-        self.found[number] = compile_object(self.modules[number], self.host)
+        self._found[number] = compile_object(self._modules[number], self._host)
         self._report()
 
     def _report(self) -> None:
-        if self.progress is not None:
-            self.progress(sum(len(self.modules[number]) for number in list(self.found)) / max(self.size, 1))
+        if self._progress is not None:
+            self._progress(sum(len(self._modules[number]) for number in list(self._found)) / max(self._size, 1))
 
     def _feed(self) -> None:
         """One worker's life."""
         failures = OSError, EOFError, RuntimeError, subprocess.SubprocessError
-        with contextlib.suppress(*failures), _started(self.host) as worker:
-            with self._lock:
+        with contextlib.suppress(*failures), _started(self._host) as worker:
+            with self._changed:
                 self._processes.append(worker)
+                if self._is_whole and not self._waiting:
+                    worker.kill()  # it comes too late
             assert worker.stdin is not None and worker.stdout is not None
             with worker.stdin, worker.stdout:
                 while (number := self._next()) is not None:
-                    _send(worker.stdin, self.modules[number].encode())
-                    self.found[number] = _received(worker.stdout)
+                    _send(worker.stdin, self._modules[number].encode())
+                    self._found[number] = _received(worker.stdout)
                 _send(worker.stdin, _END)
 
 

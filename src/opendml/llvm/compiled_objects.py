@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from types import TracebackType
 
-from opendml.llvm import object_cache
-from opendml.llvm.compile_workers import Progress, compile_objects
+from opendml.llvm import compile_workers, object_cache
+from opendml.llvm.compile_workers import Progress
 from opendml.llvm.host import Machine
 from opendml.llvm.native import DEFAULT_OPTIONS, CompileOptions, compile_object, compiler_version
 from opendml.llvm.object_cache import default_cache, get_or_make
 
-__all__ = ["get_or_compile", "get_or_compile_all", "object_key"]
+__all__ = ["Compilation", "get_or_compile", "get_or_compile_all", "object_key"]
 
 
 def get_or_compile(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> tuple[bytes, bool]:
@@ -29,16 +30,51 @@ def get_or_compile_all(
 
     Those that did not are compiled side by side where they are large. `progress` is told which part is done.
     """
-    cache = default_cache()
-    keys = [object_key(module, host) for module in modules]
-    found = [None if cache is None else cache.read(key) for key in keys]
-    missing = [number for number, stored in enumerate(found) if stored is None]
-    compiled = compile_objects([modules[number] for number in missing], host, progress)
-    for number, data in zip(missing, compiled, strict=True):
-        found[number] = data
-        if cache is not None:
-            cache.write(keys[number], data)
-    return [data for data in found if data is not None], not missing
+    with Compilation(host, progress) as compilation:
+        return compilation.finish(modules)
+
+
+class Compilation:
+    """Modules that are compiled where the cache does not have them, while others are written: a context."""
+
+    def __init__(self, host: Machine, progress: Progress | None = None) -> None:
+        self._host = host
+        self._cache = default_cache()
+        self._compilation = compile_workers.Compilation(host, progress)
+        self._found: dict[str, bytes] = {}  # in the cache
+        self._missing: dict[str, bytes] = {}  # those that were begun, to their keys
+
+    def __enter__(self) -> Compilation:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._compilation.__exit__(kind, error, at)
+
+    def begin(self, module: str) -> None:
+        """Have a module compiled that `finish` will be asked for."""
+        if self._is_missing(module):
+            self._compilation.begin(module)
+
+    def finish(self, modules: Sequence[str]) -> tuple[list[bytes], bool]:
+        """The object files of modules, and whether all came from the cache. Raises CodeGenerationError."""
+        compiled = self._compilation.finish([module for module in modules if self._is_missing(module)])
+        for (module, key), data in zip(self._missing.items(), compiled, strict=True):
+            self._found[module] = data
+            if self._cache is not None:
+                self._cache.write(key, data)
+        return [self._found[module] for module in modules], not self._missing
+
+    def _is_missing(self, module: str) -> bool:
+        """Whether a module is to be compiled, which is asked for the first time."""
+        if module in self._found or module in self._missing:
+            return False
+        key = object_key(module, self._host)
+        stored = None if self._cache is None else self._cache.read(key)
+        if stored is None:
+            self._missing[module] = key
+        else:
+            self._found[module] = stored
+        return stored is None
 
 
 def object_key(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:

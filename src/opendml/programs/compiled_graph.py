@@ -375,13 +375,11 @@ def _compiled(
     joined = join(graph, target.refine)
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
     definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
-    codes = [target.generate(definition, in_place=False) for definition in definitions]
-    modules = list(dict.fromkeys(module for code in codes for module in code.modules))
-    compiled, from_cache = target.compile(modules, progress)
-    keys = {module: target.object_key(module) for module in modules}
-    stored = [StoredProgram(code.requirements, tuple(keys[module] for module in code.modules)) for code in codes]
+    built = target.build(definitions, progress)
+    keys = {module: target.object_key(module) for module in built.objects}
+    stored = [StoredProgram(code.requirements, tuple(keys[module] for module in code.modules)) for code in built.codes]
     plan = plan_of(joined, parts, stored[0], stored[1] if len(stored) > 1 else None)
-    return plan, {keys[module]: data for module, data in zip(modules, compiled, strict=True)}, from_cache
+    return plan, {keys[module]: data for module, data in built.objects.items()}, built.from_cache
 
 
 def _binding(number: int, tensor: KeptTensor) -> Binding:

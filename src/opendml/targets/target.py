@@ -8,7 +8,7 @@ shows machine code, times kernels and knows limits, as far as it can.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -110,6 +110,10 @@ class Target(Protocol):
     def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
         """The objects of modules, and whether all came from the cache. Raises CodeGenerationError."""
 
+    def build(self, definitions: Sequence[Definition], progress: Progress | None = None) -> Built:
+        """The code and the objects of definitions that belong together, as ``generate`` and ``compile`` give them: some
+        are compiled while others are written where that is faster, else ``built_in_turn``."""
+
     def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> Executable:
         """A program's objects, in the order of its modules, ready to run. They are of this process's own making, or
         from the authenticated cache."""
@@ -125,6 +129,22 @@ class Target(Protocol):
 
     def limits(self, thread_count: int) -> MachineLimits | None:
         """What so many threads of the machine could do at best, measured once; None where nobody knows."""
+
+
+class Built(NamedTuple):
+    """The code of definitions, one for each; the objects of its modules; whether all objects came from the cache."""
+
+    codes: Sequence[Code]
+    objects: Mapping[str, bytes]
+    from_cache: bool
+
+
+def built_in_turn(target: Target, definitions: Sequence[Definition], progress: Progress | None) -> Built:
+    """What ``Target.build`` gives, made by writing all code first."""
+    codes = [target.generate(definition, in_place=False) for definition in definitions]
+    modules = tuple(dict.fromkeys(module for code in codes for module in code.modules))
+    objects, from_cache = target.compile(modules, progress)
+    return Built(codes, dict(zip(modules, objects, strict=True)), from_cache)
 
 
 class DeviceDescription(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from opendml.expression.statements import Definition
@@ -11,12 +12,20 @@ if TYPE_CHECKING:
     from opendml.targets.cpu.target import CpuTarget
 
 
-def generate(definition: Definition, target: CpuTarget, *, in_place: bool, profiled: bool = False) -> ProgramCode:
-    """The LLVM module of a definition for a processor; if it is ``profiled``, its kernels record their times."""
+def generate(
+    definition: Definition,
+    target: CpuTarget,
+    *,
+    in_place: bool,
+    profiled: bool = False,
+    begin: Callable[[str], None] | None = None,
+) -> ProgramCode:
+    """The LLVM modules of a definition for a processor; if it is ``profiled``, its kernels record their times.
+    ``begin`` is given modules that are written while others are not."""
     from opendml.llvm.float16 import CONVERSIONS
     from opendml.targets.cpu.code.program_code import program_code
     from opendml.targets.cpu.runtime.barrier_code import barrier_ir, control_ir
 
     machine = target.machine
     support = barrier_ir(machine) + control_ir() + ("" if machine.converts_float16 else CONVERSIONS)
-    return program_code(definition, target, support, in_place=in_place, profiled=profiled)
+    return program_code(definition, target, support, in_place=in_place, profiled=profiled, begin=begin)

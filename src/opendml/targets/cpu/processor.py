@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opendml.graph.costs import GraphCosts
-from opendml.llvm.compiled_objects import get_or_compile_all, object_key
+from opendml.llvm.compiled_objects import Compilation, get_or_compile_all, object_key
 from opendml.llvm.host import default_thread_count, host_machine
 from opendml.targets.cpu.microarchitectures import tuning_of
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
-from opendml.targets.target import DeviceDescription, Progress, Requirements, Target
+from opendml.targets.target import Built, DeviceDescription, Progress, Requirements, Target
 
 if TYPE_CHECKING:
     from opendml.expression.ir import Tensor
@@ -65,6 +65,16 @@ class Processor(CpuTarget):
     def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
         """Relocatable object files."""
         return get_or_compile_all(modules, self.machine, progress)
+
+    def build(self, definitions: Sequence[Definition], progress: Progress | None = None) -> Built:
+        """Modules are compiled by other processes while the next ones are written."""
+        from opendml.targets.cpu.compilation import generate
+
+        with Compilation(self.machine, progress) as compilation:
+            codes = [generate(d, self, in_place=False, begin=compilation.begin) for d in definitions]
+            modules = tuple(dict.fromkeys(module for code in codes for module in code.modules))
+            objects, from_cache = compilation.finish(modules)
+        return Built(codes, dict(zip(modules, objects, strict=True)), from_cache)
 
     def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> CpuExecutable:
         """Map objects into this process. They are machine code that will run."""

@@ -12,7 +12,7 @@ from opendml.llvm.foreign import compile_foreign, foreign_key
 from opendml.targets.gpu.dialect import SPIRV
 from opendml.targets.opencl.machine import FEATURES, OpenClMachine, Tuning
 from opendml.targets.opencl.platform import describe_device, find_devices, has_pyopencl, machine_of
-from opendml.targets.target import DeviceDescription, Progress, Requirements
+from opendml.targets.target import Built, DeviceDescription, Progress, Requirements, built_in_turn
 
 if TYPE_CHECKING:
     from opendml.expression.ir import Tensor
@@ -72,6 +72,10 @@ class OpenClTarget:
     def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
         """SPIR-V, behind the launch plan."""
         return compile_foreign(modules, SPIRV.triple, progress=progress)
+
+    def build(self, definitions: Sequence[Definition], progress: Progress | None = None) -> Built:
+        """One after another."""
+        return built_in_turn(self, definitions, progress)
 
     def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> OpenClExecutable:
         """Have the device's driver build a program."""

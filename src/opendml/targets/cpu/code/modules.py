@@ -3,60 +3,81 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from opendml.targets.cpu.target import CpuTarget
 
+Begin = Callable[[str], None]
+"""Told of a module that is written, while others are not."""
 
-def modules_of(
-    entry: str,
-    globals: Sequence[str],
-    functions: Mapping[str, str],
-    declarations: Iterable[str],
-    support: str,
-    target: CpuTarget,
-) -> tuple[str, ...]:
-    """The text of the modules, first the one with the entry and the ``globals``. ``functions``: texts without their
-    names, to the names. ``declarations`` stand in all modules, and ``support`` in those that need it."""
-    frame = _Frame(sorted(declarations), support, target)
-    groups = _groups(functions, target.tuning.module_size)
-    if len(groups) < 2:
-        defined = [f"define internal void @{name}{text}" for text, name in functions.items()]
-        return (frame.module([*globals, *defined, entry]),)
-    declared = [f"declare void @{name}{_parameter_types(text)}" for text, name in functions.items()]
-    kernels = ([f"define void @{functions[text]}{text}" for text in group] for group in groups)
-    return (frame.module([*globals, *declared, entry]), *map(frame.module, kernels))
+
+class _Function(NamedTuple):
+    """A kernel's: its name, its text from the parameters on, and what it declares."""
+
+    name: str
+    text: str
+    declarations: frozenset[str]
+
+
+class ModuleWriter:
+    """Takes functions one by one. ``support`` stands in those modules that need it. ``begin`` is given the modules of
+    functions as they become full, where there are several."""
+
+    def __init__(self, support: str, target: CpuTarget, begin: Begin | None = None) -> None:
+        self._frame = _Frame(support, target)
+        self._size = target.tuning.module_size
+        self._begin = begin
+        self._functions: list[_Function] = []
+        self._group: list[_Function] = []  # those of the module that is not full yet, or of which none has followed
+        self._room = self._size
+        self._full: list[str] = []
+
+    def add(self, name: str, text: str, declarations: frozenset[str]) -> None:
+        """One more function. Only with the one behind it is a module full: all in one are a module with the entry."""
+        if self._room <= 0:
+            self._end_group()
+        function = _Function(name, text, declarations)
+        self._functions.append(function)
+        self._group.append(function)
+        self._room -= len(text)
+
+    def modules(self, entry: str, globals: Sequence[str]) -> tuple[str, ...]:
+        """The text of all modules, first the one with the entry and the ``globals``."""
+        if not self._full:
+            defined = [f"define internal void @{f.name}{f.text}" for f in self._functions]
+            return (self._frame.module(_declared(self._functions), [*globals, *defined, entry]),)
+        self._end_group()
+        declared = [f"declare void @{f.name}{_parameter_types(f.text)}" for f in self._functions]
+        return (self._frame.module([], [*globals, *declared, entry]), *self._full)
+
+    def _end_group(self) -> None:
+        defined = [f"define void @{f.name}{f.text}" for f in self._group]
+        module = self._frame.module(_declared(self._group), defined)
+        self._full.append(module)
+        self._group, self._room = [], self._size
+        if self._begin is not None:
+            self._begin(module)
+
+
+def _declared(functions: Sequence[_Function]) -> list[str]:
+    return sorted(frozenset().union(*(f.declarations for f in functions)))
 
 
 class _Frame:
     """What stands around the functions of every module."""
 
-    def __init__(self, declarations: Sequence[str], support: str, target: CpuTarget) -> None:
+    def __init__(self, support: str, target: CpuTarget) -> None:
         width = target.machine.vector_bytes * 8
         vectors = f'"min-legal-vector-width"="{width}" "prefer-vector-width"="{width}"'
-        self._declarations = declarations
         self._support = support
         self._attributes = f"attributes #0 = {{ nounwind {vectors} }}"
 
-    def module(self, parts: Sequence[str]) -> str:
+    def module(self, declarations: Sequence[str], definitions: Sequence[str]) -> str:
         """The text of one."""
-        parts = [*self._declarations, *parts, self._attributes]
+        parts = [*declarations, *definitions, self._attributes]
         needs_support = any(name in part for part in parts for name in ("@barrier_wait", "@go_on", "half"))
         return "\n\n".join([*([self._support] if needs_support else []), *parts, _METADATA]) + "\n"
-
-
-def _groups(functions: Iterable[str], size: int) -> list[list[str]]:
-    """The texts of kernels, in groups of about ``size`` characters."""
-    groups: list[list[str]] = []
-    room = 0
-    for text in functions:
-        if room <= 0:
-            groups.append([])
-            room = size
-        groups[-1].append(text)
-        room -= len(text)
-    return groups
 
 
 def _parameter_types(function: str) -> str:

@@ -9,7 +9,7 @@ from opendml.expression.statements import Definition, Single
 from opendml.loops.nest import Nest
 from opendml.loops.sequence import KernelSequence, Tuning, sequence_of
 from opendml.targets.cpu.code.entry_code import EntryWriter
-from opendml.targets.cpu.code.modules import modules_of
+from opendml.targets.cpu.code.modules import Begin, ModuleWriter
 from opendml.targets.cpu.code.written_kernels import Kernel, KernelWriter, WrittenKernel, scheduled
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.target import CpuTarget
@@ -70,19 +70,27 @@ class ProgramCode:
 
 
 def program_code(
-    definition: Definition, target: CpuTarget, support: str, *, in_place: bool = False, profiled: bool = False
+    definition: Definition,
+    target: CpuTarget,
+    support: str,
+    *,
+    in_place: bool = False,
+    profiled: bool = False,
+    begin: Begin | None = None,
 ) -> ProgramCode:
     """The modules of a definition. ``support`` defines ``barrier_wait``, ``go_on`` and what else the machine lacks.
 
     ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
-    records of time, for which all threads wait for each other behind every kernel.
+    records of time, for which all threads wait for each other behind every kernel. ``begin`` is given
+    modules that are written while others are not.
     """
-    kernels = KernelWriter(target, in_place)
+    writer = ModuleWriter(support, target, begin)
+    kernels = KernelWriter(target, in_place, writer)
     knobs = target.tuning
     tuning = Tuning(knobs.serial_work, knobs.long_run, knobs.like_folds, knobs.placement)
     sequence = sequence_of(definition, kernels, tuning, every_kernel_waits=profiled)
     entry = EntryWriter(sequence, knobs, profiled=profiled)
-    modules = modules_of(entry.text(), entry.globals, kernels.functions, kernels.declarations, support, target)
+    modules = writer.modules(entry.text(), entry.globals)
     least_size, is_parallel = sequence.memory.least_size, sequence.is_parallel
     requirements = Requirements(entry.temporary_size, least_size, entry.scratch_in_memory, is_parallel)
     return ProgramCode(modules, sequence, requirements, target, in_place)

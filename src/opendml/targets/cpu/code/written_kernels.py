@@ -10,6 +10,7 @@ from opendml.expression.ir import Axis, Load, Tensor
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Order, Scan, Single, writes_of
 from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
+from opendml.targets.cpu.code.modules import ModuleWriter
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.schedule import schedule_compute, schedule_order, schedule_scan, schedule_scatter, work_of
@@ -46,15 +47,15 @@ class WrittenKernel:
 
 
 class KernelWriter:
-    """Makes kernels. ``functions`` are the texts, without their names, to the names; ``declarations`` what these need.
+    """Makes kernels, whose functions go to ``modules``, each text once.
 
     Threads at points of an Each do all work items of a kernel by themselves, and do not look for signals between them,
     as only the first thread may.
     """
 
-    def __init__(self, target: CpuTarget, in_place: bool) -> None:
-        self.functions: dict[str, str] = {}
-        self.declarations: set[str] = set()
+    def __init__(self, target: CpuTarget, in_place: bool, modules: ModuleWriter) -> None:
+        self._names: dict[str, str] = {}  # of texts
+        self._modules = modules
         self._target = target
         self._alone = target.tuned(items=1, work_between_looks=1 << 62)
         self._in_place = in_place
@@ -67,8 +68,10 @@ class KernelWriter:
         kernel = scheduled(statement, target, self._in_place)
         tensors = sorted(kernel.reads | writes_of(statement), key=order.__getitem__)
         code = kernel_code(kernel, tensors, repeats, target)
-        name = self.functions.setdefault(code.text, f"kernel{len(self.functions)}")
-        self.declarations |= code.declarations
+        name = self._names.get(code.text)
+        if name is None:
+            name = self._names[code.text] = f"kernel{len(self._names)}"
+            self._modules.add(name, code.text, code.declarations)
         return WrittenKernel(name, tensors, kernel, code, work_of_kernel(kernel), target)
 
 
