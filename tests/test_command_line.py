@@ -20,6 +20,7 @@ from properties import HANGS, examples
 
 import opendml
 from opendml.command_line.commands import COMMANDS, DXDISPATCH_OPTIONS
+from opendml.command_line.parsing import option_of
 from opendml.description.enums import OperatorType
 from opendml.operators import unavailable
 
@@ -600,3 +601,15 @@ def test_comma_separated_values(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert (tmp_path / "a.csv").read_text() == "0.1,-1,1e-30\n3e+38,nan,-inf\n"
     assert (tmp_path / "i.CSV").read_text() == "-9223372036854775808,9223372036854775807\n"
+
+
+def test_arguments_that_messages_name_are_options() -> None:
+    """What is an argument of a function in Python is typed on the command line."""
+    assert option_of("sizes", {"batch": 1, "x": [1, 3]}) == "--size batch=1,x=1x3"
+    assert option_of("narrow_float64", True) == option_of("narrow_float64") == "--narrow-float64"
+    assert option_of("batch_size", 8) == "--batch 8" and option_of("image_size", (2, 3)) == "--image-size 2x3"
+    texts = [path.read_text("utf-8") for path in Path(opendml.__file__).parent.rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r"""\bargument\(["'](\w+)["']""", text)}
+    options = {name for command in COMMANDS.values() for option in command.options for name in option.names}
+    assert {"sizes", "values", "narrow_float64", "batch_size"} <= named
+    assert {option_of(name) for name in named} <= options

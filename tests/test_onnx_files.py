@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -129,7 +130,46 @@ def test_the_command_runs_and_judges_models(tmp_path: Path, capsys: pytest.Captu
     assert main(["explain", str(path), *sizes]) == 0
     assert "Nodes[0] 'first': CONVOLUTION" in capsys.readouterr().out
     assert main(["check", str(path)]) == 2
-    assert "sizes={'batch': 1}, for example" in capsys.readouterr().out
+    assert "--size x=1x3x1x1, for example" in capsys.readouterr().out
+
+
+def test_messages_say_what_a_user_of_the_command_or_of_python_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What they name is an option of the command that was called, and with it the command goes on."""
+    path = tmp_path / "model.onnx"
+    nodes = [node("Tanh", ["x"], ["t"], name="squash"), node("Tile", ["t", "times"], ["y"])]
+
+    def save(sizes: Sequence[int | str | None] | None) -> None:
+        x, y = (info(name, sizes, TYPES.DOUBLE) for name in "xy")
+        onnx.save(proto(nodes, [x, info("times", [2], TYPES.INT64)], [y], 17), path)
+
+    def said(*options: str) -> str:
+        status = main(["check", str(path), *options])
+        shown = capsys.readouterr()
+        return "valid" if status == 0 else shown.out + shown.err
+
+    save(["n", 3])
+    model = dml.load(path)
+    values, more = ["--value", "times=1x2"], ["--size", "n=2"]
+    assert said(*values).startswith("input 'x': not all of its sizes are known, <'x': float64 [n, 3]>: --size n=1, for")
+    with pytest.raises(dml.ModelFormatError, match=r": sizes=\{'n': 1\}, for example"):
+        model.compile()
+    assert said(*values, "--size", "m=1").startswith("--size: the model has no dimension and no input 'm'")
+    with pytest.raises(dml.ModelFormatError, match=r"^sizes: the model has no dimension and no input 'm'"):
+        model.compile(sizes={"m": 1})
+    assert "--value: the model has no input z" in said("--value", "z=1")
+    with pytest.raises(dml.BindingError, match=r"^values: the model has no input z"):
+        model.compile(values={"z": 1})
+    assert said(*values, *more).startswith("Tanh 'squash': no FLOAT64 here (--narrow-float64 computes it in FLOAT32):")
+    assert said(*values, *more, "--narrow-float64") == "valid"
+    save([None, 3])
+    assert "--size x=1x3, for example" in said(*values)
+    save(None)
+    assert "--size x=1x3x224x224, for example" in said(*values)
+    for command in ("explain", "profile"):
+        assert main([command, str(path), *values]) == 2
+        assert "--size x=" in capsys.readouterr().err
 
 
 def test_the_command_takes_inputs_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,9 @@ from typing import NoReturn
 
 from opendml.command_line.commands import COMMANDS, overview
 from opendml.command_line.output import ExitRequest, complain, reported_errors
-from opendml.command_line.parsing import UsageError, help_text, parse
+from opendml.command_line.parsing import UsageError, help_text, option_of, parse
 from opendml.description.names import did_you_mean
-from opendml.description.quoting import quoted
+from opendml.description.quoting import arguments_as, quoted
 
 __all__ = ["main", "run_program"]
 
@@ -68,4 +68,5 @@ def _execute(arguments: list[str]) -> int:
     if values is None:
         sys.stdout.write(help_text(command))
         return 0
-    return command.load()(values)
+    with arguments_as(option_of):
+        return command.load()(values)

@@ -24,7 +24,15 @@ def execute(values: Namespace) -> int:
         from opendml.formats.dxdispatch import check_model
 
         level = feature_level(values.feature_level)
-        model = read_unlimited(values.model, values.input_path, True, values.size, values.value, level)
+        model = read_unlimited(
+            values.model,
+            values.input_path,
+            in_part=True,
+            sizes=values.size,
+            values=values.value,
+            narrow_float64=values.narrow_float64,
+            feature_level=level,
+        )
         report = check_model(model, level)
         others = len(model.unreadable) + len(report.binding_problems)
         count = sum(map(len, report.violations.values())) + others

@@ -18,7 +18,13 @@ def execute(values: Namespace) -> int:
 
         device = device_with_kernels(values.device, "explain")
         explained = []
-        read = read_unlimited(values.model, values.input_path, sizes=values.size, values=values.value)
+        read = read_unlimited(
+            values.model,
+            values.input_path,
+            sizes=values.size,
+            values=values.value,
+            narrow_float64=values.narrow_float64,
+        )
         for name, dispatchable in read.dispatchables.items():
             check_operator(dispatchable)
             text = explanation(dispatchable.desc, device=device, llvm=values.llvm, assembly=values.asm)

@@ -29,6 +29,7 @@ def execute(values: Namespace) -> int:
                 batch_size=values.batch,
                 columns=values.column,
                 values=values.value,
+                narrow_float64=values.narrow_float64,
                 keep=list(values.keep or {}),
                 image_size=_pair(values.image_size),
                 image_mean=values.image_mean or (0.0,),

@@ -26,6 +26,7 @@ def read_unlimited(
     in_part: bool = False,
     sizes: dict[str, int | list[int]] | None = None,
     values: dict[str, Any] | None = None,
+    narrow_float64: bool = False,
     feature_level: FeatureLevel | str = "6_4",
 ) -> Model:
     """A model of which nothing will be allocated, so that there is nothing to limit; or what can be read of it."""
@@ -38,6 +39,7 @@ def read_unlimited(
         in_part=in_part,
         sizes=sizes,
         values=values,
+        narrow_float64=narrow_float64,
         feature_level=feature_level,
     )
 

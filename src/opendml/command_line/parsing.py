@@ -6,7 +6,7 @@ import argparse
 import importlib
 import shutil
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -184,6 +184,30 @@ def parse(command: Command, arguments: Sequence[str]) -> Values | None:
         if option.required and getattr(values, option.variable) is None:
             raise UsageError(f"{option.metavar} is missing")
     return values
+
+
+_OPTIONS: Final = {
+    "batch_size": "--batch",
+    "cluster": "--ray",
+    "columns": "--column",
+    "sizes": "--size",
+    "values": "--value",
+}
+"""The options of arguments of functions that have another name."""
+
+
+def option_of(name: str, value: object = None) -> str:
+    """What a user of the command line types for an argument of a function: ``--size batch=1,x=1x3`` for
+    ``sizes={"batch": 1, "x": [1, 3]}``."""
+    option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    if value is None or value is True:
+        return option
+    pairs = value.items() if isinstance(value, Mapping) else None
+    return f"{option} {_typed(value) if pairs is None else ','.join(f'{one}={_typed(own)}' for one, own in pairs)}"
+
+
+def _typed(value: object) -> str:
+    return "x".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def help_text(command: Command) -> str:

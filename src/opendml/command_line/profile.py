@@ -24,7 +24,12 @@ def execute(values: Namespace) -> int:
         device = device_with_kernels(values.device, "profile", values.threads)
         limit = values.memory_limit << 20
         model = read_model(
-            values.model, input_path=values.input_path, memory_limit=limit, sizes=values.size, values=values.value
+            values.model,
+            input_path=values.input_path,
+            memory_limit=limit,
+            sizes=values.size,
+            values=values.value,
+            narrow_float64=values.narrow_float64,
         )
         with progress_bar() as progress:
             executor = Executor(model, device, progress=progress)

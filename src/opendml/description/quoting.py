@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from typing import Any, Final
 
-__all__ = ["QUOTED_LENGTH", "ascii_only", "cut", "listed", "printable", "quoted"]
+__all__ = ["QUOTED_LENGTH", "argument", "arguments_as", "ascii_only", "cut", "listed", "printable", "quoted"]
 
 QUOTED_LENGTH: Final = 80
 """Characters of a quotation, at most."""
@@ -45,6 +47,29 @@ def listed(names: Iterable[object], nothing: str = "none", limit: int = LISTED_N
     rest = len(names) - limit if isinstance(names, Collection) else 0
     more = [f"... ({rest} more)" if rest else "..."] if len(first) > limit else []
     return ", ".join(shown + more) or nothing
+
+
+def _in_python(name: str, value: object) -> str:
+    return name if value is None else f"{name}={quoted(value)}"
+
+
+_spelling: Final = ContextVar[Callable[[str, object], str]]("spelling", default=_in_python)
+
+
+def argument(name: str, value: object = None) -> str:
+    """An argument of a function, or its name alone, in the words of who reads the message: ``sizes={'batch': 1}`` of
+    Python's, ``--size batch=1`` where the command line says so by ``arguments_as``."""
+    return _spelling.get()(name, value)
+
+
+@contextmanager
+def arguments_as(spelling: Callable[[str, object], str]) -> Iterator[None]:
+    """Inside, messages write arguments as ``spelling(name, value)`` does; a value of None is none."""
+    token = _spelling.set(spelling)
+    try:
+        yield
+    finally:
+        _spelling.reset(token)
 
 
 def printable(text: str) -> str:

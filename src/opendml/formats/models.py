@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from opendml.formats.dxdispatch.model import (
 )
 from opendml.formats.files import Folders
 from opendml.formats.json_text import Node
-from opendml.formats.recognition import OnnxFormat, first_bytes, format_of, onnx_format
+from opendml.formats.recognition import first_bytes, format_of, onnx_format
 from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE
 from opendml.formats.serialized_graph.reading import read_operators
 from opendml.programs.device import Device
@@ -45,17 +45,23 @@ def read_model(
     in_part: bool = False,
     sizes: Mapping[str, int | Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
+    narrow_float64: bool = False,
     feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """Read a DxDispatch model, or a serialised graph or ONNX model alone (`model_of_graph`), whatever the file's name.
 
-    ``sizes`` and ``values`` are what an ONNX model leaves open, as for ``OnnxModel.compile``; ``feature_level`` is
+    ``sizes``, ``values`` and ``narrow_float64`` are an ONNX model's, as for ``OnnxModel.compile``; ``feature_level`` is
     where the operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
     """
     head = first_bytes(path)
     if (known := onnx_format(head)) is not None:
         folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
-        return _onnx_model(known, path, folders, sizes or {}, values or {}, feature_level, memory_limit, in_part)
+        device = Device(feature_level=feature_level)
+
+        def describe() -> GraphDesc:
+            return known.read(path).describe(device, sizes=sizes, values=values, narrow_float64=narrow_float64)
+
+        return _onnx_model(describe, path, folders, memory_limit, in_part)
     if not _is_graph(path, format_of(head)):
         return dxdispatch.read(
             path,
@@ -76,18 +82,11 @@ def read_model(
 
 
 def _onnx_model(
-    known: OnnxFormat,
-    path: Path,
-    folders: Folders,
-    sizes: Mapping[str, int | Sequence[int]],
-    values: Mapping[str, Any],
-    feature_level: FeatureLevel | str,
-    memory_limit: int,
-    in_part: bool,
+    describe: Callable[[], GraphDesc], path: Path, folders: Folders, memory_limit: int, in_part: bool
 ) -> Model:
     """The model of an ONNX file's graph; in part, nothing but the reasons why it has none."""
     try:
-        graph = known.read(path).describe(Device(feature_level=feature_level), sizes=sizes, values=values)
+        graph = describe()
     except ModelFormatError as error:
         if not in_part:
             raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opendml.description.errors import ConfigurationError
-from opendml.description.quoting import quoted
+from opendml.description.quoting import argument
 
 if TYPE_CHECKING:
     from opendml.formats.onnx.model import OnnxModel
@@ -30,6 +30,7 @@ def map(
     batch_size: int | None = None,
     columns: Mapping[str, str] | None = None,
     values: Mapping[str, Any] | None = None,
+    narrow_float64: bool = False,
     keep: Sequence[str] = (),
     image_size: tuple[int, int] | None = None,
     image_mean: Sequence[float] = (0.0,),
@@ -45,9 +46,10 @@ def map(
 
     ``dataset``: a path (a Parquet, ``.npy`` or ``.npz`` file, or a folder of Parquet files, of ``.npy`` files, or of
     images), arrays by name, an Arrow table, or a data set of Ray. An input is the column of its name, or that which
-    ``columns`` says, or the only one; ``values`` are those of inputs without rows. Rows are converted to the input's
-    type within its kind, and have its sizes if they have as many elements. Results are a column for each output, in
-    the order of the rows, and those of ``keep``; paths of images are kept.
+    ``columns`` says, or the only one; ``values`` are those of inputs without rows, and ``narrow_float64`` is that of
+    ``OnnxModel.compile``. Rows are converted to the input's type within its kind, and have its sizes if they have as
+    many elements. Results are a column for each output, in the order of the rows, and those of ``keep``; paths of
+    images are kept.
 
     Images are scaled to ``image_size`` (height and width; by default the model's), three channels; for inputs of
     floating point they are ``(pixel / 255 - image_mean) / image_deviation``.
@@ -69,12 +71,21 @@ def map(
     from opendml.compatibility.distributed.sinks import FORMATS, check_free
 
     if format is not None and format not in FORMATS:
-        raise ConfigurationError(f"format={quoted(format)}: expected {' or '.join(FORMATS)}")
+        raise ConfigurationError(f"{argument('format', format)}: expected {' or '.join(FORMATS)}")
     for name, number in (("workers", workers), ("threads", threads), ("batch_size", batch_size)):
         if number is not None and (not isinstance(number, int) or number < 1):
-            raise ConfigurationError(f"{name}={quoted(number)}: expected a number from 1 on")
+            raise ConfigurationError(f"{argument(name, number)}: expected a number from 1 on")
     images = Images(image_size, tuple(image_mean), tuple(image_deviation))
-    plan = Plan(_portable(model), device, batch_size, dict(columns or {}), dict(values or {}), tuple(keep), images)
+    plan = Plan(
+        _portable(model),
+        device,
+        batch_size,
+        dict(columns or {}),
+        dict(values or {}),
+        tuple(keep),
+        images,
+        narrow_float64,
+    )
     folder = None if output is None else Path(output)
     if folder is not None:
         check_free(folder)
@@ -192,7 +203,9 @@ def _over_ray(
     if folder is None:
         return results
     if format == "npy":
-        raise ConfigurationError("format='npy': the results of a data set of Ray are written as Parquet files")
+        raise ConfigurationError(
+            f"{argument('format', 'npy')}: the results of a data set of Ray are written as Parquet files"
+        )
     results = results.materialize()
     with whole_folder(folder) as unfinished:
         results.write_parquet(os.fspath(unfinished.resolve()))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from opendml.compatibility.distributed.sources import IMAGE, PATH
 from opendml.description.errors import BindingError
-from opendml.description.quoting import listed, quoted
+from opendml.description.quoting import argument, listed, quoted
 from opendml.formats.loading import load
 from opendml.formats.onnx.model import OnnxModel
 from opendml.formats.onnx.program import OnnxProgram
@@ -51,6 +51,7 @@ class Plan:
     values: Mapping[str, Any] = field(default_factory=dict)
     keep: tuple[str, ...] = ()
     images: Images = Images()
+    narrow_float64: bool = False
 
 
 class Mapper:
@@ -63,7 +64,7 @@ class Mapper:
         self.plan, self.model = plan, model
         unknown = [name for name in plan.values if name not in [info.name for info in model.inputs]]
         if unknown:
-            raise BindingError(f"values: the model has no input {listed(unknown)}")
+            raise BindingError(f"{argument('values')}: the model has no input {listed(unknown)}")
         self.device = Device(plan.device, thread_count=thread_count if plan.device == "cpu" else None)
         self.inputs = [info for info in model.inputs if info.name not in plan.values]
         self.batch_size = _batch_size(self.inputs, plan.batch_size)
@@ -144,7 +145,9 @@ class Mapper:
             program = self._programs.get(key)
             if program is None:
                 given = {name: list(shape) for name, shape in sizes.items()}
-                program = self.model.compile(self.device, sizes=given, values=self.plan.values)
+                program = self.model.compile(
+                    self.device, sizes=given, values=self.plan.values, narrow_float64=self.plan.narrow_float64
+                )
                 self._programs[key] = program
                 if len(self._programs) > KEPT_PROGRAMS:
                     self._programs.popitem(last=False)
@@ -161,11 +164,12 @@ def _batch_size(inputs: Sequence[TensorInfo], wanted: int | None) -> int:
         raise BindingError("the model has no inputs that a data set could be for")
     without = [info.name for info in inputs if info.sizes == ()]
     if without:
-        raise BindingError(f"the input {listed(without)} has no dimension for a batch: it is given by values")
+        cure = argument("values", {without[0]: 1})
+        raise BindingError(f"the input {listed(without)} has no dimension for a batch: {cure} gives it, for example")
     fixed = {info.sizes[0] for info in inputs if info.sizes and isinstance(info.sizes[0], int)}
     if len(fixed) > 1:
         raise BindingError(f"the inputs' first dimensions are {listed(sorted(map(str, fixed)))}: there is no one batch")
     size = next(iter(fixed)) if fixed else wanted or DEFAULT_BATCH
     if not isinstance(size, int) or size < 1 or (wanted is not None and wanted != size):
-        raise BindingError(f"batch_size={quoted(wanted)}: the model has batches of {size}")
+        raise BindingError(f"{argument('batch_size', wanted)}: the model has batches of {size}")
     return size

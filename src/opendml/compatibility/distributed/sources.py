@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from opendml.compatibility.distributed.columns import array_of_column, arrow
 from opendml.description.errors import BindingError, ModelFormatError
-from opendml.description.quoting import listed, quoted
+from opendml.description.quoting import argument, listed, quoted
 from opendml.formats.files import IMAGE_SUFFIXES
 
 __all__ = ["IMAGE", "PATH", "ArraysSource", "ImageSource", "ParquetSource", "Source", "source_of"]
@@ -101,8 +101,9 @@ class ImageSource:
         if IMAGE in columns:
             pixels = [_pixels(self.folder / path, path, self.size) for path in paths]
             if len({one.shape for one in pixels}) > 1:
+                cure = argument("image_size", (224, 224))
                 raise BindingError(
-                    "the images have different sizes, and the model leaves them open: image_size says one"
+                    f"the images have different sizes, and the model leaves them open: {cure} is one, for example"
                 )
             found[IMAGE] = np.stack(pixels)
         return found

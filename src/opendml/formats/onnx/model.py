@@ -16,13 +16,13 @@ from opendml.building.graph_program import GraphProgram, OutputForm
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, FormatProblem, ModelFormatError
 from opendml.description.graph_desc import GraphDesc
-from opendml.description.quoting import listed, quoted
+from opendml.description.quoting import argument, listed, quoted
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
 from opendml.formats.onnx.sources import ModelSource, source_of_part
 from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
 from opendml.formats.onnx.types import TensorInfo, has_tensors, known_type
-from opendml.formats.onnx.values import Value, known
+from opendml.formats.onnx.values import NO_DOUBLE, Value, known
 from opendml.programs.device import Device, Flags, default_device
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ Sizes = Mapping[str, int | Sequence[int]]
 
 KEPT_PROGRAMS: Final = 4
 """Programs that ``OnnxModel.run`` keeps, for the sizes and values that it met last."""
+
+EXAMPLE_SIZES: Final = (1, 3, 224, 224)
+"""What a message gives as an example for an input of which the model says no sizes."""
 
 LARGEST_VALUES: Final = 4096
 """Elements of an input up to which ``OnnxModel.run`` compiles for its values where nodes ask for them."""
@@ -446,7 +449,8 @@ class OnnxModel:
         known_inputs = {info.name: info for info in self.inputs}
         unknown = [name for name in values if name not in known_inputs]
         if unknown:
-            raise BindingError(f"values: the model has no input {listed(unknown)}, only {listed(known_inputs)}")
+            place = argument("values")
+            raise BindingError(f"{place}: the model has no input {listed(unknown)}, only {listed(known_inputs)}")
         found = {}
         for name, value in values.items():
             given = value
@@ -464,7 +468,7 @@ class OnnxModel:
         known_names = sorted({*names, *(info.name for info in self.inputs)})
         problems += [
             FormatProblem(
-                "sizes", f"the model has no dimension and no input {quoted(name)}, only {listed(known_names)}"
+                argument("sizes"), f"the model has no dimension and no input {quoted(name)}, only {listed(known_names)}"
             )
             for name in sizes
             if name not in known_names
@@ -498,12 +502,14 @@ def _sizes_of(info: TensorInfo, sizes: Sizes) -> tuple[int, ...]:
             raise ValueError(f"the sizes {list(found)} have a negative one")
         return found
     if info.sizes is None:
-        raise ValueError(f"its sizes are not known: sizes={{{info.name!r}: [...]}}")
+        cure = argument("sizes", {info.name: [*EXAMPLE_SIZES]})
+        raise ValueError(f"its sizes are not known: {cure}, for example")
     bound = [sizes.get(size, size) if isinstance(size, str) else size for size in info.sizes]
     open_ones = [size for size in bound if not isinstance(size, int)]
     if open_ones:
-        named = next((size for size in open_ones if isinstance(size, str)), None)
-        cure = f"sizes={{{named!r}: 1}}" if named else f"sizes={{{info.name!r}: [...]}}"
+        names = {size: 1 for size in open_ones if size is not None}
+        whole = {info.name: [size if isinstance(size, int) else 1 for size in bound]}
+        cure = argument("sizes", whole if None in open_ones else names)
         raise ValueError(f"not all of its sizes are known, {info!r}: {cure}, for example")
     return tuple(int(size) for size in bound)  # type: ignore[arg-type]
 
@@ -528,5 +534,6 @@ def _graph_program(program: CompiledGraph, interface: GraphInterface) -> GraphPr
 
 
 def _refusal(outcome: Outcome) -> ModelFormatError:
-    first, *others = outcome.problems
+    cure = f"{NO_DOUBLE} ({argument('narrow_float64', True)} computes it in FLOAT32)"
+    first, *others = (one._replace(message=one.message.replace(NO_DOUBLE, cure, 1)) for one in outcome.problems)
     return ModelFormatError(first.path, first.message, others)

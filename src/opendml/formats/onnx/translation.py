@@ -25,7 +25,14 @@ from opendml.formats.onnx.operators.table import OPERATORS, REASONS
 from opendml.formats.onnx.ordering import in_order
 from opendml.formats.onnx.quantized_nodes import express_by_integers
 from opendml.formats.onnx.tensors import array_of
-from opendml.formats.onnx.values import HostDrivenError, NotExpressibleError, UnknownValuesError, Value, known
+from opendml.formats.onnx.values import (
+    NO_DOUBLE,
+    HostDrivenError,
+    NotExpressibleError,
+    UnknownValuesError,
+    Value,
+    known,
+)
 
 __all__ = ["FAILED", "ModelGraph", "Scope", "Translation"]
 
@@ -45,7 +52,6 @@ FAILED: Final = _Failed()
 Scope = MutableMapping[str, "Value | _Failed"]
 """What names stand for, inner graphs before outer ones."""
 
-_NO_DOUBLE: Final = "no FLOAT64 here (narrow_float64=True computes it in FLOAT32)"
 DOUBLE: Final = np.dtype(np.float64)
 SINGLE: Final = np.dtype(np.float32)
 
@@ -194,7 +200,7 @@ class Translation:
             if not any(value is not None and value.data_type == DOUBLE for value in node.inputs):
                 raise
             if not self.narrows:
-                raise NotExpressibleError(f"{_NO_DOUBLE}: {_reason(error)}") from None
+                raise NotExpressibleError(f"{NO_DOUBLE}: {_reason(error)}") from None
             self.narrowed.append(_place(proto))
             found = function(node.narrowed())
             return None if found is None else [self._widened(node, value) for value in node.values(found)]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTHING",
+    "NO_DOUBLE",
     "HostDrivenError",
     "Integers",
     "NotExpressibleError",
@@ -28,6 +29,8 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 NOTHING: Final[frozenset[str]] = frozenset()
+NO_DOUBLE: Final = "no FLOAT64 here"
+"""How a reason begins where a node would have an expression if it were computed in FLOAT32."""
 
 
 class NotExpressibleError(Exception):
