@@ -19,6 +19,7 @@ import pytest
 import opendml as dml
 import opendml.compatibility.onnxruntime as ours
 from opendml.compatibility.onnxruntime import errors
+from opendml.compatibility.onnxruntime.absent import ABSENT, MODULE
 from opendml.compatibility.onnxruntime.capi import onnxruntime_pybind11_state as state
 
 onnx = pytest.importorskip("onnx")
@@ -426,6 +427,117 @@ except no_such_file as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("[ONNXRuntimeError] : 3 : NO_SUCHFILE : Load model from nowhere.onnx failed")
+
+
+# ---- names
+
+
+def names_of(thing: Any) -> set[str]:
+    """Public names, without modules that a module happens to import."""
+    found = {name for name in dir(thing) if not name.startswith("_") and hasattr(thing, name)}
+    return found - ({"contextlib"} if isinstance(thing, ModuleType) else set())
+
+
+PLACES = {MODULE: ours} | {
+    name: getattr(ours, name)
+    for name in ("IOBinding", "InferenceSession", "ModelMetadata", "NodeArg", "OrtDevice", "OrtValue")
+}
+PLACES |= {"SessionOptions": ours.SessionOptions, "RunOptions": ours.RunOptions}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_missing_is_known(place: str) -> None:
+    """What onnxruntime has is here, or in the table of what is not; and nothing is in both."""
+    theirs = pytest.importorskip("onnxruntime")
+    other = theirs if place == MODULE else getattr(theirs, place)
+    absent = ABSENT.get(place, {})
+    assert names_of(other) - names_of(PLACES[place]) <= absent.keys()
+    assert absent.keys().isdisjoint(names_of(PLACES[place]))
+
+
+def test_what_is_missing_says_why() -> None:
+    with pytest.raises(dml.UnknownNameError, match=r"^onnxruntime\.SparseTensor is not here: DirectML has no sparse"):
+        _ = ours.SparseTensor
+    with pytest.raises(ImportError):
+        from opendml.compatibility.onnxruntime import LoraAdapter  # noqa: F401
+    with pytest.raises(AttributeError, match=r"^onnxruntime\.OrtMemoryInfo is not here: a program's memory is planned"):
+        _ = state.OrtMemoryInfo
+    with pytest.raises(dml.UnknownNameError, match=r"no attribute 'nonsense'$"):
+        _ = ours.nonsense
+    for thing in (ours.OrtValue, ours.OrtValue.ortvalue_from_numpy(np.zeros(1, np.float32))):
+        with pytest.raises(
+            dml.UnknownNameError, match=r"^OrtValue\.as_sparse_tensor is not here: DirectML has no sparse"
+        ):
+            _ = thing.as_sparse_tensor
+
+
+def test_the_documentation_lists_what_is_missing() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "compatibility.md").read_text("utf-8")
+    for place, names in ABSENT.items():
+        for reason in dict.fromkeys(names.values()):
+            listed = ", ".join(f"`{name}`" for name in names if names[name] == reason)
+            assert f"| `{place}` | {listed} | {reason[0].upper()}{reason[1:]}. |\n" in page
+
+
+def test_providers_and_threads_of_options(runtime: ModuleType) -> None:
+    options = runtime.SessionOptions()
+    assert not options.has_providers()
+    options.add_provider("CPUExecutionProvider", {})
+    assert options.has_providers()
+    assert runtime.InferenceSession(sums(), options).get_providers() == ["CPUExecutionProvider"]
+    with pytest.raises(RuntimeError, match="Unknown Provider Type: Abacus"):
+        options.add_provider("Abacus", {})
+    options.set_load_cancellation_flag(True)
+    capi = importlib.import_module(f"{runtime.__name__}.capi.onnxruntime_pybind11_state")
+    with pytest.raises(capi.ModelLoadCanceled):
+        session(runtime, options=options)
+
+
+def test_threads_that_sessions_share() -> None:
+    options = ours.SessionOptions()
+    options.use_per_session_threads, options.intra_op_num_threads = False, 2
+    ours.set_global_thread_pool_sizes(1)
+    try:
+        assert ours.InferenceSession(sums([2, 3]), options)._device == dml.Device(thread_count=1)
+    finally:
+        ours.set_global_thread_pool_sizes()
+
+
+def test_metacommands_are_switched_off() -> None:
+    asked = []
+
+    class Model:
+        """Notes how programs are asked for."""
+
+        def compile(self, *_: Any, execution_flags: Any, **__: Any) -> None:
+            asked.append(execution_flags)
+
+    made = session(ours, sums([2, 3]))
+    made._model = Model()
+    for option in ("true", "0"):
+        made.set_providers([("DmlExecutionProvider", {"disable_metacommands": option})])
+    assert asked == [dml.ExecutionFlags.DISABLE_META_COMMANDS, dml.ExecutionFlags.NONE]
+
+
+def test_values_are_copied() -> None:
+    given = ours.OrtValue.ortvalue_from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
+    made = ours.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+    ours.copy_tensors([given], [made])
+    np.testing.assert_array_equal(made.numpy(), given.numpy())
+    with pytest.raises(RuntimeError, match="1 values for 2"):
+        ours.copy_tensors([given], [made, made])
+    ours.print_debug_info()
+
+
+def test_values_and_devices(runtime: ModuleType) -> None:
+    made = session(runtime).create_ortvalue_from_shape_and_type([2, 3], np.float32, "cpu")
+    assert (made.shape(), made.data_type()) == ([2, 3], "tensor(float)")
+    device = runtime.OrtDevice.make("cpu", 0)
+    assert (device.device_vendor_id(), device.device_mem_type()) == (0, 0)
+    vendors = {one.name: one.value for one in runtime.OrtDeviceVendorId}
+    assert vendors == {one.name: one.value for one in ours.OrtDeviceVendorId}
+    assert runtime.OrtDeviceMemoryType.HOST_ACCESSIBLE.value == 5
+    assert (runtime.has_collective_ops(), runtime.version) == (False, runtime.__version__)
 
 
 # ---- packages of others, their own code calling this

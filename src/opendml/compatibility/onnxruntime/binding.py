@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opendml.compatibility.onnxruntime.absent import explains_what_is_absent
 from opendml.compatibility.onnxruntime.errors import ExecutionError
 from opendml.compatibility.onnxruntime.node_arguments import NodeArg
 from opendml.compatibility.onnxruntime.values import OrtValue, array_over, checked_device, data_type_of
@@ -18,6 +19,7 @@ __all__ = ["IOBinding"]
 Array = npt.NDArray[Any]
 
 
+@explains_what_is_absent
 class IOBinding:
     """What ``InferenceSession.io_binding`` makes and ``run_with_iobinding`` runs.
 

@@ -7,11 +7,21 @@ of execution and levels of optimisation change nothing: a program is compiled wh
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NoReturn
 
 from opendml.compatibility.onnxruntime import errors
+from opendml.compatibility.onnxruntime.absent import explains_what_is_absent
+from opendml.compatibility.onnxruntime.providers import AVAILABLE
 
-__all__ = ["ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "RunOptions", "SessionOptions"]
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "RunOptions",
+    "SessionOptions",
+    "set_global_thread_pool_sizes",
+]
 
 
 class GraphOptimizationLevel(enum.Enum):
@@ -73,17 +83,29 @@ class _Options:
         return self._entries[key]
 
 
+_GLOBAL_THREADS: Final = {"intra_op": 0}
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
+    """Threads of programs of sessions whose option ``use_per_session_threads`` is off; 0 for the usual number."""
+    _GLOBAL_THREADS["intra_op"] = _checked_size(intra_op_num_threads)
+
+
+@explains_what_is_absent
 class SessionOptions(_Options):
     """onnxruntime's options, with its defaults.
 
-    ``intra_op_num_threads``: threads of a program, 0 for the usual number. ``add_free_dimension_override_by_name`` and
-    ``..._by_denotation``: sizes of dimensions that the model leaves open, for which a session compiles at once.
+    ``intra_op_num_threads``: threads of a program, 0 for the usual number; without ``use_per_session_threads`` those
+    of ``set_global_thread_pool_sizes``. ``add_provider`` counts where a session is given no providers.
+    ``add_free_dimension_override_by_name`` and ``..._by_denotation``: sizes of dimensions that the model leaves open,
+    for which a session compiles at once.
     ``enable_profiling``, ``optimized_model_filepath`` and foreign code are refused when a session is made. The entry
     ``session.disable_quant_qdq`` and a ``graph_optimization_level`` below ORT_ENABLE_EXTENDED leave nodes between
     DequantizeLinear and QuantizeLinear in float32, as they do there. All others are accepted and change nothing.
     """
 
     __slots__ = (
+        "canceled",
         "denotation_sizes",
         "dimension_sizes",
         "enable_cpu_mem_arena",
@@ -100,6 +122,7 @@ class SessionOptions(_Options):
         "logid",
         "optimized_model_filepath",
         "profile_file_prefix",
+        "providers",
         "use_deterministic_compute",
         "use_per_session_threads",
     )
@@ -121,6 +144,8 @@ class SessionOptions(_Options):
     use_per_session_threads: bool
     dimension_sizes: dict[str, int]
     denotation_sizes: dict[str, int]
+    providers: dict[str, dict[str, str]]
+    canceled: bool
 
     _DEFAULTS: ClassVar[dict[str, Any]] = {
         "enable_cpu_mem_arena": True,
@@ -145,6 +170,13 @@ class SessionOptions(_Options):
         super().__init__()
         object.__setattr__(self, "dimension_sizes", {})
         object.__setattr__(self, "denotation_sizes", {})
+        object.__setattr__(self, "providers", {})
+        object.__setattr__(self, "canceled", False)
+
+    @property
+    def thread_count(self) -> int:
+        """The threads that were asked for; 0 for the usual number."""
+        return self.intra_op_num_threads if self.use_per_session_threads else _GLOBAL_THREADS["intra_op"]
 
     def add_free_dimension_override_by_name(self, name: str, size: int, /) -> None:
         """The size of all dimensions of a name."""
@@ -168,9 +200,19 @@ class SessionOptions(_Options):
         """An entry that was added. Raises ExecutionError, a RuntimeError, where there is none."""
         return self._entry(key)
 
+    def add_provider(self, name: str, options: Mapping[str, str], /) -> None:
+        """One more provider of sessions that are given none. Raises ExecutionError for one that there is not."""
+        if name not in AVAILABLE:
+            raise errors.ExecutionError(f"Unknown Provider Type: {name}")
+        self.providers[name] = dict(options)
+
     def has_providers(self) -> bool:
-        """Whether providers were added to the options: never."""
-        return False
+        """Whether providers were added to the options."""
+        return bool(self.providers)
+
+    def set_load_cancellation_flag(self, canceled: bool, /) -> None:
+        """Whether sessions with these options refuse to be made, by ModelLoadCanceled."""
+        object.__setattr__(self, "canceled", bool(canceled))
 
     def register_custom_ops_library(self, path: str, /) -> NoReturn:
         """Refused: operators of a library's code are not DirectML's."""
@@ -187,7 +229,9 @@ class SessionOptions(_Options):
         raise errors.NotImplemented("add_external_initializers: weights are those of the model's file")
 
     def check(self) -> None:
-        """Raises NotImplemented for what a session cannot do."""
+        """Raises NotImplemented for what a session cannot do, ModelLoadCanceled where none is wanted."""
+        if self.canceled:
+            raise errors.ModelLoadCanceled("loading is canceled by SessionOptions.set_load_cancellation_flag")
         if self.enable_profiling:
             cure = "opendml profile MODEL.onnx, and dml.profile, show where time goes"
             raise errors.NotImplemented(f"SessionOptions.enable_profiling: no file is written while running; {cure}")
@@ -198,6 +242,7 @@ class SessionOptions(_Options):
             )
 
 
+@explains_what_is_absent
 class RunOptions(_Options):
     """onnxruntime's options of one run, with its defaults; ``terminate`` stops a run before it begins."""
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from opendml.compatibility.onnxruntime.errors import InvalidArgument
+from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import ConfigurationError
 from opendml.programs.device import Device
 
-__all__ = ["AVAILABLE", "Provider", "chosen_providers", "device_of", "narrows_float64"]
+__all__ = ["AVAILABLE", "Provider", "chosen_providers", "device_of", "flags_of", "is_set"]
 
 AVAILABLE: Final = ("DmlExecutionProvider", "CPUExecutionProvider")
 
@@ -50,8 +51,9 @@ def chosen_providers(
 def device_of(chosen: Mapping[str, Mapping[str, str]], thread_count: int) -> Device:
     """The device of a session: the processor, or what the first provider's option ``device`` names.
 
-    DirectML's own options (``device_id``, ``performance_preference``, ``disable_metacommands`` ...) choose among
-    graphics cards and change nothing here. ``feature_level`` is the device's. Raises InvalidArgument.
+    DirectML's own options (``device_id``, ``performance_preference``, ``device_filter`` ...) choose among graphics
+    cards and change nothing here, but for ``disable_metacommands``. ``feature_level`` is the device's. Raises
+    InvalidArgument.
     """
     first = next(iter(chosen.values()), {})
     name = first.get("device", "cpu")
@@ -62,6 +64,11 @@ def device_of(chosen: Mapping[str, Mapping[str, str]], thread_count: int) -> Dev
         raise InvalidArgument(f"provider options: {error}") from None
 
 
-def narrows_float64(chosen: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether the first provider's option ``narrow_float64`` is set: ``1`` or ``true``."""
-    return next(iter(chosen.values()), {}).get("narrow_float64", "").lower() in ("1", "true")
+def is_set(chosen: Mapping[str, Mapping[str, str]], option: str) -> bool:
+    """Whether an option of the first provider is set: ``1`` or ``true``."""
+    return next(iter(chosen.values()), {}).get(option, "").lower() in ("1", "true")
+
+
+def flags_of(chosen: Mapping[str, Mapping[str, str]]) -> ExecutionFlags:
+    """DirectML's flags: ``disable_metacommands`` keeps products of float16 off matrix units."""
+    return ExecutionFlags.DISABLE_META_COMMANDS if is_set(chosen, "disable_metacommands") else ExecutionFlags.NONE

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.compatibility.onnxruntime import errors
+from opendml.compatibility.onnxruntime.absent import explains_what_is_absent
 from opendml.compatibility.onnxruntime.binding import IOBinding
 from opendml.compatibility.onnxruntime.errors import (
     ExecutionError,
@@ -30,7 +31,7 @@ from opendml.compatibility.onnxruntime.node_arguments import (
     type_of,
 )
 from opendml.compatibility.onnxruntime.options import RunOptions, SessionOptions
-from opendml.compatibility.onnxruntime.providers import Provider, chosen_providers, device_of, narrows_float64
+from opendml.compatibility.onnxruntime.providers import Provider, chosen_providers, device_of, flags_of, is_set
 from opendml.compatibility.onnxruntime.values import OrtValue
 from opendml.description.errors import (
     BindingError,
@@ -53,6 +54,7 @@ OVERRIDABLE_FROM: Final = 4
 """The version of the format from which on initialisers that are listed as inputs may be overridden."""
 
 
+@explains_what_is_absent
 class InferenceSession:
     """A model that runs: onnxruntime's class, on DirectML's operators as opendml computes them.
 
@@ -134,9 +136,8 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         """Chooses providers anew, and compiles for them where all sizes are known."""
-        self._providers = chosen_providers(providers, provider_options)
-        self._device = device_of(self._providers, self._options.intra_op_num_threads)
-        self._narrows = narrows_float64(self._providers)
+        self._providers = chosen_providers(providers or list(self._options.providers.items()), provider_options)
+        self._device = device_of(self._providers, self._options.thread_count)
         self._program = self._compiled()
         self._recent = self._program  # the one that ran last
 
@@ -215,6 +216,12 @@ class InferenceSession:
 
         threading.Thread(target=work, name="opendml run_async").start()
 
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: object, device_type: str, device_id: int = 0, vendor_id: int = -1
+    ) -> OrtValue:
+        """``OrtValue.ortvalue_from_shape_and_type``: memory is the host's for every session."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+
     def io_binding(self) -> IOBinding:
         """What ``run_with_iobinding`` takes, with nothing bound."""
         return IOBinding(self._inputs, self._outputs)
@@ -237,7 +244,11 @@ class InferenceSession:
     @property
     def _ways(self) -> dict[str, Any]:
         """How programs are made that may compute otherwise than the file says."""
-        return {"narrow_float64": self._narrows, "fuse_quantization": self._options.fuses_quantization}
+        return {
+            "narrow_float64": is_set(self._providers, "narrow_float64"),
+            "fuse_quantization": self._options.fuses_quantization,
+            "execution_flags": flags_of(self._providers),
+        }
 
     def _is_known(self, argument: NodeArg) -> bool:
         return self._ranks[argument.name] is not None and all(isinstance(size, int) for size in argument.shape)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from opendml.compatibility.onnxruntime.absent import explains_what_is_absent
 from opendml.compatibility.onnxruntime.errors import ExecutionError
 from opendml.compatibility.onnxruntime.node_arguments import ELEMENT_TYPES, element_type_of, type_of
 from opendml.description.quoting import quoted
 from opendml.programs.binding import as_array
 from opendml.targets.host_memory import address_of
 
-__all__ = ["OrtDevice", "OrtValue", "array_over", "checked_device", "data_type_of"]
+__all__ = [
+    "OrtDevice",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
+    "OrtValue",
+    "array_over",
+    "checked_device",
+    "data_type_of",
+]
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +66,26 @@ def array_over(address: int, data_type: np.dtype[Any], shape: Sequence[int]) -> 
     return np.frombuffer(memoryview(memory), data_type).reshape(sizes)
 
 
+class OrtDeviceVendorId(enum.IntEnum):
+    """Makers of devices by their PCI numbers."""
+
+    NONE = 0
+    AMD = 0x1002
+    NVIDIA = 0x10DE
+    ARM = 0x13B5
+    MICROSOFT = 0x1414
+    HUAWEI = 0x19E5
+    QUALCOMM = 0x5143
+    INTEL = 0x8086
+
+
+class OrtDeviceMemoryType(enum.Enum):
+    """Kinds of memory of a device; there is but the host's."""
+
+    DEFAULT = 0
+    HOST_ACCESSIBLE = 5
+
+
 class OrtDevice:
     """A place of memory by type and number, ``OrtDevice.make("cpu", 0)``."""
 
@@ -75,7 +105,16 @@ class OrtDevice:
         """Its number."""
         return self._id
 
+    def device_vendor_id(self) -> int:
+        """``OrtDeviceVendorId.NONE``: memory is the host's."""
+        return OrtDeviceVendorId.NONE
 
+    def device_mem_type(self) -> int:
+        """The number of ``OrtDeviceMemoryType.DEFAULT``."""
+        return OrtDeviceMemoryType.DEFAULT.value
+
+
+@explains_what_is_absent
 class OrtValue:
     """A tensor over an array; made by ``ortvalue_from_numpy`` and its relatives, and by sessions."""
 

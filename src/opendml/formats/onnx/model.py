@@ -154,9 +154,9 @@ class OnnxModel:
         Where nodes ask for the values of small inputs, the program is for these values, too. Raises as ``compile``
         does, and BindingError for arrays that do not fit.
         """
-        way = (device, narrow_float64, fuse_quantization)
+        way = (device, narrow_float64, fuse_quantization, ExecutionFlags.NONE)
         for key, program in reversed(self._programs.items()):
-            if key[:3] == way:
+            if key[: len(way)] == way:
                 results = program.run_quickly(arrays)
                 if results is not None:
                     return {info.name: array for info, array in zip(program.outputs, results, strict=True)}
@@ -222,17 +222,18 @@ class OnnxModel:
         narrow_float64: bool = False,
         fuse_quantization: bool = True,
         progress: Callable[[float], None] | None = None,
+        execution_flags: Flags = ExecutionFlags.NONE,
     ) -> OnnxProgram:
         """The program that ``run`` uses for arrays: one that is kept, or a new one. Not by several threads at once."""
         taken = self._arrays(arrays)
         sizes = tuple((name, array.shape) for name, array in taken.items())
-        way = (device, narrow_float64, fuse_quantization)
+        way = (device, narrow_float64, fuse_quantization, execution_flags)
         for key, program in reversed(self._programs.items()):
             if key == (*way, sizes, *_values_key(program.values, taken)):
                 self._programs.move_to_end(key)
                 return program
         known_sizes = self._sizes(dict(sizes), {})
-        request = _Request(device, known_sizes, {}, narrow_float64, progress, fuses=fuse_quantization)
+        request = _Request(device, known_sizes, {}, narrow_float64, progress, execution_flags, fuses=fuse_quantization)
         program = self._made(request, taken)
         self._programs[*way, sizes, *_values_key(program.values, taken)] = program
         if len(self._programs) > KEPT_PROGRAMS:

@@ -1,5 +1,7 @@
 """Exceptions, and the names that scripts reach through the extension module."""
 
+from typing import NoReturn
+
 from opendml.compatibility.onnxruntime import (
     ExecutionMode,
     GraphOptimizationLevel,
@@ -11,6 +13,7 @@ from opendml.compatibility.onnxruntime import (
     get_available_providers,
     get_device,
 )
+from opendml.compatibility.onnxruntime.absent import refuse
 from opendml.compatibility.onnxruntime.errors import (
     EngineError,
     EPFail,
@@ -53,3 +56,8 @@ __all__ = [
     "get_available_providers",
     "get_device",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raises ``dml.UnknownNameError``, which says why a name of onnxruntime is not here."""
+    refuse(__name__, name)
