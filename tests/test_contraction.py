@@ -130,7 +130,11 @@ def test_every_choice_of_loops_gives_the_same_bits(
             outputs=bindings[-1:],
             in_place=False,
             target=host_processor(level).tuned(
-                serial_work=0, items=items, vector_side_bytes=near_bytes, far_tile_bytes=near_bytes
+                serial_work=0,
+                items=items,
+                vector_side_bytes=near_bytes,
+                far_tile_bytes=near_bytes,
+                near_strip_bytes=near_bytes,
             ),
             thread_count=5,
         )
@@ -217,7 +221,8 @@ def test_nests_of_every_choice_of_loops(
     interpret(definition, expected)
     (statement,) = definition.statements
     assert isinstance(statement, Compute)
-    target = target.tuned(serial_work=0, items=items, vector_side_bytes=near_bytes, far_tile_bytes=near_bytes)
+    knobs = dict.fromkeys(("vector_side_bytes", "far_tile_bytes", "near_strip_bytes"), near_bytes)
+    target = target.tuned(serial_work=0, items=items, **knobs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contraction._Problem, "cost", any_tile(seed))
         kernel = schedule_contraction(statement, target)
@@ -369,6 +374,16 @@ def test_rows_of_the_next_tile_are_asked_for_while_they_are_short() -> None:
     assert product_kernel(gemm(512, 256, 512)).next_tile
     assert not product_kernel(gemm(64, 256, 512)).next_tile  # in the cache anyway
     assert not product_kernel(gemm(512, 4096, 512)).next_tile  # longer than a page
+
+
+def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
+    """Of panels and of weights in panels alike, unless all steps of a strip stay in the nearest cache."""
+    long = product_kernel(gemm(512, 512, 512))
+    short = product_kernel(gemm(512, 512, 512), replace(TARGETS[0], tuning=replace(TUNING, near_strip_bytes=1 << 20)))
+    assert long.panel is not None and long.far_vectors == (long.panel.element,)
+    assert short.panel is not None and short.far_vectors == ()
+    assert product_kernel(convolution(1, 64, 64, 28)).far_vectors
+    assert format_nest(kernel_nest(long, TARGETS[0])).count("prefetch panel@") == long.vectors
 
 
 def test_a_transposed_right_matrix_is_packed_along_its_rows() -> None:

@@ -413,7 +413,7 @@ class _Problem:
             row_count=tile.row_count,
             turned=tile.turned,
             far=self._far(1 - side, tile.tile),
-            far_vectors=() if tile.packed else self._far(side, tile.vector),
+            far_vectors=self._vectors_ahead(tile, panel),
             next_tile=self._next_tile(1 - side, tile.tile),
             panel=panel,
             words=tile.words,
@@ -430,6 +430,15 @@ class _Problem:
             if 0 < abs(e.address.coefficient(axis)) <= self.tuning.shuffled_stride
             and any(abs(e.address.coefficient(a)) * e.type.bits // 8 > self.tuning.near_bytes for a in steps)
         )
+
+    def _vectors_ahead(self, tile: _Tile, panel: Panel | None) -> tuple[Element, ...]:
+        """Loads along the vector axis that are asked for some steps ahead: all of them if the steps go through more of
+        a strip than the nearest cache keeps, else those that are far apart from step to step."""
+        side = self._side(tile)
+        if strip_bytes(self.fold, tile.lanes * tile.vectors) <= self.tuning.near_strip_bytes:
+            return () if panel is not None else self._far(side, tile.vector)
+        elements = self._elements[side] if panel is None else [panel.element]
+        return tuple(e for e in elements if 0 < abs(e.address.coefficient(tile.vector)) <= self.tuning.shuffled_stride)
 
     def _next_tile(self, side: int, axis: Axis) -> tuple[Element, ...]:
         """Loads of a large factor that is one run of memory along the steps of the fold and then along an axis, as

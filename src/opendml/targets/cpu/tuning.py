@@ -430,6 +430,10 @@ class Tuning:
     near_bytes: int = 256
     """Bytes from one step to the next up to which processors see by themselves what comes next."""
 
+    near_strip_bytes: int = 16 << 10
+    """Bytes of all steps of a strip up to which it stays in the nearest cache, beside what the tiles read. Of longer
+    ones vectors are asked for ahead: sums of products then take a twentieth to a twelfth less time."""
+
     page_bytes: int = 4096
     """Bytes from one step to the next from which on each step is on a page of its own."""
 
