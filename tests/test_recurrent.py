@@ -349,8 +349,9 @@ KINDS = [(operators.Rnn, {}, 1), (operators.Gru, LINEAR, 1), (operators.Gru, {},
 @pytest.mark.parametrize(("operator", "fields", "waits"), KINDS)
 @pytest.mark.parametrize("direction", ["FORWARD", "BIDIRECTIONAL"])
 def test_threads_wait_once_a_step(operator: type[Any], fields: dict[str, Any], waits: int, direction: str) -> None:
-    """Not for the other direction; and three times outside of the steps: behind copies, projections and steps."""
-    desc = network(operator, (9, 8, 3, 64), direction, optional=ALL, **fields)
+    """Not for the other direction; and three times outside of the steps: behind copies, projections and steps. All of
+    these are shared out."""
+    desc = network(operator, (9, 32, 3, 64), direction, optional=ALL, **fields)
     code = program_code(refined_definition(desc, TARGET), TARGET, "")
     assert sum(text.count("call void @barrier_wait(ptr %barrier") for text in code.modules) == 3 + waits
 

@@ -224,21 +224,24 @@ def test_what_conflicts_is_separated_by_a_barrier(definition: Definition) -> Non
 
 
 def _check_barriers(definition: Definition) -> None:
-    """One is between any two calls of which one writes bytes that the other one touches, but for those at one point of
-    an Each, which are in order."""
+    """One is between any two calls of which one writes bytes that the other one touches, but for those that one thread
+    makes in order: at one point of an Each, and of small kernels in the same turn."""
     sequence = sequence_of(definition, Target(), TUNING)
-    together: list[tuple[int | None, Touched, Touched]] = []
+    together: list[tuple[object, Touched, Touched]] = []
     for event in _events(sequence.steps, {}):
         if isinstance(event, Barrier):
             together = []
             continue
         call, around, number = event
         reads, writes = _touched(sequence, call, around)
+        thread: object = ("point", number)
+        if number is None:
+            thread = ("turn", call.turn) if call.kernel.is_serial else object()
         for other, other_reads, other_writes in together:
-            if number is None or other != number:
+            if other != thread:
                 assert not writes & (other_reads | other_writes)
                 assert not other_writes & reads
-        together.append((number, reads, writes))
+        together.append((thread, reads, writes))
 
 
 @examples(120)
@@ -328,19 +331,60 @@ def test_every_kernel_waits(definition: Definition) -> None:
     assert sum(isinstance(step, Barrier) for step in _flat(sequence.steps)) == 2 * loops
 
 
+def _chain(*sizes: int) -> Definition:
+    """Copies of copies."""
+    *between, last = [temporary(f"t{n}", F32, (size,)) for n, size in enumerate(sizes)]
+    x, y = (Tensor(name, F32, last.sizes, (1,), role) for name, role in (("x", "input"), ("y", "output")))
+    statements = []
+    for source, target in itertools.pairwise((x, *between, y)):
+        (i,) = grid(target.sizes)
+        statements.append(Compute((i,), (Store(target, (index(i),), load(source, [index(i)])),)))
+    return Definition((x,), (y,), tuple(statements), tuple(between))
+
+
 def test_the_properties_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without conflicts there are no barriers, and the brute force sees it."""
-    x, y = (Tensor(name, F32, (4,), (1,), role) for name, role in (("x", "input"), ("y", "output")))
-    t = temporary("t", F32, (4,))
-    (a,), (b,) = grid([4]), grid([4])
-    first = Compute((a,), (Store(t, (index(a),), load(x, [index(a)])),))
-    second = Compute((b,), (Store(y, (index(b),), load(t, [index(b)])),))
-    definition = Definition((x,), (y,), (first, second), (t,))
-    assert str(sequence_of(definition, Target(), TUNING)) == "0: kernel0: x -> t\nbarrier\n1: kernel1: t -> y"
-    monkeypatch.setattr(sequence_module.Accesses, "conflict", lambda *_: False)
-    assert str(sequence_of(definition, Target(), TUNING)) == "0: kernel0: x -> t\n1: kernel1: t -> y"
+    definition = _chain(64, 64)
+    assert str(sequence_of(definition, Target(), TUNING)) == "0: kernel0: x -> t0\nbarrier\n1: kernel1: t0 -> y"
+    monkeypatch.setattr(sequence_module.Accesses, "conflicts", lambda *_: set())
+    assert str(sequence_of(definition, Target(), TUNING)) == "0: kernel0: x -> t0\n1: kernel1: t0 -> y"
     with pytest.raises(AssertionError):
         _check_barriers(definition)
+
+
+def test_one_thread_needs_no_barrier() -> None:
+    """Small kernels of which each reads what the one before wrote are one thread's, however many there are."""
+    sequence = sequence_of(_chain(*[30] * 20), Target(), TUNING)
+    assert _rolled_out(sequence) == [(number, 0, ()) for number in range(20)]
+    assert not sequence.is_parallel
+
+
+def test_what_one_thread_repeats_needs_no_barrier() -> None:
+    small, large = _chain(30, 30), _chain(30, 64)
+    for definition, barriers in ((small, 2), (large, 3)):
+        repeated = replace(definition, statements=(Repeat(Axis("r", 5), definition.statements),))
+        sequence = sequence_of(repeated, Target(), TUNING)
+        assert sum(isinstance(step, Barrier) for step in _flat(sequence.steps)) == barriers
+
+
+def test_threads_that_need_not_wait_for_each_other_do_not() -> None:
+    """A kernel that reads what one in another turn wrote has that turn; one that reads what two wrote waits for both,
+    and so does a large one."""
+    x, y = (Tensor(name, F32, (30,), (1,), role) for name, role in (("x", "input"), ("y", "output")))
+    wide = Tensor("z", F32, (64,), (1,), "output")
+    a, b, c, d = (temporary(name, F32, (30,)) for name in "abcd")
+
+    def sums(target: Tensor, *sources: Tensor) -> Compute:
+        (i,) = grid(target.sizes)
+        value: Expression = constant(0, F32)
+        for source in sources:
+            value = binary("add", value, load(source, [index(i) // (target.sizes[0] // 30)]))
+        return Compute((i,), (Store(target, (index(i),), value),))
+
+    statements = (sums(a, x), sums(b, x), sums(c, b), sums(d, a), sums(y, a, b, c, d), sums(wide, y))
+    sequence = sequence_of(Definition((x,), (y, wide), statements, (a, b, c, d)), Target(), TUNING)
+    turns = [None if isinstance(step, Barrier) else step.turn for step in sequence.steps if not isinstance(step, Run)]
+    assert turns == [0, 1, 1, 0, None, 0, None, 0]
 
 
 def _pieces(count: int) -> Definition:

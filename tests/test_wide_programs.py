@@ -69,7 +69,7 @@ def test_regions_meet_as_boxes_do() -> None:
         for _ in range(30):
             low, extent = generator.integers(0, 12, rank), generator.integers(0, 3, rank)
             region = tuple((int(a), int(a + b)) for a, b in zip(low, extent, strict=True))
-            assert regions.meet(region) == any(conflicts.meet(region, other) for other in known)
+            assert any(regions.met_by(region)) == any(conflicts.meet(region, other) for other in known)
             regions.add(region)
             known.append(region)
 

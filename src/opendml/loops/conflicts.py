@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from opendml.expression.affine import Interval, affine
 from opendml.expression.ir import Expression, Tensor
@@ -14,31 +14,38 @@ Region = tuple[Interval, ...]
 """The least and the greatest coordinate in every dimension."""
 
 
+Who = int | None
+"""By whom something is read or written: the thread that has the turn of this number, or all threads together."""
+
+
 class Regions:
-    """Parts of one tensor, in the order in which they begin along each dimension: whether another one meets any of them
-    is asked of those alone that come near it, along the dimension where these are the fewest."""
+    """Parts of one tensor and who writes them, in the order in which they begin along each dimension: whether another
+    one meets any of them is asked of those alone that come near it, along the dimension where these are the fewest."""
 
     def __init__(self, rank: int) -> None:
-        self._regions: list[Region] = []
-        self._begins: list[list[tuple[int, int]]] = [[] for _ in range(rank)]
+        self._writers: dict[Region, set[Who]] = {}
+        self._begins: list[list[tuple[int, Region]]] = [[] for _ in range(rank)]
         self._longest = [0] * rank
 
-    def add(self, region: Region) -> None:
+    def add(self, region: Region, who: Who = None) -> None:
         """Another part of the tensor."""
-        number = len(self._regions)
-        self._regions.append(region)
+        if region in self._writers:
+            self._writers[region].add(who)
+            return
+        self._writers[region] = {who}
         for d, (low, high) in enumerate(region):
-            insort(self._begins[d], (low, number))
+            insort(self._begins[d], (low, region))
             self._longest[d] = max(self._longest[d], high - low)
 
-    def meet(self, region: Region) -> bool:
-        """Whether ``region`` has elements in common with any part."""
-        near: Sequence[tuple[int, int]] | None = None
+    def met_by(self, region: Region) -> Iterator[Set[Who]]:
+        """Who writes the parts that ``region`` has elements in common with."""
+        near: Sequence[tuple[int, Region]] | None = None
         for begins, longest, (low, high) in zip(self._begins, self._longest, region, strict=True):
             first, last = bisect_left(begins, (low - longest,)), bisect_left(begins, (high + 1,))
             if near is None or last - first < len(near):
                 near = begins[first:last]
-        return bool(self._regions) if near is None else any(meet(self._regions[n], region) for _, n in near)
+        parts = self._writers if near is None else (part for _, part in near)
+        return (self._writers[part] for part in parts if meet(part, region))
 
 
 class _Memory:
@@ -59,44 +66,56 @@ class _Memory:
                 self._tensors[tensor] = None
                 self._longest = max(self._longest, end - start)
 
-    def meet(self, tensors: Iterable[Tensor]) -> bool:
-        """Whether any of some tensors has bytes in common with another one of these."""
+    def met_by(self, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Those that any of some tensors, another one, has bytes in common with."""
         for tensor in tensors:
             if tensor in self._plan.offsets:
                 start, end = self._plan.span(tensor)
                 first, last = bisect_left(self._begins, (start - self._longest,)), bisect_left(self._begins, (end,))
                 for _, _, other in self._begins[first:last]:
                     if other is not tensor and self._plan.span(other)[1] > start:
-                        return True
-        return False
+                        yield other
 
 
 class Accesses:
     """What has been read and written since the last barrier, writes with the regions they cover."""
 
     def __init__(self, plan: MemoryPlan) -> None:
-        self._reads: set[Tensor] = set()
-        self._writes: dict[Tensor, Regions] = {}
+        self._readers: dict[Tensor, set[Who]] = {}
+        self._writers: dict[Tensor, set[Who]] = {}
+        self._regions: dict[Tensor, Regions] = {}
         self._read_memory, self._written_memory = _Memory(plan), _Memory(plan)
 
-    def conflict(self, reads: Set[Tensor], writes: Mapping[Tensor, Sequence[Region]]) -> bool:
-        """Whether what reads and writes some tensors must wait for these."""
-        if self._written_memory.meet((*reads, *writes)) or self._read_memory.meet(writes):
-            return True
-        if any(tensor in self._writes for tensor in reads) or any(tensor in self._reads for tensor in writes):
-            return True
-        earlier = ((self._writes[tensor], regions) for tensor, regions in writes.items() if tensor in self._writes)
-        return any(before.meet(region) for before, regions in earlier for region in regions)
+    def conflicts(self, reads: Set[Tensor], writes: Mapping[Tensor, Sequence[Region]]) -> Set[Who]:
+        """Whom a statement that reads and writes some tensors must come behind: nobody, one, or at least two."""
+        found = set[Who]()
+        for others in self._met_by(reads, writes):
+            found |= others
+            if len(found) > 1:
+                break
+        return found
 
-    def add(self, reads: Set[Tensor], writes: Mapping[Tensor, Sequence[Region]]) -> None:
+    def _met_by(self, reads: Set[Tensor], writes: Mapping[Tensor, Sequence[Region]]) -> Iterator[Set[Who]]:
+        readers, writers = self._readers, self._writers
+        yield from (writers[tensor] for tensor in self._written_memory.met_by((*reads, *writes)))
+        yield from (readers[tensor] for tensor in self._read_memory.met_by(writes))
+        yield from (writers[tensor] for tensor in reads if tensor in writers)
+        yield from (readers[tensor] for tensor in writes if tensor in readers)
+        for tensor, regions in writes.items():
+            if tensor in self._regions:
+                yield from (who for region in regions for who in self._regions[tensor].met_by(region))
+
+    def add(self, reads: Set[Tensor], writes: Mapping[Tensor, Sequence[Region]], who: Who) -> None:
         """Another statement, before the next barrier."""
-        self._reads |= reads
         self._read_memory.add(reads)
         self._written_memory.add(writes)
+        for tensor in reads:
+            self._readers.setdefault(tensor, set()).add(who)
         for tensor, regions in writes.items():
-            before = self._writes.setdefault(tensor, Regions(len(tensor.sizes)))
+            self._writers.setdefault(tensor, set()).add(who)
+            before = self._regions.setdefault(tensor, Regions(len(tensor.sizes)))
             for region in regions:
-                before.add(region)
+                before.add(region, who)
 
 
 def written_regions(stores: Iterable[Store]) -> dict[Tensor, list[Region]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
@@ -37,7 +37,7 @@ from opendml.expression.statements import (
     writes_of,
 )
 from opendml.loops.alignment import ALIGNMENT
-from opendml.loops.conflicts import Accesses, Region, written_regions
+from opendml.loops.conflicts import Accesses, Region, Who, written_regions
 from opendml.loops.memory_plan import PLACEMENT, MemoryPlan, Placement, bytes_of, plan_memory
 from opendml.loops.read_constants import read_constants
 
@@ -200,12 +200,22 @@ def sequence_of(
     return KernelSequence(steps, slots, plan, own, views, reading.constants, writer.scratch_bytes)
 
 
-@dataclass(slots=True)
-class _Turn:
-    """Kernels since the last barrier that one thread does, the one that is ``number`` before the first; their work."""
+class _Turns:
+    """What kernels since the last barrier do that one thread does: their work, by how many that thread is before the
+    first."""
 
-    number: int = 0
-    work: int = 0
+    def __init__(self) -> None:
+        self.work = [0]
+
+    @property
+    def last(self) -> int:
+        """The last turn that there is."""
+        return len(self.work) - 1
+
+    def add(self, turn: int, work: int) -> None:
+        """More work for one that is there, or the next one."""
+        self.work += [0] * (turn - self.last)
+        self.work[turn] += work
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +260,7 @@ class _Sequencer(Generic[K]):
         self._made: dict[object, _Made[K]] = {}  # by what the statements that they are for have in common
         self._count = 0
         self._pending = Accesses(plan)
-        self._turn = _Turn()
+        self._turns = _Turns()
 
     def steps(self, statements: Sequence[Statement], repeats: tuple[Axis, ...]) -> tuple[Step[K], ...]:
         """All steps; in a profiled program nothing is a run, since each call has times of its own."""
@@ -259,7 +269,10 @@ class _Sequencer(Generic[K]):
             if isinstance(statement, Repeat):
                 self._meet()
                 inner = self.steps(statement.statements, (*repeats, statement.axis))
-                steps += (Loop(statement.axis, (BARRIER, *inner)), BARRIER)
+                if self._every_kernel_waits or not all(map(_is_first_threads, inner)):
+                    steps += (Loop(statement.axis, (BARRIER, *inner)), BARRIER)
+                else:
+                    steps += (BARRIER, Loop(statement.axis, inner), BARRIER)
                 self._meet()
             elif isinstance(statement, Each):
                 steps += self._points(statement, repeats)
@@ -270,9 +283,15 @@ class _Sequencer(Generic[K]):
     def _kernel(self, statement: Single, repeats: tuple[Axis, ...]) -> Iterator[Step[K]]:
         read = self._changed.get(statement, statement)
         kernel, tensors = self._kernel_of(read, repeats, alone=False)
-        yield from self._wait(self._reads(read), written_regions(stores_of(read)))
+        reads, writes = self._reads(read), written_regions(stores_of(read))
+        before = self._pending.conflicts(reads, writes)
+        turn = self._turn_behind(before, kernel)
+        if turn is None:
+            self._meet()
+            yield BARRIER
+            turn = self._next_turn(kernel)
+        self._pending.add(reads, writes, turn if kernel.is_serial else None)
         self.scratch_bytes = max(self.scratch_bytes, kernel.scratch_bytes)
-        turn = self._turn_of(kernel)
         yield Call(self._number(), kernel, statement, repeats, tensors, turn)
         if self._every_kernel_waits:
             self._meet()
@@ -289,7 +308,10 @@ class _Sequencer(Generic[K]):
                 writes.setdefault(tensor, []).extend(regions)
         reads -= set(each.own)
         writes = {tensor: regions for tensor, regions in writes.items() if tensor not in each.own}
-        yield from self._wait(reads, writes)
+        if self._pending.conflicts(reads, writes):
+            self._meet()
+            yield BARRIER
+        self._pending.add(reads, writes, None)
         own = self._own(each.own, max((call.kernel.scratch_bytes for call in calls), default=0))
         count = math.prod(axis.size for axis in each.axes)
         work = max(sum(call.kernel.work for call in calls), 1)
@@ -326,27 +348,34 @@ class _Sequencer(Generic[K]):
     def _reads(self, statement: Single) -> set[Tensor]:
         return {self._views.get(tensor, tensor) for tensor in reads_of(statement)}
 
-    def _wait(self, reads: set[Tensor], writes: Mapping[Tensor, Sequence[Region]]) -> Iterator[Barrier]:
-        """A barrier, if what reads and writes some tensors must wait for what has run since the last one."""
-        if self._pending.conflict(reads, writes):
-            self._meet()
-            yield BARRIER
-        self._pending.add(reads, writes)
-
     def _meet(self) -> None:
         """There is nothing to wait for behind a barrier."""
         self._pending = Accesses(self._plan)
-        self._turn = _Turn()
+        self._turns = _Turns()
 
-    def _turn_of(self, kernel: Kernel) -> int:
+    def _turn_behind(self, before: Set[Who], kernel: Kernel) -> int | None:
+        """The turn for a kernel that must come behind some others; None: they are not of one thread, which would do it
+        behind them anyway, and a barrier is needed."""
+        if not before:
+            return self._next_turn(kernel)
+        if not kernel.is_serial or len(before) > 1:
+            return None
+        (turn,) = before
+        if turn is None or (turn and not kernel.takes_turns):
+            return None
+        self._turns.add(turn, kernel.work)
+        return turn
+
+    def _next_turn(self, kernel: Kernel) -> int:
         """Small kernels that need not wait for each other take turns in which thread is the first, as soon as there is
         enough work for one more."""
         if not kernel.takes_turns:
             return 0
-        if self._turn.work and self._turn.work + kernel.work > self._tuning.serial_work:
-            self._turn = _Turn(self._turn.number + 1)
-        self._turn.work += kernel.work
-        return self._turn.number
+        last = self._turns.last
+        if self._turns.work[last] and self._turns.work[last] + kernel.work > self._tuning.serial_work:
+            last += 1
+        self._turns.add(last, kernel.work)
+        return last
 
     def _with_runs(self, steps: Sequence[Step[K]]) -> Iterator[Step[K]]:
         """Long runs in place of their calls."""
@@ -385,6 +414,12 @@ def _is_parallel(step: Step[K]) -> bool:
     if isinstance(step, Loop):
         return any(map(_is_parallel, step.steps))
     return isinstance(step, Points) and step.is_shared
+
+
+def _is_first_threads(step: Step[K]) -> bool:
+    """Whether the first thread alone does all of it."""
+    calls = step.calls if isinstance(step, Run) else (step,)
+    return all(isinstance(call, Call) and call.kernel.is_serial and call.turn == 0 for call in calls)
 
 
 # As text -------------------------------------------------------------------------------------------------------------

@@ -37,8 +37,8 @@ class WrittenKernel:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether that may be another thread than the first."""
-        return isinstance(self.kernel, ComputeKernel) and self.kernel.serial
+        """Whether that may be another thread than the first, which alone looks for signals."""
+        return self.kernel.serial and not self.code.is_controlled
 
     @property
     def scratch_bytes(self) -> int:
