@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
-from opendml.expression.element_types import I32
+from opendml.expression.affine import Affine, Element
+from opendml.expression.element_types import I8, I32, U8, U32
 from opendml.expression.integer_folding import dot
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Binary, constant
+from opendml.expression.ir import Axis, Binary, Expression, Tensor, cast, constant
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import writes_of
 from opendml.graph.compilation import divide_and_fuse
@@ -24,6 +26,7 @@ from opendml.graph.joining import join
 from opendml.llvm.host import host_machine, machine_of
 from opendml.targets.cpu.refine.refining import refine, refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.words_in_memory import word_in_memory
 
 
 def target_of(level: str) -> CpuTarget:
@@ -46,9 +49,11 @@ def random(desc: TensorDesc | None, seed: int) -> Array | None:
     return np.random.default_rng(seed).integers(limits.min, limits.max, desc.sizes, limits.dtype, endpoint=True)
 
 
-def product(types: tuple[str, str], zero_points: tuple[bool, bool], inner: int, batch: int = 1) -> Operator:
+def product(
+    types: tuple[str, str], zero_points: tuple[bool, bool], inner: int, batch: int = 1, columns: int = 33
+) -> Operator:
     """Enough rows and columns that packing pays off; B of all batches is the same."""
-    (a, b), (rows, columns) = types, (17, 33)
+    (a, b), rows = types, 17
     strides = [0, columns, 1] if batch > 1 else None
     return operators.MatrixMultiplyInteger(
         a_tensor=TensorDesc(a, [batch, rows, inner]),
@@ -78,6 +83,11 @@ CASES = [
     product(TYPES[3], (False, True), 5, batch=2),
     *(convolution(types, (True, i % 2 == 0), 4 + i) for i, types in enumerate(TYPES)),
     convolution(TYPES[0], (True, True), 3, groups=2),
+    # Columns in panels, some left beside them; the left matrix in place, or copied for what its rows come to.
+    *(product(types, (True, False), 12, columns=128) for types in TYPES),
+    product(TYPES[0], (False, True), 12, columns=300),
+    product(TYPES[1], (True, False), 12, batch=2, columns=300),
+    product(TYPES[2], (True, True), 9, batch=2, columns=300),
 ]
 
 
@@ -114,7 +124,7 @@ def _can_run(level: str) -> bool:
 
 
 @pytest.mark.parametrize("level", [level for level in ("native", "avx512", "avx2", "baseline") if _can_run(level)])
-@pytest.mark.parametrize("number", [1, 4, 7, 8, 11, 12])
+@pytest.mark.parametrize("number", [1, 4, 7, 8, 11, 12, 15, 16, 17, 19, 20, 21])
 def test_compiled_for_every_level(number: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from execution import run_operator
 
@@ -138,6 +148,60 @@ def test_weights_are_packed_once() -> None:
     program = graph.compile(dml.matrix_multiply_integer(x, zero_point, graph.constant(weights)))
     expected = (values.astype(np.int64) - 9) @ weights.astype(np.int64)
     assert program(x=values, z=np.full((1, 1), 9, np.uint8)).tolist() == expected.tolist()
+
+
+def packed(desc: Operator) -> set[str]:
+    """The tensors that are copied in words."""
+    definition = refined_definition(desc, target_of("vnni"))
+    return {t.name.removesuffix("Tensor_words") for t in definition.temporaries if t.name.endswith("_words")}
+
+
+def test_words_that_lie_in_memory_are_read_there() -> None:
+    """Where they are whole, of unlike types, and no zero point wants the sums of the rows."""
+    plain, zero_point = (True, False), (False, True)
+    assert packed(product(TYPES[0], plain, 12, columns=300)) == packed(product(TYPES[1], plain, 12, 2, 128)) == {"B"}
+    for other in (
+        product(TYPES[0], plain, 12),
+        product(TYPES[0], zero_point, 12, columns=300),
+        product(TYPES[2], plain, 12, columns=300),
+        product(TYPES[0], plain, 9, columns=300),
+    ):
+        assert packed(other) == {"A", "B"}
+
+
+BYTE, SIGNED = (Tensor("b", type, (64,), (1,), "input") for type in (U8, I8))
+ALONG = Axis("i", 16)
+
+
+def word(places: list[int], tensor: Tensor = BYTE, shifts: Sequence[int] = (8, 16, 24), step: int = 4) -> Expression:
+    first, *parts = (cast(cast(Element(tensor, Affine(((ALONG, step),), n), True), U8), U32) for n in places)
+    for part, shift in zip(parts, shifts, strict=True):
+        first = first | part << shift
+    return first
+
+
+def test_words_are_known_by_their_bytes() -> None:
+    for found in (word_in_memory(word([4, 5, 6, 7])), word_in_memory(cast(word([4, 5, 6, 7], SIGNED), I32))):
+        assert found is not None and found.first.address.constant == 4
+        assert found.element is not None and found.element.address == Affine(((ALONG, 1),), 1)
+    for unaligned in (word([1, 2, 3, 4]), word([0, 1, 2, 3], step=6)):
+        found = word_in_memory(unaligned)
+        assert found is not None and found.element is None
+    for other in (
+        word([0, 1, 3, 2]),
+        word([0, 1, 2, 2]),
+        word([0, 1, 2, 3], shifts=(8, 24, 16)),
+        word([0, 1, 2, 3]) + 1,
+    ):
+        assert word_in_memory(other) is None
+
+
+def test_words_in_memory_are_one_load() -> None:
+    text = str(dml.explain(product(TYPES[0], (False, False), 64, columns=128), llvm=True))
+    if "dot4 of" not in text:
+        pytest.skip("this processor has no products of four bytes, or does them in tile registers")
+    kernel = text[text.index("fastcc void @kernel1") if "fastcc void @kernel1" in text else text.index("@kernel1") :]
+    assert "load i32, ptr" in kernel and "load i8, ptr" not in kernel
 
 
 def few_rows(rows: int) -> Operator:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Affine, Dependencies, Element
-from opendml.expression.ir import Axis, Binary, Const, Fold, Tensor
+from opendml.expression.ir import WORD_PRODUCTS, Axis, Binary, Const, Expression, Fold, Tensor
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
@@ -26,6 +26,7 @@ from opendml.targets.cpu.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.panels import Panel, panel_of, strip_bytes
 from opendml.targets.cpu.schedule import read_by
 from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.words_in_memory import BYTES, word_in_memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +191,8 @@ class _Problem:
         self.sides = tuple(frozenset(a for a in axes if a in dependencies.of(f)) for f in self.factors)
         self.steps = math.prod(axis.size for axis in fold.axes)
         self.points = math.prod(axis.size for axis in axes)
-        self._elements = tuple([e for e in walk(f) if isinstance(e, Element)] for f in self.factors)
+        self._words = tuple(map(word_in_memory, self.factors))
+        self._elements = tuple(map(_elements, self.factors))
         self._known_coefficients: dict[tuple[int, Axis], set[int]] = {}
         self._contiguous = {axis for axis in axes if all(s.address.coefficient(axis) == 1 for s in stores)}
 
@@ -382,7 +384,7 @@ class _Problem:
         points = math.prod(axis.size for axis in along)
         read = strip_bytes(self.fold, points) if tile.packed else self._vector_side_bytes(side)
         unevenness = self.tuning.block_unevenness
-        near = _shrunk(along, steps, unevenness, read / self.tuning.vector_side_bytes)
+        near = _shrunk(along, steps, unevenness, read / self._most_near_bytes())
         work = self.points * self.steps // tile.lanes
         items = self.tuning.many_items if work >= self.tuning.large_work else self.tuning.items
         wanted = items // math.prod(axis.size for axis in batch)
@@ -421,8 +423,16 @@ class _Problem:
             reads=read_by(self.stores),  # the panel is nobody else's
         )
 
+    def _most_near_bytes(self) -> int:
+        """Bytes of the vector side that work items are to have at most."""
+        product = self.fold.elements[0]
+        is_of_words = isinstance(product, Binary) and product.operation in WORD_PRODUCTS
+        return self.tuning.vector_side_bytes_of_words if is_of_words else self.tuning.vector_side_bytes
+
     def _far(self, side: int, axis: Axis) -> tuple[Element, ...]:
         """Loads of a factor in runs along an axis that are far apart from step to step."""
+        if self._words[side] is not None:
+            return ()
         steps = [a for a in self.fold.axes if a.size > 1]
         return tuple(
             e
@@ -446,6 +456,7 @@ class _Problem:
         themselves what comes next."""
         elements = self._elements[side]
         is_short = self.steps * self.fold.type.bits // 8 <= self.tuning.page_bytes
+        word = self._words[side]
         if len(elements) != 1 or not is_short or self._bytes_of(elements) < self.tuning.far_tile_bytes:
             return ()
         (e,) = elements
@@ -455,6 +466,8 @@ class _Problem:
                 return ()
             run *= inner.size
         line = self.machine.cache_line * 8 // e.type.bits
+        if word is not None:
+            e, line = word.first, self.machine.cache_line // BYTES
         terms = tuple((t, c * line if t in self.fold.axes else c) for t, c in e.address.terms)
         return (Element(e.tensor, Affine(terms, e.address.constant), e.safe),)
 
@@ -484,6 +497,13 @@ class _Problem:
             size = math.prod(n for n, stride in zip(tensor.sizes, tensor.strides, strict=True) if stride)
             result += size * tensor.type.bits // 8
         return result
+
+
+def _elements(factor: Expression) -> list[Element]:
+    """What a factor loads: a word that lies in memory as one element."""
+    word = word_in_memory(factor)
+    element = None if word is None else word.element
+    return [e for e in walk(factor) if isinstance(e, Element)] if element is None else [element]
 
 
 _Blocks = list[tuple[Axis, int]]

@@ -184,6 +184,13 @@ class Tuning:
     few instructions for each element, and a product of words saves one or two. As many products as packing is worth
     were measured for 4 (VNNI) to 7 (AVX-512 without it)."""
 
+    word_panel_registers: int = 2
+    """Registers of columns of a panel of words: as many as a tile has, so that its steps follow one another in
+    memory."""
+
+    panels_beside_rest: int = 8
+    """Such panels from which on they are worth a kernel of its own for the columns that are left."""
+
     packed_steps: int = 3
     """Steps of the axis that is packed, at least: shorter ones leave most of each word empty."""
 
@@ -358,6 +365,10 @@ class Tuning:
 
     vector_side_bytes: int = 768 << 10
     """Bytes of the factor along the vector axis that a work item reads again and again, from a second-level cache."""
+
+    vector_side_bytes_of_words: int = 256 << 10
+    """The same of products of words, whose other factor is read again for each such part at little cost: a byte of it
+    is worth four times as many products as one of a float."""
 
     most_vectors: int = 4
     """Registers along the vector axis at most."""

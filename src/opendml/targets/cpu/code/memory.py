@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from opendml.expression.element_types import BOOL, F16, I64
+from opendml.expression.element_types import BOOL, F16, I64, U32
 from opendml.expression.ir import Tensor
 from opendml.llvm.builder import Builder, Value, index_value, vector_type
 from opendml.loops.instructions import Instructions
@@ -23,6 +23,7 @@ from opendml.targets.cpu.instructions.moves import (
 )
 from opendml.targets.cpu.schedule import power_below
 from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.words_in_memory import BYTES
 
 
 class Scopes:
@@ -173,6 +174,13 @@ class Memory:
         kind = vector_type(place.tensor.type, lanes)
         text = self.builder.assign(f"load {kind}, ptr {self.pointer(place)}, align {place.size}")
         return Value(text, place.tensor.type, lanes)
+
+    def load_words(self, first: Place, lanes: int) -> Value:
+        """Neighbouring words, from that of a first byte on, which may lie anywhere."""
+        if first.tensor in self._prefetched and lanes > 1:
+            self._prefetch_ahead(first, 1, lanes * BYTES)
+        text = self.builder.assign(f"load {vector_type(U32, lanes)}, ptr {self.pointer(first)}, align 1")
+        return Value(text, U32, lanes)
 
     def load_apart(self, place: Place, step: int, lanes: int) -> Value:
         """Elements ``step`` apart: as whole vectors where that is faster than one by one."""

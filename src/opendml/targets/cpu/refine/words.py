@@ -10,10 +10,11 @@ out: the interpreter can check what really runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opendml.expression.affine import Affine, Dependencies, affine
-from opendml.expression.element_types import I8, I32, U8, U32
+from opendml.expression.element_types import I8, I16, I32, U8, U16, U32
 from opendml.expression.folds import simple_combine
 from opendml.expression.ir import (
     Axis,
@@ -21,6 +22,7 @@ from opendml.expression.ir import (
     Fold,
     Load,
     Part,
+    Tensor,
     binary,
     cast,
     constant,
@@ -34,8 +36,10 @@ from opendml.expression.ir import (
 from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Store
 from opendml.targets.cpu.instructions.machine import machine_instructions
+from opendml.targets.cpu.panels import Columns
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
-from opendml.targets.cpu.refine.sums import Factor, Sum
+from opendml.targets.cpu.refine.sums import Factor, Sum, moved, sum_of
+from opendml.targets.cpu.tuning import Tuning
 
 
 def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
@@ -55,8 +59,49 @@ def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
         if axis.size >= target.tuning.packed_steps:
             packed = [_words(f.load, axis, int(operation[-1])) for f in (found.left, found.right)]
             if all(packed):
-                return _Packing(found, axis, operation, surroundings).refinement()
+                return _in_words(found, axis, operation, surroundings)
     return None
+
+
+def _in_words(found: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> Refinement:
+    """The sum for all columns, or for those in whole panels and those that are left."""
+    target, packing = surroundings.target, _Packing(axis, operation, surroundings)
+    width = target.tuning.word_panel_registers * target.machine.vector_bytes * 8 // I32.bits
+    column = _column_in_panels(found, width, target.tuning)
+    if column is None:
+        _Statement(packing, found).add()
+        return packing.found
+    for start, blocks, columns in _regions(column.size, width):
+        block, within = grid([blocks, columns], "no")
+        place = index(block) * columns + index(within) + start
+        axes = [part for a in found.compute.axes for part in ((block, within) if a is column else (a,))]
+        there = sum_of(found.rewritten(moved({column: place}), axes))
+        assert there is not None
+        dimension = found.right.load.coordinates.index(index(column))
+        _Statement(packing, there, _Panels(dimension, start, block, within)).add()
+    return packing.found
+
+
+def _regions(count: int, width: int) -> list[Columns]:
+    """Whole panels, and a wider one of all that is left: narrow ones leave registers empty."""
+    if count % width == 0:
+        return [Columns(0, count // width, width)]
+    whole = (count // width - 1) * width
+    return [Columns(0, whole // width, width), Columns(whole, 1, count - whole)]
+
+
+def _column_in_panels(found: Sum, width: int, tuning: Tuning) -> Axis | None:
+    """The axis of a matrix product's columns, if the words of the right matrix, which is read for many rows, are to lie
+    in panels of so many of them: else those of two steps would be far apart."""
+    column, (left, right) = found.compute.axes[-1], (found.left.load, found.right.load)
+    dependencies = Dependencies()
+    rows = [a for a in found.compute.axes if a in dependencies.of(left) and a not in dependencies.of(right)]
+    is_even = column.size % width == 0 or column.size >= tuning.panels_beside_rest * width
+    is_wide = column.size > width and is_even
+    is_wide &= math.prod(axis.size for axis in rows) >= tuning.few_rows
+    along = [c for c in right.coordinates if column in dependencies.of(c)]
+    is_plain = len(found.fold.axes) == 1 and column not in dependencies.of(left) and along == [index(column)]
+    return column if is_wide and is_plain else None
 
 
 def _is_of_bytes(factor: Factor) -> bool:
@@ -66,12 +111,12 @@ def _is_of_bytes(factor: Factor) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Words:
     """Where the words of a tensor are: the ``dimension`` that is packed has ``groups`` runs of the axis, each of which
-    becomes ``count`` words; ``rest`` is the coordinate there without the axis."""
+    becomes ``count`` words; ``group`` is the run that is read."""
 
     dimension: int
     groups: int
     count: int
-    rest: Affine
+    group: Expression
 
 
 def _words(source: Load, axis: Axis, per_word: int) -> _Words | None:
@@ -87,28 +132,65 @@ def _words(source: Load, axis: Axis, per_word: int) -> _Words | None:
     numbers = [c for _, c in rest.terms] + [rest.constant, source.tensor.sizes[d]]
     if any(n % axis.size for n in numbers):
         return None
-    return _Words(d, source.tensor.sizes[d] // axis.size, -(-axis.size // per_word), rest)
+    group = Affine(tuple((term, c // axis.size) for term, c in rest.terms), rest.constant // axis.size)
+    return _Words(d, source.tensor.sizes[d] // axis.size, -(-axis.size // per_word), group.as_expression())
+
+
+@dataclass(frozen=True, slots=True)
+class _Panels:
+    """How the words of the right factor lie in panels: the ``dimension`` of its columns becomes, from column ``start``
+    on, a ``block`` of columns and a place ``within`` it."""
+
+    dimension: int
+    start: int
+    block: Axis
+    within: Axis
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A dimension of a copy: where it stands among the others, the axis that walks over it, and what sums read."""
+
+    rank: int
+    axis: Axis
+    read: Expression
 
 
 class _Packing:
-    """One statement, and what it takes to compute it in words."""
+    """How a sum is packed, and what its statements have in common: copies, and sums of one factor, by what they are
+    made of."""
 
-    def __init__(self, packed: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> None:
-        self.compute, self.fold, self.axis, self.operation = packed.compute, packed.fold, axis, operation
-        self.left, self.right = packed.left, packed.right
+    def __init__(self, axis: Axis, operation: str, surroundings: Surroundings) -> None:
+        self.axis, self.operation = axis, operation
         self.per_word = int(operation[-1])
         self.word = Axis("w", -(-axis.size // self.per_word))
-        self.axes = tuple(self.word if a is axis else a for a in packed.fold.axes)
-        self.found = Refinement()
         self.fixed = surroundings.fixed
         self.in_tiles = bool(machine_instructions(surroundings.target.machine).find("tiles of signed rows", I32))
+        self.found = Refinement()
+        self.copies: dict[tuple[Load, int], Expression] = {}
+        self.sums: dict[Expression, Expression] = {}
 
-    def refinement(self) -> Refinement:
+
+class _Statement:
+    """One statement, and what it takes to compute it in words."""
+
+    def __init__(self, packing: _Packing, packed: Sum, panels: _Panels | None = None) -> None:
+        self.packing, self.panels, self.found = packing, panels, packing.found
+        self.compute, self.fold, self.axis, self.operation = (
+            packed.compute,
+            packed.fold,
+            packing.axis,
+            packing.operation,
+        )
+        self.left, self.right = packed.left, packed.right
+        self.per_word, self.word = packing.per_word, packing.word
+        self.axes = tuple(self.word if a is self.axis else a for a in packed.fold.axes)
+
+    def add(self) -> None:
         """The copies, the sums of the factors alone, and the statement itself."""
         rewrite = substitute({Part(self.fold, 0): self._total()})
         stores = tuple(Store(s.tensor, s.coordinates, rewrite(s.value)) for s in self.compute.stores)
         self.found.statements.append(Compute(self.compute.axes, stores))
-        return self.found
 
     def _total(self) -> Expression:
         """Of the bytes of ``dot4`` one factor's are unsigned and the other one's signed: of two alike the first is
@@ -117,7 +199,9 @@ class _Packing:
         is_alike = self.operation == "dot4" and left.load.type is right.load.type
         moved = 0 if not is_alike else 128 if left.load.type is I8 else -128
         is_unsigned = (left.load.type is U8) != (moved != 0)
-        a, b = self._packed(left, 128 if moved else 0), self._packed(right, 0)
+        in_place = None if moved or right.zero_point is not None else self._in_place(left)
+        a = self._packed(left, 128 if moved else 0) if in_place is None else in_place
+        b = self._packed(right, 0)
         total = self._sum(a, b) if is_unsigned else self._sum(b, a)
         ones = constant(0x01010101 if self.operation == "dot4" else 0x00010001, I32)
         a_zero, b_zero = left.zero_point, right.zero_point
@@ -138,62 +222,101 @@ class _Packing:
 
     def _alone(self, name: str, a: Expression, b: Expression) -> Expression:
         """The sum of one factor, which only some of the axes move, in a tensor of its own."""
-        dependencies = Dependencies()
-        moving = dependencies.of(a) | dependencies.of(b)
-        axes = tuple(axis for axis in self.compute.axes if axis in moving)
-        sums = temporary(name, I32, [axis.size for axis in axes] or [1])
-        place = indices(axes) or (constant(0, index(self.word).type),)
-        self.found.temporaries.append(sums)
-        self.found.statements.append(Compute(axes, (Store(sums, place, self._sum(a, b)),)))
-        return load(sums, place)
+        total = self._sum(a, b)
+        known = self.packing.sums
+        if total not in known:
+            moving = Dependencies().of(total)
+            axes = tuple(axis for axis in self.compute.axes if axis in moving)
+            sums = temporary(name, I32, [axis.size for axis in axes] or [1])
+            place = indices(axes) or (constant(0, index(self.word).type),)
+            self.found.temporaries.append(sums)
+            self.found.statements.append(Compute(axes, (Store(sums, place, total),)))
+            known[total] = load(sums, place)
+        return known[total]
 
     def _packed(self, factor: Factor, flipped: int) -> Expression:
         """The word that the sums load, of a copy of a factor's tensor in words; bits ``flipped`` in each element."""
+        key, known = (factor.load, flipped), self.packing.copies
+        if key not in known:
+            known[key] = self._copied(factor, flipped)
+        return known[key]
+
+    def _copied(self, factor: Factor, flipped: int) -> Expression:
         source, size = factor.load.tensor, self.axis.size
         words = _words(factor.load, self.axis, self.per_word)
         assert words is not None
-        d, count = words.dimension, words.count
-        repeats = [stride == 0 and i != d for i, stride in enumerate(source.strides)]
-        sizes = [1 if repeated else n for n, repeated in zip(source.sizes, repeats, strict=True)]
-        packed_sizes = [*sizes[:d], words.groups * count, *sizes[d + 1 :]]
-        order = self._order(factor)
-        copy = temporary(f"{source.name}_words", I32, [packed_sizes[i] for i in order])
-        axes = grid([*sizes[:d], words.groups, count, *sizes[d + 1 :]], [f"p{i}" for i in range(len(sizes) + 1)])
-        group, word = indices(axes[d : d + 2])
-        outer, inner = indices(axes[:d]), indices(axes[d + 2 :])
-        value: Expression = constant(0, U32)
-        bits = 32 // self.per_word
-        for i in range(self.per_word):
-            step = word * self.per_word + i
-            element = cast(load(source, (*outer, group * size + step, *inner)), I32)
-            part = (cast(element, U32) ^ flipped) & ((1 << bits) - 1)
-            value = value | (select(step < size, part, 0) if size % self.per_word else part) << (bits * i)
-        logical = (*outer, group * count + word, *inner)
-        stored = Store(copy, tuple(logical[i] for i in order), cast(value, I32))
+        panels = self.panels if factor is self.right else None
+        there, step, parts = list[Expression](), index(self.word), list[_Part]()
+        for d, (n, stride) in enumerate(zip(source.sizes, source.strides, strict=True)):
+            rank = self._rank(factor, d)
+            if d == words.dimension:
+                group, word = grid([words.groups, words.count], "gw")
+                parts += [_Part(rank, group, words.group), _Part(rank, word, index(self.word))]
+                there.append(index(group) * size)
+                step = index(word) * self.per_word
+            elif panels is not None and d == panels.dimension:
+                block, within = grid([panels.block.size, panels.within.size], "no")
+                parts += [_Part(rank, block, index(panels.block)), _Part(2, within, index(panels.within))]
+                there.append(index(block) * within.size + index(within) + panels.start)
+            else:
+                is_repeated = stride == 0
+                axis = Axis(f"p{d}", 1 if is_repeated else n)
+                parts.append(_Part(rank, axis, constant(0, step.type) if is_repeated else factor.load.coordinates[d]))
+                there.append(index(axis))
+        there[words.dimension] += step
+        value = self._word(source, there, words.dimension, step, flipped)
+        ordered = sorted(parts, key=lambda part: part.rank)
+        copy = temporary(f"{source.name}_words", I32, [part.axis.size for part in ordered])
+        stored = Store(copy, indices(part.axis for part in ordered), cast(value, I32))
         self.found.temporaries.append(copy)
-        self.found.statements.append(Compute(axes, (stored,)))
-        rest = Affine(tuple((t, c // size * count) for t, c in words.rest.terms), words.rest.constant // size * count)
-        zero = constant(0, word.type)
-        place = [zero if repeated else c for c, repeated in zip(factor.load.coordinates, repeats, strict=True)]
-        place[d] = rest.as_expression() + index(self.word)
-        return load(copy, [place[i] for i in order])
+        self.found.statements.append(Compute(tuple(part.axis for part in parts), (stored,)))
+        return load(copy, [part.read for part in ordered])
 
-    def _order(self, factor: Factor) -> list[int]:
-        """The dimensions as they are packed. Of what is packed once those that the steps of the fold move along come
-        first, so that neighbouring outputs lie next to each other at every step; but where tile registers take rows of
-        it, the words of a sum are to lie next to each other, so they come last."""
-        forms = [affine(c) for c in factor.load.coordinates]
-        moved = [any(form.coefficient(axis) for axis in self.fold.axes) for form in forms]
+    def _word(
+        self, source: Tensor, first: Sequence[Expression], dimension: int, step: Expression, flipped: int
+    ) -> Expression:
+        """The word of the elements that follow the ``first`` one along a dimension, which is at a ``step`` of the sum;
+        zeros behind the last step."""
+        bits, size = 32 // self.per_word, self.axis.size
+        is_whole = size % self.per_word == 0
+        value: Expression = constant(0, U32)
+        for i in range(self.per_word):
+            place = [c + i if d == dimension else c for d, c in enumerate(first)]
+            part = cast(load(source, place), U8) if bits == 8 else cast(cast(load(source, place), I16), U16)
+            if not is_whole:
+                part = select(step + i < size, part ^ flipped, 0)
+            value = value | cast(part, U32) << (bits * i)
+        return value ^ flipped * 0x01010101 if is_whole else value
+
+    def _in_place(self, factor: Factor) -> Expression | None:
+        """The words of a factor where it lies, if they are there, and no sum of it alone wants them too."""
+        source, words = factor.load.tensor, _words(factor.load, self.axis, self.per_word)
+        assert words is not None
+        strides = list(source.strides)
+        is_run = strides.pop(words.dimension) == 1 and not any(stride % 4 for stride in strides)
+        is_plain = self.operation == "dot4" and self.panels is not None and not self.packing.in_tiles
+        if not is_plain or not is_run or self.axis.size % self.per_word:
+            return None
+        coordinates = list(factor.load.coordinates)
+        step = index(self.word) * self.per_word
+        coordinates[words.dimension] = words.group * self.axis.size + step
+        return cast(self._word(source, coordinates, words.dimension, step, 0), I32)
+
+    def _rank(self, factor: Factor, dimension: int) -> int:
+        """Where a dimension stands in a copy. Of what is packed once, or in panels, dimensions are apart that the steps
+        of the fold move along, so that neighbouring outputs lie next to each other at every step; but where tile
+        registers take rows of it, the words of a sum are to lie next to each other, so they come last."""
+        form = affine(factor.load.coordinates[dimension])
+        is_moved = any(form.coefficient(axis) for axis in self.fold.axes)
         if factor is self.right and self._has_rows_of_right():
-            along = [bool(form.coefficient(self.axis)) for form in forms]
-            return sorted(range(len(forms)), key=lambda d: 2 * along[d] + moved[d])
-        if factor.load.tensor not in self.fixed:
-            return list(range(len(forms)))
-        return sorted(range(len(forms)), key=lambda d: not moved[d])
+            return 2 * (form.coefficient(self.axis) != 0) + is_moved
+        if factor is self.right and self.panels is not None:  # Columns within a panel are last.
+            return is_moved
+        return not is_moved if factor.load.tensor in self.packing.fixed else 0
 
     def _has_rows_of_right(self) -> bool:
         """Whether rows of the right factor are multiplied by columns of the left one, in tile registers: the left one
         is a run along the outputs, as in convolutions, and not along the words."""
         coordinates, column = self.left.load.coordinates, self.compute.axes[-1]
         form = affine(coordinates[-1])
-        return self.in_tiles and not form.coefficient(self.axis) and form.coefficient(column) == 1
+        return self.packing.in_tiles and not form.coefficient(self.axis) and form.coefficient(column) == 1
