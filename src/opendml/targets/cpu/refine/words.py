@@ -3,8 +3,8 @@
 A sum of ``(x - zx) * (y - zy)`` over an axis of the fold becomes one over words of 32 bits: ``dot4`` of four bytes
 each, or, where there is no such instruction, ``dot2`` of two numbers of 16 bits. The zero points are taken out of the
 sum, ``sum(x * y) - zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along the axis and padded
-with zeros. Integers are exact modulo 2^32, so the sums have the same bits in any order. Expressions in, expressions
-out: the interpreter can check what really runs.
+with zeros, but for rows whose bytes are words as they lie in memory. Integers are exact modulo 2^32, so the sums have
+the same bits in any order. Expressions in, expressions out: the interpreter can check what really runs.
 """
 
 from __future__ import annotations
