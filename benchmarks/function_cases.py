@@ -23,6 +23,9 @@ IMAGES: Final = {"49 MiB": IMAGE, "256 KiB": SMALL_IMAGE}
 LINES: Final = {"48 MiB": ROWS, "256 KiB": SMALL_ROWS}
 RESPONSES: Final = ((8, 96, 55, 55), (8, 256, 27, 27))
 GROUPED: Final = 4
+LARGE_GROUPS: Final = {"12 images of 1024x1024": (1, 12, 1024, 1024), "2 groups of 6 of them": (1, 2, 6, 1024, 1024)}
+"""Groups beyond the caches: few of them, in which all threads take part."""
+
 RESPONSE: Final[Mapping[str, Any]] = {
     "cross_channel": True,
     "local_size": 5,
@@ -102,6 +105,8 @@ def _normalizations() -> Iterator[Case]:
         batch, channels, *image = sizes
         operator = group_normalization((batch, channels // GROUPED, GROUPED, *image))
         yield Case("normalization", f"groups of {GROUPED} channels f32, {place}", operator, Aim(1.0), POSITIVE)
+    for name, groups in LARGE_GROUPS.items():
+        yield Case("normalization", f"{name} f32, 48 MiB", group_normalization(groups), Aim(1.0), POSITIVE)
     for sizes in RESPONSES:
         name = f"local response over 5 of {sizes[1]} channels f32, {sizes[-1]}x{sizes[-1]}"
         yield Case("normalization", name, local_response_normalization(sizes), Aim(1.0), POSITIVE)

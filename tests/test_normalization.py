@@ -32,6 +32,7 @@ from opendml.description.enums import FeatureLevel
 from opendml.description.errors import InvalidDescriptorError
 from opendml.description.tensor import TensorDesc
 from opendml.description.validation import validate
+from opendml.expression.statements import reads_of
 from opendml.functions.versions import version_for
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import host_target
@@ -225,6 +226,28 @@ def test_long_groups_are_normalized_in_pieces() -> None:
     np.testing.assert_allclose(
         run_single(desc, x, None, None), normalized(x, (1,), True, True, 1e-5, None, None), atol=2e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [([2, 3, 130, 90], [1, 2, 3]), ([4, 9, 10000], [0, 2]), ([1, 40, 50, 20], [1, 2])],
+    ids=["rows", "every channel", "channels last"],
+)
+def test_pieces_have_means_of_their_own(shape: list[int], axes: list[int]) -> None:
+    """Values far from zero that drift: no piece's mean is that of its group, and the last piece is shorter."""
+    count = math.prod(shape)
+    x = (1000 + np.random.default_rng(3).normal(0, 1, count) + np.linspace(0, 20, count)).astype(np.float32)
+    desc, x = layer(shape, axes), x.reshape(shape)
+    actual = run_single(desc, x, None, None)
+    np.testing.assert_allclose(actual, normalized(x, tuple(axes), True, True, 1e-5, None, None), atol=2e-4)
+
+
+@pytest.mark.parametrize("shape", [[2, 40_000], [1, 5, 20_000]], ids=["rows", "an image"])
+def test_large_groups_are_read_twice(shape: list[int]) -> None:
+    """By the statement of the pieces, which folds each of them twice, and by that of the elements."""
+    definition = layer(shape, list(range(1, len(shape)))).define()
+    reading = [s for s in definition.statements if definition.inputs[0] in reads_of(s)]
+    assert len(reading) == 2
 
 
 def test_equal_elements_are_normalized_to_zero() -> None:

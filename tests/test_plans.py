@@ -11,11 +11,14 @@ import pytest
 from nest_running import contents_of, run_by_nests
 from sample_descriptors import samples
 
+from opendml.expression import interpreter
 from opendml.expression.affine import Affine, Element
-from opendml.expression.element_types import I32
+from opendml.expression.element_types import F32, I32
 from opendml.expression.folds import sum_of, sum_of_products
 from opendml.expression.interpreter import StrayAccessError, interpret
-from opendml.expression.ir import Axis, Expression, Part, Select, Tensor, constant, index, select
+from opendml.expression.ir import Axis, Expression, Fold, Part, Select, Tensor, constant, index, load, select
+from opendml.expression.mathematics import square
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.llvm.host import machine_of
 from opendml.loops.nest import Body, ElementStore, Leaf, Loop, Nest, Points, bodies_of, nodes_of
 from opendml.loops.nest_interpreter import run_nest
@@ -117,6 +120,29 @@ def test_a_fold_that_goes_on_from_another_one() -> None:
     assert (_run(after, plan(folding(after, folding(before)))) == np.outer(sums, np.arange(1, 5))).all()
     with pytest.raises(DivergenceError, match="nothing says how"):
         _run(after, plan(folding(after)))
+
+
+@pytest.mark.parametrize("partials", [1, 4])
+def test_folds_that_stay_the_same_are_interpreted_once(partials: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not at every step of the fold around them, whichever of its steps are left out."""
+    x, result = Tensor("x", F32, (20,), (1,), "input"), Tensor("result", F32, (1,), (1,), "output")
+    outer, inner, one = Axis("k", 20), Axis("l", 20), Axis("i", 1)
+    mean = sum_of((inner,), load(x, [index(inner)]), partials=partials) / 20
+    spread = sum_of((outer,), square(load(x, [index(outer)]) - mean), index(outer) < 19, partials)
+    definition = Definition((x,), (result,), (Compute((one,), (Store(result, (index(one),), spread),)),))
+    calls = list[Fold]()
+    original = interpreter.folded
+
+    def counted(frame: Any, fold: Fold) -> Any:
+        calls.append(fold)
+        return original(frame, fold)
+
+    monkeypatch.setattr(interpreter, "folded", counted)
+    values = np.arange(20, dtype=np.float32)
+    buffers = {x: values, result: np.zeros(1, np.float32)}
+    interpret(definition, buffers)
+    assert buffers[result] == ((values[:19] - values.mean()) ** 2).sum()
+    assert len(calls) == 2
 
 
 def test_steps_that_are_left_out() -> None:

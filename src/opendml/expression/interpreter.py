@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from opendml.expression.affine import Dependencies
 from opendml.expression.element_types import BOOL, ElementType
 from opendml.expression.fused import fused_multiply_add
 from opendml.expression.integer_folding import dot
@@ -186,6 +188,17 @@ class Frame:
         """The values of several expressions."""
         return [self.value(e) for e in expressions]
 
+    def ahead(self, fold: Fold) -> dict[Expression, Array]:
+        """The folds inside of a fold that are the same at all of its points, computed once, but for those that would
+        stray where the fold leaves points out."""
+        found, dependencies = dict[Expression, Array](), Dependencies()
+        bound = {*fold.axes, *fold.combine.left, *fold.combine.right}
+        for part in (x for e in fold.elements for x in walk(e, _is_part) if isinstance(x, Part)):
+            if dependencies.of(part).isdisjoint(bound):
+                with suppress(StrayAccessError):
+                    found[part] = self.value(part)
+        return found
+
     def step(self, fold: Fold, state: list[Array], active: Array | None = None) -> list[Array]:
         """The state of a fold after its step at this point, where it is taken by the ``active`` ones."""
         frame = self
@@ -341,6 +354,10 @@ def _load(frame: Frame, e: Load) -> Array:
     return loaded
 
 
+def _is_part(e: Expression) -> bool:
+    return isinstance(e, Part)
+
+
 def _parts_here(e: Expression) -> tuple[Expression, ...]:
     """The parts of an expression that are evaluated at the same points; a fold goes on to points of its own."""
     return () if isinstance(e, Part) else e.children
@@ -440,13 +457,15 @@ def _reaches(value: Array, type: ElementType) -> bool:
 
 def folded(frame: Frame, fold: Fold) -> list[Array]:
     """All values of a fold: its points in order, each for all points of the frame at once."""
+    ahead = frame.ahead(fold)
     if fold.partials > 1:
-        return _fold_partials(frame, fold)
+        return _fold_partials(frame, fold, ahead)
     state = frame.values(fold.initial)
     limits = step_limits(fold)
     counts = [_largest(frame, limits[axis], axis.size) if axis in limits else axis.size for axis in fold.axes]
     for point in itertools.product(*map(range, counts)):
         inner = frame.with_bound(fold.axes, [np.asarray(i, np.int64) for i in point])
+        inner.known |= ahead
         state = inner.step(fold, state)
     return state
 
@@ -468,7 +487,7 @@ def combined(inner: Frame, fold: Fold, state: list[Array]) -> list[Array]:
     return joint.values(fold.combine.result)
 
 
-def _fold_partials(frame: Frame, fold: Fold) -> list[Array]:
+def _fold_partials(frame: Frame, fold: Fold, ahead: Mapping[Expression, Array]) -> list[Array]:
     partials, last = fold.partials, fold.axes[-1]
     dimension = frame.partial_dimension
     shape = [1] * max([PARTIAL_DIMENSIONS, *(v.ndim for v in frame.bound.values())])
@@ -482,6 +501,7 @@ def _fold_partials(frame: Frame, fold: Fold) -> list[Array]:
         bound = [np.asarray(i, np.int64) for i in outer]
         inner = frame.with_bound(fold.axes, [*bound, np.minimum(position, last.size - 1)])
         inner.partial_dimension = dimension + 1
+        inner.known |= ahead
         state = inner.step(fold, state, active)
     return _merge_partials(frame, fold, state, dimension)
 

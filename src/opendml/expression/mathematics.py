@@ -288,6 +288,11 @@ def pow(x: Expression, y: Expression) -> Expression:
     return select(unusual, special_power(x, y), usual, rare=True)
 
 
+def square(x: Expression) -> Expression:
+    """``x * x``."""
+    return x * x
+
+
 def power_integer(x: Expression, n: int) -> Expression:
     """``x`` to the constant integer power ``n`` by repeated squaring; the error is at most ``|n|`` roundings."""
     if n <= 0:

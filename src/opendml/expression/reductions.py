@@ -8,6 +8,7 @@ in pieces, whose partial results are reduced in turn.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -22,12 +23,14 @@ from opendml.expression.ir import (
     Part,
     Tensor,
     Variable,
+    binary,
     cast,
     constant,
     index,
     load,
     temporary,
 )
+from opendml.expression.mathematics import square
 from opendml.expression.positions import digits, row_major
 from opendml.expression.statements import Compute, Statement, Store
 
@@ -133,6 +136,17 @@ class _Pieces(NamedTuple):
     length: int
 
 
+class _Cut(NamedTuple):
+    """Pieces: their axis; those of their results and those that are folded, one a dimension of either; where an element
+    is, and which elements there are."""
+
+    piece: Axis
+    axes: list[Axis | None]
+    folded: list[Axis | None]
+    coordinates: list[Expression]
+    where: Expression | None
+
+
 @dataclass(slots=True, eq=False)
 class Reduction:
     """A tensor reduced over axes, once or several times, into outputs whose reduced dimensions have size 1.
@@ -173,12 +187,52 @@ class Reduction:
             values = self._fold_source(reducer, axes, folded, list(map(_optional_index, axes, folded)), None)
             self._store(axes, finished, values)
             return
-        partial_results = self._reduce_pieces(reducer, self.pieces)
+        self._join(reducer, self._reduce_pieces(reducer, self.pieces), self.pieces, finished)
+
+    def reduce_to_moments(
+        self, type: ElementType, mean: Tensor, squares: Tensor, finish: Callable[[Expression], Expression]
+    ) -> None:
+        """Adds the statements that store the mean, and ``finish(sum of squared deviations from it)``, of what is
+        reduced in pieces: each piece is read once, from memory, and has a mean of its own.
+
+        A piece with ``n`` elements of the sum ``s``, and of ``q`` squared deviations from ``s / n``, adds
+        ``q + n * (s / n - mean) ** 2`` (Chan, Golub and LeVeque, 1979).
+        """
+        pieces = self.pieces
+        assert pieces is not None
+        count = math.prod(self.sizes) // math.prod(self.result_sizes())
+        cut = self._cut(pieces)
+        total = one_value(operator.add, sum_start(type), lambda value, _: cast(value, type))
+        (sums,) = self._fold_piece(total, cut)
+        own_mean = sums / self._elements_in(pieces, cut.piece, type)
+        around = one_value(operator.add, sum_start(type), lambda value, _: square(cast(value, type) - own_mean))
+        partial_results = self._store_pieces(cut, [sums, *self._fold_piece(around, cut)])
+        self._join(total, partial_results[:1], pieces, {mean: lambda values, _: values[0] / count})
+
+        def joined(elements: Sequence[Expression], along: Axis, place: tuple[Expression, ...]) -> tuple[Expression]:
+            own, own_squares = elements
+            number = self._elements_in(pieces, along, type)
+            return (own_squares + number * square(own / number - load(mean, place)),)
+
+        self._join(total, partial_results, pieces, {squares: lambda values, _: finish(values[0])}, joined)
+
+    def _join(
+        self,
+        reducer: Reducer,
+        partial_results: Sequence[Tensor],
+        pieces: _Pieces,
+        finished: Mapping[Tensor, Finish],
+        enter: Callable[[Sequence[Expression], Axis, tuple[Expression, ...]], tuple[Expression, ...]] | None = None,
+    ) -> None:
+        """The statement that reduces partial results in turn, or what ``enter`` makes of those of a piece, its axis and
+        the coordinates of the output."""
         axes, _ = self._axes()
-        along = Axis("c", partial_results[0].sizes[self.pieces.dimension])
-        coordinates = tuple(index(along) if d == self.pieces.dimension else _index(a) for d, a in enumerate(axes))
+        along = Axis("c", partial_results[0].sizes[pieces.dimension])
+        coordinates = tuple(index(along) if d == pieces.dimension else _index(a) for d, a in enumerate(axes))
         elements = tuple(load(partial, coordinates) for partial in partial_results)
-        partials = partials_for(along) if self._is_contiguous(self.pieces.dimension) else 1
+        if enter is not None:
+            elements = enter(elements, along, self._output_point(axes))
+        partials = partials_for(along) if self._is_contiguous(pieces.dimension) else 1
         values = _parts(Fold((along,), reducer.initial, elements, self._joining(reducer.combine), None, partials))
         self._store(axes, finished, values)
 
@@ -216,6 +270,11 @@ class Reduction:
 
     def _reduce_pieces(self, reducer: Reducer, pieces: _Pieces) -> list[Tensor]:
         """The statement that computes the partial results, one tensor for each value."""
+        cut = self._cut(pieces)
+        return self._store_pieces(cut, self._fold_piece(reducer, cut))
+
+    def _cut(self, pieces: _Pieces) -> _Cut:
+        """The axes of partial results and of what each is made of."""
         number, length = pieces
         size = self.dimensions[number].size
         axes, folded = self._axes()
@@ -223,13 +282,28 @@ class Reduction:
         coordinates = list(map(_optional_index, axes, folded))
         coordinates[number] = index(piece) * length + index(within)
         where = coordinates[number] < size if size % length else None
-        values = self._fold_source(reducer, axes, folded, coordinates, where)
-        sizes = [1 if axis is None else axis.size for axis in axes]
+        return _Cut(piece, axes, folded, coordinates, where)
+
+    def _fold_piece(self, reducer: Reducer, cut: _Cut) -> tuple[Expression, ...]:
+        return self._fold_source(reducer, cut.axes, cut.folded, cut.coordinates, cut.where)
+
+    def _store_pieces(self, cut: _Cut, values: Sequence[Expression]) -> list[Tensor]:
+        """The statement that stores the values of all pieces."""
+        sizes = [1 if axis is None else axis.size for axis in cut.axes]
         partial_results = [temporary(f"partial{n}", value.type, sizes) for n, value in enumerate(values)]
         self.temporaries += partial_results
-        place = tuple(map(_index, axes))
-        self._compute(axes, [Store(t, place, value) for t, value in zip(partial_results, values, strict=True)])
+        place = tuple(map(_index, cut.axes))
+        self._compute(cut.axes, [Store(t, place, value) for t, value in zip(partial_results, values, strict=True)])
         return partial_results
+
+    def _elements_in(self, pieces: _Pieces, piece: Axis, type: ElementType) -> Expression:
+        """How many elements of each output a piece has; the last one may have fewer."""
+        size = self.dimensions[pieces.dimension].size
+        others = math.prod(d.size for d in self.dimensions if d.is_reduced) // size
+        if size % pieces.length == 0:
+            return constant(others * pieces.length, type)
+        rest = binary("min", size - index(piece) * pieces.length, constant(pieces.length, I64))
+        return cast(rest * others, type)
 
     def _joining(self, combine: Combine) -> Combine:
         """The combination for partial results: pieces of an inner dimension interleave in the order of elements."""

@@ -167,6 +167,10 @@ class PlannedFrame(Frame):
 
     # Folds -----------------------------------------------------------------------------------------------------------
 
+    def ahead(self, _: Fold) -> dict[Expression, Array]:
+        """None: the plan says what is computed when."""
+        return {}
+
     def _part(self, e: Part) -> Array:
         folding, frame = self.foldings.get(e.fold), self
         if folding is None:

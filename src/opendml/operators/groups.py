@@ -7,9 +7,11 @@ changes the order of the folds (``reductions``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from opendml.expression.ir import Expression, Tensor, cast, grid, indices, load
+from opendml.expression.mathematics import square
 from opendml.expression.reductions import Reducer, Reduction, one_value, several_sums, sum_start
 from opendml.expression.statements import Compute, Store
 from opendml.operators.definition import computation_type, every_element, widen
@@ -93,6 +95,22 @@ class Groups:
         for value in values:
             value.stored = work.intermediate(value.name, self.type)
         work.reduce_all(reducer, [value.stored for value in values if value.stored is not None])
+        return values
+
+    def moments(self, name: str, finish: Finish) -> tuple[GroupValue, GroupValue]:
+        """The mean of each group, and ``finish`` (which keeps the type), with a ``name``, of the sum of squared
+        deviations from it."""
+        work = self.work
+        if work.pieces is None:
+            count = math.prod(work.sizes) // math.prod(work.result_sizes())
+            mean = self.total("mean", finish=lambda total: total / count)
+            return mean, self.total(name, lambda x, place: square(x - mean(place)), finish)
+        start = sum_start(self.type)
+        values = GroupValue(work, "mean", start), GroupValue(work, name, start)
+        tensors = [work.intermediate(value.name, self.type) for value in values]
+        for value, tensor in zip(values, tensors, strict=True):
+            value.stored = tensor
+        work.reduce_to_moments(self.type, tensors[0], tensors[1], finish)
         return values
 
     def derived(

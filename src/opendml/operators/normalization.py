@@ -39,14 +39,14 @@ from opendml.expression.ir import (
     select,
     unary,
 )
-from opendml.expression.mathematics import pow, power_integer
+from opendml.expression.mathematics import pow, power_integer, square
 from opendml.expression.reductions import Reduction, reduction
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.expression.windows import WindowDimension
 from opendml.operators.activation import FUSABLE
 from opendml.operators.activation_functions import activate
 from opendml.operators.definition import every_element, optional_tensor, tensor, widen
-from opendml.operators.groups import Groups, Place
+from opendml.operators.groups import Groups, GroupValue, Place
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Count, Integer, Integers, Number, Numbers, Value
@@ -139,22 +139,10 @@ class _MeanVarianceNormalization(Operator):
         axes, use_mean, use_variance = self.statistics()
         work = reduction(tensor("InputTensor", self.input_tensor, "input"), axes if use_mean or use_variance else ())
         groups = Groups(work, output)
-        count = math.prod(output.sizes[axis] for axis in set(axes))
-        mean = groups.total("mean", finish=lambda total: total / count) if use_mean else None
-
-        def centred(x: Expression, place: Place) -> Expression:
-            return x if mean is None else x - mean(place)
-
-        inverse = None
-        if use_variance:
-            inverse = groups.total(
-                "inverse_deviation",
-                lambda x, place: square(centred(x, place)),
-                lambda total: 1 / unary("sqrt", total / count + self.epsilon),
-            )
+        mean, inverse = self._moments(groups, math.prod(output.sizes[axis] for axis in set(axes)))
 
         def normalized(x: Expression, place: Place) -> Expression:
-            value = centred(x, place)
+            value = x if mean is None else x - mean(place)
             value = value if inverse is None else value * inverse(place)
             value = value if scale is None else broadcast(scale, place) * value
             value = value if bias is None else value + broadcast(bias, place)
@@ -162,6 +150,18 @@ class _MeanVarianceNormalization(Operator):
 
         groups.store(normalized)
         return _definition(work, output, scale, bias)
+
+    def _moments(self, groups: Groups, count: int) -> tuple[GroupValue | None, GroupValue | None]:
+        """The mean and the reciprocal of the deviation of ``count`` elements each, as far as they are used."""
+        _, use_mean, use_variance = self.statistics()
+
+        def inverse(squares: Expression) -> Expression:
+            return 1 / unary("sqrt", squares / count + self.epsilon)
+
+        if use_mean and use_variance:
+            return groups.moments("inverse_deviation", inverse)
+        mean = groups.total("mean", finish=lambda total: total / count) if use_mean else None
+        return mean, groups.total("inverse_deviation", lambda x, _: square(x), inverse) if use_variance else None
 
 
 class _Statistics(NamedTuple):
@@ -352,11 +352,6 @@ def broadcast(tensor: Tensor, place: Sequence[Expression]) -> Expression:
 def inverse_deviation(variance: Tensor, epsilon: float) -> Callable[[Place], Expression]:
     """``1 / sqrt(variance + epsilon)`` at a place, where dimensions of size 1 have one variance for all."""
     return lambda place: 1 / unary("sqrt", broadcast(variance, place) + epsilon)
-
-
-def square(x: Expression) -> Expression:
-    """``x * x``."""
-    return x * x
 
 
 def power(x: Expression, exponent: float) -> Expression:

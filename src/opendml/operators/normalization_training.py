@@ -24,6 +24,7 @@ from opendml.description.descriptors import (
 )
 from opendml.description.enums import FeatureLevel, OperatorType
 from opendml.expression.ir import Expression, Tensor, cast, grid, indices, load, temporary, unary
+from opendml.expression.mathematics import square
 from opendml.expression.reductions import reduction
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.operators.activation import FUSABLE
@@ -36,7 +37,6 @@ from opendml.operators.normalization import (
     inverse_deviation,
     power,
     response_windows,
-    square,
     windowed_sum,
 )
 
@@ -86,8 +86,7 @@ class BatchNormalizationTraining(Operator, type=OperatorType.BATCH_NORMALIZATION
         work = reduction(tensor("InputTensor", self.input_tensor, "input"), axes)
         groups = Groups(work, output, keeps_values=True)
         count = math.prod(output.sizes[axis] for axis in axes)
-        mean = groups.total("mean", finish=lambda total: total / count)
-        variance = groups.total("variance", lambda x, place: square(x - mean(place)), lambda total: total / count)
+        mean, variance = groups.moments("variance", lambda squares: squares / count)
         inverse = groups.derived(
             "inverse_deviation", lambda values, place: 1 / unary("sqrt", values[0] + self.epsilon), variance
         )
