@@ -12,6 +12,8 @@ import threading
 import time
 from pathlib import Path
 
+import llvmlite.binding
+import numpy as np
 import pytest
 from properties import HANGS
 
@@ -213,6 +215,44 @@ def test_listings() -> None:
     assert "add:" in assembly(ADD, host_machine())
     text = "define i64 @f(i64 %a) {\n %s = alloca i64\n store i64 %a, ptr %s\n %b = load i64, ptr %s\n ret i64 %b\n}\n"
     assert "alloca" not in optimised_ir(text, host_machine())
+
+
+def long_text(steps: int, block: int) -> str:
+    """``x = x * a + b`` so many times, and in memory what is added once more; a block has so many steps."""
+    lines = ["define float @f(float %a, float %b) {", "entry:", "  %s = alloca float", "  store float %b, ptr %s"]
+    for n in range(steps):
+        if n % block == 0:
+            lines += [f"  br label %next{n}", f"next{n}:"]
+        lines += [f"  %p{n} = fmul float %{f'x{n - 1}' if n else 'a'}, %a", f"  %l{n} = load float, ptr %s"]
+        lines += [f"  %x{n} = fadd float %p{n}, %l{n}", f"  %unused{n} = fsub float %x{n}, %l{n}"]
+    return "\n".join([*lines, f"  ret float %x{steps - 1}", "}"]) + "\n"
+
+
+@pytest.mark.parametrize(("steps", "block"), [(700, 700), (700, 10), (700, 2), (20, 20)])
+def test_long_straight_text_is_optimised_by_fewer_passes(
+    steps: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the same bits."""
+    levels: list[int] = []
+    create = llvmlite.binding.create_pipeline_tuning_options
+
+    def created(speed_level: int) -> object:
+        levels.append(speed_level)
+        return create(speed_level=speed_level)
+
+    monkeypatch.setattr(llvmlite.binding, "create_pipeline_tuning_options", created)
+    text = long_text(steps, block)
+    loaded = load_object(compile_object(text, host_machine()), ["f"])
+    function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float, ctypes.c_float)(loaded["f"])
+    x = a = np.float32(0.9971)
+    b = np.float32(0.013)
+    for _ in range(steps):
+        x = x * a + b
+    assert function(a, b) == x
+    assert levels == [1 if steps > 100 and block > 2 else 2]
+    optimised = optimised_ir(text, host_machine())
+    assert "alloca" not in optimised
+    assert "fsub" not in optimised
 
 
 def test_floating_point_is_not_contracted() -> None:

@@ -31,12 +31,20 @@ class CompileOptions:
     `speed_level` (0 to 3) chooses the pipeline of the optimiser, `codegen_level` (0 to 3) that of the code generator.
     Level 3 takes twice as long as level 2 because it unrolls and unswitches more; on straight-line vector loop nests
     it gains nothing but where the trip count of an inner vector loop is small and constant.
+
+    Much text that is written out in long blocks, as tiles of sums are, has little in it for an optimiser to find: from
+    ``straight_size`` characters on with ``straight_block`` instructions a block on average, it goes through the passes
+    for functions of level 1 and loop unrolling only (no numbering of values across blocks, no second round over the
+    module), which take about half the time. Innermost loops of networks have as many instructions for a product then as
+    at level 2.
     """
 
     speed_level: int = 2
     codegen_level: int = 2
     loop_unrolling: bool = True
     vectorization: bool = False
+    straight_size: int = 1 << 16
+    straight_block: int = 16
 
 
 DEFAULT_OPTIONS = CompileOptions()
@@ -177,13 +185,30 @@ def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator
     with _llvm_lock:
         machine = _target_machine(host, options.codegen_level)
         module = _parsed(llvm_ir, host)
-        tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
+        is_straight = _is_straight(llvm_ir, options)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=min(options.speed_level, 1 if is_straight else 3))
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = options.vectorization
         tuning.loop_unrolling = options.loop_unrolling
         builder = llvm.create_pass_builder(machine, tuning)
-        with _passes(builder) as passes:
-            passes.run(module, builder)
+        if is_straight:
+            with _freed(builder.getFunctionPassManager()) as passes:
+                passes.add_loop_unroll_pass()  # the short loops among the long blocks
+                passes.add_instruction_combine_pass()
+                passes.add_simplify_cfg_pass()
+                for function in module.functions:
+                    if not function.is_declaration:
+                        passes.run(function, builder)
+        else:
+            with _freed(builder.getModulePassManager()) as passes:
+                passes.run(module, builder)
         yield module, machine
+
+
+def _is_straight(llvm_ir: str, options: CompileOptions) -> bool:
+    """Whether the text is long, and in long blocks: instructions are indented, labels are not."""
+    if len(llvm_ir) < options.straight_size:
+        return False
+    return llvm_ir.count("\n  ") >= options.straight_block * llvm_ir.count(":\n")
 
 
 def _parsed(llvm_ir: str, host: Machine) -> Any:
@@ -198,8 +223,8 @@ def _parsed(llvm_ir: str, host: Machine) -> Any:
 
 
 @contextmanager
-def _passes(builder: Any) -> Iterator[Any]:
-    """The optimiser's passes, freed afterwards.
+def _freed(passes: Any) -> Iterator[Any]:
+    """A manager of the optimiser's passes, freed afterwards.
 
     llvmlite 0.50 does not free them: closing a pass manager calls the empty method of ``ObjectRef``, which stands
     before its own in the order of its bases. A manager is 70 KiB after its run.
@@ -207,7 +232,6 @@ def _passes(builder: Any) -> Iterator[Any]:
     from llvmlite.binding.ffi import ObjectRef
     from llvmlite.binding.newpassmanagers import NewPassManager
 
-    passes = builder.getModulePassManager()
     try:
         yield passes
     finally:
