@@ -250,7 +250,7 @@ class Tuning:
     few_tiled_points: int = 4
     """As ``tiled_points``, where there are fewer registers."""
 
-    tiled_sums: int = 24
+    tiled_sums: int = 32
     """Points of a tile at most, each counted for every sum of products that it has: what one comes to waits on the
     stack, which is small, until the others are done."""
 
