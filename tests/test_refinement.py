@@ -108,6 +108,10 @@ def product(
         (product(5, 3, 128, owned=True, transposed="b"), ["panels"]),
         (product(4, 3, 20, owned=True, shared=True), ["panels"]),
         (product(3, 3, 130, owned=True), []),
+        (product(1, 256, 1024, owned=True), ["panels"]),  # a mebibyte comes from far away
+        (product(1, 256, 1023, owned=True), []),
+        (product(1, 512, 1024, data_type="FLOAT16", owned=True), ["packed_ATensor"]),
+        (product(1, 256, 1024, owned=True, transposed="b"), []),
         (product(5, 3, 128, transposed="a"), ["packed_ATensor"]),
         (product(5, 3, 6, data_type="FLOAT16", owned=True), ["packed_ATensor", "panels"]),
         (product(5, 20, 3), ["packed_BTensor"]),

@@ -144,6 +144,10 @@ class Tuning:
     few_rows: int = 4
     """Rows or columns of a product below which the other matrix is not copied: it would be read once or twice only."""
 
+    few_rows_panel_bytes: int = 1 << 20
+    """Bytes of a fixed right matrix from which on it lies in panels for fewer rows, too: it comes from beyond the
+    second-level cache, faster in one run than a piece from each of its rows, which are on pages of their own."""
+
     columns_of_rows: int = 128
     """Columns of a product from which on a copy of a left matrix pays off that is not contiguous along its rows."""
 

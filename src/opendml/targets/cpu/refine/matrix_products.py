@@ -104,8 +104,12 @@ class _Refined:
     def _is_worth_panels(self) -> bool:
         """Whether to lay the right matrix out in panels: where that is done only once, before the product ever runs."""
         right, least = self.product.right, self.tuning.few_rows
-        is_large = self.product.row.size >= least and self.product.column.size >= least
-        return self.is_fixed and is_large and 0 not in (right.stride(-1), right.stride(-2))
+        if not self.is_fixed or 0 in (right.stride(-1), right.stride(-2)) or self.product.column.size < least:
+            return False
+        type = right.factor.element.type
+        size = self.product.column.size * self.product.inner.size * type.bits // 8
+        is_far = type is right.tensor.type and size >= self.tuning.few_rows_panel_bytes  # widened there is more to read
+        return self.product.row.size >= least or is_far
 
     def _copied(self, matrix: _Matrix, axes: Sequence[Axis]) -> Expression:
         """The element, for the coordinates of ``axes``, of a copy of a matrix that has them as its dimensions."""
