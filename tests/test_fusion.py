@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from properties import examples
 
 import opendml as dml
-from opendml.expression.element_types import F32, I32
-from opendml.expression.ir import Fold, Tensor, packed_strides
+from opendml.expression.element_types import F32, I32, U8
+from opendml.expression.ir import Binary, Fold, Tensor, packed_strides
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Definition, expressions_of, stores_of
 from opendml.graph.compilation import divide_and_fuse
@@ -188,3 +188,64 @@ def test_factors_lead_to_the_same_bytes(data: st.DataObject) -> None:
         assert (there >= 0).all() and (there < sizes).all()
         assert np.dot(there, strides) == np.dot(place, own.strides)
         assert np.dot(there, strides) in places
+
+
+def test_what_widens_the_result_of_a_fold_is_computed_by_those_who_read_it() -> None:
+    """Of two quantized products, dequantized and added, one is in memory: as bytes."""
+
+    def product(x: Any, seed: int) -> Any:
+        factor = np.random.default_rng(seed).integers(-9, 10, (8, 16)).astype(np.int8)
+        zero_point = np.array([3], np.uint8)
+        found: Any = dml.quantized_linear_matrix_multiply(
+            x, np.float32(0.5), zero_point, factor, np.float32(0.1), None, np.float32(0.7), zero_point
+        )
+        return dml.dequantize_linear(found, np.float32([[0.7]]), zero_point.reshape(1, 1))
+
+    def network(x: Any) -> Any:
+        bytes_of = dml.quantize_linear(x, np.float32([[0.02]]), np.array([[3]], np.uint8))
+        return product(bytes_of, 1) + product(bytes_of, 2)
+
+    execution = fused(network, [32, 8])
+    assert [tensor.type for tensor in execution.temporaries if np.prod(tensor.sizes) == 32 * 16] == [U8]
+    assert sum(has_fold(Definition((), (), (s,))) for s in execution.statements) == 2
+
+
+def test_factors_by_which_sums_are_quantized_are_made_once() -> None:
+    factor, scales = np.ones((8, 16), np.int8), np.linspace(0.1, 0.2, 16, dtype=np.float32)
+    graph = dml.Graph()
+    x = graph.input("uint8", [32, 8])
+    desc = graph.describe(
+        dml.quantized_linear_matrix_multiply(x, np.float32(0.5), None, factor, scales, None, np.float32(0.7))
+    )
+    found = divide_and_fuse(join(desc, refining(host_target())))
+    divisions = [
+        sum(
+            isinstance(e, Binary) and e.operation == "div"
+            for s in part.statements
+            for v in expressions_of(s)
+            for e in walk(v)
+        )
+        for part in (found.initialisation, found.execution)
+        if part is not None
+    ]
+    assert divisions == [1, 0]
+    given = np.random.default_rng(1).integers(0, 256, (32, 8)).astype(np.uint8)
+    device = dml.Device()
+    alone, together = (device.compile_graph(desc, fusion=fusion)(given) for fusion in (False, True))
+    assert_identical(together, alone)
+
+
+@pytest.mark.parametrize("data_type", ["uint8", "int8"])
+@pytest.mark.parametrize("zero_point", [0, 5])
+def test_numbers_that_are_quantized_between_others_have_the_bits_of_integers(data_type: str, zero_point: int) -> None:
+    """No integer is made of them where both are one kernel: limits, ties, zeros of both signs, NaN."""
+    values = [0.0, -0.0, 0.5, 1.5, -0.5, -0.25, 2.5, 127.5, 128, -128.5, -129, 255.5, 256, 1e9, -1e9, 3e38, 1e-45]
+    x = np.array([*values, np.nan, np.inf, -np.inf] * 2, np.float32)
+    zero = np.array([zero_point], data_type)
+    graph = dml.Graph()
+    bytes_of: Any = dml.quantize_linear(graph.input("float32", [x.size]), np.float32([1]), zero)
+    numbers: Any = dml.dequantize_linear(bytes_of, np.float32([-0.5]), zero)
+    desc = graph.describe(numbers)
+    compiled = dml.Device().compile_graph(desc)(x)
+    expected = dml.Device("reference").compile_graph(desc)(x)
+    np.testing.assert_array_equal(compiled.view(np.uint32), expected.view(np.uint32))

@@ -229,6 +229,25 @@ def test_products_that_are_not_quantised_again_are_scaled() -> None:
     assert "MATRIX_MULTIPLY_INTEGER" in operators_of(model)
 
 
+@examples(40)
+@given(st.integers(0, 1 << 20), st.sampled_from(((3, 4), (4,), (1, 4))), st.booleans())
+def test_sums_are_taken_in_the_steps_of_the_result(seed: int, sizes: tuple[int, ...], limited: bool) -> None:
+    random = np.random.default_rng(seed)
+    network = Network(integers_of(random, "uint8", 3, 4))
+    scales = random.uniform(0.01, 0.1, 3).astype(np.float32)
+    zero_points = integers_of(random, "uint8", 3)
+    other = integers_of(random, "uint8", *sizes)
+    parts = [network.dequantized(one, scales[i], zero_points[i]) for i, one in enumerate(("x", other))]
+    total = network.then("Add", *parts)
+    total = network.then("Relu", total) if limited else total
+    model = network.model(network.quantized(total, scales[2], zero_points[2]))
+    results = [model.run({"x": network.x}, device=REFERENCE, fuse_quantization=fuses)["y"] for fuses in (True, False)]
+    assert np.abs(np.subtract(*results, dtype=int)).max() <= 1
+    exact = (network.x.astype(float) - zero_points[0]) * scales[0] + (other.astype(float) - zero_points[1]) * scales[1]
+    wanted = np.clip(exact.clip(0 if limited else None) / scales[2] + zero_points[2], 0, 255)
+    assert np.abs(results[0] - wanted).max() < 0.5001
+
+
 def test_a_result_that_is_also_read_as_numbers() -> None:
     random = np.random.default_rng(4)
     network = Network(integers_of(random, "uint8", 4, 6))

@@ -8,7 +8,9 @@ Two moves, repeated until neither applies:
 * *pull*: a tensor whose elements are cheap to compute where they are needed is computed there (views, and element-wise
   operators before a copy, a padding, a gather, a reduction).
 
-Neither changes an operation or the order of a fold, so a fused graph gives the same bits as its operators one by one.
+What makes wider elements of a reduction's, as dequantizing does, moves to those who read it first, and only what is
+left of it into the reduction. Neither move changes an operation or the order of a fold, so a fused graph gives the same
+bits as its operators one by one.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ def fuse(
         for tensor in state.candidates():
             if state.push(tensor) or state.pull(tensor):
                 changed = True
+        if not changed and state.has_postponed:
+            changed, state.postpones, state.has_postponed = True, False, False
     return state.statements
 
 
@@ -133,6 +137,7 @@ class _State:
     ) -> None:
         self.kept = kept
         self.costs = costs
+        self.postpones, self.has_postponed = True, False
         self.views = views
         self._facts: dict[Statement, _Facts] = {}
         self._order: dict[Statement, Order] = {}
@@ -203,6 +208,9 @@ class _State:
             return False
         # Two reductions in one loop nest would get in each other's way: each wants loops of its own.
         folding = [self.facts(p).has_fold for p in producers]
+        if self.postpones and any(folding) and self._widens(reader, tensor):
+            self.has_postponed = True
+            return False
         if later.has_fold and (len(producers) > 1 or folding[0]):
             return False
         if any(folding) and not _keeps_neighbours(reader, place, tensor):
@@ -217,6 +225,12 @@ class _State:
         for number, (statement, some) in enumerate(zip(joined, facts, strict=True)):
             self._enter(statement, (*order, number) if len(joined) > 1 else order, some)
         return True
+
+    def _widens(self, reader: Compute, tensor: Tensor) -> bool:
+        """Whether a statement makes wider elements of a tensor's, for others to read: it is better a part of theirs,
+        so that what is in memory is the narrow tensor."""
+        written = [store.tensor for store in reader.stores]
+        return all(one.type.bits > tensor.type.bits and one not in self.kept for one in written)
 
     def _own_place(self, reader: Compute, tensor: Tensor) -> _OwnPlace | None:
         """Where ``reader`` reads ``tensor``, if it reads it, or one view of it, only at its own points."""

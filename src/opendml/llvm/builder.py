@@ -515,12 +515,26 @@ class Builder:
 
     def _narrow_float_cast(self, a: Value, type: ElementType) -> Value:
         """To 8 or 16 bits: all their numbers are floating-point numbers, so the clamping is exact before converting."""
+        return self._resized(self._convert("fptosi", self._clamped(a, type), I32), type)
+
+    def whole_number(self, a: Value, type: ElementType) -> Value:
+        """The float32 of the integer of 8 or 16 bits that ``a``, a whole number, infinite or NaN, is converted to."""
+        clamped = self._clamped(a, type)
+        # What is clamped to 0 is +0 already, and -0 above a lower limit is not.
+        return clamped if type.kind == "uint" else self.binary("add", clamped, self._spread_number(0, a))
+
+    def _clamped(self, a: Value, type: ElementType) -> Value:
+        """Numbers in the range of a type of 8 or 16 bits; 0 for NaN, which is not above the least unsigned number."""
         low, high = (-(2 ** (type.bits - 1)), 2 ** (type.bits - 1) - 1) if type.kind == "int" else (0, 2**type.bits - 1)
-        a = self.select(self.binary("eq", a, a), a, self.spread(Value("0.0", a.type), a.lanes))
+        if low:
+            a = self.select(self.binary("eq", a, a), a, self._spread_number(0, a))
         for comparison, number in (("gt", low), ("lt", high)):
-            bound = self.spread(self.constant(constant(number, a.type)), a.lanes)
+            bound = self._spread_number(number, a)
             a = self.select(self.binary(comparison, a, bound), a, bound)
-        return self._resized(self._convert("fptosi", a, I32), type)
+        return a
+
+    def _spread_number(self, number: int, a: Value) -> Value:
+        return self.spread(self.constant(constant(number, a.type)), a.lanes)
 
     def _integer_to_float(self, a: Value, type: ElementType) -> Value:
         if type is F16 and a.type is not BOOL:

@@ -343,6 +343,27 @@ def _multiply(node: Node) -> Values | None:
     return [replace(node.result(value, sizes), integers=Products(quantized))]
 
 
+def _add(node: Node) -> Values | None:
+    """A sum of two tensors of integers in the steps of the result: ``(a - a_zero_point) * (a_scale / scale)`` and the
+    same of b, which is no division of every element."""
+    origins = [_of_bytes(node, position) for position in range(2)]
+    parts = [(constant(node.graph, one.value), one.steps) for one in origins if one is not None]
+    if len(parts) < len(origins):
+        return None
+    sizes = np.broadcast_shapes(*(tensor.sizes for tensor, _ in parts))
+
+    def quantized(steps: Steps) -> GraphTensor:
+        terms: list[Any] = []
+        for tensor, own in parts:
+            shape = [1] * tensor.rank
+            zero_point = None if not own.zero_point.any() else own.zero_point.reshape(shape)
+            terms.append(dml.dequantize_linear(tensor, (own.scale / steps.scale).reshape(shape), zero_point))
+        found: Any = dml.quantize_linear(terms[0] + terms[1], np.float32(1), steps.zero_point.reshape([1] * len(sizes)))
+        return found  # type: ignore[no-any-return]
+
+    return _with_origin(node, Products(quantized))
+
+
 def _gemm(node: Node) -> Values | None:
     is_turned = [bool(node.integer(name)) for name in ("transA", "transB")]
     left, right = _of_bytes(node, 0), _of_bytes(node, 1, 0 if is_turned[1] else 1)
@@ -372,6 +393,7 @@ _MOVES: Final = (
 
 _FUNCTIONS: Final[dict[str, Callable[[Node], Values | None]]] = {
     **dict.fromkeys(_MOVES, _move),
+    "Add": _add,
     "Clip": _clip,
     "Concat": _join,
     "Conv": _convolve,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe
-from opendml.expression.element_types import BOOL, I32, I64
+from opendml.expression.element_types import BOOL, F32, I32, I64
 from opendml.expression.ir import (
     WORD_PRODUCTS,
     Axis,
@@ -376,7 +376,24 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
         if form.terms != ((e.operand, 1),) and not any(evaluator.varies(term, point) for term in form.opaque):
             step = form.coefficient(point.vector) if point.vector is not None else 0
             return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, e.type)
+    if e.type is F32 and isinstance(e.operand, Cast) and _is_narrowed_whole(e.operand):
+        return evaluator.builder.whole_number(evaluator.value(e.operand.operand, point), e.operand.type)
     return evaluator.builder.cast(evaluator.value(e.operand, point), e.type)
+
+
+def _is_narrowed_whole(e: Cast) -> bool:
+    """Whether a whole number of float32 becomes an integer of 8 or 16 bits."""
+    return e.operand.type is F32 and e.type.is_integer and e.type.bits < 32 and _is_whole(e.operand)
+
+
+def _is_whole(e: Expression) -> bool:
+    """Whether a float32 has no digits behind its point, or is infinite or NaN: sums of whole numbers are, rounded or
+    not."""
+    if isinstance(e, Const):
+        return float(e.value).is_integer()
+    if isinstance(e, Binary):
+        return e.operation in ("add", "sub") and _is_whole(e.left) and _is_whole(e.right)
+    return isinstance(e, Unary) and e.operation in ("round_even", "floor", "ceil", "trunc")
 
 
 def _unary(evaluator: Evaluator, e: Unary, point: Point) -> Value:

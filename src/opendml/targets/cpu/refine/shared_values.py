@@ -2,7 +2,8 @@
 
 Where an element of a result takes a slow function of what repeats from row to row, such as the deviation of a channel
 where channels lie beside one another, the function's values stand in a tensor of their own. Along a row that has one
-such value it is computed before the row begins, and there is nothing to do.
+such value it is computed before the row begins, and there is nothing to do. Beside sums the rows are those of tiles,
+which are short: there it is done for what is fixed, such as the factors by which sums are quantized again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from opendml.expression.ir import (
     Expression,
     Fold,
     Load,
+    Select,
+    Tensor,
     Unary,
 )
 from opendml.expression.rewriting import substitute, walk
@@ -29,7 +32,8 @@ def values_of_columns(definition: Definition, around: Surroundings) -> Definitio
 
     def with_tensors(statement: Statement) -> Refinement | None:
         made, replaced = Refinement(), dict[Expression, Expression]()
-        for value, axes in _shared(statement, around.target.tuning.column_repeats):
+        repeats = around.target.tuning.column_repeats
+        for value, axes in (*_shared(statement, repeats), *_beside_sums(statement, repeats, around.fixed)):
             replaced[value] = made.values("shared", value, axes)
         if not replaced:
             return None
@@ -60,6 +64,31 @@ def _shared(statement: Statement, repeats: int) -> Iterator[tuple[Expression, tu
     for e in walk(store.value, lambda e: isinstance(e, Load) or bool(shared(e))):
         axes = () if isinstance(e, Load) else shared(e)
         if axes and _is_slow(e):
+            yield e, axes
+
+
+def _beside_sums(
+    statement: Statement, repeats: int, fixed: frozenset[Tensor]
+) -> Iterator[tuple[Expression, tuple[Axis, ...]]]:
+    """The values of slow functions of what is fixed that are the same for ``repeats`` sums, and their axes."""
+    if not isinstance(statement, Compute) or len(statement.stores) != 1:
+        return
+    (store,) = statement.stores
+    if not any(isinstance(e, Fold) for e in walk(store.value)):
+        return
+    points, dependencies = math.prod(axis.size for axis in statement.axes), Dependencies()
+
+    def is_found(e: Expression) -> bool:
+        parts = list(walk(e))
+        if any(isinstance(x, (Fold, Select)) or (isinstance(x, Load) and x.tensor not in fixed) for x in parts):
+            return False
+        return _is_slow(e)
+
+    for e in walk(store.value, lambda e: isinstance(e, (Load, Fold)) or is_found(e)):
+        if isinstance(e, (Load, Fold)) or not is_found(e):
+            continue
+        axes = tuple(axis for axis in statement.axes if axis in dependencies.of(e))
+        if axes and repeats * math.prod(axis.size for axis in axes) <= points:
             yield e, axes
 
 
