@@ -6,8 +6,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ from opendml.expression.integer_folding import dot
 from opendml.expression.interpreter import NUMPY_TYPES
 from opendml.expression.ir import Axis, Binary, Tensor, Variable, binary, constant, unary
 from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.llvm.foreign import compile_foreign
 from opendml.llvm.host import LEVELS, Machine, host_machine, machine_of
 from opendml.llvm.native import LoadedObject, assembly, compile_object, load_object
 from opendml.loops.instructions import Instruction, Instructions
@@ -56,7 +60,7 @@ OF = {operation: [i for i in HERE if i.operation == operation] for operation in 
 
 SEEN = {
     "dot2": "pmaddwd|vpdpwssd",
-    "dot4": "vpdpbusd",
+    "dot4": "vpdpbusd|usdot|sdot",
     "estimate": "vrsqrt14ps",
     "sqrt": "vrsqrt14ps",
     "load": r"\{%k\d\} \{z\}|maskmov",
@@ -376,6 +380,57 @@ def test_roots_of_random_numbers_from_random_estimates() -> None:
     for errors in (generator.uniform(-1, 1, x.size), generator.choice([-1.0, 1.0], x.size)):
         estimates = (exact * (1 + errors * ERROR * (1 - 2.0**-9))).astype(np.float32)
         assert (corrected(x, estimates) == np.sqrt(x)).all()
+
+
+# Of AArch64 ----------------------------------------------------------------------------------------------------------
+
+PRODUCTS_OF_ARM = [("usdot", "neoverse-v1", 1), ("sdot", "neoverse-n1", 3)]
+"""An instruction, a processor that has no better one, and how many of them a product of words takes."""
+
+DRIVER = """
+#include <stdio.h>
+void f(int *, const int *, const int *, const int *, long);
+int main(void) {
+  static int memory[4][COUNT];
+  if (fread(memory[1], sizeof(int), 3 * COUNT, stdin) != 3 * COUNT) return 1;
+  f(memory[0], memory[1], memory[2], memory[3], COUNT);
+  return fwrite(memory[0], sizeof(int), COUNT, stdout) != COUNT;
+}
+"""
+
+
+def _of_arm(name: str) -> Instruction:
+    machine = machine_of("aarch64-unknown-linux-gnu", "baseline")
+    features: tuple[Any, ...] = (*machine.features, "dotprod", *(["i8mm"] if name == "usdot" else []))
+    found = machine_instructions(replace(machine, features=features)).find("dot4", I32)
+    assert found is not None and found.name.startswith(name)
+    return found
+
+
+def _module_of_arm(name: str) -> str:
+    return _module([_function("f", lambda builder: _write_computation(builder, _of_arm(name), registers=2))])
+
+
+@pytest.mark.parametrize(("name", "processor", "count"), PRODUCTS_OF_ARM)
+def test_products_of_words_on_arm(name: str, processor: str, count: int) -> None:
+    (listing,), _ = compile_foreign([_module_of_arm(name)], "aarch64-unknown-linux-gnu", processor, assembly=True)
+    assert len(re.findall(rf"\t{name}\t", listing.decode())) == 2 * count
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("qemu-aarch64-static", "aarch64-linux-gnu-gcc"))), reason="needs QEMU")
+@pytest.mark.parametrize(("name", "processor", "count"), PRODUCTS_OF_ARM)
+def test_products_of_words_of_an_emulated_arm(name: str, processor: str, count: int, tmp_path: Path) -> None:
+    (code,), _ = compile_foreign([_module_of_arm(name)], "aarch64-unknown-linux-gnu", processor)
+    (tmp_path / "f.o").write_bytes(code)
+    (tmp_path / "driver.c").write_text(DRIVER.replace("COUNT", "64"))
+    files = [str(tmp_path / file) for file in ("driver.c", "f.o")]
+    subprocess.run(["aarch64-linux-gnu-gcc", "-static", "-o", str(tmp_path / "driver"), *files], check=True)
+    words = _random(I32, 3 * 64, np.random.default_rng(6)).reshape(3, 64)
+    words[:2, :8] = np.array([[0x80808080], [0x7F7F7F7F]], np.uint32).view(np.int32)
+    words[:2, 8:16] = np.array([[-1], [0x7F80FF80]], np.int64).astype(np.int32)
+    command = ["qemu-aarch64-static", "-cpu", "max", str(tmp_path / "driver")]
+    ran = subprocess.run(command, check=True, input=words.tobytes(), capture_output=True)
+    assert ran.stdout == _of_arm(name).body(*words).tobytes()
 
 
 # In nests ------------------------------------------------------------------------------------------------------------

@@ -29,8 +29,10 @@ Feature = Literal[
     "avx512vnni",
     "avxvnni",
     "bmi2",
+    "dotprod",
     "f16c",
     "fma",
+    "i8mm",
     "neon",
 ]
 """LLVM's names of the instruction sets that code is chosen by."""
@@ -133,6 +135,7 @@ LEVELS: dict[str, Level] = {
 OPTIONAL: tuple[Feature, ...] = ("amx-int8", "avx512vnni", "avxvnni")
 """Instruction sets of some processors of a level, used where this one has them, and the system gives leave."""
 AARCH64 = Level("generic", ("neon",), 16, 32)
+AARCH64_OPTIONAL: tuple[Feature, ...] = ("dotprod", "i8mm")
 OTHER = Level("generic", (), 16, 16)
 
 
@@ -166,10 +169,12 @@ def _host_machine(level: str) -> Machine:
     levels = (name for name, known in LEVELS.items() if available.issuperset(known.features))
     like = next(levels) if is_x86 else "baseline"
     machine = machine_of(triple, like)
-    known = sorted((*LEVELS["avx512"].features, *OPTIONAL))
+    optional = OPTIONAL if is_x86 else AARCH64_OPTIONAL if machine.architecture == "aarch64" else ()
     if "amx-int8" in available and not may_use_tiles():
         available.remove("amx-int8")
-    features = tuple(name for name in known if name in available) if is_x86 else machine.features
+    given = LEVELS["avx512"].features if is_x86 else ()
+    found = {*machine.features, *(name for name in (*given, *optional) if name in available)}
+    features = tuple(sorted(found))
     return replace(
         machine,
         cpu_name=facts.cpu_name,

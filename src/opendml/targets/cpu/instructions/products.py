@@ -1,7 +1,8 @@
-"""Products of words, added up: x86's VPDPBUSD (AVX-512 VNNI and AVX-VNNI), and VPMADDWD with an addition.
+"""Products of words, added up: x86's VPDPBUSD (AVX-512 VNNI and AVX-VNNI), and VPMADDWD with an addition; AArch64's
+USDOT (FEAT_I8MM), and SDOT (FEAT_DotProd) with what makes the bytes of one side signed.
 
-What they compute is in Intel's "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2. Neither
-saturates; VPDPBUSDS, which does, is not used.
+What they compute is in Intel's "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2, and in Arm's
+"Architecture Reference Manual for A-profile architecture". None saturates; VPDPBUSDS, which does, is not used.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from opendml.expression.element_types import I16, I32
+from opendml.expression.element_types import I8, I16, I32
+from opendml.expression.ir import constant
 from opendml.llvm.builder import Builder, Value, vector_type
 from opendml.loops.instructions import Instruction
 
@@ -30,6 +32,25 @@ def _write_vpmaddwd(builder: Builder, a: Value, b: Value, c: Value) -> Value:
     kind = vector_type(I16, lanes)
     halves = [Value(builder.assign(f"bitcast {v.typed} to {kind}"), I16, lanes) for v in (a, b)]
     return builder.binary("add", builder.intrinsic(f"llvm.x86.{_MADD[a.lanes]}", a, *halves), c)
+
+
+def _write_usdot(builder: Builder, a: Value, b: Value, c: Value) -> Value:
+    return builder.intrinsic("llvm.aarch64.neon.usdot.v4i32.v16i8", c, c, _bytes(builder, a), _bytes(builder, b))
+
+
+def _write_sdot(builder: Builder, a: Value, b: Value, c: Value) -> Value:
+    """Unsigned bytes less 128 are signed ones; what that leaves out is 64 times those of ``b``, twice."""
+
+    def sdot(x: Value, total: Value) -> Value:
+        return builder.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", c, total, _bytes(builder, x), right)
+
+    right = _bytes(builder, b)
+    moved, sixty_four = (builder.spread(builder.constant(constant(bits, I32)), 4) for bits in (-0x7F7F7F80, 0x40404040))
+    return sdot(sixty_four, sdot(sixty_four, sdot(builder.binary("xor", a, moved), c)))
+
+
+def _bytes(builder: Builder, words: Value) -> Value:
+    return Value(builder.assign(f"bitcast {words.typed} to {vector_type(I8, 16)}"), I8, 16)
 
 
 def _vpdpbusd(a: Array, b: Array, c: Array) -> Array:
@@ -59,4 +80,6 @@ PRODUCTS: Final = (
     *(_products(lanes, "vpdpbusd", ("avxvnni",)) for lanes in (8, 4)),
     _products(16, "vpmaddwd, vpaddd", ("avx512bw",)),
     *(_products(lanes, "vpmaddwd, vpaddd", ("avx2",)) for lanes in (8, 4)),
+    Instruction("usdot", "dot4", I32, 4, ("i8mm",), _vpdpbusd, _write_usdot),
+    Instruction("sdot, of unsigned bytes less 128", "dot4", I32, 4, ("dotprod",), _vpdpbusd, _write_sdot),
 )
