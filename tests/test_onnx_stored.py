@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import mmap
 import os
 import pickle
 import subprocess
@@ -20,6 +21,7 @@ from opendml.description import validation
 from opendml.formats.onnx import known_files, sources
 from opendml.formats.onnx import translation as translation_module
 from opendml.formats.onnx.places import TensorPlaces
+from opendml.targets.host_memory import MappedFile, let_go
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
@@ -255,6 +257,41 @@ def test_weights_in_other_files_are_part_of_the_name(tmp_path: Path, work: list[
     work.clear()
     assert_same(loaded(path).run({"x": x}), {"y": 2 * x})
     assert not work
+
+
+def test_weights_leave_memory_when_they_are_laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the cache on their file is mapped; aligned data are read where they are, others from a copy."""
+    gone: list[int] = []
+
+    class Recorded(MappedFile):
+        def madvise(self, option: int, start: int = 0, length: int = 0) -> None:  # type: ignore[override]
+            assert option == mmap.MADV_DONTNEED
+            assert start % mmap.PAGESIZE == 0
+            gone.append(length)
+            super().madvise(option, start, length)
+
+    monkeypatch.setattr(known_files, "MappedFile", Recorded)
+    path, x = with_data_beside(tmp_path / "model.onnx"), np.ones((2, 32), "f")
+    for model in (path, saved(onnx.load(path), tmp_path / "whole.onnx")):
+        expected = loaded(model).run({"x": x})
+        gone.clear()
+        assert_same(loaded(model).run({"x": x}), expected)
+        assert gone
+        assert min(gone) >= 32 * 32 * 4
+
+
+def test_only_files_that_are_read_leave_memory(tmp_path: Path) -> None:
+    """What was written to a private mapping, or to memory, has nowhere to come back from."""
+    (tmp_path / "data").write_bytes(bytes(3 * mmap.PAGESIZE))
+    with (tmp_path / "data").open("r+b") as file:
+        private = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        read = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
+        private[:] = b"x" * len(private)
+        for memory in (private, bytearray(private), read):
+            array = np.frombuffer(memory, np.uint8)[100:-100]
+            before = array.copy()
+            let_go(array)
+            np.testing.assert_array_equal(array, before)
 
 
 def test_weights_in_other_files_that_change_while_a_model_is_used(tmp_path: Path) -> None:

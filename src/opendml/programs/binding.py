@@ -209,16 +209,21 @@ def _copied(name: str, desc: TensorDesc, array: Array) -> BoundTensor:
 
 def copied(binding: Binding, value: Any) -> Array:
     """A copy of the memory of an array that fits a binding, as the flat buffer that its descriptor describes."""
+    source = flat_memory(binding, value)
+    buffer = aligned_empty(source.nbytes).view(source.dtype)
+    buffer[...] = source
+    return buffer
+
+
+def flat_memory(binding: Binding, value: Any) -> Array:
+    """The memory of an array that fits a binding, as the flat buffer that its descriptor describes: where it is, to be
+    read only, or of a copy where the array had to be laid out anew."""
     bound = _bind(binding, value.numpy() if isinstance(value, DeviceTensor) else value, "input")
     assert bound is not None
     if bound.refresh is not None:
         bound.refresh()
-        if bound.array.ndim == 1:
-            return bound.array  # it is a copy already
-    itemsize, span = bound.array.itemsize, bound.desc.element_span
-    buffer = aligned_empty(span * itemsize).view(bound.array.dtype)
-    buffer[...] = np.lib.stride_tricks.as_strided(bound.array, (span,), (itemsize,))
-    return buffer
+    span = bound.desc.element_span
+    return np.lib.stride_tricks.as_strided(bound.array, (span,), (bound.array.itemsize,), writeable=False)
 
 
 def _without_repetition(array: Array) -> Array:

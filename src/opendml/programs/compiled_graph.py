@@ -17,7 +17,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.object_cache import default_cache
 from opendml.operators.definition import DATA_TYPE_OF
-from opendml.programs.binding import Binding, bind_all, copied, signature_text
+from opendml.programs.binding import Binding, bind_all, copied, flat_memory, signature_text
 from opendml.programs.compilation import program_of
 from opendml.programs.graph_outline import GraphOutline, outline_of
 from opendml.programs.graph_plan import (
@@ -31,7 +31,7 @@ from opendml.programs.graph_plan import (
 )
 from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import BoundCall, Program
-from opendml.targets.host_memory import aligned_empty
+from opendml.targets.host_memory import aligned_empty, let_go
 from opendml.targets.interface import runner_of
 from opendml.targets.registry import find_target
 from opendml.targets.target import NOTHING_NEEDED
@@ -169,7 +169,8 @@ class CompiledGraph:
         return self.execution.least_temporary_size
 
     def initialize(self, arrays: Sequence[Any]) -> None:
-        """Take the inputs OWNED_BY_DML (None for all others), copy them, and compute what depends on them only."""
+        """Take the inputs OWNED_BY_DML (None for all others), copy those that runs read, and compute what depends on
+        them only."""
         if len(arrays) != len(self.inputs):
             raise BindingError(f"expected {len(self.inputs)} inputs to initialize with, got {len(arrays)}")
         for binding, array, is_owned in zip(self.inputs, arrays, self.owned, strict=True):
@@ -181,12 +182,19 @@ class CompiledGraph:
         kept = [self._kept_array(n, tensor, arrays) for n, tensor in enumerate(plan.kept)]
         if self._initialisation is not None:
             self._initialisation.bind([kept[n] for n in plan.sources], [kept[n] for n in plan.computed])()
+            for n in plan.sources:
+                let_go(kept[n])
         self._kept = self.execution.bound_last([kept[n] for n in plan.persistent])
 
     def _kept_array(self, position: int, tensor: KeptTensor, arrays: Sequence[Any]) -> Array:
-        """A copy of what an input or a constant holds; memory for what is computed."""
+        """What an input or a constant holds, copied if it is kept longer than this call; memory for what is
+        computed."""
         if tensor.origin == "input":
-            return copied(self.inputs[tensor.number], arrays[tensor.number])
+            binding, array = self.inputs[tensor.number], arrays[tensor.number]
+            memory = copied(binding, array) if position in self._plan.persistent else flat_memory(binding, array)
+            if isinstance(array, np.ndarray) and not np.may_share_memory(memory, array):
+                let_go(array)
+            return memory
         if tensor.origin == "computed":
             return _buffer(tensor)
         content = self._outline.constants[tensor.number]

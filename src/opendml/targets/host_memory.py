@@ -1,8 +1,9 @@
-"""New memory: arrays that are aligned, and where arrays are."""
+"""New memory: arrays that are aligned, and where arrays are; files in memory, and what of them may go again."""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,3 +64,19 @@ def address_of(array: Array) -> int:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
     address: int = array.__array_interface__["data"][0]
     return address
+
+
+class MappedFile(mmap.mmap):
+    """A file that is only read (``ACCESS_READ``): whatever of it leaves memory is read from the file again."""
+
+
+def let_go(value: Any) -> None:
+    """Let the pages of a ``MappedFile`` that hold an array leave memory, for they are not needed soon; nothing else."""
+    base = value
+    while isinstance(base, np.ndarray):
+        base = base.base
+    file = base.obj if isinstance(base, memoryview) else base
+    if isinstance(file, MappedFile) and hasattr(file, "madvise") and value.size and value.flags.c_contiguous:
+        start = address_of(value) - address_of(np.frombuffer(file, np.uint8))
+        first = start - start % mmap.PAGESIZE
+        file.madvise(mmap.MADV_DONTNEED, first, start + value.nbytes - first)

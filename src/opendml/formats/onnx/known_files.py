@@ -23,6 +23,7 @@ from opendml.description.quoting import quoted
 from opendml.formats.onnx.package import onnx_identity
 from opendml.llvm.object_cache import default_cache
 from opendml.programs.graph_plan import package_digest
+from opendml.targets.host_memory import MappedFile
 
 __all__ = ["KnownFile", "file_stamp", "hash_of", "is_settled", "read_stored", "settled_file", "store"]
 
@@ -49,7 +50,7 @@ class KnownFile:
             with open_regular(self.path) as file:
                 if file_stamp(file) == self.stamp:
                     size = os.fstat(file.fileno()).st_size
-                    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+                    return memoryview(MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
         except OSError as error:
             raise ModelFormatError("", f"cannot read {quoted(self.path.name)}: {error.strerror or error}") from None
         raise ModelFormatError("", f"{quoted(self.path.name)} has changed since it was loaded: load it again")
