@@ -445,7 +445,7 @@ class _Problem:
         """Loads along the vector axis that are asked for some steps ahead: all of them if the steps go through more of
         a strip than the nearest cache keeps, else those that are far apart from step to step."""
         side = self._side(tile)
-        if panel is None and self._words[side] is not None:
+        if self.steps == 1 or (panel is None and self._words[side] is not None):
             return ()
         if strip_bytes(self.fold, tile.lanes * tile.vectors) <= self.tuning.near_strip_bytes:
             return () if panel is not None else self._far(side, tile.vector)
