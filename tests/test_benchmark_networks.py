@@ -123,7 +123,7 @@ class _Small(torch.nn.Module):  # type: ignore[misc]
 
 @pytest.mark.parametrize("way", ["statically", "dynamically"])
 def test_quantised_networks_run_near_the_ones_in_floating_point(way: str) -> None:
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime.quantization")
     networks, quantized = module("networks"), module("quantized_networks")
     plain = networks.Network("small", 1, _Small, lambda batch, random: [normal(batch, 3, 6, 6)])
     network = networks.Network("small", 1, _Small, plain.inputs, getattr(quantized, way))
