@@ -71,10 +71,9 @@ else:
 """
 
 BETWEEN_KERNELS = """
-steps, width = 6_000_000 if threads == 1 else 200_000, 4  # without barriers a step takes nanoseconds
-x = dml.TensorDesc("float32", [1, steps, 1, width])
+x = dml.TensorDesc("float32", [1, steps, batch, width])
 weight = dml.TensorDesc("float32", [1, 1, width, width])
-last = dml.TensorDesc("float32", [1, 1, 1, width])
+last = dml.TensorDesc("float32", [1, 1, batch, width])
 desc = operators.Rnn(
     input_tensor=x, weight_tensor=weight, recurrence_tensor=weight, output_single_tensor=last,
     activation_descs=[operators.ActivationTanh()], direction="FORWARD",
@@ -111,8 +110,13 @@ assert np.allclose(out, 1 / 1500, rtol=0.01), "what another thread runs is its o
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("script", "threads"),
-    [(BETWEEN_WORK_ITEMS, 2), (BETWEEN_KERNELS, 1), (BETWEEN_KERNELS, 2)],
-    ids=["work items", "kernels of one thread", "kernels of two"],
+    [
+        (BETWEEN_WORK_ITEMS, 2),
+        ("steps, batch, width = 6_000_000, 1, 4" + BETWEEN_KERNELS, 1),
+        ("steps, batch, width = 6_000_000, 1, 4" + BETWEEN_KERNELS, 2),  # the first thread does all
+        ("steps, batch, width = 20_000, 8, 64" + BETWEEN_KERNELS, 2),  # a barrier a step
+    ],
+    ids=["work items", "kernels of one thread", "kernels of the first of two", "kernels of two"],
 )
 def test_a_dispatch_is_stopped_and_can_be_done_again(script: str, threads: int) -> None:
     run_script((PRELUDE + script).replace("sys.argv[1]", str(threads)))
