@@ -132,7 +132,7 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
             *_rows(_header(names), [_cells(result, names, limits) for result in results]),
         ]
     if report.networks:
-        lines += ["## Networks, float32", "", _NETWORKS_EXPLANATION, ""]
+        lines += ["## Networks", "", _NETWORKS_EXPLANATION, ""]
         lines += _rows(_network_header(), [_network_cells(network) for network in report.networks])
         lines += [_geometric_mean(report.networks), ""]
         lines += [f"- {note}" for note in _network_notes(report)]
