@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opendml.expression.affine import affine, interval
-from opendml.expression.ir import Axis, Expression, grid, index, indices, load
+from opendml.expression.ir import Axis, Expression, Tensor, grid, index, indices, load
 from opendml.expression.statements import Compute
 from opendml.targets.cpu.panels import Columns, columns_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, is_in_proportion, padded, widened, zero_outside
@@ -23,6 +23,22 @@ def convolution(found: Sum, surroundings: Surroundings) -> Refinement | None:
         return None
     refined = _Refined(windows, surroundings)
     return refined.floats() if windows.sum.fold.type.is_float else refined.integers()
+
+
+def are_worth_guards(
+    source: Tensor, taps: Sequence[int], reaches: Sequence[int], outside: Sequence[int], tuning: Tuning
+) -> bool:
+    """Whether depthwise sums run faster where they test for what is outside of their source themselves than from a
+    padded copy. A window reaches over ``reaches`` elements behind its first one, and at most ``outside`` elements of it
+    are outside, in each dimension.
+
+    That is so for a few taps over contiguous rows: the tests are decided at the ends of rows and planes, as the code is
+    written, if there is not more outside than a window reaches over.
+    """
+    if math.prod(taps) > tuning.most_guarded_taps or source.strides[-1] != 1:
+        return False
+    ways = zip(outside, reaches, strict=True)
+    return all(most <= (reach if d >= len(taps) - 2 else 0) for d, (most, reach) in enumerate(ways))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,30 +151,18 @@ class _Refined:
         return padded(self.sum.left, lowest, highest, self.output, self.tuning, self.found, rows_of_channels=together)
 
     def _is_worth_guards(self) -> bool:
-        """Whether depthwise sums run faster where they test for the padding themselves than from a padded copy.
-
-        That is so for a few taps over contiguous rows: the tests are decided at the ends of rows and planes, as the
-        code is written, if the padding is not wider than the window.
-        """
-        windows, taps = self.windows, self.windows.tap_counts
-        is_depthwise = windows.channel.size == windows.inner.size == 1
-        if not is_depthwise or math.prod(taps) > self.tuning.most_guarded_taps or self.source.strides[-1] != 1:
+        """Whether depthwise sums test for the padding themselves."""
+        windows, sizes = self.windows, self.source.sizes[2:]
+        if not windows.channel.size == windows.inner.size == 1:
             return False
-        ways = zip(
-            self.source.sizes[2:],
-            windows.counted,
-            taps,
-            windows.strides,
-            windows.dilations,
-            windows.padding,
-            strict=True,
-        )
-        for i, (size, count, tap, stride, dilation, start) in enumerate(ways):
-            reach = (tap - 1) * dilation
-            end = (count - 1) * stride + reach - start - (size - 1)
-            if max(start, end) > (reach if i >= len(taps) - 2 else 0):
-                return False
-        return True
+        taps, starts = windows.tap_counts, windows.padding
+        reaches = [(tap - 1) * dilation for tap, dilation in zip(taps, windows.dilations, strict=True)]
+        lasts = [(count - 1) * stride for count, stride in zip(windows.counted, windows.strides, strict=True)]
+        ends = [
+            last + reach - start - (size - 1)
+            for last, reach, start, size in zip(lasts, reaches, starts, sizes, strict=True)
+        ]
+        return are_worth_guards(self.source, taps, reaches, list(map(max, starts, ends)), self.tuning)
 
     def _columns(self) -> Expression | None:
         """For outputs of narrow rows: the element of a copy of every window's elements, tap by tap, in which all

@@ -28,7 +28,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import conjuncts
 from opendml.expression.statements import Compute, Store
-from opendml.targets.cpu.refine.convolutions import are_taps, filter_in_panels
+from opendml.targets.cpu.refine.convolutions import are_taps, are_worth_guards, filter_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, padded, widened, zero_outside
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved, sum_of
@@ -166,15 +166,13 @@ def _refinement(found: Sum, ways: Sequence[_Way], surroundings: Surroundings) ->
 def _is_worth_guards(
     found: Sum, phases: Sequence[Sequence[_Phase]], lowest: Sequence[int], highest: Sequence[int], tuning: Tuning
 ) -> bool:
-    """Whether depthwise sums run faster where they test for what is outside themselves than from a padded copy: as in
-    convolutions, for a few taps over contiguous rows, if no more is outside than a window reaches over."""
+    """Whether depthwise sums test for what is outside themselves."""
     source, taps = found.left.load.tensor, [axis.size for axis in found.fold.axes[1:]]
-    is_depthwise = found.fold.axes[0].size == found.compute.axes[2].size == 1
-    if not is_depthwise or math.prod(taps) > tuning.most_guarded_taps or source.strides[-1] != 1:
+    if not found.fold.axes[0].size == found.compute.axes[2].size == 1:
         return False
     reaches = [max((p.back * (p.tap_count - 1) for p in own), default=0) for own in phases]
     outside = [max(-low, high - size + 1) for low, high, size in zip(lowest, highest, source.sizes[2:], strict=True)]
-    return all(o <= (r if d >= len(taps) - 2 else 0) for d, (o, r) in enumerate(zip(outside, reaches, strict=True)))
+    return are_worth_guards(source, taps, reaches, outside, tuning)
 
 
 def _is_worth_panels(found: Sum, surroundings: Surroundings) -> bool:
