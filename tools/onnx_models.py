@@ -3,7 +3,8 @@
     python tools/onnx_models.py model.onnx --size batch=1 x=1x3x48x320
     python tools/onnx_models.py model.onnx --value sr=16000 --repeat 50
 
-Inputs are random: floats from a normal distribution, integers from 0 to 99, or zeros (``--zeros``, as for states). The
+Inputs are random: floats from a normal distribution, integers from 0 to 99, numbers of a range (``--range 0 1``, as
+for pixels), or zeros (``--zeros``, as for states). The
 relative error is that of the largest difference to the largest expected element. Times are medians, taken in turns in
 one process.
 """
@@ -14,11 +15,12 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from number_ranges import Range
 
 import opendml as dml
 
@@ -33,15 +35,22 @@ def parse(items: list[str]) -> dict[str, Any]:
     return found
 
 
-def arrays_for(program: dml.OnnxProgram, zeros: list[str], seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Random arrays for what is left open."""
+def arrays_for(
+    program: dml.OnnxProgram, zeros: Sequence[str], seed: int, numbers: Range | None = None
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Random arrays for what is left open, of ``numbers`` if these are given."""
     random = np.random.default_rng(seed)
     found = {}
     for info in program.inputs:
         sizes = tuple(int(size) for size in info.sizes or ())
         kind = np.dtype(info.data_type)
-        data = random.integers(0, 100, sizes) if kind.kind in "iu" else random.standard_normal(sizes)
-        found[info.name] = np.asarray(np.zeros(sizes) if info.name in zeros else data).astype(kind)
+        if info.name in zeros:
+            data: Any = np.zeros(sizes)
+        elif numbers is not None:
+            data = numbers.draw(random, sizes)
+        else:
+            data = random.integers(0, 100, sizes) if kind.kind in "iu" else random.standard_normal(sizes)
+        found[info.name] = np.asarray(data).astype(kind)
     return found
 
 
@@ -63,6 +72,7 @@ def main() -> int:
     parser.add_argument("--size", nargs="+", default=[], help="of dimensions and inputs that are left open")
     parser.add_argument("--value", nargs="+", default=[], help="of inputs that decide sizes and branches")
     parser.add_argument("--zeros", nargs="+", default=[], help="inputs that are zeros")
+    parser.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"), help="of the numbers of other inputs")
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--tolerance", type=float, default=1e-3, help="relative error above which the exit code is 1")
@@ -81,9 +91,10 @@ def main() -> int:
     created = time.perf_counter()
     print(f"{options.model.name} {' '.join(options.size)}: read in {loaded - start:.2f} s, compiled in", end=" ")
     print(f"{compiled - loaded:.2f} s; ONNX Runtime's session in {created - compiled:.2f} s")
+    numbers = None if options.range is None else Range(*options.range)
     worst = 0.0
     for seed in range(options.seeds):
-        arrays = arrays_for(program, options.zeros, seed)
+        arrays = arrays_for(program, options.zeros, seed, numbers)
         given = arrays | program.values
         expected = session.run(None, given)
         for (name, found), wanted in zip(program.run(arrays).items(), expected, strict=True):

