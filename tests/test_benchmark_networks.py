@@ -114,7 +114,7 @@ class _Small(torch.nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5)
+            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 500)
         )
 
     def forward(self, x: Any) -> Any:
@@ -133,8 +133,11 @@ def test_quantised_networks_run_near_the_ones_in_floating_point(way: str) -> Non
     for one in ways:
         one.run()
     found, expected, peers = (one.results() for one in ways)
-    assert networks.agree(found, expected, network.error)
     assert not networks.agree(found, expected)
-    assert networks.agree(found, peers, network.error)
+    assert model.exact is not None and networks.agree(model.exact, expected)
+    assert networks.agree(peers, found, model.exact)
+    assert not networks.agree(expected, found, model.exact)  # what is not quantised is too near
+    assert not networks.agree([found[0] * np.float32(1.1)], found, model.exact)
+    assert not networks.agree([np.roll(found[0], 1, 0)[:, ::-1]], found, model.exact)
     with pytest.raises(networks.Unsupported):
         networks.CONTESTANTS[networks.EAGER](model)

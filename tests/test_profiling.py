@@ -27,6 +27,7 @@ from specification import SHARED
 
 import opendml as dml
 from opendml.description.errors import BindingError
+from opendml.expression.element_types import I32
 from opendml.graph import provenance
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
@@ -38,6 +39,7 @@ from opendml.inspection.profiling import Profile
 from opendml.llvm.host import host_machine
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.limits import byte_peak
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.runtime.timed_executable import tick_seconds
@@ -92,6 +94,8 @@ def test_limits() -> None:
     assert LIMITS.bandwidth(1 << 16) == pytest.approx(math.sqrt(1e11 * 1e10))
     assert LIMITS.least_seconds(1 << 20, 1e11) == pytest.approx(1)
     assert LIMITS.least_seconds(1 << 40, 1e11) == pytest.approx((1 << 40) / 1e10)
+    limits = replace(LIMITS, byte_peak=4e11)
+    assert limits.least_seconds(1 << 10, 1e11, 8e11) == pytest.approx(1 + 2)
 
 
 def test_peak_of_products_of_bytes() -> None:
@@ -126,6 +130,27 @@ def test_a_profile_of_a_graph(profiled: Profile) -> None:
     convolution = next(kernel for kernel in profiled.kernels if "ACTIVATION_RELU" in kernel.operators)
     assert convolution.title == "CONVOLUTION + ACTIVATION_RELU"
     assert convolution.operations >= 2 * 8 * 24 * 24 * 4 * 9
+    assert not convolution.integer_operations
+
+
+def test_products_of_bytes_are_operations_too() -> None:
+    def tensor(data_type: str, *sizes: int) -> dml.TensorDesc:
+        return dml.TensorDesc(data_type, sizes)
+
+    product = dml.operators.MatrixMultiplyInteger(
+        a_tensor=tensor("UINT8", 1, 1, 64, 256),
+        b_tensor=tensor("INT8", 1, 1, 256, 96),
+        output_tensor=tensor("INT32", 1, 1, 64, 96),
+    )
+    program = dml.Device(thread_count=1).compile(product)
+    a, b = np.ones((1, 1, 64, 256), np.uint8), np.ones((1, 1, 256, 96), np.int8)
+    found = dml.profile(program, a, None, b, None, seconds=0.01)
+    assert found.limits is not None
+    kernel = max(found.kernels, key=lambda kernel: kernel.integer_operations)
+    if machine_instructions(host_machine()).find("dot4", I32):
+        assert kernel.integer_operations == 2 * 64 * 256 * 96 and not kernel.operations
+    assert 0 < kernel.of_peak(found.limits) <= kernel.efficiency(found.limits)
+    assert "of bytes at" in str(found)
 
 
 def test_the_flow_of_tensors(profiled: Profile) -> None:

@@ -25,7 +25,8 @@ class KernelProfile:
 
     ``operators`` are the operators that it computes (in whole or in part), ``nodes`` the names of their nodes in a
     graph. It runs ``repetitions`` times, together for ``seconds``; ``work`` is how long each of this process's threads
-    worked in that time. ``operations`` are floating-point ones. ``description`` has its loops and expressions.
+    worked in that time. ``operations`` are floating-point ones, ``integer_operations`` those of products of
+    bytes, two for each and its addition. ``description`` has its loops and expressions.
     """
 
     number: int
@@ -38,6 +39,7 @@ class KernelProfile:
     work: tuple[float, ...]
     operations: int
     description: str
+    integer_operations: int = 0
 
     @property
     def title(self) -> str:
@@ -56,22 +58,33 @@ class KernelProfile:
         return self.bytes / self.seconds if self.seconds else math.inf
 
     @property
+    def all_operations(self) -> int:
+        """Of floating-point numbers and of bytes."""
+        return self.operations + self.integer_operations
+
+    @property
     def operation_rate(self) -> float:
-        """Floating-point operations a second."""
-        return self.operations / self.seconds if self.seconds else math.inf
+        """Operations a second."""
+        return self.all_operations / self.seconds if self.seconds else math.inf
+
+    def of_peak(self, limits: MachineLimits) -> float:
+        """The part of the time that the machine needs at least to compute."""
+        least = limits.computing(self.operations, self.integer_operations)
+        return least / self.seconds if self.seconds else math.inf
 
     def efficiency(self, limits: MachineLimits) -> float:
         """The part of the time that the machine needs at least to move the bytes or to compute: 1 is the limit.
 
         It may be above 1 where bytes stay in nearer caches than those of a copy of that size.
         """
-        least = limits.least_seconds(self.bytes / self.repetitions, self.operations / self.repetitions)
+        once = (self.bytes, self.operations, self.integer_operations)
+        least = limits.least_seconds(*(amount / self.repetitions for amount in once))
         return least * self.repetitions / self.seconds if self.seconds else math.inf
 
     def bound_by(self, limits: MachineLimits) -> Literal["memory", "arithmetic"]:
         """What takes the machine longer: moving the bytes, or computing."""
         moving = self.bytes / limits.bandwidth(self.bytes / self.repetitions)
-        return "memory" if moving >= self.operations / limits.fma_peak else "arithmetic"
+        return "memory" if moving >= limits.computing(self.operations, self.integer_operations) else "arithmetic"
 
 
 class End(NamedTuple):

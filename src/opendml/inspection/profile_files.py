@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,6 +54,7 @@ def as_json(profile: Measurements) -> dict[str, Any]:
                 "repetitions": kernel.repetitions,
                 "bytes": kernel.bytes,
                 "operations": kernel.operations,
+                "integer_operations": kernel.integer_operations,
                 **({} if limits is None else {"bound_by": kernel.bound_by(limits)}),
                 "reads": [use._asdict() for use in kernel.reads],
                 "writes": [use._asdict() for use in kernel.writes],
@@ -66,6 +68,7 @@ def _machine(limits: MachineLimits) -> dict[str, Any]:
     return {
         "thread_count": limits.thread_count,
         "fma_peak": limits.fma_peak,
+        "byte_peak": limits.byte_peak if limits.byte_peak < math.inf else None,
         "copies": [{"bytes": size, "bytes_per_second": rate} for size, rate in limits.copies],
     }
 
@@ -85,5 +88,6 @@ def _event(process: int, thread: int, kernel: KernelProfile, start: float, work:
             "repetitions": kernel.repetitions,
             "bytes": kernel.bytes,
             "operations": kernel.operations,
+            "integer_operations": kernel.integer_operations,
         },
     }

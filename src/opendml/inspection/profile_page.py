@@ -160,7 +160,7 @@ _COLUMNS: Final = (
     _SortKey("title", "Kernel", lambda kernel: kernel.title),
     _SortKey("time", "Time", lambda kernel: -kernel.seconds),
     _SortKey("memory", "Memory", lambda kernel: -kernel.bytes),
-    _SortKey("arithmetic", "Arithmetic", lambda kernel: -kernel.operations),
+    _SortKey("arithmetic", "Arithmetic", lambda kernel: -kernel.all_operations),
 )
 _SORTED_BY: Final = (*(column.name for column in _COLUMNS), "limit")
 
@@ -215,23 +215,26 @@ def _rates(kernel: KernelProfile, limits: MachineLimits | None) -> list[str]:
     if limits is None:
         return [
             _rate("memory", kernel.bytes, "B", kernel.bandwidth),
-            _rate("arithmetic", kernel.operations, "FLOP", kernel.operation_rate),
+            _rate("arithmetic", kernel.all_operations, _unit(kernel), kernel.operation_rate),
         ]
     of_copy = kernel.bandwidth / limits.bandwidth(kernel.bytes / kernel.repetitions)
-    of_peak = kernel.operation_rate / limits.fma_peak
     bound = kernel.bound_by(limits)
     return [
         _rate("memory", kernel.bytes, "B", kernel.bandwidth, f", {of_copy:.0%} of a copy", bound == "memory"),
         _rate(
             "arithmetic",
-            kernel.operations,
-            "FLOP",
+            kernel.all_operations,
+            _unit(kernel),
             kernel.operation_rate,
-            f", {of_peak:.0%} of the peak",
+            f", {kernel.of_peak(limits):.0%} of the peak",
             bound == "arithmetic",
         ),
         f'<span class="limit">{kernel.efficiency(limits):.0%} <small>of what {bound} allows</small></span>',
     ]
+
+
+def _unit(kernel: KernelProfile) -> str:
+    return "OP" if kernel.integer_operations else "FLOP"
 
 
 def _rate(name: str, amount: float, unit: str, rate: float, beside: str = "", is_limit: bool = True) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from opendml.description.quoting import ascii_only
@@ -18,7 +19,7 @@ def profile_table(profile: Measurements) -> Table:
     known."""
     has_nodes = any(kernel.nodes for kernel in profile.kernels)
     beside = profile.limits is not None
-    numbers = ("Time", "Share", "Bytes", *["of copy"] * beside, "FLOPs", *["of peak", "Limit"] * beside)
+    numbers = ("Time", "Share", "Bytes", *["of copy"] * beside, "Operations", *["of peak", "Limit"] * beside)
     table = Table(
         [
             Column("#", "right", "keep"),
@@ -45,18 +46,16 @@ def clean(text: str) -> str:
 
 def _cells(profile: Measurements, kernel: KernelProfile) -> list[str]:
     times = [format_seconds(kernel.seconds), f"{profile.share(kernel):.1%}"]
-    moved, operations = format_quantity(kernel.bytes, "B"), format_quantity(kernel.operations, "")
+    moved, operations = format_quantity(kernel.bytes, "B"), format_quantity(kernel.all_operations, "")
     limits = profile.limits
     if limits is None:
         return [*times, moved, operations]
     of_copy = kernel.bandwidth / limits.bandwidth(kernel.bytes / kernel.repetitions)
-    of_peak = kernel.operation_rate / limits.fma_peak
-    return [*times, moved, f"{of_copy:.0%}", operations, f"{of_peak:.0%}", kernel.bound_by(limits)]
+    return [*times, moved, f"{of_copy:.0%}", operations, f"{kernel.of_peak(limits):.0%}", kernel.bound_by(limits)]
 
 
 def summary(profile: Measurements) -> list[str]:
     """What there is to say about the whole program, a line each."""
-    operations = sum(kernel.operations for kernel in profile.kernels)
     moved = sum(kernel.bytes for kernel in profile.kernels)
     by, rest = f" on {profile.device}", "copies and starting kernels"
     if profile.thread_count is not None:
@@ -68,7 +67,7 @@ def summary(profile: Measurements) -> list[str]:
         f"{format_seconds(profile.kernel_seconds)} inside of the kernels, the rest for {rest}"
         f"{_disturbed(profile)}",
         f"{format_quantity(moved, 'B')} moved at {format_quantity(moved / profile.seconds, 'B/s')}, "
-        f"{format_quantity(operations, 'FLOP')} at {format_quantity(operations / profile.seconds, 'FLOP/s')}, "
+        f"{_computed(profile)}, "
         f"{format_quantity(profile.temporary_bytes, 'B')} for temporary tensors "
         f"({format_quantity(profile.alive_bytes, 'B')} alive at one time)"
         + (f", {format_quantity(profile.thread_bytes, 'B')} more for each thread" if profile.thread_bytes else ""),
@@ -76,11 +75,23 @@ def summary(profile: Measurements) -> list[str]:
     ]
 
 
+def _computed(profile: Measurements) -> str:
+    """Operations of floating-point numbers, and those of bytes where there are any."""
+    operations = sum(kernel.operations for kernel in profile.kernels)
+    of_bytes = sum(kernel.integer_operations for kernel in profile.kernels)
+    kinds = [(operations, "FLOP", "")] + [(of_bytes, "OP", " of bytes")] * (of_bytes > 0)
+    return ", ".join(
+        f"{format_quantity(amount, unit)}{what} at {format_quantity(amount / profile.seconds, f'{unit}/s')}"
+        for amount, unit, what in kinds
+    )
+
+
 def _machine(limits: MachineLimits) -> str:
     return (
         f"this machine: copies at {format_quantity(limits.copies[-1][1], 'B/s')} (in caches up to "
         f"{format_quantity(max(rate for _, rate in limits.copies), 'B/s')}), "
         f"fused multiply-adds at {format_quantity(limits.fma_peak, 'FLOP/s')}"
+        + (f", products of bytes at {format_quantity(limits.byte_peak, 'OP/s')}" if limits.byte_peak < math.inf else "")
     )
 
 

@@ -237,6 +237,7 @@ def _kernels(subject: _Subject, times: Sequence[KernelTimes]) -> Iterator[Kernel
             work=taken.work,
             operations=cost.operations * repetitions,
             description=kernel.text,
+            integer_operations=cost.integer_operations * repetitions,
         )
 
 

@@ -1,9 +1,10 @@
-"""What a statement costs whatever its schedule: the memory that it has to touch, and its floating-point operations."""
+"""What a statement costs whatever its schedule: the memory that it has to touch, its floating-point operations, and
+those of products of bytes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,10 +16,14 @@ from opendml.expression.statements import Order, Scan, Single, expressions_of, s
 ARITHMETIC: Final = frozenset(("add", "sub", "mul", "div", "rem"))
 """Operations of two floating-point numbers that count as one; comparisons and minima do not count."""
 
+WORD_OPERATIONS: Final = {"dot4": 8, "dot2": 4}
+"""Operations of two words: a product of each pair of their parts, and an addition."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Bytes that are read and written at least, each element once, and floating-point operations.
+    """Bytes that are read and written at least, each element once; floating-point operations, and integer ones, of
+    products of words that hold several numbers.
 
     An expression is counted once for every point of the axes that it depends on, as if everything that does not change
     in a loop were computed before it; a fused multiply-add, or a step of a sum of products, is two operations. Both
@@ -28,6 +33,7 @@ class Cost:
     bytes_read: dict[Tensor, int]
     bytes_written: dict[Tensor, int]
     operations: int
+    integer_operations: int
 
 
 def cost_of(statement: Single, repeats: Iterable[Axis] = ()) -> Cost:
@@ -43,7 +49,8 @@ def cost_of(statement: Single, repeats: Iterable[Axis] = ()) -> Cost:
     return Cost(
         {tensor: footprint.size_in_bytes for tensor, footprint in reads.items()},
         {tensor: footprint.size_in_bytes for tensor, footprint in writes.items()},
-        count.operations(),
+        count.operations(_operations),
+        count.operations(_integer_operations),
     )
 
 
@@ -71,14 +78,14 @@ class _Count:
         axes = frozenset(axis for axis in free if isinstance(axis, Axis)) - self._repeats
         return axes | self._state_axes if free & self._state else axes
 
-    def operations(self) -> int:
-        """Floating-point operations of the statement."""
+    def operations(self, counted: Callable[[Expression], int]) -> int:
+        """Operations of the statement, as they are ``counted`` of an expression."""
         total = 0
         for e in _outside_of_combines(expressions_of(self.statement)):
-            total += _operations(e) * _points(self.axes_of(e))
+            total += counted(e) * _points(self.axes_of(e))
             if isinstance(e, Fold):
                 steps = _points(self.axes_of(e) | frozenset(e.axes))
-                total += steps * sum(map(_operations, _outside_of_combines(e.combine.result)))
+                total += steps * sum(map(counted, _outside_of_combines(e.combine.result)))
         return total
 
 
@@ -101,6 +108,10 @@ def _operations(e: Expression) -> int:
         return 2
     is_one = (isinstance(e, Binary) and e.operation in ARITHMETIC) or (isinstance(e, Unary) and e.operation == "sqrt")
     return int(is_one)
+
+
+def _integer_operations(e: Expression) -> int:
+    return WORD_OPERATIONS.get(e.operation, 0) if isinstance(e, Binary) else 0
 
 
 def _points(axes: Iterable[Axis]) -> int:

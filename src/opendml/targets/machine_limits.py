@@ -1,4 +1,4 @@
-"""What a machine can do at best: bandwidth of copies and peak of fused multiply-adds."""
+"""What a machine can do at best: bandwidth of copies, peaks of fused multiply-adds and of products of bytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ class MachineLimits:
     """Limits for a number of threads.
 
     ``copies`` are pairs of bytes moved (read and written together) and bytes a second, smallest first: caches favour
-    small ones. ``fma_peak`` is in float32 operations a second, two for each fused multiply-add.
+    small ones. ``fma_peak`` is in float32 operations a second, two for each fused multiply-add;
+    ``byte_peak`` in integer operations a second, two for each product of bytes and its addition.
     """
 
     thread_count: int
     copies: tuple[tuple[int, float], ...]
     fma_peak: float
+    byte_peak: float = math.inf
 
     def bandwidth(self, traffic: float) -> float:
         """Bytes a second of a copy that moves as many bytes, between those that were measured."""
@@ -29,6 +31,10 @@ class MachineLimits:
         share = math.log(traffic / low) / math.log(high / low)
         return math.exp((1 - share) * math.log(slow) + share * math.log(fast))
 
-    def least_seconds(self, traffic: float, operations: float) -> float:
+    def least_seconds(self, traffic: float, operations: float, integer_operations: float = 0) -> float:
         """What moving the bytes or computing takes, whichever is longer."""
-        return max(traffic / self.bandwidth(traffic), operations / self.fma_peak)
+        return max(traffic / self.bandwidth(traffic), self.computing(operations, integer_operations))
+
+    def computing(self, operations: float, integer_operations: float) -> float:
+        """Seconds that operations take, of numbers of either kind."""
+        return operations / self.fma_peak + integer_operations / self.byte_peak

@@ -56,7 +56,8 @@ ACCUMULATORS: Final = 12
 def processor_limits(processor: Processor, thread_count: int) -> MachineLimits:
     """The limits of this machine, measured once (half a second)."""
     copies = tuple((2 * size, copy_bandwidth(processor, size, thread_count)) for size in COPIED)
-    return MachineLimits(thread_count, copies, fma_peak(thread_count, FMA_SECONDS))
+    peaks = (peak(thread_count, FMA_SECONDS) for peak in (fma_peak, byte_peak))
+    return MachineLimits(thread_count, copies, *peaks)
 
 
 def copy_bandwidth(processor: Processor, size: int, thread_count: int, seconds: float = COPY_SECONDS) -> float:
