@@ -26,7 +26,7 @@ from opendml.llvm.native import (
     load_object,
     optimised_ir,
 )
-from opendml.targets.cpu.runtime.barrier_code import barrier_ir
+from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier_ir
 from opendml.targets.cpu.runtime.team_code import team_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
 
@@ -58,14 +58,14 @@ round:
   %number = phi i64 [ 0, %start ], [ %next, %round ]
   %next = add i64 %number, 1
   store i64 %next, ptr %cell, align 8
-  call void @barrier_wait(ptr %barrier, i64 %count)
+  call void @barrier_wait(ptr %barrier, i64 %index, i64 %count)
   %read = load i64, ptr %neighbour_cell, align 8
   %wrong = icmp ne i64 %read, %next
   %one = zext i1 %wrong to i64
   %old = load i64, ptr %error, align 8
   %new = add i64 %old, %one
   store i64 %new, ptr %error, align 8
-  call void @barrier_wait(ptr %barrier, i64 %count)
+  call void @barrier_wait(ptr %barrier, i64 %index, i64 %count)
   %more = icmp ult i64 %next, %rounds
   br i1 %more, label %round, label %leave
 leave:
@@ -302,6 +302,17 @@ def test_barrier(neighbours_program: LoadedObject, threads: int, spin_microsecon
     team = ThreadTeam(threads, spin_microseconds=spin_microseconds)
     for _ in range(5):
         buffers = Neighbours(threads, rounds=400)
+        assert team.run(neighbours_program["entry"], buffers.address) == threads
+        buffers.check(threads)
+    team.stop()
+
+
+@pytest.mark.parametrize("threads", [GROUP, GROUP + 1, 4 * GROUP, MOST_GROUPS * GROUP + 3])
+def test_barrier_of_groups(neighbours_program: LoadedObject, threads: int) -> None:
+    """One group, groups of unequal sizes, whole ones, and larger ones than usual where their number is limited."""
+    team = ThreadTeam(threads)
+    for _ in range(3):
+        buffers = Neighbours(threads, rounds=20)
         assert team.run(neighbours_program["entry"], buffers.address) == threads
         buffers.check(threads)
     team.stop()

@@ -150,7 +150,7 @@ class EntryWriter:
             elif isinstance(step, Run):
                 self._runs.write([self._call_of(call, loops, in_run=True) for call in step.calls], self._call)
             elif isinstance(step, Barrier):
-                self._builder.line("call void @barrier_wait(ptr %barrier, i64 %threads)")
+                self._builder.line("call void @barrier_wait(ptr %barrier, i64 %thread, i64 %threads)")
                 self._threads = {}
                 self._pools = 0
             elif isinstance(step, Loop):

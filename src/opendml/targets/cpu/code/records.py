@@ -34,7 +34,7 @@ FUNCTIONS: Final = (
 ; the square of the calls and clocks in one block.
 define internal void @record(ptr %records, i64 %kernel, i64 %thread, i64 %start, ptr %barrier, i64 %threads) noinline {
   %end = call i64 @llvm.readcyclecounter()
-  call void @barrier_wait(ptr %barrier, i64 %threads)
+  call void @barrier_wait(ptr %barrier, i64 %thread, i64 %threads)
   %together = call i64 @llvm.readcyclecounter()
   %room = load i64, ptr %records
   %row = mul i64 %kernel, %room

@@ -5,17 +5,26 @@ Programs know of the structs only offsets; `team_code` has their types.
 
 from __future__ import annotations
 
+from typing import Final
+
 from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.platform_code import filled
 
+GROUP: Final = 4
+"""Threads that count their arrivals at a barrier together: each waits for the others' turn at their counter's cache
+line, some 60 ns, and so do the last ones of all groups at the one that they share."""
+
+MOST_GROUPS: Final = 16
+"""Groups at most, beyond which these are larger."""
+
 
 def barrier_ir(host: Machine) -> str:
-    """LLVM text that defines `internal void @barrier_wait(ptr %barrier, i64 %thread_count)`.
+    """LLVM text that defines `internal void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count)`.
 
     All `thread_count` threads must call it equally often; what any of them wrote before is seen by all after. A thread
     that is alone returns at once and does not touch `barrier`. Waiting threads spin briefly and then sleep.
     """
-    return filled(_BARRIER, host)
+    return filled(_BARRIER, host).replace("$most_groups", str(MOST_GROUPS)).replace("$group", str(GROUP))
 
 
 def control_ir() -> str:
@@ -24,21 +33,47 @@ def control_ir() -> str:
 
 
 # A barrier counts arrivals; the last thread to arrive resets the count and advances the generation that the others wait
-# for. Programs know of the struct only these offsets: 0 arrivals, 8 to 56 how many work items have been taken from the
-# pools of the kernels since the last barrier, 64 generation, 72 sleepers, 80 spins before sleeping, 88 the function to
-# sleep in, 96 the function to wake sleepers. The last thread to arrive empties the pools' counters too: whoever takes
-# from one comes before the barrier behind it.
+# for. More than a few threads count by groups, each of which has a cache line for it: the last one of a group resets its
+# count and arrives for all of it. Programs know of the struct only these offsets: 0 arrivals, 8 to 56 how many work items
+# have been taken from the pools of the kernels since the last barrier, 64 generation, 72 sleepers, 80 spins before
+# sleeping, 88 the function to sleep in, 96 the function to wake sleepers, from 384 on a line for each group. The last
+# thread to arrive empties the pools' counters too: whoever takes from one comes before the barrier behind it.
 _BARRIER = """
-define internal void @barrier_wait(ptr %barrier, i64 %thread_count) nounwind noinline {
+define internal void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count) nounwind noinline {
 start:
   %alone = icmp ule i64 %thread_count, 1
   br i1 %alone, label %leave, label %arrive
 arrive:
   %generation_address = getelementptr i8, ptr %barrier, i64 64
   %generation = load atomic i64, ptr %generation_address monotonic, align 8
+  %is_few = icmp ule i64 %thread_count, $group
+  br i1 %is_few, label %arrive_alone, label %arrive_in_group
+arrive_in_group:
+  %more_threads = add i64 %thread_count, $group
+  %more_threads_less = sub i64 %more_threads, 1
+  %wanted_groups = udiv i64 %more_threads_less, $group
+  %are_many = icmp ugt i64 %wanted_groups, $most_groups
+  %groups = select i1 %are_many, i64 $most_groups, i64 %wanted_groups
+  %group = urem i64 %thread, %groups
+  %behind = sub i64 %groups, %group
+  %behind_less = sub i64 %behind, 1
+  %rounded = add i64 %thread_count, %behind_less
+  %group_size = udiv i64 %rounded, %groups
+  %group_offset = mul i64 %group, 64
+  %first_group = getelementptr i8, ptr %barrier, i64 384
+  %group_address = getelementptr i8, ptr %first_group, i64 %group_offset
+  %before_in_group = atomicrmw add ptr %group_address, i64 1 acq_rel, align 8
+  %arrived_in_group = add i64 %before_in_group, 1
+  %is_last_of_group = icmp eq i64 %arrived_in_group, %group_size
+  br i1 %is_last_of_group, label %arrive_for_group, label %spin_start
+arrive_for_group:
+  store atomic i64 0, ptr %group_address monotonic, align 8
+  br label %arrive_alone
+arrive_alone:
+  %expected = phi i64 [ %thread_count, %arrive ], [ %groups, %arrive_for_group ]
   %before = atomicrmw add ptr %barrier, i64 1 acq_rel, align 8
   %arrived = add i64 %before, 1
-  %is_last = icmp eq i64 %arrived, %thread_count
+  %is_last = icmp eq i64 %arrived, %expected
   br i1 %is_last, label %release, label %spin_start
 release:
   store atomic i64 0, ptr %barrier monotonic, align 8

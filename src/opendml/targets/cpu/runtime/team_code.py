@@ -9,13 +9,23 @@ is passed over, and the call raises it.
 
 from __future__ import annotations
 
+from typing import Final
+
 from opendml.llvm.host import Machine
+from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
+
+
+LONGER: Final = 20
+"""How many times as long threads spin within a dispatch as between two. They wait for others of them that are at work,
+some hundred microseconds where processors are not equally fast; who sleeps is 50 microseconds late for the next kernel,
+and if all do, the last one 200."""
 
 
 def team_ir(host: Machine) -> str:
     """The LLVM text of the team for `host`."""
-    return filled(_TYPES + _TEAM, host) + platform_ir(host)
+    text = (_TYPES + _TEAM).replace("$most_groups", str(MOST_GROUPS)).replace("$longer", str(LONGER))
+    return filled(text, host) + platform_ir(host)
 
 
 # The struct types. What different threads write at the same time lies in different cache lines; 128 bytes hold the
@@ -28,8 +38,8 @@ _TYPES = """
 %control = type { i64, ptr, i64, ptr }
 ;                    0 arrived, 1 taken, 2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
 %barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, [16 x i8] }, %storage,
-;                 9 condition
-                  %storage }
+;                 9 condition, 10 arrivals of groups, a line each
+                  %storage, [$most_groups x [64 x i8]] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
 %worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage }
 ;               0 busy            2 running
@@ -80,6 +90,8 @@ define void @team_reset(ptr %team) nounwind {
   call void @condition_initialise(ptr %done)
   %barrier = getelementptr %team, ptr %team, i64 0, i32 17
   store atomic i64 0, ptr %barrier monotonic, align 8
+  %groups = getelementptr %barrier, ptr %barrier, i64 0, i32 10
+  store [$most_groups x [64 x i8]] zeroinitializer, ptr %groups, align 8
   %sleepers = getelementptr %barrier, ptr %barrier, i64 0, i32 3
   store atomic i64 0, ptr %sleepers monotonic, align 8
   %sleep = getelementptr %barrier, ptr %barrier, i64 0, i32 5
@@ -297,7 +309,8 @@ define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %worke
   %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
   store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
   %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
-  store i64 %spins_now, ptr %barrier_spins, align 8
+  %longer_spins = mul i64 %spins_now, $longer
+  store atomic i64 %longer_spins, ptr %barrier_spins monotonic, align 8
   %taken = getelementptr %team, ptr %team, i64 0, i32 17, i32 1
   store <7 x i64> zeroinitializer, ptr %taken, align 8
   %running = getelementptr %team, ptr %team, i64 0, i32 2
@@ -344,10 +357,9 @@ leave:
   ret void
 }
 
-; Whether there is %value at %place before it is time to sleep.
-define internal i1 @spin_until(ptr %place, i64 %value, ptr %team) nounwind {
+; Whether there is %value at %place before it is time to sleep, after as many spins as %spins_address has.
+define internal i1 @spin_until(ptr %place, i64 %value, ptr %spins_address) nounwind {
 start:
-  %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
   %spins = load atomic i64, ptr %spins_address monotonic, align 8
   br label %spin
 spin:
@@ -370,7 +382,8 @@ leave:
 define internal void @team_wait(ptr %team, ptr %control) nounwind {
 start:
   %running_address = getelementptr %team, ptr %team, i64 0, i32 2
-  %is_done = call i1 @spin_until(ptr %running_address, i64 0, ptr %team)
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
+  %is_done = call i1 @spin_until(ptr %running_address, i64 0, ptr %spins_address)
   br i1 %is_done, label %leave, label %sleep
 sleep:
   %mutex = getelementptr %team, ptr %team, i64 0, i32 15
@@ -482,7 +495,8 @@ leave:
 ; Return once the worker has the %ticket.
 define internal void @worker_wait(ptr %worker, ptr %team, i64 %ticket) nounwind {
 start:
-  %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %team)
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
+  %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %spins_address)
   br i1 %is_new, label %leave, label %sleep
 sleep:
   %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
