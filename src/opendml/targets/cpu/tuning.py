@@ -157,6 +157,10 @@ class Tuning:
     windows_worth_panels: int = 128
     """Windows (outputs of one channel in the whole batch) from which on they pay off if they are made every time."""
 
+    few_windows: int = 8
+    """Windows up to which a filter that is fixed is laid out in panels whatever its size: they fill no register, so
+    vectors are of output channels, which would be read from as many rows of the filter."""
+
     most_guarded_taps: int = 49
     """Taps up to which the sums of a depthwise convolution test for the padding themselves, without a padded copy."""
 

@@ -124,7 +124,7 @@ class _Refined:
         if columns is None and self._is_worth_panels():
             there = sum_of(self.sum.rewritten(replaced, self.sum.compute.axes))
             assert there is not None
-            filter_in_panels(there, self.tuning, self.found)
+            filter_in_panels(there, self._panel(), self.found)
             return self.found
         replaced[right.whole] = widened(right, self.found)(right.load.coordinates)
         if all(e is there for e, there in replaced.items()):
@@ -193,6 +193,8 @@ class _Refined:
     def _is_worth_panels(self) -> bool:
         """Whether copying the filter into panels costs less than it saves."""
         windows, tuning = self.windows, self.tuning
+        if self._are_few():
+            return True
         # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
         # as the threads' own.
         is_long = windows.counted[-1] >= tuning.wide_row or (self.is_fixed and windows.batch.size > 1)
@@ -201,11 +203,28 @@ class _Refined:
             return False
         return self.is_fixed or windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels
 
+    def _are_few(self) -> bool:
+        """Whether windows are too few for vectors along them, as of images of one point, and output channels are not:
+        these lie side by side in panels that are made once."""
+        windows, tuning = self.windows, self.tuning
+        count = windows.batch.size * math.prod(windows.counted)
+        is_wide = windows.channel.size >= tuning.narrowest_panel
+        return self.is_fixed and is_wide and count <= tuning.few_windows and 0 not in self.weights.strides
 
-def filter_in_panels(found: Sum, tuning: Tuning, refinement: Refinement) -> None:
+    def _panel(self) -> int:
+        """Output channels of a panel. Where windows are few a kernel of its own for those that are left would cost as
+        much as all others: narrower panels leave none."""
+        channels, widest = self.windows.channel.size, self.tuning.panel
+        if not self._are_few():
+            return widest
+        narrowest = self.tuning.narrowest_panel
+        return next((n for n in range(widest, 0, -narrowest) if channels % n == 0), widest)
+
+
+def filter_in_panels(found: Sum, panel: int, refinement: Refinement) -> None:
     """Adds the sums over batch, group, channel and places with copies of the filter in which the output channels of a
-    panel lie next to each other: those in whole panels, and those that are left."""
-    for region in columns_in_panels(found.compute.axes[2].size, tuning.panel):
+    ``panel`` lie next to each other: those in whole panels, and those that are left."""
+    for region in columns_in_panels(found.compute.axes[2].size, panel):
         refinement.statements.append(_of_panels(found, region, refinement))
 
 

@@ -156,7 +156,7 @@ def _refinement(found: Sum, ways: Sequence[_Way], surroundings: Surroundings) ->
         if one is None:
             refinement.statements.append(sums)
         else:
-            filter_in_panels(one, surroundings.target.tuning, refinement)
+            filter_in_panels(one, surroundings.target.tuning.panel, refinement)
     if apart is not None:
         refinement.temporaries.append(apart)
         refinement.statements += _interleaved(apart, found.compute.stores[0].tensor)

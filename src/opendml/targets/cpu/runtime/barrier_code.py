@@ -33,10 +33,10 @@ def control_ir() -> str:
 
 
 # A barrier counts arrivals; the last thread to arrive resets the count and advances the generation that the others wait
-# for. More than a few threads count by groups, each of which has a cache line for it: the last one of a group resets its
-# count and arrives for all of it. Programs know of the struct only these offsets: 0 arrivals, 8 to 56 how many work items
-# have been taken from the pools of the kernels since the last barrier, 64 generation, 72 sleepers, 80 spins before
-# sleeping, 88 the function to sleep in, 96 the function to wake sleepers, from 384 on a line for each group. The last
+# for. More than a few threads count by groups, each of which has a cache line for it: the last one of a group resets
+# its count and arrives for all of it. Programs know of the struct only these offsets: 0 arrivals, 8 to 56 how many work
+# items have been taken from the pools of the kernels since the last barrier, 64 generation, 72 sleepers, 80 spins
+# before sleeping, 88 the function to sleep in, 96 that to wake sleepers, from 384 on a line for each group. The last
 # thread to arrive empties the pools' counters too: whoever takes from one comes before the barrier behind it.
 _BARRIER = """
 define internal void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count) nounwind noinline {

@@ -15,7 +15,6 @@ from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
 
-
 LONGER: Final = 20
 """How many times as long threads spin within a dispatch as between two. They wait for others of them that are at work,
 some hundred microseconds where processors are not equally fast; who sleeps is 50 microseconds late for the next kernel,
