@@ -287,3 +287,30 @@ def test_filters_of_short_rows_are_in_panels_if_these_are_made_once() -> None:
         assert weights is not None
         for fixed, names in (((weights,), expected), ((), [PADDED])):
             assert names_of(refine(definition, TARGET, fixed)) == names
+
+
+@pytest.mark.parametrize(
+    ("windows", "sizes", "expected"),
+    [
+        ([1, 6, 1, 1], [96, 6, 1, 1], [(1, 2, 6, 1, 1, 48)]),  # as many panels as there are channels, none left
+        ([2, 6, 2, 2], [96, 6, 1, 1], [(1, 2, 6, 1, 1, 48)]),
+        ([1, 6, 3, 3], [20, 6, 3, 3], [(1, 1, 6, 3, 3, 20)]),
+        ([1, 6, 1, 1], [70, 6, 1, 1], [(1, 1, 6, 1, 1, 64), (1, 1, 6, 1, 1, 6)]),
+        ([1, 6, 3, 3], [64, 6, 1, 1], []),  # nine of them fill a register
+        ([1, 6, 1, 1], [15, 6, 1, 1], []),
+    ],
+)
+def test_filters_of_few_windows_are_in_panels_if_these_are_made_once(
+    windows: list[int], sizes: list[int], expected: list[tuple[int, ...]]
+) -> None:
+    """Vectors are of output channels there."""
+    desc = convolution(windows, sizes)
+    definition = desc.define()
+    weights = definition.inputs[1]
+    assert weights is not None
+    refined = refine(definition, TARGET, (weights,))
+    assert [t.sizes for t in refined.temporaries if t.name == PANELS] == expected
+    assert not refine(definition, TARGET).temporaries
+    arrays = [None if t is None else random_array(t, number) for number, (_, t) in enumerate(desc.inputs())]
+    for found, wanted in zip(interpreted(refined, arrays), interpreted(definition, arrays), strict=True):
+        assert_same_values(found, wanted)
