@@ -386,6 +386,27 @@ def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
     assert format_nest(kernel_nest(long, TARGETS[0])).count("prefetch panel@") == long.vectors
 
 
+def test_tiles_ask_for_the_next_block_of_weights_together() -> None:
+    """Each for its part of every panel of it: all lines between the first and the last."""
+    graph = dml.Graph()
+    x = graph.input("float32", [1, 1, 128, 2048])
+    desc = graph.describe(dml.gemm(x, graph.constant(np.ones((1, 1, 2048, 768), np.float32))))
+    (statement,) = divide_and_fuse(join(desc, refining(TARGETS[0]))).execution.statements
+    kernel = schedule_contraction(statement, TARGETS[0])
+    assert kernel is not None and kernel.panel is None
+    (e,), (block, panels), (step,) = kernel.next_block, kernel.blocks[0], kernel.fold.axes
+    assert panels < block.size and kernel.loops == (kernel.tile, block, kernel.vector)
+    panel = e.address.coefficient(block)
+    assert panel == 2048 * kernel.strip
+    first = e.address.constant - panels * panel
+    begins = [first + e.address.coefficient(kernel.tile) * row for row in range(0, 128, kernel.tile_size)]
+    ends = [begin + e.address.coefficient(step) * step.size for begin in begins]
+    assert begins[0] == 0 and ends[-1] >= panel
+    assert all(end >= begin for end, begin in zip(ends, begins[1:], strict=False))
+    assert 0 < e.address.coefficient(step) <= 16  # no line is left out
+    assert not product_kernel(gemm(128, 2048, 768)).next_block
+
+
 def test_a_transposed_right_matrix_is_packed_along_its_rows() -> None:
     kernel = product_kernel(gemm(256, 256, 256, True))
     assert kernel.panel is not None and kernel.panel.transposed is kernel.fold.axes[0]

@@ -129,6 +129,25 @@ def test_an_operator_alone_makes_no_panels() -> None:
     assert not refined_definition(product(5, 3, 128, owned=True), TARGET).temporaries
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "widths"),
+    [
+        (6, 192, [64]),  # too few rows for tiles as wide as panels
+        (7, 96, [48]),
+        (7, 128, [32]),
+        (7, 400, [48, 16]),
+        (7, 100, [32, 4]),
+    ],
+)
+def test_panels_are_as_wide_as_tiles(rows: int, columns: int, widths: list[int]) -> None:
+    """Three registers of AVX-512, or two where columns would be left over and there are few."""
+    definition = product(rows, 3, columns, owned=True).define()
+    _, weights, _ = definition.inputs
+    assert weights is not None
+    found = refine(definition, TARGET, (weights,))
+    assert [tensor.sizes[-1] for tensor in found.temporaries] == widths
+
+
 def test_panels_are_made_once() -> None:
     """Weights of a graph are laid out when it is initialised."""
     graph = dml.Graph()

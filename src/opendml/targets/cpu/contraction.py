@@ -43,9 +43,10 @@ class ContractionKernel:
     loads along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to
     step of the fold, so that processors do not see by themselves what comes next. ``next_tile`` are loads along the
     tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with every step
-    they move on by a cache line. ``panel`` is the factor of the vector axis laid out anew, if it is. ``words`` says how
-    the sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the tile
-    axis, its columns those along the vector axis.
+    they move on by a cache line. ``next_block`` are loads along the vector axis, of the block of its side that the next
+    work items read: each tile asks for its part of that. ``panel`` is the factor of the vector axis laid out anew, if
+    it is. ``words`` says how the sums of a tile are done in the processor's tile registers, if they are: its rows are
+    the points along the tile axis, its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]
@@ -65,6 +66,7 @@ class ContractionKernel:
     far: tuple[Element, ...]
     far_vectors: tuple[Element, ...]
     next_tile: tuple[Element, ...]
+    next_block: tuple[Element, ...]
     panel: Panel | None
     words: MatrixSteps | None
     serial: bool
@@ -328,6 +330,8 @@ class _Problem:
         row_size = 1 if tile.row is None else tile.row.size
         others = self.points // (tile.vector.size * tile.tile.size * row_size)
         rows = others * -(-tile.tile.size // tile.tile_size) * -(-row_size // tile.row_count)
+        if tile.turned and tile.packed:
+            row *= self.tuning.repacked_penalty
         return rows * row + (self._packing(side, tile) if tile.packed else 0)
 
     def _tile_cost(self, side: int, tile: _Tile) -> float:
@@ -417,6 +421,7 @@ class _Problem:
             far=self._far(1 - side, tile.tile),
             far_vectors=self._vectors_ahead(tile, panel),
             next_tile=self._next_tile(1 - side, tile.tile),
+            next_block=() if tile.packed else self._next_block(tile, along, across, dict(near)),
             panel=panel,
             words=tile.words,
             serial=self.points * self.steps < self.tuning.serial_work,
@@ -472,6 +477,27 @@ class _Problem:
             e, line = word.first, self.machine.cache_line // BYTES
         terms = tuple((t, c * line if t in self.fold.axes else c) for t, c in e.address.terms)
         return (Element(e.tensor, Affine(terms, e.address.constant), e.safe),)
+
+    def _next_block(
+        self, tile: _Tile, along: Sequence[Axis], across: Sequence[Axis], blocks: Mapping[Axis, int]
+    ) -> tuple[Element, ...]:
+        """Loads of a factor that is cut into blocks, each read by all tiles while it is in the second-level cache, as
+        loads of the next block: a tile that has a part of all rows goes through as much of each strip."""
+        steps, elements = [a for a in self.fold.axes if a.size > 1], self._elements[self._side(tile)]
+        cut = next((axis for axis in along if blocks[axis] < axis.size), None)
+        tiles = -(-tile.tile.size // tile.tile_size)
+        is_plain = len(steps) == 1 and len(across) == 1 and len(elements) == 1 and tile.words is None
+        if cut is None or not is_plain or tiles == 1 or self._words[self._side(tile)] is not None:
+            return ()
+        (e,), (step,) = elements, steps
+        distance = e.address.coefficient(step)
+        a_step = -(-distance // tiles)
+        a_point = -(-a_step * step.size // tile.tile_size)
+        if distance < tile.lanes * tile.vectors:
+            return ()
+        terms = tuple((t, a_step if t is step else c) for t, c in e.address.terms)
+        further = e.address.constant + e.address.coefficient(cut) * blocks[cut]
+        return (Element(e.tensor, Affine((*terms, (tile.tile, a_point)), further), e.safe),)
 
     def _panel(self, tile: _Tile, blocks: Sequence[tuple[Axis, int]]) -> Panel:
         """The panel of a work item's part of the vector side."""

@@ -141,6 +141,13 @@ class Tuning:
     panel: int = 64
     """Columns, or output channels, of a panel, the copied form of weights: whole registers on every processor."""
 
+    matrix_panel_registers: int = 3
+    """Registers of columns of a panel of a matrix that ``rows_of_tiles`` read: as many as a tile has, so that its steps
+    follow one another in memory; one less where columns would be left over and there are not ``panels_beside_rest``."""
+
+    rows_of_tiles: int = 7
+    """Rows of a product from which on tiles as wide as these have enough sums side by side."""
+
     few_rows: int = 4
     """Rows or columns of a product below which the other matrix is not copied: it would be read once or twice only."""
 
@@ -437,6 +444,10 @@ class Tuning:
     many_steps: int = 1024
     """Steps of a fold of which the vectors do not stay near."""
 
+    repacked_penalty: float = 1.15
+    """How much longer tiles take that are turned, of vectors that are packed first: what they read along the tile axis
+    is then what vectors could have read, in the order of the other side."""
+
     aliased_rows: int = 8
     """Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears."""
 
@@ -468,7 +479,7 @@ class Tuning:
     strided_load: int = 3
     """Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
 
-    steps_ahead: int = 8
+    steps_ahead: int = 16
     """How many steps of a sum before they are loaded vectors are asked for."""
 
     # Programs --------------------------------------------------------------------------------------------------------

@@ -244,6 +244,7 @@ class _Maker:
         kernel, line = self.kernel, self.target.machine.cache_line
         tile, size = kernel.tile, kernel.tile_size
         nodes: Body = tuple(Prefetch(e.tensor, _moved(e.address, tile, size), cache=2) for e in kernel.next_tile)
+        nodes += tuple(Prefetch(e.tensor, e.address, cache=2) for e in kernel.next_block)
         for e in kernel.far:
             below = next((a for a in reversed(kernel.across[:-1]) if e.address.coefficient(a)), None)
             distance = size if below is None else kernel.row_count if below is kernel.row else 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from opendml.expression.element_types import F16
 from opendml.expression.ir import Axis, Expression, Tensor, grid, index, indices, load
+from opendml.llvm.host import Machine
 from opendml.targets.cpu.panels import columns_in_panels
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.refine.sums import Factor, Sum, at, moved, order_of
@@ -70,6 +71,7 @@ class _Refined:
     def __init__(self, product: _Product, surroundings: Surroundings) -> None:
         self.product = product
         self.tuning: Tuning = surroundings.target.tuning
+        self.machine: Machine = surroundings.target.machine
         self.is_fixed = product.right.tensor in surroundings.fixed
         self.is_dot = product.sum.fold.partials > 1
         self.found = Refinement()
@@ -83,7 +85,7 @@ class _Refined:
                 product.left, (*product.batch, product.row, product.inner)
             )
         if not self.is_dot and self._is_worth_panels():
-            for part in columns_in_panels(product.column.size, self.tuning.panel):
+            for part in columns_in_panels(product.column.size, self._panel_width()):
                 self._add_panels(replaced, *part)
             return self.found
         if self.is_dot and product.column.size < self.tuning.few_rows and product.right.stride(-2) != 1:
@@ -110,6 +112,16 @@ class _Refined:
         size = self.product.column.size * self.product.inner.size * type.bits // 8
         is_far = type is right.tensor.type and size >= self.tuning.few_rows_panel_bytes  # widened there is more to read
         return self.product.row.size >= least or is_far
+
+    def _panel_width(self) -> int:
+        """Columns of a panel: as many as a tile has, where there are rows enough to fill one."""
+        product, tuning = self.product, self.tuning
+        lanes = self.machine.vector_bytes * 8 // product.right.factor.element.type.bits
+        wide, columns = tuning.matrix_panel_registers * lanes, product.column.size
+        if product.row.size < tuning.rows_of_tiles:
+            return tuning.panel
+        is_even = columns % wide == 0 or columns >= tuning.panels_beside_rest * wide
+        return wide if is_even else wide - lanes
 
     def _copied(self, matrix: _Matrix, axes: Sequence[Axis]) -> Expression:
         """The element, for the coordinates of ``axes``, of a copy of a matrix that has them as its dimensions."""
