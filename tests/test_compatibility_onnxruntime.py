@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,7 @@ import opendml.compatibility.onnxruntime as ours
 from opendml.compatibility.onnxruntime import errors
 from opendml.compatibility.onnxruntime.absent import ABSENT, MODULE
 from opendml.compatibility.onnxruntime.capi import onnxruntime_pybind11_state as state
+from opendml.compatibility.onnxruntime.providers import OPTIONS
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
@@ -277,6 +279,28 @@ def test_directml_is_there() -> None:
         ]
     with pytest.raises(errors.InvalidArgument, match="same length"):
         ours.InferenceSession(sums(), providers=["DmlExecutionProvider"], provider_options=[])
+
+
+def test_every_option_of_a_provider_is_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "compatibility.md").read_text("utf-8")
+    for name, option in OPTIONS.items():
+        values = ", ".join(f"`{value}`" for value in option.values) or "text"
+        assert f"| `{name}` | {values} | {option.effect} |" in page
+
+
+def test_options_that_mean_nothing_are_said() -> None:
+    def made(**options: Any) -> Any:
+        return ours.InferenceSession(sums([2, 3]), providers=[("DmlExecutionProvider", options)])
+
+    accepted = {"device_id": 1, "performance_preference": "high_performance", "device_filter": "GPU"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made(**accepted, enable_graph_capture=True, enable_graph_serialization="0")
+    with pytest.warns(UserWarning, match="DmlExecutionProvider has no option 'device_filtre'.*'device_filter'"):
+        assert made(device_filtre="gpu").get_provider_options()["DmlExecutionProvider"] == {"device_filtre": "gpu"}
+    for wrong in ({"disable_metacommands": "yes"}, {"performance_preference": "fast"}):
+        with pytest.raises(errors.InvalidArgument, match=f"provider options: {next(iter(wrong))}: expected"):
+            made(**wrong)
 
 
 def test_a_provider_chooses_the_device_and_options_the_threads() -> None:
