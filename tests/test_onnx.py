@@ -163,7 +163,10 @@ def test_old_models_whose_operators_have_not_changed() -> None:
 def test_values_that_decide_sizes() -> None:
     nodes = [node("Reshape", ["x", "sizes"], ["y"])]
     model = model_of(nodes, [info("x", [6]), info("sizes", [2], TYPES.INT64)], [info("y", None)])
-    with pytest.raises(dml.ModelFormatError, match=r"its input 1 decide what it computes \(inputs sizes\)"):
+    with pytest.raises(
+        dml.ModelFormatError,
+        match=r"its input 1 decide what it computes \(inputs sizes: values={'sizes': \[1, 1\]}, for example\)",
+    ):
         model.compile()
     program = model.compile(REFERENCE, values={"sizes": [2, 3]})
     x = np.arange(6, dtype="f")
@@ -428,3 +431,37 @@ def test_tests_of_onnx(name: str) -> None:
     for case in some(cases[before:]) if len(cases) > before + 20 else cases[before:]:
         outcome = outcome_of(case, REFERENCE)
         assert outcome.state != FAILED, (case.name, outcome.reasons)
+
+
+# ---- explained and profiled
+
+
+def test_programs_are_profiled_and_explained_with_the_names_of_nodes() -> None:
+    model = dml.load(network().SerializeToString())
+    assert isinstance(model, dml.OnnxModel)
+    program = model.compile(sizes={"x": [2, 3, 5, 5]})
+    x = np.ones((2, 3, 5, 5), "f")
+    for found in (dml.profile(program, {"x": x}, seconds=0), dml.profile(program, x, seconds=0)):
+        assert "first" in {name for kernel in found.kernels for name in kernel.nodes}
+    assert "x" in dml.profile(program, x=x, seconds=0).inputs
+    assert "CONVOLUTION" in (explained := dml.explain(program))
+    assert "'first'" in explained
+    with pytest.raises(dml.BindingError, match="expected x, got no x"):
+        dml.profile(program)
+    with pytest.raises(dml.BindingError, match="expected x, got 2 arrays"):
+        dml.profile(program, x, x)
+
+
+def test_programs_that_compute_nothing_have_nothing_to_show() -> None:
+    program = model_of([node("Shape", ["x"], ["y"])], [info("x", [2, 3])], [info("y", [2], TYPES.INT64)]).compile()
+    for show in (lambda: dml.profile(program, np.zeros((2, 3), "f")), lambda: dml.explain(program)):
+        with pytest.raises(dml.ConfigurationError, match="known without computing"):
+            show()
+
+
+def test_values_have_the_sizes_of_their_inputs() -> None:
+    nodes = [node("Tile", ["x", "times"], ["y"])]
+    model = model_of(nodes, [info("x", [2]), info("times", [1], TYPES.INT64)], [info("y", None)])
+    assert model.compile(REFERENCE, values={"times": 3}).run({"x": np.arange(2, dtype="f")})["y"].shape == (6,)
+    with pytest.raises(dml.ModelFormatError, match=r"'times': the model says .* \[1\]>, not \[2\]"):
+        model.compile(values={"times": [1, 2]})

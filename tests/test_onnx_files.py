@@ -223,7 +223,7 @@ def test_the_command_takes_values(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["run", str(tmp_path / "m.onnx"), "--device", "reference", *value]) == 0
     assert capsys.readouterr().out == "y: float32 [2, 3]\n[[0., 0., 0.],\n [0., 0., 0.]]\n"
     assert main(["check", str(tmp_path / "m.onnx")]) == 2
-    assert "decide what it computes (inputs sizes)" in capsys.readouterr().out
+    assert "decide what it computes (inputs sizes: --value sizes=1x1, for example)" in capsys.readouterr().out
     assert main(["run", str(tmp_path / "m.onnx"), "--value", "sizes=two"]) == 2
     assert "expected NAME=NUMBER" in capsys.readouterr().err
 

@@ -3,9 +3,11 @@ the host, in programs for the parts."""
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,10 @@ import pytest
 
 import opendml as dml
 import opendml.compatibility.onnxruntime as runtime
+from opendml.command_line import main
 from opendml.formats.onnx import translation as translation_module
 from opendml.formats.onnx.operators import control
+from opendml.inspection.profiling import StagedProfile
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
@@ -364,7 +368,90 @@ def test_conditions_that_would_spare_a_branch_are_named() -> None:
     graph = graph_of("main", nodes, [info("x", [2, 2]), info("c", [], TYPES.BOOL)], [info("y", [])])
     model = dml.load(file_of(graph))
     assert isinstance(model, dml.OnnxModel)
-    with pytest.raises(dml.ModelFormatError, match=r"the value of its condition is not known \(inputs c\)"):
+    with pytest.raises(
+        dml.ModelFormatError, match=r"condition is not known \(inputs c: values={'c': 1}, for example\)"
+    ):
         model.compile()
     program = model.compile(values={"c": False})
     assert program.run({"x": np.ones((2, 2), "f")})["y"] == 4
+
+
+# ---- explained and profiled
+
+ARRAYS = {"x": np.array([3, 4, 5], "f"), "shift": np.ones(3, "f"), "count": np.array(9)}
+
+
+def test_programs_in_parts_are_profiled() -> None:
+    """Each part by itself, with the model's nodes, and how often it ran."""
+    model = dml.load(halving())
+    assert isinstance(model, dml.OnnxModel)
+    found = dml.profile(model.compile(), ARRAYS, seconds=0)
+    assert isinstance(found, StagedProfile)
+    rounds = len(expected_of(ARRAYS["x"], ARRAYS["shift"], 9)[1])
+    places = ["before Loop 'loop'", "body of Loop 'loop'", "behind Loop 'loop'"]
+    assert [(part.title, count) for part, count in zip(found.parts, found.counts, strict=True)] == list(
+        zip(places, [1, rounds, 1], strict=True)
+    )
+    names = [name for kernel in found.kernels for name in kernel.nodes]
+    assert {"Mul", "Add", "ReduceSum", "Greater"} <= {*names}
+    assert [kernel.number for kernel in found.kernels] == list(range(len(found.kernels)))
+    sums = [kernel for kernel in found.kernels if "Greater" in kernel.nodes]
+    (alone,) = (kernel for kernel in found.parts[1].kernels if "Greater" in kernel.nodes)
+    assert [(one.repetitions, one.bytes) for one in sums] == [(rounds, rounds * alone.bytes)]
+    assert f"body of Loop 'loop': {rounds} x " in str(found)
+
+
+def test_profiles_of_programs_in_parts_are_saved(tmp_path: Path) -> None:
+    model = dml.load(halving())
+    assert isinstance(model, dml.OnnxModel)
+    found = dml.profile(model.compile(), **ARRAYS, seconds=0)
+    found.save_page(tmp_path / "page.html")
+    found.save_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {one["args"]["name"] for one in events if one["name"] == "process_name"} == {
+        f"{place} Loop 'loop'" for place in ("before", "body of", "behind")
+    }
+    assert (tmp_path / "page.html").read_text().count("<section") >= 3
+
+
+def test_programs_in_parts_are_explained() -> None:
+    """What has run: sizes are known then. Parts of parts have their own places."""
+    model = dml.load(halving())
+    assert isinstance(model, dml.OnnxModel)
+    program = model.compile()
+    assert "run the program first" in dml.explain(program)
+    program.run(ARRAYS)
+    explained = dml.explain(program)
+    assert "# before Loop 'loop'\n\nGraph" in explained
+    assert "# body of Loop 'loop'\n\nGraph" in explained
+    assert "# behind Loop 'loop'\n\nGraph" in explained
+
+
+@pytest.mark.parametrize("command", ["profile", "explain"])
+def test_the_commands_show_programs_in_parts(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.onnx").write_bytes(halving())
+    np.save(tmp_path / "count.npy", ARRAYS["count"])
+    np.save(tmp_path / "x.npy", ARRAYS["x"])
+    options = ["-t", "0"] if command == "profile" else []
+    assert main([command, str(tmp_path / "m.onnx"), *options]) == 0
+    shown = capsys.readouterr()
+    assert all(f"# {place} Loop 'loop'" in shown.out for place in ("before", "body of", "behind"))
+    (tmp_path / "other.onnx").write_bytes(halving(behind=[node("Det", ["all"], ["d"], name="behind")]))
+    assert main([command, str(tmp_path / "other.onnx"), *options]) == 2
+    assert "Det 'behind': DirectML has no determinants" in capsys.readouterr().err
+
+
+def test_parts_have_the_flags_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    compile_graph = dml.Device.compile_graph
+
+    def noted(self: dml.Device, *given: Any, execution_flags: Any, **named: Any) -> Any:
+        asked.append(execution_flags)
+        return compile_graph(self, *given, execution_flags=execution_flags, **named)
+
+    monkeypatch.setattr(dml.Device, "compile_graph", noted)
+    model = dml.load(halving())
+    assert isinstance(model, dml.OnnxModel)
+    flags = dml.ExecutionFlags.DISABLE_META_COMMANDS
+    model.compile(dml.Device("reference"), execution_flags=flags).run(ARRAYS)
+    assert asked == [flags] * 3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import opendml as dml
+from opendml.command_line import main
 from tests.properties import examples
 
 onnx = pytest.importorskip("onnx")
@@ -346,3 +349,69 @@ def test_images_of_three_dimensions_have_no_quantised_convolution() -> None:
     model = network.model(network.quantized(network.then("Conv", data, weights), 0.5, np.uint8(3)))
     assert "CONVOLUTION" in operators_of(model)
     model.run({"x": network.x}, device=REFERENCE)
+
+
+# ---- where it is not wanted
+
+
+def product_file() -> bytes:
+    random = np.random.default_rng(3)
+    network = Network(integers_of(random, "uint8", 4, 8))
+    weights = network.dequantized(integers_of(random, "uint8", 8, 5), 0.01, np.uint8(3))
+    product = network.then("MatMul", network.dequantized("x", 0.02, np.uint8(100)), weights)
+    return network.proto(network.quantized(product, 0.05, np.uint8(128))).SerializeToString()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("option", "fuses"),
+    [
+        ([], True),
+        (["--no-fuse-quantization"], False),
+        (["-l", "1"], False),
+        (["-l", "2"], True),
+        (["-e", "session.disable_quant_qdq:1"], False),
+        (["-e", "session.disable_quant_qdq:0", "-e", "other:1"], True),
+    ],
+    ids=str,
+)
+def test_the_command_leaves_quantised_nodes_in_float32(
+    option: list[str], fuses: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    program_for = dml.OnnxModel.program_for
+
+    def noted(self: dml.OnnxModel, *given: Any, **named: Any) -> Any:
+        made.append(program_for(self, *given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(dml.OnnxModel, "program_for", noted)
+    (tmp_path / "m.onnx").write_bytes(product_file())
+    assert main(["run", str(tmp_path / "m.onnx"), "--device", "reference", *option]) == 0
+    (program,) = made
+    assert ("QUANTIZED_LINEAR_MATRIX_MULTIPLY" in str(dml.explain(program))) == fuses
+
+
+def test_commands_and_models_of_dxdispatch_leave_them_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.onnx").write_bytes(product_file())
+    for name, members in {
+        "plain": {},
+        "level": {"graphOptimizationLevel": 1},
+        "entry": {"sessionOptionsConfigEntries": {"session.disable_quant_qdq": "1"}},
+    }.items():
+        document = {
+            "resources": {},
+            "dispatchables": {"m": {"type": "onnx", "sourcePath": "m.onnx", **members}},
+            "commands": [{"type": "dispatch", "dispatchable": "m", "bindings": {}}],
+        }
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    for file, options in {
+        "m.onnx": [],
+        "plain.json": [],
+        "level.json": [],
+        "entry.json": [],
+        "./m.onnx": ["--no-fuse-quantization"],
+        "./plain.json": ["--no-fuse-quantization"],
+    }.items():
+        assert main(["explain", str(tmp_path / file), *options]) == 0
+        fuses = file in ("m.onnx", "plain.json")
+        assert ("QUANTIZED_LINEAR_MATRIX_MULTIPLY" in capsys.readouterr().out) == fuses, file

@@ -261,6 +261,7 @@ if TYPE_CHECKING:
     from opendml.building.graph_program import GraphProgram as GraphProgram
     from opendml.inspection.measurements import KernelProfile as KernelProfile
     from opendml.inspection.profiling import Profile as Profile
+    from opendml.inspection.profiling import StagedProfile as StagedProfile
     from opendml.inspection.profiling import profile as profile
     from opendml.programs.program import BoundCall as BoundCall
     from opendml.programs.program import Program as Program
@@ -360,7 +361,7 @@ _EXPORTS = {
     "formats.onnx.program": "OnnxProgram",
     "operators.catalogue": "catalogue",
     "inspection.measurements": "KernelProfile",
-    "inspection.profiling": "Profile profile",
+    "inspection.profiling": "Profile StagedProfile profile",
     "programs.program": "BoundCall Program",
     "description.rules": "Violation",
     "description.validation": "validate",

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from opendml.command_line.commands import CHECK
-from opendml.command_line.models import feature_level, note_meaningless, read_unlimited
+from opendml.command_line.models import feature_level, note_meaningless, onnx_choices, read_unlimited
 from opendml.command_line.output import plural, print_json, print_line, readable_errors
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ def execute(values: Namespace) -> int:
             values.model,
             values.input_path,
             in_part=True,
-            sizes=values.size,
-            values=values.value,
-            narrow_float64=values.narrow_float64,
+            onnx=onnx_choices(values),
             feature_level=level,
         )
         report = check_model(model, level)

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from opendml.command_line.parsing import Command, Option, files, names, number, numbers, path, several, sizes
+from opendml.command_line.parsing import (
+    Command,
+    Option,
+    dimension,
+    entry,
+    files,
+    names,
+    number,
+    numbers,
+    path,
+    several,
+    shape,
+    sizes,
+)
 
 __all__ = ["COMMANDS", "SHELLS", "overview"]
 
@@ -79,6 +92,10 @@ OUTPUT = Option(
     completes="files",
 )
 NARROW = Option(("--narrow-float64",), "Compute in float32 what has no float64, in an ONNX model.")
+PLAIN = Option(
+    ("--no-fuse-quantization",),
+    "Compute between DequantizeLinear and QuantizeLinear in float32, as an ONNX model's file says.",
+)
 THREADS = Option(("--threads",), "Threads; by default OPENDML_NUM_THREADS, else all.", "N", number(1, 1 << 20))
 
 
@@ -89,7 +106,6 @@ def _json(what: str) -> Option:
 _DIRECTX = "There is no Direct3D underneath."
 _HLSL = "HLSL dispatchables are not supported."
 _ONNX = "It is an option of ONNX Runtime, which is not underneath."
-_SIZES = "--size NAME=SIZE says it."
 
 DXDISPATCH_OPTIONS: Final = (
     Option(
@@ -107,17 +123,52 @@ DXDISPATCH_OPTIONS: Final = (
     Option(("--pix_capture_name", "-o"), metavar="NAME", means_nothing="opendml profile shows where time goes."),
     Option(("--print_hlsl_disassembly",), means_nothing=_HLSL),
     Option(("--xbox_allow_precompile",), means_nothing=_HLSL),
-    Option(("--onnx_free_dim_name_override", "-f"), metavar="NAME:SIZE", means_nothing=_SIZES),
-    Option(("--onnx_free_dim_denotation_override", "-F"), metavar="NAME:SIZE", means_nothing=_ONNX),
-    Option(("--onnx_session_config_entry", "-e"), metavar="KEY:VALUE", means_nothing=_ONNX),
-    Option(("--binding_shape", "-b"), metavar="NAME:SIZES", means_nothing=_SIZES),
-    Option(("--onnx_graph_optimization_level", "-l"), metavar="LEVEL", means_nothing=_ONNX),
     Option(("--onnx_logging_level", "-L"), metavar="LEVEL", means_nothing=_ONNX),
-    Option(("--print_onnx_bindings", "-p"), means_nothing=_ONNX),
     Option(("--enable_ort_extensions", "-x"), means_nothing=_ONNX),
     Option(("--enable_onnx_profiling",), means_nothing=_ONNX),
 )
 """Options of DxDispatch that change nothing in what is computed here."""
+
+ONNX_OPTIONS: Final = (
+    Option(
+        ("--onnx_free_dim_name_override", "-f"),
+        "As --size, as DxDispatch writes it: the size of dimensions of a name, N:2.",
+        "NAME:SIZE",
+        dimension,
+        merges=True,
+    ),
+    Option(
+        ("--onnx_free_dim_denotation_override", "-F"),
+        "The size of dimensions of a denotation, such as DATA_BATCH:8.",
+        "NAME:SIZE",
+        dimension,
+        merges=True,
+    ),
+    Option(
+        ("--binding_shape", "-b"),
+        "As --size, as DxDispatch writes it: the sizes of an input, image:1,3,480,640.",
+        "NAME:SIZES",
+        shape,
+        merges=True,
+    ),
+    Option(
+        ("--onnx_session_config_entry", "-e"),
+        "An entry of ONNX Runtime's configuration: session.disable_quant_qdq:1 is --no-fuse-quantization, others "
+        "change nothing.",
+        "KEY:VALUE",
+        entry,
+        merges=True,
+    ),
+    Option(
+        ("--onnx_graph_optimization_level", "-l"),
+        "ONNX Runtime's level: 0 and 1 are --no-fuse-quantization, 2 and 99 change nothing.",
+        "LEVEL",
+        number(0),
+        99,
+    ),
+    Option(("--print_onnx_bindings", "-p"), "Show types and sizes of the inputs and outputs of an ONNX model."),
+)
+"""Options of DxDispatch for ONNX models."""
 
 RUN = Command(
     "run",
@@ -146,6 +197,7 @@ as x.npy for an input x, by default beside it, and are zero where there is no fi
         VALUE,
         OUTPUT,
         NARROW,
+        PLAIN,
         OUTPUT_PATH,
         Option(("--adapter", "-a"), "Part of the name of the adapter to run on.", "TEXT", default=""),
         DEVICE,
@@ -169,6 +221,7 @@ as x.npy for an input x, by default beside it, and are zero where there is no fi
         ),
         Option(("--print_commands",), "Announce every command and its end."),
         _json("timings, printed resources and written files"),
+        *ONNX_OPTIONS,
         *DXDISPATCH_OPTIONS,
     ),
 )
@@ -193,6 +246,7 @@ Exit status: 0 valid, 1 invalid operators, 2 anything else that is wrong.""",
         SIZE,
         VALUE,
         NARROW,
+        PLAIN,
         Option(DEVICE.names, metavar="NAME", means_nothing="Every device judges models alike.", completes=DEVICES),
         _json("operators, violations and problems of bindings"),
     ),
@@ -234,6 +288,7 @@ the code.""",
         SIZE,
         VALUE,
         NARROW,
+        PLAIN,
         COMPILED_DEVICE,
         _json("the explanation of each operator"),
     ),
@@ -264,6 +319,7 @@ operations, beside what this machine can do, where that is known: copies of as m
         SIZE,
         VALUE,
         NARROW,
+        PLAIN,
         COMPILED_DEVICE,
         MEMORY_LIMIT,
         _json("kernels with times, bytes and operations"),
@@ -307,6 +363,7 @@ or not at all, with the rows in the order of the inputs.""",
         Option(("--column",), "Columns of the inputs, such as x=image.", "INPUT=COLUMN", names, merges=True),
         VALUE,
         NARROW,
+        PLAIN,
         Option(("--keep",), "Columns that the results keep, such as id,label.", "COLUMN", names, merges=True),
         Option(("--image-size",), "Sizes of images; by default the model's.", "HEIGHTxWIDTH", several(number(1), "x")),
         Option(

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from opendml.command_line.models import device_with_kernels, read_unlimited
+from opendml.command_line.models import device_with_kernels, onnx_choices, read_unlimited
+from opendml.command_line.onnx_models import staged_program
 from opendml.command_line.output import print_json, print_line, readable_errors
+
+if TYPE_CHECKING:
+    from opendml.programs.device import Device
 
 __all__ = ["execute"]
 
@@ -13,21 +19,9 @@ __all__ = ["execute"]
 def execute(values: Namespace) -> int:
     """Explain every dispatchable of the model."""
     with readable_errors(values.model, values.json):
-        from opendml.formats.dxdispatch.checking import check_operator
-        from opendml.inspection.explanation import explanation
-
         device = device_with_kernels(values.device, "explain")
         explained = []
-        read = read_unlimited(
-            values.model,
-            values.input_path,
-            sizes=values.size,
-            values=values.value,
-            narrow_float64=values.narrow_float64,
-        )
-        for name, dispatchable in read.dispatchables.items():
-            check_operator(dispatchable)
-            text = explanation(dispatchable.desc, device=device, llvm=values.llvm, assembly=values.asm)
+        for name, text in _explanations(values, device):
             if values.json:
                 explained.append({"dispatchable": name, "explanation": text})
             else:
@@ -36,3 +30,25 @@ def execute(values: Namespace) -> int:
         if values.json:
             print_json(explained)
     return 0
+
+
+def _explanations(values: Namespace, device: Device) -> Iterator[tuple[str, str]]:
+    """Every dispatchable's name, and what becomes of it; of an ONNX model that the host drives the programs that run
+    for inputs as ``opendml run`` has them."""
+    from opendml.description.errors import ModelFormatError
+    from opendml.formats.dxdispatch.checking import check_operator
+    from opendml.inspection.explanation import explanation
+
+    try:
+        read = read_unlimited(values.model, values.input_path, onnx=onnx_choices(values))
+    except ModelFormatError:
+        in_parts = staged_program(values.model, onnx_choices(values), device, values.input_path)
+        if in_parts is None:
+            raise
+        program, arrays = in_parts
+        program.run(arrays)
+        yield values.model.stem, explanation(program, device=device, llvm=values.llvm, assembly=values.asm)
+        return
+    for name, dispatchable in read.dispatchables.items():
+        check_operator(dispatchable)
+        yield name, explanation(dispatchable.desc, device=device, llvm=values.llvm, assembly=values.asm)

@@ -30,6 +30,7 @@ def execute(values: Namespace) -> int:
                 columns=values.column,
                 values=values.value,
                 narrow_float64=values.narrow_float64,
+                fuse_quantization=not values.no_fuse_quantization,
                 keep=list(values.keep or {}),
                 image_size=_pair(values.image_size),
                 image_mean=values.image_mean or (0.0,),

@@ -15,18 +15,17 @@ if TYPE_CHECKING:
     from opendml.command_line.parsing import Option
     from opendml.description.enums import FeatureLevel
     from opendml.formats.dxdispatch import Model
+    from opendml.formats.onnx.choices import OnnxChoices
     from opendml.programs.device import Device
 
-__all__ = ["device_with_kernels", "feature_level", "note_meaningless", "read_unlimited"]
+__all__ = ["device_with_kernels", "feature_level", "note_meaningless", "onnx_choices", "read_unlimited"]
 
 
 def read_unlimited(
     path: Path,
     input_path: Path | None,
     in_part: bool = False,
-    sizes: dict[str, int | list[int]] | None = None,
-    values: dict[str, Any] | None = None,
-    narrow_float64: bool = False,
+    onnx: OnnxChoices | None = None,
     feature_level: FeatureLevel | str = "6_4",
 ) -> Model:
     """A model of which nothing will be allocated, so that there is nothing to limit; or what can be read of it."""
@@ -37,10 +36,29 @@ def read_unlimited(
         input_path=input_path,
         memory_limit=sys.maxsize,
         in_part=in_part,
-        sizes=sizes,
-        values=values,
-        narrow_float64=narrow_float64,
+        onnx=onnx_choices(None) if onnx is None else onnx,
         feature_level=feature_level,
+    )
+
+
+def onnx_choices(values: Namespace | None) -> OnnxChoices:
+    """How a command line says that ONNX models are compiled."""
+    from opendml.formats.onnx.choices import PLAIN_QUANTIZATION, OnnxChoices, fuses_at_level
+
+    given = {} if values is None else vars(values)
+
+    def pairs(*options: str) -> dict[str, Any]:
+        return {name: one for option in options for name, one in (given.get(option) or {}).items()}
+
+    entries = pairs("onnx_session_config_entry")
+    return OnnxChoices(
+        sizes=pairs("onnx_free_dim_name_override", "binding_shape", "size"),
+        denotations=pairs("onnx_free_dim_denotation_override"),
+        values=pairs("value"),
+        narrow_float64=given.get("narrow_float64", False),
+        fuse_quantization=not given.get("no_fuse_quantization", False)
+        and fuses_at_level(given.get("onnx_graph_optimization_level", 99))
+        and entries.get(PLAIN_QUANTIZATION) != "1",
     )
 
 

@@ -9,13 +9,17 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from opendml.command_line.models import feature_level
+from opendml.command_line.models import feature_level, onnx_choices
 from opendml.command_line.output import fail, print_json, print_line, progress_bar
 
 if TYPE_CHECKING:
+    from opendml.formats.onnx.choices import OnnxChoices
+    from opendml.formats.onnx.model import OnnxModel
     from opendml.formats.onnx.program import OnnxProgram
+    from opendml.formats.onnx.staging import StagedProgram
+    from opendml.programs.device import Device
 
-__all__ = ["is_onnx", "run"]
+__all__ = ["is_onnx", "run", "staged_program"]
 
 SHOWN: Final = 1000
 """Elements of an output that are printed in full, at most."""
@@ -32,7 +36,6 @@ def run(values: Namespace, path: Path) -> None:
     """Run the model on what the command line gives its inputs; others are read from ``x.npy`` beside it, or zeros."""
     from opendml.formats.dxdispatch import adapters
     from opendml.formats.loading import load
-    from opendml.formats.onnx.feeding import arrays_from, filled
     from opendml.formats.onnx.model import OnnxModel
     from opendml.programs.device import Device
 
@@ -41,15 +44,19 @@ def run(values: Namespace, path: Path) -> None:
     model = load(path)
     if not isinstance(model, OnnxModel):
         fail(f"{path}: it is no ONNX model any more")
-    sizes, files = values.size or {}, values.input or {}
-    arrays = arrays_from(model, _beside(model, files, values.input_path or path.parent) | files, sizes)
-    arrays |= model.values_of(values.value or {})
-    known = sizes | {name: list(array.shape) for name, array in arrays.items()}
-    missing = [info for info in model.inputs if info.name not in arrays]
-    arrays |= filled(missing, model.sizes_of(known), files)
+    choices = onnx_choices(values)
+    arrays = _arrays(model, choices, values.input or {}, values.input_path or path.parent)
     with progress_bar() as report:
         progress = None if report is None else lambda share: report(f"compiling {model.name}", share)
-        program = model.program_for(arrays, device=device, narrow_float64=values.narrow_float64, progress=progress)
+        program = model.program_for(
+            arrays,
+            device=device,
+            narrow_float64=choices.narrow_float64,
+            fuse_quantization=choices.fuse_quantization,
+            progress=progress,
+        )
+    if values.print_onnx_bindings and not values.json:
+        _print_bindings(model, program)
     _check_memory(program, arrays, values.memory_limit << 20)
     times = []
     results: dict[str, Any] = {}
@@ -58,6 +65,48 @@ def run(values: Namespace, path: Path) -> None:
         results = program.run(arrays)
         times.append(1e3 * (time.perf_counter() - start))
     _report(values, results, times)
+
+
+def _arrays(model: OnnxModel, choices: OnnxChoices, files: dict[str, str], folder: Path) -> dict[str, Any]:
+    """The arrays of all inputs: of files, of ``x.npy`` in a folder, of the command line's values, zeros."""
+    from opendml.formats.onnx.feeding import arrays_from, filled
+
+    sizes = choices.sizes_for(model)
+    outputs = {info.name for info in model.outputs} - {info.name for info in model.inputs}
+    sizes = {name: size for name, size in sizes.items() if name not in outputs or isinstance(size, int)}
+    arrays = arrays_from(model, _beside(model, files, folder) | files, sizes)
+    arrays |= model.values_of(choices.values)
+    known = sizes | {name: list(array.shape) for name, array in arrays.items()}
+    missing = [info for info in model.inputs if info.name not in arrays]
+    arrays |= filled(missing, model.sizes_of(known), files)
+    return arrays
+
+
+def staged_program(
+    path: Path, choices: OnnxChoices, device: Device, folder: Path | None
+) -> tuple[StagedProgram, dict[str, Any]] | None:
+    """The program of an ONNX model in parts, which the host drives, and arrays for it; None for any other file."""
+    from opendml.formats.loading import load
+    from opendml.formats.onnx.model import OnnxModel
+    from opendml.formats.onnx.staging import StagedProgram
+
+    model = load(path) if is_onnx(path) else None
+    if not isinstance(model, OnnxModel):
+        return None
+    arrays = _arrays(model, choices, {}, folder or path.parent)
+    sizes = {name: list(array.shape) for name, array in arrays.items()}
+    program = model.compile(device, **choices.arguments(model) | {"sizes": sizes})
+    return (program, arrays) if isinstance(program, StagedProgram) else None
+
+
+def _print_bindings(model: OnnxModel, program: OnnxProgram) -> None:
+    """Types and sizes of inputs and outputs, as DxDispatch shows them."""
+    names = {info.name for info in program.inputs}
+    inputs = [*program.inputs, *(info for info in model.inputs if info.name not in names)]
+    for kind, infos in (("Input", inputs), ("Output", program.outputs)):
+        for info in infos:
+            sizes = "any" if info.sizes is None else f"[{','.join('?' if s is None else str(s) for s in info.sizes)}]"
+            print_line(f"{kind} Tensor {info.name!r}:\n  Data Type = {info.data_type}\n  Shape     = {sizes}\n")
 
 
 def _beside(model: Any, files: dict[str, str], folder: Path) -> dict[str, str]:

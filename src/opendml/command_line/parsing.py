@@ -18,6 +18,8 @@ __all__ = [
     "Command",
     "Option",
     "UsageError",
+    "dimension",
+    "entry",
     "files",
     "help_text",
     "names",
@@ -26,6 +28,7 @@ __all__ = [
     "parse",
     "path",
     "several",
+    "shape",
     "sizes",
 ]
 
@@ -110,6 +113,24 @@ def sizes(text: str) -> dict[str, int | list[int]]:
     return found
 
 
+def dimension(text: str) -> dict[str, int]:
+    """What reads DxDispatch's size of dimensions: ``N:2``."""
+    return {name: number(1)(given) for name, given in entry(text).items()}
+
+
+def shape(text: str) -> dict[str, list[int]]:
+    """What reads DxDispatch's sizes of a tensor: ``image:1,3,480,640``."""
+    return {name: [number(1)(size) for size in given.split(",")] for name, given in entry(text).items()}
+
+
+def entry(text: str) -> dict[str, str]:
+    """What reads DxDispatch's pairs, ``key:value``."""
+    name, colon, given = text.rpartition(":")
+    if not (colon and name):
+        raise argparse.ArgumentTypeError(f"expected NAME:VALUE, got {quoted(text)}")
+    return {name: given}
+
+
 def numbers(text: str) -> dict[str, float | list[float]]:
     """What reads values of inputs: ``sr=16000,axes=0x1``."""
     found: dict[str, float | list[float]] = {}
@@ -190,6 +211,7 @@ _OPTIONS: Final = {
     "batch_size": "--batch",
     "cluster": "--ray",
     "columns": "--column",
+    "fuse_quantization": "--no-fuse-quantization",
     "sizes": "--size",
     "values": "--value",
 }

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import TYPE_CHECKING, Any
 
-from opendml.command_line.models import device_with_kernels
-from opendml.command_line.output import fail, print_json, print_line, print_table, progress_bar, readable_errors
+from opendml.command_line.models import device_with_kernels, onnx_choices
+from opendml.command_line.onnx_models import staged_program
+from opendml.command_line.output import note, print_json, print_line, print_table, progress_bar, readable_errors
+
+if TYPE_CHECKING:
+    from opendml.formats.onnx.staging import StagedProgram
+    from opendml.inspection.profiling import Profile
+    from opendml.programs.device import Device
 
 __all__ = ["execute"]
 
@@ -13,32 +20,21 @@ __all__ = ["execute"]
 def execute(values: Namespace) -> int:
     """Profile every dispatch of the model."""
     with readable_errors(values.model, values.json):
+        from opendml.description.errors import ModelFormatError
         from opendml.description.file_access import write_bytes
-        from opendml.formats.dxdispatch import Executor
-        from opendml.formats.models import read_model
         from opendml.inspection.profile_files import as_json, trace_of
         from opendml.inspection.profile_page import page
         from opendml.inspection.profile_table import clean, profile_table, summary
-        from opendml.inspection.profiling import profile_bound
 
         device = device_with_kernels(values.device, "profile", values.threads)
-        limit = values.memory_limit << 20
-        model = read_model(
-            values.model,
-            input_path=values.input_path,
-            memory_limit=limit,
-            sizes=values.size,
-            values=values.value,
-            narrow_float64=values.narrow_float64,
-        )
-        with progress_bar() as progress:
-            executor = Executor(model, device, progress=progress)
-        profiles = [
-            profile_bound(program, bind, seconds=values.milliseconds_to_run / 1000, title=name)
-            for name, program, bind in executor.dispatches()
-        ]
-        if not profiles:
-            fail(f"{values.model}: there is no dispatch command, so there is nothing to profile")
+        seconds = values.milliseconds_to_run / 1000
+        try:
+            profiles = _of_dispatches(values, device, seconds)
+        except ModelFormatError:
+            in_parts = staged_program(values.model, onnx_choices(values), device, values.input_path)
+            if in_parts is None:
+                raise
+            profiles = _of_parts(*in_parts, seconds)
         if values.json:
             print_json([as_json(found) for found in profiles])
         else:
@@ -50,3 +46,30 @@ def execute(values: Namespace) -> int:
         if values.trace is not None:
             write_bytes(values.trace, trace_of(profiles).encode())
     return 0
+
+
+def _of_dispatches(values: Namespace, device: Device, seconds: float) -> list[Profile]:
+    """The profiles of all dispatches of a model."""
+    from opendml.formats.dxdispatch import Executor
+    from opendml.formats.models import read_model
+    from opendml.inspection.profiling import profile_bound
+
+    model = read_model(
+        values.model,
+        input_path=values.input_path,
+        memory_limit=values.memory_limit << 20,
+        onnx=onnx_choices(values),
+    )
+    with progress_bar() as progress:
+        executor = Executor(model, device, progress=progress)
+    return [profile_bound(program, bind, seconds=seconds, title=name) for name, program, bind in executor.dispatches()]
+
+
+def _of_parts(program: StagedProgram, arrays: dict[str, Any], seconds: float) -> list[Profile]:
+    """The profiles of the programs of an ONNX model that the host drives."""
+    from opendml.inspection.profiling import StagedProfile, profile_of_model, staged_summary
+
+    found = profile_of_model(program, arrays, seconds)
+    assert isinstance(found, StagedProfile)
+    note("\n".join(staged_summary(found)))
+    return list(found.parts)

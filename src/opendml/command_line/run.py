@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from opendml.command_line.commands import DXDISPATCH_OPTIONS
-from opendml.command_line.models import feature_level, note_meaningless
+from opendml.command_line.models import feature_level, note_meaningless, onnx_choices
 from opendml.command_line.onnx_models import is_onnx
 from opendml.command_line.onnx_models import run as run_onnx
 from opendml.command_line.output import fail, print_json, print_line, progress_bar, readable_errors
@@ -49,7 +49,7 @@ def _run(values: Namespace, model: Path) -> None:
         input_path=values.input_path,
         output_path=values.output_path,
         memory_limit=limit,
-        sizes=values.size,
+        onnx=onnx_choices(values),
         feature_level=level,
     )
     options = RunOptions(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from opendml.description.enums import ExecutionFlags, FeatureLevel
 from opendml.description.errors import ModelFormatError
@@ -28,12 +28,15 @@ from opendml.formats.dxdispatch.model import (
 )
 from opendml.formats.files import Folders
 from opendml.formats.json_text import Node
+from opendml.formats.onnx.choices import OnnxChoices
 from opendml.formats.recognition import first_bytes, format_of, onnx_format
 from opendml.formats.serialized_graph.flat_buffers import MAXIMUM_SIZE
 from opendml.formats.serialized_graph.reading import read_operators
 from opendml.programs.device import Device
 
 __all__ = ["model_of_graph", "read_model"]
+
+NO_CHOICES: Final = OnnxChoices()
 
 
 def read_model(
@@ -43,15 +46,13 @@ def read_model(
     output_path: Path | None = None,
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
     in_part: bool = False,
-    sizes: Mapping[str, int | Sequence[int]] | None = None,
-    values: Mapping[str, Any] | None = None,
-    narrow_float64: bool = False,
+    onnx: OnnxChoices = NO_CHOICES,
     feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """Read a DxDispatch model, or a serialised graph or ONNX model alone (`model_of_graph`), whatever the file's name.
 
-    ``sizes``, ``values`` and ``narrow_float64`` are an ONNX model's, as for ``OnnxModel.compile``; ``feature_level`` is
-    where the operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
+    ``onnx``: how ONNX models are compiled, as for ``OnnxModel.compile``; ``feature_level`` is where the
+    operators that express it are taken from. Other arguments and errors as for `dxdispatch.read`.
     """
     head = first_bytes(path)
     if (known := onnx_format(head)) is not None:
@@ -59,7 +60,8 @@ def read_model(
         device = Device(feature_level=feature_level)
 
         def describe() -> GraphDesc:
-            return known.read(path).describe(device, sizes=sizes, values=values, narrow_float64=narrow_float64)
+            model = known.read(path)
+            return model.describe(device, **onnx.arguments(model))
 
         return _onnx_model(describe, path, folders, memory_limit, in_part)
     if not _is_graph(path, format_of(head)):
@@ -69,7 +71,7 @@ def read_model(
             output_path=output_path,
             memory_limit=memory_limit,
             in_part=in_part,
-            sizes=sizes,
+            onnx=onnx,
             feature_level=feature_level,
         )
     folders = Folders(path.parent if input_path is None else input_path, output_path or Path())

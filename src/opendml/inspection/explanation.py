@@ -24,6 +24,8 @@ from opendml.description.notebook import preformatted
 from opendml.description.quoting import ascii_only, quoted
 from opendml.description.validation import validate_or_raise
 from opendml.expression.printer import format_definition
+from opendml.formats.onnx.program import OnnxProgram
+from opendml.formats.onnx.staging import StagedProgram
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
@@ -47,7 +49,7 @@ class Explanation(str):
 
 
 def explain(
-    what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram,
+    what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram | OnnxProgram,
     *,
     device: Device | str | None = None,
     llvm: bool = False,
@@ -57,7 +59,8 @@ def explain(
 
     ``device``: whose kernels are shown; by default those of the program's device, or the processor's. ``llvm=True``
     and ``assembly=True`` add the code for it: text for LLVM, and the processor's instructions or SPIR-V. The text is
-    ASCII, which any stream can write: other characters of names are escaped. Raises InvalidDescriptorError for an
+    ASCII, which any stream can write: other characters of names are escaped. Of an ONNX program in parts, which the
+    host drives, those parts are shown that have run. Raises InvalidDescriptorError for an
     invalid descriptor (at the latest feature level), ConfigurationError for a device that is not there, or has no
     kernels.
     """
@@ -65,13 +68,15 @@ def explain(
 
 
 def explanation(
-    what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram,
+    what: Operator | GraphDesc | Program | CompiledGraph | GraphProgram | OnnxProgram,
     *,
     device: Device | str | None = None,
     llvm: bool = False,
     assembly: bool = False,
 ) -> str:
     """As ``explain``, with names as they are."""
+    if isinstance(what, OnnxProgram):
+        return _explanation_of_model(what, device, llvm, assembly)
     desc: Any = what if isinstance(what, (Operator, GraphDesc)) else getattr(what, "desc", what)
     if desc is what and not isinstance(what, (Operator, GraphDesc)):
         raise ConfigurationError(f"expected an operator, a graph or a program, got {quoted(what)}")
@@ -83,6 +88,21 @@ def explanation(
         return explain_graph(desc, target, llvm=llvm, assembly=assembly)
     validate_or_raise(desc, DEFAULT_FEATURE_LEVEL)
     return explain_operator(desc, target, llvm=llvm, assembly=assembly)
+
+
+def _explanation_of_model(program: OnnxProgram, device: Device | str | None, llvm: bool, assembly: bool) -> str:
+    """The stages of an ONNX program; of one in parts those of every part that has run."""
+    if program.program is not None:
+        return explanation(program.program, device=device, llvm=llvm, assembly=assembly)
+    if not isinstance(program, StagedProgram):
+        raise ConfigurationError("all of its outputs are known without computing, so that there is nothing to explain")
+    parts = program.compiled()
+    shown = [(place, one.program) for place, one in parts if one.program is not None]
+    driven = f"{program.driven} is driven from the host; what is before, inside of and behind it are programs."
+    if not shown:
+        return f"{driven}\nThey are compiled for the sizes that they meet: run the program first.\n"
+    texts = [f"# {place}\n\n{explanation(one, device=device, llvm=llvm, assembly=assembly)}" for place, one in shown]
+    return "\n".join([f"{driven}\n", *texts])
 
 
 def _target_named(device: Device | str) -> Target:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from opendml.targets.machine_limits import MachineLimits
@@ -40,6 +40,21 @@ class KernelProfile:
     operations: int
     description: str
     integer_operations: int = 0
+
+    def times(self, count: int) -> KernelProfile:
+        """The same kernel in a program that ran ``count`` times."""
+        reads, writes = (
+            tuple(use._replace(bytes=use.bytes * count) for use in uses) for uses in (self.reads, self.writes)
+        )
+        return replace(
+            self,
+            reads=reads,
+            writes=writes,
+            repetitions=self.repetitions * count,
+            seconds=self.seconds * count,
+            work=tuple(seconds * count for seconds in self.work),
+            operations=self.operations * count,
+        )
 
     @property
     def title(self) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,16 +20,18 @@ from opendml.building.graph_program import GraphProgram
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.notebook import paragraphs, table
-from opendml.description.quoting import quoted
+from opendml.description.quoting import ascii_only, listed, quoted
 from opendml.expression.ir import Axis, Tensor
 from opendml.expression.statements import Definition, reads_of, writes_of
+from opendml.formats.onnx.program import OnnxProgram
+from opendml.formats.onnx.staging import StagedProgram
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.graph.provenance import Provenance
 from opendml.inspection.measurements import End, Flow, KernelProfile, Measurements, TensorUse
 from opendml.inspection.profile_files import trace_of
 from opendml.inspection.profile_page import page
-from opendml.inspection.profile_table import profile_table, profile_text, summary
+from opendml.inspection.profile_table import clean, format_seconds, profile_table, profile_text, summary
 from opendml.loops.costs import cost_of
 from opendml.programs.compiled_graph import CompiledGraph
 from opendml.programs.interpreted import InterpretedExecutable
@@ -64,16 +67,62 @@ class Profile(Measurements):
         Path(path).write_text(trace_of([self]), encoding="utf-8")
 
 
+@dataclass(frozen=True, slots=True)
+class StagedProfile(Profile):
+    """What was measured of an ONNX program in parts: ``parts``, the profiles of its programs, which ran ``counts``
+    times each, and beside them what the host took that drives them.
+
+    ``kernels`` are those of all parts, with the time of all their runs. ``seconds`` is the time of the whole program;
+    what the records take in its parts is added to that in ``instrumented_seconds``.
+    """
+
+    parts: tuple[Profile, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n\n".join([ascii_only("\n".join(staged_summary(self))), *map(str, self.parts)])
+
+    def _repr_html_(self) -> str:
+        return paragraphs(staged_summary(self)) + "".join(one._repr_html_() for one in self.parts)
+
+    def save_page(self, path: str | Path) -> None:
+        """Write a page of HTML with the parts one below the other."""
+        Path(path).write_text(page(self.parts), encoding="utf-8")
+
+    def save_trace(self, path: str | Path) -> None:
+        """Write a trace in Chrome's format (JSON), with a process for each part."""
+        Path(path).write_text(trace_of(self.parts), encoding="utf-8")
+
+
+def staged_summary(profile: StagedProfile) -> list[str]:
+    """What there is to say about a program in parts, a line each."""
+    inside = sum(count * part.seconds for part, count in zip(profile.parts, profile.counts, strict=True))
+    return [
+        profile.title,
+        f"{len(profile.parts)} programs, driven from the host: a run takes {format_seconds(profile.seconds)}, the "
+        f"fastest of {profile.runs}. Its programs by themselves take {format_seconds(inside)} of that",
+        *(
+            f"{clean(part.title)}: {count} x {format_seconds(part.seconds)}"
+            for part, count in zip(profile.parts, profile.counts, strict=True)
+        ),
+    ]
+
+
 def profile(
-    program: Program | CompiledGraph | GraphProgram, *arrays: Any, seconds: float = 0.5, **named: Any
+    program: Program | CompiledGraph | GraphProgram | OnnxProgram, *arrays: Any, seconds: float = 0.5, **named: Any
 ) -> Profile:
     """Run a program again and again for about ``seconds``, and tell where its time goes.
 
     The arrays are those of a call of the program, by position or, for programs of graphs that were built by expression,
-    by name. The first use measures the machine's limits (half a second), where its target knows how, and compiles a
+    by name. Those of an ONNX program are by name as for its ``run``, ``dml.profile(program, {"x": x})``, or as for a
+    call; its kernels name the model's nodes. One in parts, which the host drives, gives a ``StagedProfile``. The first
+    use measures the machine's limits (half a second), where its target knows how, and compiles a
     variant of the program. Raises BindingError where arrays do not fit, ConfigurationError for a program of the
     reference device, or of one without a clock.
     """
+
+    if isinstance(program, OnnxProgram):
+        return profile_of_model(program, _arrays_by_name(program, arrays, named), seconds)
 
     def bind(target: Any) -> Callable[[], None]:
         if isinstance(target, GraphProgram):
@@ -84,6 +133,66 @@ def profile(
         return target.bind(arrays, outputs)  # type: ignore[no-any-return]
 
     return profile_bound(program, bind, seconds=seconds)
+
+
+def _arrays_by_name(program: OnnxProgram, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of an ONNX program: those of one mapping, or by position, and those by name."""
+    if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+        return {**arrays[0], **named}
+    if len(arrays) > len(program.inputs):
+        raise BindingError(f"expected {listed(one.name for one in program.inputs)}, got {len(arrays)} arrays")
+    return {**{one.name: array for one, array in zip(program.inputs, arrays, strict=False)}, **named}
+
+
+def profile_of_model(
+    program: OnnxProgram, arrays: Mapping[str, Any], seconds: float, title: str | None = None
+) -> Profile:
+    """As ``profile``, of an ONNX program, for arrays by name."""
+    if isinstance(program, StagedProgram):
+        return _profile_of_parts(program, arrays, seconds)
+    if program.program is None:
+        raise ConfigurationError("all of its outputs are known without computing, so that there are no kernels")
+
+    def bind(target: Any) -> Callable[[], None]:
+        return program.with_program(target).bind(arrays)
+
+    return profile_bound(program.program, bind, seconds=seconds, title=title)
+
+
+def _profile_of_parts(program: StagedProgram, arrays: Mapping[str, Any], seconds: float) -> StagedProfile:
+    """A profile of every program that runs as a part of this one, with the arrays that it is given first."""
+    _, recorded = program.run_recorded(arrays)
+    runs = [run for run in recorded if run.program.program is not None]
+    if not runs:
+        raise ConfigurationError("all that its parts give is known without computing, so that there are no kernels")
+    share = seconds / (len(runs) + 1)
+    best, count = math.inf, 0
+    deadline = time.perf_counter() + share
+    while count < LEAST_RUNS or (time.perf_counter() < deadline and count < MOST_RUNS):
+        best = min(best, _timed(partial(program.run, arrays)))
+        count += 1
+    parts = tuple(profile_of_model(run.program, run.arrays, share, run.place) for run in runs)
+    counts = tuple(run.times for run in runs)
+    kernels = [kernel.times(number) for part, number in zip(parts, counts, strict=True) for kernel in part.kernels]
+    records = sum(n * (part.instrumented_seconds - part.seconds) for part, n in zip(parts, counts, strict=True))
+    return StagedProfile(
+        title=f"a program in parts around {program.driven}",
+        kernels=tuple(replace(kernel, number=number) for number, kernel in enumerate(kernels)),
+        inputs=tuple(one.name for one in program.inputs),
+        outputs=tuple(one.name for one in program.outputs),
+        flows=(),
+        seconds=best,
+        instrumented_seconds=best + records,
+        runs=count,
+        temporary_bytes=sum(part.temporary_bytes for part in parts),
+        alive_bytes=max(part.alive_bytes for part in parts),
+        thread_bytes=max(part.thread_bytes for part in parts),
+        device=parts[0].device,
+        thread_count=parts[0].thread_count,
+        limits=parts[0].limits,
+        parts=parts,
+        counts=counts,
+    )
 
 
 def profile_bound(
@@ -126,7 +235,7 @@ def profile_bound(
     )
 
 
-def _timed(call: Callable[[], None]) -> float:
+def _timed(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
@@ -265,4 +374,4 @@ def _flows(subject: _Subject) -> Iterator[Flow]:
             yield from (Flow(source, End("output", number), output.name) for source in sources.get(output, ()))
 
 
-__all__ = ["Profile", "profile", "profile_bound"]
+__all__ = ["Profile", "StagedProfile", "profile", "profile_bound", "profile_of_model", "staged_summary"]

@@ -31,6 +31,7 @@ def map(
     columns: Mapping[str, str] | None = None,
     values: Mapping[str, Any] | None = None,
     narrow_float64: bool = False,
+    fuse_quantization: bool = True,
     keep: Sequence[str] = (),
     image_size: tuple[int, int] | None = None,
     image_mean: Sequence[float] = (0.0,),
@@ -46,10 +47,10 @@ def map(
 
     ``dataset``: a path (a Parquet, ``.npy`` or ``.npz`` file, or a folder of Parquet files, of ``.npy`` files, or of
     images), arrays by name, an Arrow table, or a data set of Ray. An input is the column of its name, or that which
-    ``columns`` says, or the only one; ``values`` are those of inputs without rows, and ``narrow_float64`` is that of
-    ``OnnxModel.compile``. Rows are converted to the input's type within its kind, and have its sizes if they have as
-    many elements. Results are a column for each output, in the order of the rows, and those of ``keep``; paths of
-    images are kept.
+    ``columns`` says, or the only one; ``values`` are those of inputs without rows; ``narrow_float64`` and
+    ``fuse_quantization`` are those of ``OnnxModel.compile``. Rows are converted to the input's type within its kind,
+    and have its sizes if they have as many elements. Results are a column for each output, in the order of the rows,
+    and those of ``keep``; paths of images are kept.
 
     Images are scaled to ``image_size`` (height and width; by default the model's), three channels; for inputs of
     floating point they are ``(pixel / 255 - image_mean) / image_deviation``.
@@ -85,6 +86,7 @@ def map(
         tuple(keep),
         images,
         narrow_float64,
+        fuse_quantization,
     )
     folder = None if output is None else Path(output)
     if folder is not None:

@@ -52,6 +52,7 @@ class Plan:
     keep: tuple[str, ...] = ()
     images: Images = Images()
     narrow_float64: bool = False
+    fuse_quantization: bool = True
 
 
 class Mapper:
@@ -146,7 +147,11 @@ class Mapper:
             if program is None:
                 given = {name: list(shape) for name, shape in sizes.items()}
                 program = self.model.compile(
-                    self.device, sizes=given, values=self.plan.values, narrow_float64=self.plan.narrow_float64
+                    self.device,
+                    sizes=given,
+                    values=self.plan.values,
+                    narrow_float64=self.plan.narrow_float64,
+                    fuse_quantization=self.plan.fuse_quantization,
                 )
                 self._programs[key] = program
                 if len(self._programs) > KEPT_PROGRAMS:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, NoReturn
 from opendml.compatibility.onnxruntime import errors
 from opendml.compatibility.onnxruntime.absent import explains_what_is_absent
 from opendml.compatibility.onnxruntime.providers import AVAILABLE
+from opendml.formats.onnx.choices import PLAIN_QUANTIZATION, fuses_at_level
 
 __all__ = [
     "ExecutionMode",
@@ -47,9 +48,6 @@ class ExecutionOrder(enum.Enum):
     DEFAULT = 0
     PRIORITY_BASED = 1
     MEMORY_EFFICIENT = 2
-
-
-_PLAIN_QUANTIZATION: Final = "session.disable_quant_qdq"
 
 
 class _Options:
@@ -193,8 +191,7 @@ class SessionOptions(_Options):
     @property
     def fuses_quantization(self) -> bool:
         """Whether products between DequantizeLinear and QuantizeLinear are those of integers."""
-        plain = (GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_BASIC)
-        return self.graph_optimization_level not in plain and self._entries.get(_PLAIN_QUANTIZATION, "0") != "1"
+        return fuses_at_level(self.graph_optimization_level.value) and self._entries.get(PLAIN_QUANTIZATION) != "1"
 
     def get_session_config_entry(self, key: str, /) -> str:
         """An entry that was added. Raises ExecutionError, a RuntimeError, where there is none."""

@@ -6,10 +6,10 @@ Source of the format: DxDispatch's guide, schema and parser in microsoft/DirectM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
@@ -21,6 +21,7 @@ from opendml.formats.dxdispatch.initial_values import InitialValues, parse_initi
 from opendml.formats.dxdispatch.onnx_dispatchables import OnnxDispatchables
 from opendml.formats.files import IMAGE_SUFFIXES, Folders, require_pillow
 from opendml.formats.json_text import Node, is_remark, parse, unknown_name
+from opendml.formats.onnx.choices import OnnxChoices
 from opendml.formats.serialized_graph import read as read_graph
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
 DEFAULT_MEMORY_LIMIT = 8 << 30
 #: The largest model file, in bytes. Large data belong into files of their own.
 MODEL_FILE_LIMIT = 256 << 20
+
+NO_CHOICES: Final = OnnxChoices()
 
 #: The problems of a model that are listed, at most.
 MOST_PROBLEMS = 1000
@@ -165,7 +168,7 @@ def read(
     output_path: Path | None = None,
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
     in_part: bool = False,
-    sizes: Mapping[str, int | Sequence[int]] | None = None,
+    onnx: OnnxChoices = NO_CHOICES,
     feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """Read a model file.
@@ -176,7 +179,7 @@ def read(
         output_path: folder of the files it writes; by default the current directory.
         memory_limit: the most bytes that its resources and the temporaries of its operators may take together.
         in_part: leave out what cannot be read, and say so in the model's `unreadable`: for checking.
-        sizes: of dimensions and inputs that ONNX dispatchables leave open, as for `OnnxModel.compile`.
+        onnx: how ONNX dispatchables are compiled; its sizes come before those of the file.
         feature_level: where the operators that express ONNX dispatchables are taken from.
 
     Raises:
@@ -197,7 +200,7 @@ def read(
         raise ModelFormatError("", f"cannot read the file: {getattr(error, 'strerror', None) or error}") from None
     folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
     return parse_model(
-        text, folders, memory_limit=memory_limit, in_part=in_part, sizes=sizes, feature_level=feature_level
+        text, folders, memory_limit=memory_limit, in_part=in_part, onnx=onnx, feature_level=feature_level
     )
 
 
@@ -207,30 +210,30 @@ def parse_model(
     *,
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
     in_part: bool = False,
-    sizes: Mapping[str, int | Sequence[int]] | None = None,
+    onnx: OnnxChoices = NO_CHOICES,
     feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """A model from JSON text; otherwise as `read`."""
     if in_part:
-        return _parse_in_part(parse(text), folders, memory_limit, sizes or {}, feature_level)
+        return _parse_in_part(parse(text), folders, memory_limit, onnx, feature_level)
     root = parse(text)
     root.members(known=("resources", "dispatchables", "commands"))
-    onnx = OnnxDispatchables(root, folders, sizes or {}, feature_level)
+    models = OnnxDispatchables(root, folders, onnx, feature_level)
     resources = {
-        name: parse_resource(name, onnx.resource(name, node), folders)
-        for name, node in root.member("resources").members().items()
+        name: parse_resource(name, models.resource(name, node), folders)
+        for name, node in (root.member("resources").members() | models.implicit).items()
     }
     check_memory(resources.values(), memory_limit)
     dispatchables = {
         name: _parse_dispatchable(name, node, resources, folders)
         for name, node in root.member("dispatchables").members().items()
-        if name not in onnx.names
-    } | _graph_dispatchables(onnx)
+        if name not in models.names
+    } | _graph_dispatchables(models)
     commands = root.member("commands").elements()
     return Model(
         resources,
         dispatchables,
-        tuple(_parse_command(node, _Known(resources, dispatchables, folders, onnx)) for node in commands),
+        tuple(_parse_command(node, _Known(resources, dispatchables, folders, models)) for node in commands),
         tuple(node.value for node in commands),
         memory_limit,
     )
@@ -247,7 +250,7 @@ def _parse_in_part(
     root: Node,
     folders: Folders,
     memory_limit: int,
-    sizes: Mapping[str, int | Sequence[int]],
+    onnx: OnnxChoices,
     feature_level: FeatureLevel | str,
 ) -> Model:
     """The parts of a model that can be read. What refers to a part that cannot is left out without a word."""
@@ -268,29 +271,29 @@ def _parse_in_part(
         return attempt(lambda: root.member(name).members()) or {}
 
     attempt(root.members, ("resources", "dispatchables", "commands"))
-    onnx = attempt(OnnxDispatchables, root, folders, sizes, feature_level)
-    onnx = onnx or OnnxDispatchables(Node({}, ""), folders, sizes, feature_level)
+    models = attempt(OnnxDispatchables, root, folders, onnx, feature_level)
+    models = models or OnnxDispatchables(Node({}, ""), folders, onnx, feature_level)
 
     def resource(name: str, node: Node) -> Resource:
-        return parse_resource(name, onnx.resource(name, node), folders)
+        return parse_resource(name, models.resource(name, node), folders)
 
-    found = {name: attempt(resource, name, node) for name, node in members("resources").items()}
+    found = {name: attempt(resource, name, node) for name, node in (members("resources") | models.implicit).items()}
     resources = {name: resource for name, resource in found.items() if resource is not None}
     attempt(check_memory, resources.values(), memory_limit)
     read = {
         name: attempt(_parse_dispatchable, name, node, found, folders)
         for name, node in members("dispatchables").items()
-        if name not in onnx.names
+        if name not in models.names
     }
     dispatchables = {name: dispatchable for name, dispatchable in read.items() if dispatchable is not None}
-    dispatchables |= _graph_dispatchables(onnx)
+    dispatchables |= _graph_dispatchables(models)
     missing = (found.keys() - resources.keys()) | (read.keys() - dispatchables.keys())
     nodes = [
         node
         for node in attempt(lambda: root.member("commands").elements()) or []
         if not missing.intersection(_names_in(node.value))
     ]
-    known = _Known(resources, dispatchables, folders, onnx)
+    known = _Known(resources, dispatchables, folders, models)
     commands = [(attempt(_parse_command, node, known), node.value) for node in nodes]
     sound = [(command, parameters) for command, parameters in commands if command is not None]
     return Model(
@@ -508,7 +511,9 @@ def _parse_dispatch(node: Node, known: _Known) -> DispatchCommand:
     if "threadGroupCount" in members:  # of no meaning to operators
         for count in members["threadGroupCount"].elements(count=3):
             count.unsigned(32, minimum=1)
-    return DispatchCommand(node.path, found, _parse_bindings(node.member("bindings"), known.resources))
+    bindings = _parse_bindings(node.member("bindings"), known.resources)
+    implicit = {tensor: (BindingSource(one, one),) for tensor, one in known.onnx.bindings_of(node).items()}
+    return DispatchCommand(node.path, found, {**implicit, **bindings})
 
 
 def _parse_print(node: Node, known: _Known) -> PrintCommand:

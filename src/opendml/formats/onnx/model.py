@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,9 @@ KEPT_PROGRAMS: Final = 4
 
 EXAMPLE_SIZES: Final = (1, 3, 224, 224)
 """What a message gives as an example for an input of which the model says no sizes."""
+
+LARGEST_EXAMPLE: Final = 8
+"""Elements of an input up to which a message gives values for it as an example."""
 
 LARGEST_VALUES: Final = 4096
 """Elements of an input up to which ``OnnxModel.run`` compiles for its values where nodes ask for them."""
@@ -135,7 +139,7 @@ class OnnxModel:
         request = self._request(device, sizes, values, narrow_float64, fuses=fuse_quantization)
         graph, translation, outputs, _ = self._translated(replace(request, selects=True))
         if translation.problems:
-            raise _refusal(_outcome(translation))
+            raise self._refusal(request, _outcome(translation))
         tensors = graph_outputs(outputs)
         if not tensors:
             raise ModelFormatError("", "all of its outputs are known without computing, so that it has no graph")
@@ -148,20 +152,25 @@ class OnnxModel:
         device: Device | None = None,
         narrow_float64: bool = False,
         fuse_quantization: bool = True,
+        execution_flags: Flags = ExecutionFlags.NONE,
     ) -> dict[str, Array]:
         """The outputs by name for inputs by name, by a program for their sizes, compiled when they are first met.
 
         Where nodes ask for the values of small inputs, the program is for these values, too. Raises as ``compile``
         does, and BindingError for arrays that do not fit.
         """
-        way = (device, narrow_float64, fuse_quantization, ExecutionFlags.NONE)
+        way = (device, narrow_float64, fuse_quantization, execution_flags)
         for key, program in reversed(self._programs.items()):
             if key[: len(way)] == way:
                 results = program.run_quickly(arrays)
                 if results is not None:
                     return {info.name: array for info, array in zip(program.outputs, results, strict=True)}
         program = self.program_for(
-            arrays, device=device, narrow_float64=narrow_float64, fuse_quantization=fuse_quantization
+            arrays,
+            device=device,
+            narrow_float64=narrow_float64,
+            fuse_quantization=fuse_quantization,
+            execution_flags=execution_flags,
         )
         return program.run(arrays)
 
@@ -240,6 +249,10 @@ class OnnxModel:
             self._programs.popitem(last=False)
         return program
 
+    def kept_programs(self) -> tuple[OnnxProgram, ...]:
+        """The programs that ``run`` has compiled and keeps."""
+        return tuple(self._programs.values())
+
     def _made(self, request: _Request, taken: Mapping[str, Array]) -> OnnxProgram:
         """A program for arrays. Nodes say which values they need, which may let others say so.
 
@@ -304,18 +317,19 @@ class OnnxModel:
         """A program in parts, where all that is in the way can be driven from the host. Raises ModelFormatError with
         all that is."""
         if not outcome.loops or len(outcome.loops) != len(outcome.problems):
-            raise _refusal(outcome)
-        from opendml.formats.onnx.staging import StagedProgram, parted
+            raise self._refusal(request, outcome)
+        from opendml.formats.onnx.staging import PartModel, StagedProgram, parted
 
-        def make(changing: frozenset[str], proto: Any) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+        def make(changing: frozenset[str], proto: Any) -> PartModel:
             part = OnnxModel(source_of_part(proto, self._source.folder), self.name)
             part._changing = changing | self._changing
-            return partial(
-                part.run,
-                device=request.device,
-                narrow_float64=request.narrows,
-                fuse_quantization=request.fuses,
-            )
+            ways: dict[str, Any] = {
+                "device": request.device,
+                "narrow_float64": request.narrows,
+                "fuse_quantization": request.fuses,
+                "execution_flags": request.execution_flags,
+            }
+            return PartModel(partial(part.run, **ways), partial(part.program_for, **ways), part.kept_programs)
 
         parts = parted(self.proto, outcome.loops, self._source.folder)
         if parts is None:
@@ -325,12 +339,25 @@ class OnnxModel:
     def _inlined(self, request: _Request, outcome: Outcome) -> OnnxProgram:
         """The program of the same model with the bodies of its functions in place of the nodes that call them."""
         if not self.proto.functions:
-            raise _refusal(outcome)
+            raise self._refusal(request, outcome)
         proto = onnx_package().inliner.inline_local_functions(self.proto)
         model = OnnxModel(source_of_part(proto, self._source.folder), self.name)
         model._changing = self._changing
         found, program = model._compiled(request)
         return model._staged(request, found) if program is None else program
+
+    def _refusal(self, request: _Request, outcome: Outcome) -> ModelFormatError:
+        """All that is in the way of a program, and what might help: FLOAT32, values that nodes ask for."""
+        cure = f"{NO_DOUBLE} ({argument('narrow_float64', True)} computes it in FLOAT32)"
+        examples = {
+            info.name: _example(request.sizes[info.name])
+            for info in self.inputs
+            if info.name in outcome.needed and _is_option(info, request.sizes[info.name])
+        }
+        messages = [_with_values(one.message.replace(NO_DOUBLE, cure, 1), examples) for one in outcome.problems]
+        problems = (one._replace(message=text) for one, text in zip(outcome.problems, messages, strict=True))
+        first, *others = problems
+        return ModelFormatError(first.path, first.message, others)
 
     def _entry_key(self, request: _Request) -> bytes | None:
         values = [(name, value.dtype.str, value.shape, value.tobytes()) for name, value in request.values.items()]
@@ -455,10 +482,13 @@ class OnnxModel:
         found = {}
         for name, value in values.items():
             given = value
-            kind = known_type(known_inputs[name].element_type)
+            info = known_inputs[name]
+            kind = known_type(info.element_type)
             if not isinstance(value, np.ndarray) and kind is not None:
                 given = np.asarray(value, kind)
-            found[name] = np.array(as_input(known_inputs[name], given))
+                if not given.ndim and len(info.sizes or ()) == 1:
+                    given = given.reshape(1)
+            found[name] = np.array(as_input(info, given))
         return found
 
     def _sizes(self, sizes: Sizes, values: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
@@ -475,11 +505,9 @@ class OnnxModel:
             if name not in known_names
         ]
         for info in self.inputs:
-            if info.name in values:
-                found[info.name] = values[info.name].shape
-                continue
+            own = {info.name: values[info.name].shape} if info.name in values else sizes
             try:
-                found[info.name] = _sizes_of(info, sizes)
+                found[info.name] = _sizes_of(info, own)
             except ValueError as error:
                 problems.append(FormatProblem(f"input {info.name!r}", str(error)))
         if problems:
@@ -515,6 +543,26 @@ def _sizes_of(info: TensorInfo, sizes: Sizes) -> tuple[int, ...]:
     return tuple(int(size) for size in bound)  # type: ignore[arg-type]
 
 
+def _is_option(info: TensorInfo, sizes: tuple[int, ...]) -> bool:
+    """Whether an input is likely to be an option, whose values stay: a number, or some integers."""
+    kind = known_type(info.element_type)
+    count = math.prod(sizes)
+    return kind is not None and (count == 1 or (kind.kind != "f" and 0 < count <= LARGEST_EXAMPLE))
+
+
+def _with_values(message: str, examples: Mapping[str, Any]) -> str:
+    """A message that ends with the inputs that a node asks for, and how values of theirs are given."""
+    before, inputs, names = message.rpartition(" (inputs ")
+    own = {name: examples[name] for name in names.removesuffix(")").split(", ") if name in examples}
+    if not inputs or not own:
+        return message
+    return f"{before}{inputs}{names.removesuffix(')')}: {argument('values', own)}, for example)"
+
+
+def _example(sizes: tuple[int, ...]) -> int | list[int]:
+    return [1] * math.prod(sizes) if sizes else 1
+
+
 def _values_key(values: Mapping[str, Array], taken: Mapping[str, Array]) -> tuple[Hashable, ...]:
     return tuple((name, taken[name].tobytes()) for name in values)
 
@@ -532,9 +580,3 @@ def _assembly(graph: Graph, outputs: Mapping[str, GraphTensor]) -> GraphAssembly
 
 def _graph_program(program: CompiledGraph, interface: GraphInterface) -> GraphProgram:
     return GraphProgram(program, interface, OutputForm("mapping", tuple(name for name, _ in interface.outputs)))
-
-
-def _refusal(outcome: Outcome) -> ModelFormatError:
-    cure = f"{NO_DOUBLE} ({argument('narrow_float64', True)} computes it in FLOAT32)"
-    first, *others = (one._replace(message=one.message.replace(NO_DOUBLE, cure, 1)) for one in outcome.problems)
-    return ModelFormatError(first.path, first.message, others)

@@ -15,6 +15,7 @@ from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.types import TensorInfo, known_type
 from opendml.formats.onnx.values import Value
 from opendml.programs.binding import as_array
+from opendml.programs.program import shallow_copy
 
 if TYPE_CHECKING:
     from opendml.building.graph_tensor import GraphTensor
@@ -27,10 +28,10 @@ Array = npt.NDArray[Any]
 class OnnxProgram:
     """What ``OnnxModel.compile`` makes.
 
-    ``inputs`` and ``outputs``: their names, types and sizes. ``program``: the ``GraphProgram`` that computes, for
-    ``dml.profile`` and ``dml.explain``, whose inputs and outputs are DirectML's (bools are UINT8, one dimension at
-    least); None where all outputs are known. ``values``: the inputs that it was compiled for the values of.
-    ``narrowed``: the nodes on FLOAT64 that are computed in FLOAT32, by ``narrow_float64``.
+    ``inputs`` and ``outputs``: their names, types and sizes. ``program``: the ``GraphProgram`` that computes, whose
+    inputs and outputs are DirectML's (bools are UINT8, one dimension at least); None where all outputs are known, and
+    where there are several. ``values``: the inputs that it was compiled for the values of. ``narrowed``: the nodes on
+    FLOAT64 that are computed in FLOAT32, by ``narrow_float64``.
 
     May be called from several threads at once.
     """
@@ -141,6 +142,12 @@ class OnnxProgram:
         return BoundOnnxProgram(
             bound, {info.name: places.get(info.name, self._result(info, results)) for info in self.outputs}
         )
+
+    def with_program(self, program: GraphProgram) -> OnnxProgram:
+        """The same with another program for the same graph, one with clocks, for example."""
+        other = shallow_copy(self)
+        other.program, other._quick = program, None
+        return other
 
     def _places(self, out: Mapping[str, Any]) -> dict[str, Array]:
         """The arrays that outputs are to be written to."""

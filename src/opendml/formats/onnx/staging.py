@@ -10,7 +10,7 @@ next as they are.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy.typing as npt
 
 from opendml.description.errors import BindingError, NotPicklableError
+from opendml.description.quoting import quoted
 from opendml.formats.onnx.driving import DRIVERS, RunningGraph, graphs_of
 from opendml.formats.onnx.ordering import in_order, names_read
 from opendml.formats.onnx.package import onnx_package
@@ -25,10 +26,47 @@ from opendml.formats.onnx.program import OnnxProgram
 from opendml.formats.onnx.tensors import array_of
 from opendml.formats.onnx.types import TensorInfo
 
-__all__ = ["Parts", "StagedProgram", "parted"]
+__all__ = ["PartModel", "PartRun", "Parts", "StagedProgram", "parted"]
 
 Array = npt.NDArray[Any]
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+class PartModel(NamedTuple):
+    """A part of a model: what runs it on arrays by name, what gives the program that it runs for them, and the programs
+    that there are already."""
+
+    run: Run
+    program_for: Callable[[Mapping[str, Array]], OnnxProgram]
+    kept: Callable[[], tuple[OnnxProgram, ...]]
+
+
+class PartRun(NamedTuple):
+    """A program that ran as a part of another one: which part, the arrays that it was given first, and how many
+    times it ran."""
+
+    place: str
+    program: OnnxProgram
+    arrays: Mapping[str, Array]
+    times: int
+
+
+class Record:
+    """The programs that run, in the order in which they do so first."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str, int], PartRun] = {}
+
+    def add(self, run: PartRun) -> None:
+        """A program that has run ``run.times`` times."""
+        key = run.place, id(run.program)
+        before = self._runs.get(key, run._replace(times=0))
+        self._runs[key] = before._replace(times=before.times + run.times)
+
+    @property
+    def runs(self) -> tuple[PartRun, ...]:
+        """All of them."""
+        return tuple(self._runs.values())
 
 
 class Part(NamedTuple):
@@ -105,21 +143,41 @@ def _without_graph(proto: Any) -> Any:
 
 class PartRunner:
     """A part that runs on arrays by name. ``make`` gives what runs a ModelProto; there is one for all sizes of arrays
-    of the same types and ranks."""
+    of the same types and ranks. ``place``: which part it is."""
 
-    def __init__(self, part: Part, make: Callable[[Any], Run]) -> None:
+    def __init__(self, part: Part, place: str, make: Callable[[Any], PartModel]) -> None:
         self.part = part
+        self.place = place
+        self.record: Record | None = None
         self._make = make
-        self._runs: dict[tuple[Any, ...], Run] = {}
+        self._models: dict[tuple[Any, ...], PartModel] = {}
 
     def __call__(self, found: Mapping[str, Array]) -> Mapping[str, Array]:
         """The part's outputs for arrays, among which are its inputs."""
         arrays = {name: found[name] for name in self.part.reads}
         kinds = tuple((array.dtype, array.ndim) for array in arrays.values())
-        run = self._runs.get(kinds)
-        if run is None:
-            run = self._runs[kinds] = self._make(self._with_inputs(arrays))
-        return run(arrays)
+        model = self._models.get(kinds)
+        if model is None:
+            model = self._models[kinds] = self._make(self._with_inputs(arrays))
+        return model.run(arrays) if self.record is None else self._recorded(model, arrays, self.record)
+
+    def compiled(self) -> Iterator[tuple[str, OnnxProgram]]:
+        """The programs that there are, each with its place; of those in parts those of their parts."""
+        for program in (one for model in self._models.values() for one in model.kept()):
+            if isinstance(program, StagedProgram):
+                yield from ((f"{self.place}, {place}", one) for place, one in program.compiled())
+            else:
+                yield self.place, program
+
+    def _recorded(self, model: PartModel, arrays: dict[str, Array], record: Record) -> Mapping[str, Array]:
+        program = model.program_for(arrays)
+        if not isinstance(program, StagedProgram):
+            record.add(PartRun(self.place, program, arrays, 1))
+            return program.run(arrays)
+        results, runs = program.run_recorded(arrays)
+        for one in runs:
+            record.add(one._replace(place=f"{self.place}, {one.place}"))
+        return results
 
     def _with_inputs(self, arrays: Mapping[str, Array]) -> Any:
         helper, model = onnx_package().helper, onnx_package().ModelProto()
@@ -132,7 +190,7 @@ class PartRunner:
 
 class StagedProgram(OnnxProgram):
     """A program in parts. ``program`` is None: there are several, which are compiled for the sizes that they meet. It
-    cannot be bound, and ``outputs`` are what the model says of them.
+    cannot be bound, and ``outputs`` are what the model says of them. ``driven``: the node, by its operator and name.
 
     ``make`` gives what runs a ModelProto, of which no program may be compiled for the values of some inputs.
     """
@@ -143,15 +201,25 @@ class StagedProgram(OnnxProgram):
         outputs: Sequence[TensorInfo],
         values: Mapping[str, Array],
         parts: Parts,
-        make: Callable[[frozenset[str], Any], Run],
+        make: Callable[[frozenset[str], Any], PartModel],
     ) -> None:
         super().__init__(None, inputs, (), {}, values)
         self.outputs = tuple(outputs)
+        self.driven = f"{parts.node.op_type} {quoted(parts.node.name or next(filter(None, parts.node.output), ''))}"
         self._parts = parts
         self._lock = threading.Lock()
-        self._before = PartRunner(parts.before, partial(make, frozenset[str]()))
-        self._graphs = {name: _running(parts, name, make) for name in parts.graphs}
-        self._behind = PartRunner(parts.behind, partial(make, frozenset[str]()))
+        self._before = PartRunner(parts.before, f"before {self.driven}", partial(make, frozenset[str]()))
+        self._behind = PartRunner(parts.behind, f"behind {self.driven}", partial(make, frozenset[str]()))
+        self._inside = {name: self._inner(name, make) for name in parts.graphs}
+        self._graphs = {
+            name: RunningGraph(_own_inputs(parts, name), runner.part.gives, runner)
+            for name, runner in self._inside.items()
+        }
+
+    def _inner(self, name: str, make: Callable[[frozenset[str], Any], PartModel]) -> PartRunner:
+        """A graph inside of the node. Its inputs have other values in every round, for which nothing is compiled."""
+        changing = frozenset(_own_inputs(self._parts, name))
+        return PartRunner(self._parts.graphs[name], f"{name} of {self.driven}", partial(make, changing))
 
     def __reduce__(self) -> NoReturn:
         raise NotPicklableError("a program with a node that is driven from the host is not pickled: pickle its model")
@@ -160,6 +228,27 @@ class StagedProgram(OnnxProgram):
         """The outputs by name for inputs by name, as ``OnnxProgram.run``; of several threads one runs at a time."""
         with self._lock:
             return self._run(arrays)
+
+    def run_recorded(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Array], tuple[PartRun, ...]]:
+        """As ``run``; beside the outputs the programs of the parts that ran."""
+        record = Record()
+        with self._lock:
+            for runner in self._runners:
+                runner.record = record
+            try:
+                return self._run(arrays), record.runs
+            finally:
+                for runner in self._runners:
+                    runner.record = None
+
+    def compiled(self) -> list[tuple[str, OnnxProgram]]:
+        """The programs of its parts that there are, each with the part: those of the sizes that they met last."""
+        with self._lock:
+            return [one for runner in self._runners for one in runner.compiled()]
+
+    @property
+    def _runners(self) -> tuple[PartRunner, ...]:
+        return self._before, *self._inside.values(), self._behind
 
     def _run(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         found = {**self._parts.known, **self._checked(arrays), **self.values}
@@ -176,7 +265,6 @@ class StagedProgram(OnnxProgram):
         raise BindingError("the model has a node that is driven from the host: its arrays cannot be bound, run it")
 
 
-def _running(parts: Parts, name: str, make: Callable[[frozenset[str], Any], Run]) -> RunningGraph:
-    """A graph inside of the node. Its inputs have other values in every round, for which nothing is to be compiled."""
-    own = tuple(one.name for one in graphs_of(parts.node)[name].input)
-    return RunningGraph(own, parts.graphs[name].gives, PartRunner(parts.graphs[name], partial(make, frozenset(own))))
+def _own_inputs(parts: Parts, name: str) -> tuple[str, ...]:
+    """The names of the inputs of a graph inside of the node."""
+    return tuple(one.name for one in graphs_of(parts.node)[name].input)

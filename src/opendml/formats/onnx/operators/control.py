@@ -54,7 +54,9 @@ def _both(translation: Translation, node: Node, scope: Any) -> list[list[Value]]
     if failures and isinstance(failures[0], UnknownValuesError):
         raise failures[0]
     if failures:
-        inputs = ", ".join(sorted(node.value(0).inputs)) or "none"
+        names = node.value(0).inputs
+        translation.needed |= names
+        inputs = ", ".join(sorted(names)) or "none"
         raise NotExpressibleError(f"{failures[0]}, and the value of its condition is not known (inputs {inputs})")
     return found
 
