@@ -296,7 +296,7 @@ class _Problem:
             is_lost = self.steps > tuning.many_steps or any(d % tuning.page_bytes == 0 for d in distances)
             is_far = any(d > tuning.page_bytes for d in distances)
             result = tuning.lost_penalty if is_lost else tuning.far_penalty if is_far else tuning.prefetched_penalty
-        if any(d % self.machine.vector_bytes for d in distances):
+        if self._is_across_lines(side, tile) and not self._is_near(tile):
             result = max(result, tuning.far_penalty)
         if tile.tile_size > 1 and self._is_scattered(1 - side, tile.tile):
             result *= tuning.far_penalty
@@ -304,6 +304,15 @@ class _Problem:
         if scalars >= tuning.page_bytes:
             return result * (tuning.far_penalty if scalars % tuning.page_bytes else tuning.lost_penalty)
         return result * (tuning.prefetched_penalty if scalars > tuning.near_bytes else 1)
+
+    def _is_across_lines(self, side: int, tile: _Tile) -> bool:
+        """Whether vectors begin anywhere in a line."""
+        return not tile.packed and any(d % self.machine.vector_bytes for d in self._distances(side))
+
+    def _is_near(self, tile: _Tile) -> bool:
+        """Whether what the vectors of a tile are loaded from stays in the nearest cache: steps along a row of windows
+        read the same lines again, and a vector in two of them costs no more than two loads."""
+        return strip_bytes(self.fold, tile.lanes * tile.vectors) <= self.tuning.near_strip_bytes
 
     def _is_scattered(self, side: int, axis: Axis) -> bool:
         """Whether neighbours along an axis are far apart, and no runs of memory either along the steps of the fold."""
@@ -340,7 +349,8 @@ class _Problem:
         if tile.words is not None:
             return self._matrix_cost(tile, tile.words)
         is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
-        loads = tile.vectors * (1 if is_dense else tuning.strided_load)
+        dense = 2 if self._is_across_lines(side, tile) and self._is_near(tile) else 1
+        loads = tile.vectors * (dense if is_dense else tuning.strided_load)
         sums = tile.vectors * tile.points
         step = max(sums / tuning.issued, (loads + tile.points) / tuning.issued, tuning.latency)
         loading = loads * self.machine.vector_bytes / tuning.near_cache_bytes
