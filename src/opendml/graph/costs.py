@@ -26,6 +26,13 @@ class GraphCosts:
     slow_operation: int = 8
     """What a division, a remainder or a square root counts as."""
 
+    surrounded_steps: int = 16
+    """Steps of a sum from which on it writes what a copy with margins would: beside fewer of them, stores that begin
+    anywhere in a line would take long."""
+
+    surrounded_row: int = 24
+    """Elements of a row from which on it does so. The margins of shorter ones are most of the lines of memory."""
+
     fused_expressions: int = 512
     """Expressions that a fused statement consists of at most, each counted once: so many that a tensor in between costs
     about a hundredth of what it takes to compute them, and that statements go on growing only where it gains nothing.

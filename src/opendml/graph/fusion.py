@@ -1,15 +1,17 @@
 """Fewer, larger statements: intermediate tensors that need not be written.
 
-Two moves, repeated until neither applies:
+Three moves, repeated until none applies:
 
 * *push*: a statement that reads a tensor only at its own point moves into the statements that write the tensor
   (element-wise operators and residual sums become the epilogue of a convolution, a reduction, a join ...), also where
   its dimensions are in another order or merged;
 * *pull*: a tensor whose elements are cheap to compute where they are needed is computed there (views, and element-wise
-  operators before a copy, a padding, a gather, a reduction).
+  operators before a copy, a padding, a gather, a reduction);
+* *surround*: what copies a tensor and puts margins around it becomes the copy, which is pushed, and the margins (a
+  convolution writes what the next one reads).
 
 What makes wider elements of a reduction's, as dequantizing does, moves to those who read it first, and only what is
-left of it into the reduction. Neither move changes an operation or the order of a fold, so a fused graph gives the same
+left of it into the reduction. No move changes an operation or the order of a fold, so a fused graph gives the same
 bits as its operators one by one.
 """
 
@@ -38,6 +40,7 @@ from opendml.expression.statements import (
 )
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
+from opendml.graph.margins import inside_and_margins
 
 SLOW: Final = frozenset(("div", "rem", "sqrt"))
 """Operations that take as long as several others."""
@@ -58,7 +61,7 @@ def fuse(
     while changed:
         changed = False
         for tensor in state.candidates():
-            if state.push(tensor) or state.pull(tensor):
+            if state.push(tensor) or state.pull(tensor) or state.surround(tensor):
                 changed = True
         if not changed and state.has_postponed:
             changed, state.postpones, state.has_postponed = True, False, False
@@ -309,6 +312,43 @@ class _State:
         writers = (w for tensor in self.facts(producer).reads for w in self._writers.get(tensor, ()))
         return not any(start < self._order[writer] <= end for writer in writers)
 
+    # Surround --------------------------------------------------------------------------------------------------------
+
+    def surround(self, tensor: Tensor) -> bool:
+        """Where the only reader of ``tensor`` is a copy of it with margins, move the copy into the writers, which
+        compute what takes longer, and let the margins be written apart."""
+        if len(self._readers.get(tensor, ())) != 1:
+            return False
+        (reader,) = self._readers[tensor]
+        facts = self.facts(reader)
+        if not isinstance(reader, Compute) or facts.has_fold or not all(t.type.is_float for t in facts.writes):
+            return False
+        if not all(isinstance(p, Compute) and _has_rows_apart(p, self.costs) for p in self.writers(tensor)):
+            return False
+        parts = inside_and_margins(reader)
+        if parts is None:
+            return False
+        order = self._remove(reader)
+        inside, margins = parts
+        for number, part in enumerate((*margins, inside)):
+            self._enter(part, (*order, number), _facts_of(part, self.views))
+        if self.push(tensor):
+            return True
+        for part in (*margins, inside):
+            self._remove(part)
+        self._enter(reader, order, facts)
+        return False
+
+
+def _has_rows_apart(producer: Compute, costs: GraphCosts) -> bool:
+    """Whether a statement sums in rows that do not run on in what it reads, as over windows: rows that do not run on in
+    what it stores make it no slower then. Others may take all places of an image as one row."""
+    steps = [math.prod(a.size for a in x.axes) for s in producer.stores for x in walk(s.value) if isinstance(x, Fold)]
+    if not steps or min(steps) < costs.surrounded_steps:
+        return False
+    axes = [axis for axis in _innermost_last(producer) if axis.size > 1]
+    return len(axes) > 1 and axes[-1].size >= costs.surrounded_row and not _run_on(producer, axes[-2:])
+
 
 def _between(places: Sequence[Order], start: Order, end: Order) -> bool:
     """Whether any of some places, which are in order, is between two others."""
@@ -331,6 +371,12 @@ def _has_loops(statement: Compute) -> bool:
 
 def _is_index(e: Expression, axis: Axis) -> bool:
     return (isinstance(e, Index) and e.axis is axis) or (axis.size == 1 and isinstance(e, Const) and e.bits == 0)
+
+
+def _is_moved_index(e: Expression, axis: Axis) -> bool:
+    """Whether an expression is the coordinate of an axis, or that and a constant."""
+    form = affine(e)
+    return _is_index(e, axis) or (form.is_pure and form.axes == (axis,) and form.coefficient(axis) == 1)
 
 
 class _Digit(NamedTuple):
@@ -431,7 +477,7 @@ def _keeps_neighbours(reader: Compute, place: _OwnPlace, tensor: Tensor) -> bool
     }
     for store in reader.stores:
         innermost = _innermost(store.tensor)
-        if innermost is None or not any(_is_index(store.coordinates[innermost], axis) for axis in moving):
+        if innermost is None or not any(_is_moved_index(store.coordinates[innermost], axis) for axis in moving):
             return False
     return True
 
