@@ -30,8 +30,9 @@ class GraphCosts:
     """Steps of a sum from which on it writes what a copy with margins would: beside fewer of them, stores that begin
     anywhere in a line would take long."""
 
-    surrounded_row: int = 24
-    """Elements of a row from which on it does so. The margins of shorter ones are most of the lines of memory."""
+    surrounded_row: int = 64
+    """Elements of a row from which on it does so: margins before and behind shorter ones are in so many of the lines of
+    memory that writing them takes as long as the copy."""
 
     fused_expressions: int = 512
     """Expressions that a fused statement consists of at most, each counted once: so many that a tensor in between costs
