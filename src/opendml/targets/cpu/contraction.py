@@ -398,7 +398,8 @@ class _Problem:
         points = math.prod(axis.size for axis in along)
         read = strip_bytes(self.fold, points) if tile.packed else self._vector_side_bytes(side)
         unevenness = self.tuning.block_unevenness
-        near = _shrunk(along, steps, unevenness, read / self._most_near_bytes())
+        parts_of_panel = self._panel_parts(tile, along, steps) if tile.packed else 1
+        near = _shrunk(along, steps, unevenness, max(read / self._most_near_bytes(), parts_of_panel))
         work = self.points * self.steps // tile.lanes
         items = self.tuning.many_items if work >= self.tuning.large_work else self.tuning.items
         wanted = items // math.prod(axis.size for axis in batch)
@@ -437,6 +438,19 @@ class _Problem:
             serial=self.points * self.steps < self.tuning.serial_work,
             reads=read_by(self.stores),  # the panel is nobody else's
         )
+
+    def _panel_parts(self, tile: _Tile, along: Sequence[Axis], steps: Mapping[Axis, int]) -> int:
+        """In how many parts many threads had best go through the vector side, each of which copies the parts that its
+        work items are of: the more there are, the less it copies, and the more often the other side is read."""
+        tuning, side = self.tuning, self._side(tile)
+        threads, packing = tuning.many_threads, self._packing(side, tile)
+        reading = self._vector_side_bytes(1 - side) / tuning.far_cache_bytes
+        strips = math.prod(-(-axis.size // steps[axis]) for axis in along)
+
+        def cycles(parts: int) -> float:
+            return packing * min(1 / parts + 1 / threads, 1) + reading * max(parts, 1) / threads
+
+        return min(range(1, min(strips, tuning.items) + 1), key=cycles)
 
     def _most_near_bytes(self) -> int:
         """Bytes of the vector side that work items are to have at most."""

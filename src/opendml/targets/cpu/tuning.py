@@ -418,6 +418,12 @@ class Tuning:
     near_cache_bytes: int = 24
     """Bytes a cycle that the second-level cache gives."""
 
+    far_cache_bytes: int = 5
+    """Bytes a cycle that a thread of many gets of what all of them read, from the last cache or one another's."""
+
+    many_threads: int = 16
+    """Threads that share out a kernel, where it matters what each of them does for itself."""
+
     loading_share: float = 0.1
     """The part of the time that vectors take from that cache which does not pass while sums are done."""
 
