@@ -45,7 +45,7 @@ from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.refine.refining import refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget
-from opendml.targets.cpu.tuning import TUNING
+from opendml.targets.cpu.tuning import TUNING, Tuning
 
 TARGETS = (
     CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512")),
@@ -368,6 +368,23 @@ def test_threads_have_equal_shares(channels: int, filters: int, size: int, threa
             tiles *= max(0, -(-span // steps.get(axis, 1)))
         shares[(item * threads + threads - 1) // kernel.item_count] += tiles
     assert max(shares) <= 1.15 * sum(shares) / threads
+
+
+def test_each_of_many_threads_copies_a_part_of_the_panel() -> None:
+    """Unless the other side is large, which would be read for every part."""
+
+    def parts(rows: int, threads: int) -> int:
+        kernel = product_kernel(gemm(rows, 128, 784), replace(TARGETS[0], tuning=tuned(threads)))
+        assert kernel.panel is not None and kernel.blocks[0][0] is kernel.vector
+        assert threads == 1 or kernel.item_count >= TUNING.items
+        return kernel.block_counts[0]
+
+    def tuned(threads: int) -> Tuning:
+        return replace(TUNING, many_threads=threads)
+
+    assert parts(512, 1) == 1
+    assert 16 >= parts(512, 16) > parts(8192, 16) >= 1
+    assert parts(512, 64) >= parts(512, 16)
 
 
 def test_rows_of_the_next_tile_are_asked_for_while_they_are_short() -> None:

@@ -402,10 +402,10 @@ class _Problem:
         near = _shrunk(along, steps, unevenness, max(read / self._most_near_bytes(), parts_of_panel))
         work = self.points * self.steps // tile.lanes
         items = self.tuning.many_items if work >= self.tuning.large_work else self.tuning.items
-        wanted = items // math.prod(axis.size for axis in batch)
-        wanted //= math.prod(-(-axis.size // block) for axis, block in near)
-        rows = _cut([(axis, axis.size) for axis in across], steps, unevenness, max(1, wanted))
-        wanted //= math.prod(-(-axis.size // block) for axis, block in rows)
+        wanted = -(-items // math.prod([axis.size for axis in batch]))
+        wanted = -(-wanted // math.prod([-(-axis.size // block) for axis, block in near]))
+        rows = _cut([(axis, axis.size) for axis in across], steps, unevenness, wanted)
+        wanted //= math.prod([-(-axis.size // block) for axis, block in rows])
         cut = _cut(near, steps, unevenness, max(1, wanted))
         parts = [(axis, block) for axis, block in cut if block < dict(near)[axis]]
         if tile.packed:
