@@ -312,7 +312,8 @@ class _Problem:
     def _is_near(self, tile: _Tile) -> bool:
         """Whether what the vectors of a tile are loaded from stays in the nearest cache: steps along a row of windows
         read the same lines again, and a vector in two of them costs no more than two loads."""
-        return strip_bytes(self.fold, tile.lanes * tile.vectors) <= self.tuning.near_strip_bytes
+        is_dense = self._coefficients(self._side(tile), tile.vector) <= {0, 1}
+        return is_dense and strip_bytes(self.fold, tile.lanes * tile.vectors) <= self.tuning.near_strip_bytes
 
     def _is_scattered(self, side: int, axis: Axis) -> bool:
         """Whether neighbours along an axis are far apart, and no runs of memory either along the steps of the fold."""
@@ -349,8 +350,8 @@ class _Problem:
         if tile.words is not None:
             return self._matrix_cost(tile, tile.words)
         is_dense = tile.packed or self._coefficients(side, tile.vector) <= {0, 1}
-        dense = 2 if self._is_across_lines(side, tile) and self._is_near(tile) else 1
-        loads = tile.vectors * (dense if is_dense else tuning.strided_load)
+        halves = 2 if self._is_across_lines(side, tile) and self._is_near(tile) else 1
+        loads = tile.vectors * (halves if is_dense else tuning.strided_load)
         sums = tile.vectors * tile.points
         step = max(sums / tuning.issued, (loads + tile.points) / tuning.issued, tuning.latency)
         loading = loads * self.machine.vector_bytes / tuning.near_cache_bytes
