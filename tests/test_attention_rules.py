@@ -86,3 +86,10 @@ def test_lower_levels() -> None:
     assert_identical(dml.multihead_attention(q, q, q, head_count=2, device=at_6_1).output, expected)
     with pytest.raises(dml.InvalidDescriptorError, match="key_value_head_count: must be"):
         dml.multihead_attention(q, q, q, head_count=2, key_value_head_count=1, device=at_6_1)
+
+
+def test_nothing_to_ask_with() -> None:
+    """Without queries, keys or values the rules say what is missing, whatever else is given."""
+    for operands in ({}, {"bias": random(24)}, {"past_key": random(1, 2, 3, 4)}):
+        with pytest.raises(dml.InvalidDescriptorError, match="the queries must be given"):
+            dml.multihead_attention(**operands, head_count=2, output_present_key=True)

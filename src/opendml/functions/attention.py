@@ -116,17 +116,18 @@ def _multihead_attention(
     keys = _first(key, *stacks, value)
     usual = queries or keys or TensorDesc("float32", [1, 1, 1])
 
-    def size(tensor: Any, position: int) -> int:
-        return int(tensor.sizes[position - (tensor in stacks) * 2])
+    def size(tensor: TensorDesc | None, position: int) -> int:
+        return _sizes_of_first(tensor)[position - (tensor in stacks) * 2]
 
     def head_size() -> int:
-        stack = _first(*stacks)
-        return int(query.sizes[-1] // head_count if stack is None and query is not None else stack.sizes[-1])  # type: ignore[union-attr]
+        if query is not None and _first(*stacks) is None:
+            return int(query.sizes[-1] // head_count)
+        return _sizes_of_first(*stacks)[-1]
 
     def value_size() -> int:
         if value is not None:
             return int(value.sizes[-1] // key_value_head_count)
-        return int(_first(stacked_query_key_value, stacked_key_value, past_value).sizes[-1])  # type: ignore[union-attr]
+        return _sizes_of_first(stacked_query_key_value, stacked_key_value, past_value)[-1]
 
     def present(head_size: int) -> TensorDesc:
         def sizes() -> tuple[int, ...]:
@@ -167,3 +168,11 @@ def _multihead_attention(
 def _first(*tensors: TensorDesc | None) -> TensorDesc | None:
     """The first tensor that is given."""
     return next((tensor for tensor in tensors if tensor is not None), None)
+
+
+def _sizes_of_first(*tensors: TensorDesc | None) -> tuple[int, ...]:
+    """The sizes of the first tensor that is given; a ``LookupError`` if none is."""
+    found = _first(*tensors)
+    if found is None:
+        raise LookupError("no tensor is given")
+    return found.sizes
