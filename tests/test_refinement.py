@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -26,9 +27,13 @@ from opendml.expression.statements import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import machine_of
+from opendml.loops.nest_printer import format_nest
 from opendml.operators import implemented
+from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refine, refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.tuning import TUNING
 
 TARGET = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512"))
 
@@ -110,7 +115,8 @@ def product(
         (product(3, 3, 130, owned=True), []),
         (product(1, 256, 1024, owned=True), ["panels"]),  # a mebibyte comes from far away
         (product(1, 256, 1023, owned=True), []),
-        (product(1, 512, 1024, data_type="FLOAT16", owned=True), ["packed_ATensor"]),
+        (product(1, 256, 1024, data_type="FLOAT16", owned=True), ["packed_ATensor"]),
+        (product(1, 512, 1024, data_type="FLOAT16", owned=True), ["packed_ATensor", "panels"]),
         (product(1, 256, 1024, owned=True, transposed="b"), []),
         (product(5, 3, 128, transposed="a"), ["packed_ATensor"]),
         (product(5, 3, 6, data_type="FLOAT16", owned=True), ["packed_ATensor", "panels"]),
@@ -146,6 +152,50 @@ def test_panels_are_as_wide_as_tiles(rows: int, columns: int, widths: list[int])
     assert weights is not None
     found = refine(definition, TARGET, (weights,))
     assert [tensor.sizes[-1] for tensor in found.temporaries] == widths
+
+
+@pytest.mark.parametrize(("rows", "inner", "bits"), [(1, 512, 16), (23, 512, 16), (24, 512, 32), (23, 511, 32)])
+def test_panels_that_are_far_and_read_for_few_rows_keep_their_type(rows: int, inner: int, bits: int) -> None:
+    definition = product(rows, inner, 1024, data_type="FLOAT16", owned=True).define()
+    _, weights, _ = definition.inputs
+    assert weights is not None
+    found = refine(definition, TARGET, (weights,))
+    panels = [tensor for tensor in found.temporaries if tensor.name.endswith("panels")]
+    assert {tensor.type.bits for tensor in panels} == {bits}
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 23, 24])
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_products_of_narrow_panels_have_the_bits_of_the_definition(rows: int, threads: int) -> None:
+    random = np.random.default_rng(rows)
+    weights = random.normal(size=(1, 1, 96, 200)).astype(np.float16)
+    x = random.normal(size=(1, 1, rows, 96)).astype(np.float16)
+
+    def product(device: dml.Device) -> Array:
+        graph = dml.Graph(device)
+        given = graph.input("float16", x.shape, name="x")
+        found: Array = graph.compile({"y": dml.gemm(given, weights)})(x=x)["y"]
+        return found
+
+    tuning = replace(TUNING, few_rows_panel_bytes=1 << 10, prefetched_bytes=1 << 10)
+    found = product(dml.Device("cpu", thread_count=threads, tuning=tuning))
+    assert_same_values(found, product(dml.Device("reference")))
+
+
+@pytest.mark.parametrize(("data_type", "is_asked_for"), [("float16", True), ("float32", False)])
+def test_runs_that_one_row_widens_are_asked_for_ahead(data_type: str, is_asked_for: bool) -> None:
+    """And those of float32, which keep memory busy as they are, and what stays in a cache, are not."""
+    graph = dml.Graph()
+    x = graph.input(data_type, [1, 1, 1, 512])
+    product = dml.gemm(x, graph.constant(np.ones((1, 1, 512, 1024), data_type)))
+    definition = divide_and_fuse(join(graph.describe(product), refining(TARGET))).execution
+    for limit, is_far in ((1 << 20, True), (1 << 22, False)):
+        target = TARGET.tuned(prefetched_bytes=limit)
+        code = generate(definition, target, in_place=False)
+        nests = [format_nest(kernel_nest(kernel, target, ())) for kernel in code.kernels]
+        asked = [line for nest in nests for line in nest.splitlines() if line.startswith("prefetch")]
+        expected = f"panels {TUNING.summed_prefetch_distance} bytes ahead"
+        assert [line.endswith(expected) for line in asked] == [True] * (is_asked_for and is_far)
 
 
 def test_panels_are_made_once() -> None:

@@ -352,7 +352,7 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
     """
     folds = _all_folds(kernel)
     if any(fold.contract for fold in folds):
-        return {}
+        return dict.fromkeys(_runs_of_sums(kernel, folds, tuning), tuning.summed_prefetch_distance)
     distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
     reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
     ahead = {t: distance for t in reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
@@ -366,6 +366,20 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
             if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= tuning.prefetch_steps:
                 ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
     return ahead
+
+
+def _runs_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> set[Tensor]:
+    """The large tensors that a sum of products goes through in one run, a row of panels at each step, and widens: what
+    processors ask for by themselves is less than memory could bring by then, while whole lines of float32 keep it busy.
+    """
+    return {
+        e.tensor
+        for fold in folds
+        for e in walk(fold)
+        if isinstance(e, Element) and e.type.bits < fold.type.bits and _is_far(e.tensor, tuning)
+        if kernel.vector is not None and len(fold.axes) == 1
+        if (e.address.coefficient(kernel.vector), e.address.coefficient(fold.axes[0])) == (1, kernel.vector.size)
+    }
 
 
 def _is_in_strips(kernel: ComputeKernel, tensor: Tensor, distance: int) -> bool:

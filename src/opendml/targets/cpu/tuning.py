@@ -155,6 +155,10 @@ class Tuning:
     """Bytes of a fixed right matrix from which on it lies in panels for fewer rows, too: it comes from beyond the
     second-level cache, faster in one run than a piece from each of its rows, which are on pages of their own."""
 
+    widened_panel_rows: int = 24
+    """Rows of a product from which on such panels of a narrower type are widened when they are laid out: widening takes
+    longer than it takes to bring twice as many bytes."""
+
     columns_of_rows: int = 128
     """Columns of a product from which on a copy of a left matrix pays off that is not contiguous along its rows."""
 
@@ -332,6 +336,9 @@ class Tuning:
 
     staged_prefetch_distance: int = 4096
     """How many bytes ahead where a stage is filled: nothing is asked for while it is emptied."""
+
+    summed_prefetch_distance: int = 4096
+    """How many bytes ahead in a run that a sum of products goes through once and widens."""
 
     stored_prefetch_distance: int = 0
     """As ``prefetch_distance``, of lines that will be written, but not past the caches; 0: none is asked for."""

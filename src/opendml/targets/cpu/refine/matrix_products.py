@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opendml.expression.element_types import F16
-from opendml.expression.ir import Axis, Expression, Tensor, grid, index, indices, load
+from opendml.expression.ir import Axis, Expression, Tensor, cast, grid, index, indices, load
 from opendml.llvm.host import Machine
 from opendml.targets.cpu.panels import columns_in_panels
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
@@ -108,10 +108,19 @@ class _Refined:
         right, least = self.product.right, self.tuning.few_rows
         if not self.is_fixed or 0 in (right.stride(-1), right.stride(-2)) or self.product.column.size < least:
             return False
-        type = right.factor.element.type
-        size = self.product.column.size * self.product.inner.size * type.bits // 8
-        is_far = type is right.tensor.type and size >= self.tuning.few_rows_panel_bytes  # widened there is more to read
-        return self.product.row.size >= least or is_far
+        return self.product.row.size >= least or self._is_far()
+
+    def _is_far(self) -> bool:
+        """Whether the right matrix comes from beyond the second-level cache every time."""
+        size = self.product.column.size * self.product.inner.size * self.product.right.tensor.type.bits // 8
+        return size >= self.tuning.few_rows_panel_bytes
+
+    def _in_panels(self) -> Expression:
+        """What panels have of an element: what it is widened to, or of what is far and read for few rows its bits as
+        they are, which are fewer to bring."""
+        factor, rows = self.product.right.factor, self.product.row.size
+        is_narrow = self._is_far() and rows < self.tuning.widened_panel_rows
+        return factor.load if is_narrow else factor.element
 
     def _panel_width(self) -> int:
         """Columns of a panel: as many as a tile has, where there are rows enough to fill one."""
@@ -145,7 +154,7 @@ class _Refined:
         strides = [product.right.tensor.strides[d] for d in product.right.order]
         # A matrix that all batches share (a stride of 0) is copied once.
         repeated = [1 if stride == 0 else axis.size for axis, stride in zip(product.batch, strides, strict=False)]
-        element = product.right.factor.element
+        element = self._in_panels()
 
         def of_column(*place: Expression) -> Expression:
             *batch, block, inner, column = place
@@ -157,7 +166,7 @@ class _Refined:
         place = (*indices(product.batch), index(block), index(product.inner), index(column))
         column_there = index(block) * width + index(column) + start
         replacements = replaced | moved({product.column: column_there})
-        replacements[product.right.factor.whole] = _repeated(panels, place)
+        replacements[product.right.factor.whole] = cast(_repeated(panels, place), product.sum.fold.type)
         axes = (*product.batch, product.row, block, column)
         self.found.statements.append(product.sum.rewritten(replacements, axes))
 
