@@ -31,6 +31,8 @@ from opendml.expression.ir import (
 from opendml.expression.notation import Words, written
 from opendml.expression.rewriting import inner_first
 
+NOTHING: Final = frozenset[Any]()
+
 EXACT: Final = 1 << 62
 """Sums up to here are computed without overflow in 64 bits. Beyond it integers wrap, and are not sums any more."""
 
@@ -406,11 +408,12 @@ class Dependencies:
         return known[expression]
 
     def _find(self, e: Expression) -> frozenset[Axis | Variable]:
+        known, children = self._known, e.children
         if isinstance(e, Index):
             return frozenset((e.axis,))
         if isinstance(e, Variable):
             return frozenset((e,))
-        result: frozenset[Axis | Variable] = frozenset().union(*[self._known[child] for child in e.children])
+        result = known[children[0]].union(*[known[child] for child in children[1:]]) if children else NOTHING
         if isinstance(e, Element):
             result |= frozenset(e.address.axes)
         if isinstance(e, Fold):

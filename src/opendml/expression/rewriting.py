@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from opendml.expression.element_types import BOOL
@@ -32,6 +32,7 @@ from opendml.expression.ir import (
 
 Visit = Callable[[Expression], Expression | None]
 Read = Callable[[Expression, Expression], Expression]
+_Known = Mapping[Expression, Expression]
 
 
 class Rewriter:
@@ -89,48 +90,50 @@ class Rewriter:
     def _rebuild(self, e: Expression) -> Expression:
         """``e`` with its parts, which have been rewritten."""
         known = self._known
-        if isinstance(e, Binary):
-            return binary(e.operation, known[e.left], known[e.right])
-        if isinstance(e, Select):
-            condition = known[e.condition]
-            if isinstance(condition, Const):
-                return known[e.then if condition.bits else e.otherwise]
-            return select(condition, known[e.then], known[e.otherwise], rare=e.rare)
-        if isinstance(e, Unary):
-            return unary(e.operation, known[e.operand])
-        if isinstance(e, FusedMultiplyAdd):
-            return FusedMultiplyAdd(known[e.x], known[e.y], known[e.z])
-        if isinstance(e, Cast):
-            return cast(known[e.operand], e.type)
-        if isinstance(e, Bitcast):
-            return Bitcast(known[e.operand], e.type)
-        if isinstance(e, Part):
-            fold = known[e.fold]
-            assert isinstance(fold, Fold)
-            return Part(fold, e.number)
-        if isinstance(e, Fold):
-            return self._fold(e)
+        rebuild = _REBUILD.get(type(e))
+        if rebuild is not None:
+            return rebuild(e, known)
         if isinstance(e, Load):
             rebuilt: Expression = Load(e.tensor, tuple([known[c] for c in e.coordinates]))
         else:
             rebuilt = e.rebuilt(known.__getitem__)
         return rebuilt if self._read is None else self._read(e, rebuilt)
 
-    def _fold(self, e: Fold) -> Expression:
-        known = self._known
-        where = None if e.where is None else known[e.where]
-        if where is not None and where == constant(True, BOOL):
-            where = None
-        elements = tuple([known[part] for part in e.elements])
-        return Fold(
-            e.axes,
-            tuple([known[part] for part in e.initial]),
-            elements,
-            e.combine,
-            where,
-            e.partials,
-            e.contract and is_product(elements[0]),
-        )
+
+def _select(e: Select, known: _Known) -> Expression:
+    condition = known[e.condition]
+    if isinstance(condition, Const):
+        return known[e.then if condition.bits else e.otherwise]
+    return select(condition, known[e.then], known[e.otherwise], rare=e.rare)
+
+
+def _part(e: Part, known: _Known) -> Expression:
+    fold = known[e.fold]
+    assert isinstance(fold, Fold)
+    return Part(fold, e.number)
+
+
+def _fold(e: Fold, known: _Known) -> Expression:
+    where = None if e.where is None else known[e.where]
+    if where is not None and where == constant(True, BOOL):
+        where = None
+    elements = tuple([known[part] for part in e.elements])
+    initial = tuple([known[part] for part in e.initial])
+    contract = e.contract and is_product(elements[0])
+    return Fold(e.axes, initial, elements, e.combine, where, e.partials, contract)
+
+
+_REBUILD: Final[dict[type, Callable[[Any, _Known], Expression]]] = {
+    Binary: lambda e, known: binary(e.operation, known[e.left], known[e.right]),
+    Select: _select,
+    Unary: lambda e, known: unary(e.operation, known[e.operand]),
+    FusedMultiplyAdd: lambda e, known: FusedMultiplyAdd(known[e.x], known[e.y], known[e.z]),
+    Cast: lambda e, known: cast(known[e.operand], e.type),
+    Bitcast: lambda e, known: Bitcast(known[e.operand], e.type),
+    Part: _part,
+    Fold: _fold,
+}
+"""How an expression is made of its parts, which have been rewritten."""
 
 
 def substitute(replacements: dict[Expression, Expression]) -> Rewriter:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from opendml.expression.element_types import BOOL, F16, F32, F64, I32, I64, U8, U16, U32, U64, ElementType
 from opendml.expression.ir import WORD_PRODUCTS, Const, constant
@@ -59,8 +58,7 @@ ROLLED: Final = ", !llvm.loop !1"
 """On the jump that closes a loop: the optimiser must not unroll it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """An LLVM operand: its text, the type of an element, and the number of lanes (1: a scalar)."""
 
     text: str
@@ -75,7 +73,7 @@ class Value:
     @property
     def typed(self) -> str:
         """The operand with its type before it."""
-        return f"{self.llvm_type} {self.text}"
+        return f"{vector_type(self.type, self.lanes)} {self.text}"
 
 
 def vector_type(type: ElementType, lanes: int) -> str:
@@ -126,7 +124,8 @@ class Builder:
 
     def assign(self, text: str) -> str:
         """A line that defines a new value; its name."""
-        name = f"%{self.fresh()}"
+        self._count += 1
+        name = f"%v{self._count}"
         self.lines.append(f"  {name} = {text}")
         return name
 
@@ -170,7 +169,7 @@ class Builder:
         self.begin(header)
         position = f"%{self.fresh('i')}"
         slot = len(self.lines)
-        values = [replace(v, text=f"%{self.fresh('c')}") for v in carried]
+        values = [v._replace(text=f"%{self.fresh('c')}") for v in carried]
         self.lines += [""] * (1 + len(values))
         go_on = self.assign(f"icmp slt i64 {position}, {last}")
         self.line(f"br i1 {go_on}, label %{inside}, label %{done}")
@@ -216,7 +215,7 @@ class Builder:
         merged = []
         for a, b in zip(first, second, strict=True):
             text = self.assign(f"phi {a.llvm_type} [ {a.text}, %{first_end} ], [ {b.text}, %{second_end} ]")
-            merged.append(replace(a, text=text))
+            merged.append(a._replace(text=text))
         return merged
 
     # Values --------------------------------------------------------------------------------------------------------
@@ -244,8 +243,8 @@ class Builder:
 
     def aligned(self, *values: Value) -> list[Value]:
         """The values with as many lanes as the widest of them has."""
-        lanes = max(v.lanes for v in values)
-        return [self.spread(v, lanes) for v in values]
+        lanes = max([v.lanes for v in values])
+        return [v if v.lanes == lanes else self.spread(v, lanes) for v in values]
 
     def shuffle(self, a: Value, b: Value | None, order: Sequence[int]) -> Value:
         """Lanes picked from ``a`` followed by ``b``."""
@@ -343,9 +342,11 @@ class Builder:
 
     def intrinsic(self, name: str, result: Value, *operands: Value) -> Value:
         """A call of ``llvm.name`` on operands of the lanes of ``result``, which gives type and lanes."""
-        self.declarations.add(f"declare {result.llvm_type} @{name}({', '.join(v.llvm_type for v in operands)})")
-        text = self.assign(f"call {result.llvm_type} @{name}({', '.join(v.typed for v in operands)})")
-        return replace(result, text=text)
+        kind = result.llvm_type
+        kinds = [vector_type(v.type, v.lanes) for v in operands]
+        self.declarations.add(f"declare {kind} @{name}({', '.join(kinds)})")
+        given = ", ".join([f"{k} {v.text}" for k, v in zip(kinds, operands, strict=True)])
+        return Value(self.assign(f"call {kind} @{name}({given})"), result.type, result.lanes)
 
     def opaque(self, pointer: str) -> str:
         """The same address, of which LLVM does not know how it was computed. It costs no instruction."""
@@ -380,7 +381,7 @@ class Builder:
         zero, width = every_lane(0), a.type.bits
         if operation in ("shl", "shr"):
             unsigned = UNSIGNED[a.type.name]
-            is_short = self.binary("lt", replace(b, type=unsigned), every_lane(width, unsigned))
+            is_short = self.binary("lt", b._replace(type=unsigned), every_lane(width, unsigned))
             if operation == "shr" and a.type.kind == "int":
                 return self._instruction(operation, a, self.select(is_short, b, every_lane(width - 1)))
             return self.select(is_short, self._instruction(operation, a, self.select(is_short, b, zero)), zero)
@@ -408,7 +409,7 @@ class Builder:
             self.declarations.add(f"declare i1 @{reduce}({condition.llvm_type})")
             condition = Value(self.assign(f"call i1 @{reduce}({condition.typed})"), BOOL)
         self.declarations.add("declare i1 @llvm.expect.i1(i1, i1)")
-        return replace(condition, text=self.assign(f"call i1 @llvm.expect.i1(i1 {condition.text}, i1 false)"))
+        return condition._replace(text=self.assign(f"call i1 @llvm.expect.i1(i1 {condition.text}, i1 false)"))
 
     def largest_lane(self, a: Value) -> Value:
         """The largest lane of signed integers."""
@@ -420,7 +421,7 @@ class Builder:
         """One of the grammar's unary operations."""
         if operation == "not":
             ones = "true" if a.type is BOOL else "-1"
-            return replace(a, text=self.assign(f"xor {a.typed}, {self.spread(Value(ones, a.type), a.lanes).text}"))
+            return a._replace(text=self.assign(f"xor {a.typed}, {self.spread(Value(ones, a.type), a.lanes).text}"))
         if a.type.is_float:
             return self._float_unary(operation, a)
         zero = self.spread(Value("0", a.type), a.lanes)
@@ -432,7 +433,7 @@ class Builder:
 
     def _float_unary(self, operation: str, a: Value) -> Value:
         if operation == "neg":
-            return replace(a, text=self.assign(f"fneg {a.typed}"))
+            return a._replace(text=self.assign(f"fneg {a.typed}"))
         if a.type is F16 and operation != "abs":
             # Exact for roundings, and correctly rounded for the square root: float32 has more than twice the digits.
             return self.cast(self._float_unary(operation, self.cast(a, F32)), F16)
@@ -459,8 +460,8 @@ class Builder:
         for i in range(count):
             up, down = (self.spread(Value(str(n), I32), a.lanes) for n in (32 - bits * (i + 1), 32 - bits))
             x, y = (self.binary("shl", v, up) for v in (a, b))
-            unsigned = replace(x, type=U32) if count == 4 else x
-            left = replace(self._instruction("shr", unsigned, down), type=I32)
+            unsigned = x._replace(type=U32) if count == 4 else x
+            left = self._instruction("shr", unsigned, down)._replace(type=I32)
             product = self.binary("mul", left, self._instruction("shr", y, down))
             total = product if total is None else self.binary("add", total, product)
         assert total is not None
@@ -469,7 +470,7 @@ class Builder:
     def bitcast(self, a: Value, type: ElementType) -> Value:
         """The same bits as another type."""
         if LLVM_TYPES[a.type.name] == LLVM_TYPES[type.name]:
-            return replace(a, type=type)
+            return a._replace(type=type)
         return Value(self.assign(f"bitcast {a.typed} to {vector_type(type, a.lanes)}"), type, a.lanes)
 
     def cast(self, a: Value, type: ElementType) -> Value:
@@ -487,7 +488,7 @@ class Builder:
 
     def _resized(self, a: Value, type: ElementType) -> Value:
         if LLVM_TYPES[a.type.name] == LLVM_TYPES[type.name]:
-            return replace(a, type=type)
+            return a._replace(type=type)
         instruction = "trunc" if type.bits < a.type.bits else ("sext" if a.type.kind == "int" else "zext")
         return self._convert(instruction, a, type)
 

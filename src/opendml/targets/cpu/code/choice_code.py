@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opendml.expression.affine import Affine, Element, threshold_form
@@ -70,13 +69,13 @@ class ChoiceWriter:
             return evaluator.value(e.otherwise, point)
         mask = lanes_between(*allowed, point.lanes)
         with evaluator.following(choice.then):
-            then = evaluator.value(e.then, replace(point, mask=mask, allowed=allowed))
+            then = evaluator.value(e.then, point._replace(mask=mask, allowed=allowed))
         if _is_zero(e.otherwise) and self._is_zero_where_left_out(e.then, point):
             return then
         if not evaluator.is_unsafe(e.otherwise):
             return self._builder.select(mask, then, evaluator.value(e.otherwise, point))
         with evaluator.following(choice.otherwise):
-            there = replace(point, mask=self._builder.unary("not", mask))
+            there = point._replace(mask=self._builder.unary("not", mask))
             return self._builder.select(mask, then, evaluator.value(e.otherwise, there))
 
     def _is_zero_where_left_out(self, e: Expression, point: Point) -> bool:
@@ -91,7 +90,7 @@ class ChoiceWriter:
     def _rarely(self, condition: Value, e: Select, point: Point) -> Value:
         """``e.then`` is computed only if some lane wants it."""
         evaluator = self._evaluator
-        condition = replace(condition, text=self._builder.assign(f"freeze {condition.typed}"))
+        condition = condition._replace(text=self._builder.assign(f"freeze {condition.typed}"))
         otherwise = evaluator.value(e.otherwise, point)
 
         def mixed() -> list[Value]:
@@ -129,7 +128,7 @@ class KnownLanes:
 def masked(evaluator: Evaluator, point: Point, condition: Value) -> Point:
     """The point with fewer lanes."""
     mask = condition if point.mask is None else evaluator.builder.binary("and", point.mask, condition)
-    return replace(point, mask=mask)
+    return point._replace(mask=mask)
 
 
 def _is_zero(e: Expression) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe
@@ -68,7 +67,7 @@ class Evaluator:
         self._scopes = Scopes()
         self.memory = Memory(builder, self._scopes, pointers, target, prefetched, instructions)
         self._forms: dict[Expression, Affine] = {}
-        self._orders: dict[Expression, list[Axis | Variable]] = {}
+        self._orders: dict[Expression, tuple[list[Axis], list[Variable]]] = {}
         self.is_unsafe: Callable[[Expression], bool] = Contains(is_unsafe)
         """Whether an expression loads what may be outside of its tensor where the conditions around it do not hold."""
         self._depth = 0
@@ -139,7 +138,7 @@ class Evaluator:
             if form is None or form.terms == ((source, 1),) or any(self.varies(term, point) for term in form.opaque):
                 return [(part, point) for part in e.children]
             terms = form.opaque
-        scalar = replace(point, vector=None, lanes=1)
+        scalar = point._replace(vector=None, lanes=1)
         return [(term, point if self.varies(term, point) else scalar) for term in terms]
 
     def define(self, e: Expression, point: Point, value: Value) -> None:
@@ -151,22 +150,21 @@ class Evaluator:
         return self._scopes.find(self._key(e, point)) is not None
 
     def _key(self, e: Expression, point: Point) -> object:
-        bindings: list[object] = []
-        vectored = False
-        for item in self._ordered(e):
-            if isinstance(item, Axis):
-                bindings.append(point.positions[item])
-                vectored |= item is point.vector
-            else:
-                assert point.variables is not None
-                bindings.append(point.variables[item].text)
-        mask = point.mask.text if point.mask is not None else None
-        return (e, tuple(bindings), (point.lanes, point.active) if vectored else None, mask)
-
-    def _ordered(self, e: Expression) -> list[Axis | Variable]:
         found = self._orders.get(e)
-        if found is None:
-            found = self._orders[e] = sorted(self.dependencies.of(e), key=id)
+        axes, variables = self._order(e) if found is None else found
+        positions = point.positions
+        bindings: tuple[object, ...] = tuple([positions[axis] for axis in axes])
+        if variables:
+            assert point.variables is not None
+            bindings += tuple([point.variables[variable].text for variable in variables])
+        mask = point.mask.text if point.mask is not None else None
+        return (e, bindings, (point.lanes, point.active) if point.vector in axes else None, mask)
+
+    def _order(self, e: Expression) -> tuple[list[Axis], list[Variable]]:
+        """What an expression depends on, in an order that is always the same."""
+        needed = self.dependencies.of(e)
+        axes = [item for item in needed if isinstance(item, Axis)]
+        found = self._orders[e] = axes, [item for item in needed if isinstance(item, Variable)]
         return found
 
     def form(self, e: Expression) -> Affine:
@@ -242,7 +240,7 @@ class Evaluator:
                 if position.name is not None:
                     parts.append((position.name, coefficient))
             else:
-                parts.append((self.value(term, replace(point, vector=None, lanes=1)).text, coefficient))
+                parts.append((self.value(term, point._replace(vector=None, lanes=1)).text, coefficient))
         if not parts:
             return None, constant
         key = ("index", tuple(parts))
@@ -272,7 +270,7 @@ class Evaluator:
         """Lanes that do not take part are written too: there is room for them behind the row."""
         for row in rows:
             value = self.value(row.value, point)
-            self.store(row.memory, Affine(((row.axis, 1),), 0), value, replace(point, active=None))
+            self.store(row.memory, Affine(((row.axis, 1),), 0), value, point._replace(active=None))
 
     def keep(self, rows: Sequence[KeptRow]) -> None:
         """From here on the rows are read."""
@@ -417,7 +415,8 @@ def _binary(evaluator: Evaluator, e: Binary, point: Point) -> Value:
 
 
 def _fused_multiply_add(evaluator: Evaluator, e: FusedMultiplyAdd, point: Point) -> Value:
-    return evaluator.builder.fused_multiply_add(*(evaluator.value(operand, point) for operand in (e.x, e.y, e.z)))
+    x, y, z = evaluator.value(e.x, point), evaluator.value(e.y, point), evaluator.value(e.z, point)
+    return evaluator.builder.fused_multiply_add(x, y, z)
 
 
 def _variable(evaluator: Evaluator, e: Variable, point: Point) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opendml.expression.element_types import BOOL
@@ -79,7 +78,7 @@ class FoldWriter:
         for outer, place, inner in itertools.product(before, sorted(meeting), behind):
             for row, tap in meeting[place]:
                 positions = {axis: Position(None, i) for axis, i in zip(axes, (*outer, tap, *inner), strict=True)}
-                here = replace(points[row], positions={**points[row].positions, **positions})
+                here = points[row]._replace(positions={**points[row].positions, **positions})
                 (states[row],) = self._step(folding.fold, folding.steps, [here], [states[row]])
         return states
 
@@ -142,7 +141,7 @@ class FoldWriter:
                 result.append(state)
             else:
                 condition = self._builder.spread(condition, point.lanes)
-                here = replace(masked(self._evaluator, point, condition), allowed=allowed)
+                here = masked(self._evaluator, point, condition)._replace(allowed=allowed)
                 with self._evaluator.following(steps.masked):
                     (following,) = self._combined(fold, [here], [state])
                 result.append([self._builder.select(condition, n, o) for n, o in zip(following, state, strict=True)])
@@ -181,7 +180,7 @@ class FoldWriter:
         """A fold whose partial results are lanes instead of the points; where it varies between these, one by one."""
         lanes = point.lanes
         if folding.how == "partials":
-            return self._in_lanes(folding, replace(point, vector=None, lanes=1, active=None))
+            return self._in_lanes(folding, point._replace(vector=None, lanes=1, active=None))
 
         def at_lane(lane: str, values: list[Value]) -> list[Value]:
             with self._evaluator.scope():
@@ -201,7 +200,7 @@ class FoldWriter:
                     self._builder.assign(f"insertelement {v.typed}, {result.typed}, i64 {lane}")
                     for v, result in zip(values, results, strict=True)
                 ]
-                return [replace(v, text=text) for v, text in zip(values, inserted, strict=True)]
+                return [v._replace(text=text) for v, text in zip(values, inserted, strict=True)]
 
         none = [Value("poison", e.type, lanes) for e in folding.fold.elements]
         return self._builder.loop("0", str(lanes if point.active is None else point.active), 1, none, at_lane)
@@ -212,7 +211,7 @@ class FoldWriter:
         for variable, value in (point.variables or {}).items():
             one = f"extractelement {value.typed}, i64 {lane}"
             variables[variable] = value if value.lanes == 1 else Value(self._builder.assign(one), value.type)
-        here = replace(point, vector=None, lanes=1, active=None, mask=None, variables=variables)
+        here = point._replace(vector=None, lanes=1, active=None, mask=None, variables=variables)
         if point.vector is None:
             return here
         name, constant = point.positions[point.vector]
@@ -223,7 +222,7 @@ class FoldWriter:
     def _in_lanes(self, folding: Folding, point: Point) -> State:
         *outer, last = folding.fold.axes
         lanes = folding.fold.partials
-        here = replace(point, vector=last, lanes=lanes)
+        here = point._replace(vector=last, lanes=lanes)
 
         def nest(axes: Sequence[Axis], at: Point, values: list[Value]) -> list[Value]:
             if not axes:
@@ -256,7 +255,7 @@ class FoldWriter:
 
         state = self._builder.loop("0", str(whole), lanes, state, body)
         if folding.rest is not None:
-            rest = replace(point.at(last, None, whole), active=last.size - whole)
+            rest = point.at(last, None, whole)._replace(active=last.size - whole)
             with evaluator.scope(), evaluator.following(folding.rest.plan):
                 following = self._step(fold, folding.rest, [rest], [state])[0]
                 evaluator.write_rows(folding.rows, rest)
@@ -275,7 +274,7 @@ class FoldWriter:
             if 2 * width == fold.partials and _is_integer_product(fold):
                 halves = range(0, 2 * width, 2), range(1, 2 * width, 2)
             lower, upper = ([self._builder.shuffle(v, None, half) for v in state] for half in halves)
-            joint = replace(point, lanes=width).bound((*combine.left, *combine.right), (*lower, *upper))
+            joint = point._replace(lanes=width).bound((*combine.left, *combine.right), (*lower, *upper))
             with evaluator.scope():
                 state = [self._builder.spread(evaluator.value(e, joint), width) for e in result]
         return state

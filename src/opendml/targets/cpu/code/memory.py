@@ -5,7 +5,7 @@ Loads of vectors never touch memory past their last element. A value and its poi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -30,31 +30,33 @@ class Scopes:
     """What has been computed, by what it was computed from, in scopes that follow the control flow."""
 
     def __init__(self) -> None:
-        self._scopes: list[dict[object, Value]] = [{}]
+        self._known: dict[object, Value] = {}
+        self._before: list[dict[object, Value | None]] = [{}]  # for each scope, what its keys meant outside of it
+        self.find: Callable[[object], Value | None] = self._known.get
+        """What is known under a key: values are asked for far more often than scopes begin and end."""
 
     @contextmanager
     def inner(self) -> Iterator[None]:
         """What is computed inside is not known outside: for blocks that need not be executed."""
-        self._scopes.append({})
+        before: dict[object, Value | None] = {}
+        self._before.append(before)
         yield
-        self._scopes.pop()
+        self._before.pop()
+        for key, value in before.items():
+            if value is None:
+                del self._known[key]
+            else:
+                self._known[key] = value
 
     @property
     def depth(self) -> int:
         """How many scopes are open."""
-        return len(self._scopes)
-
-    def find(self, key: object) -> Value | None:
-        """What is known under a key."""
-        for scope in reversed(self._scopes):
-            found = scope.get(key)
-            if found is not None:
-                return found
-        return None
+        return len(self._before)
 
     def put(self, key: object, value: Value) -> Value:
         """``value``, known from here to the end of the innermost scope."""
-        self._scopes[-1][key] = value
+        self._before[-1].setdefault(key, self._known.get(key))
+        self._known[key] = value
         return value
 
 

@@ -253,7 +253,7 @@ class _NestWriter:
     def points(self, node: Points, place: _Place) -> None:
         axis, count = node.axis, node.count
         if node.kind == "vector":
-            self.body(node.body, place.each(lambda p: replace(p, vector=axis, lanes=count, active=node.active)))
+            self.body(node.body, place.each(lambda p: p._replace(vector=axis, lanes=count, active=node.active)))
         elif node.kind == "together":
             steps = [number * node.step for number in range(count)]
             points = tuple(_further(point, axis, step) for point in place.points for step in steps)

@@ -7,7 +7,7 @@ digit that all have in common costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -62,7 +62,7 @@ class OrderWriter:
         if key.type.kind == "int":
             lowest = self.builder.spread(Value(str(-(1 << (type.bits - 1))), value.type), value.lanes)
             value = self.builder.binary("xor", value, lowest)
-        return replace(value, type=type)
+        return value._replace(type=type)
 
     def _packed(self, keys: Value, position: str) -> list[str]:
         """The candidates of keys from a position on, one by one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from opendml.expression.ir import Axis, Variable
@@ -17,8 +16,7 @@ class Position(NamedTuple):
     constant: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """A point, or ``lanes`` neighbouring points along ``vector``.
 
     Only the first ``active`` lanes may touch memory, and only those where ``mask`` holds may make unsafe loads;
@@ -40,8 +38,8 @@ class Point:
 
     def at(self, axis: Axis, name: str | None, constant: int = 0) -> Point:
         """The point with ``axis`` moved."""
-        return replace(self, positions={**self.positions, axis: Position(name, constant)})
+        return self._replace(positions={**self.positions, axis: Position(name, constant)})
 
     def bound(self, names: Sequence[Variable], values: Sequence[Value]) -> Point:
         """The point with values for variables."""
-        return replace(self, variables={**(self.variables or {}), **dict(zip(names, values, strict=True))})
+        return self._replace(variables={**(self.variables or {}), **dict(zip(names, values, strict=True))})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from opendml.llvm.builder import Builder, Value
 
@@ -11,7 +10,7 @@ from opendml.llvm.builder import Builder, Value
 def turned(builder: Builder, rows: Sequence[Value]) -> list[Value]:
     """The columns of some rows, as many lanes as the next power of two; those beyond the rows are undefined."""
     side = 1 << (len(rows) - 1).bit_length()
-    undefined = replace(rows[0], text="poison")
+    undefined = rows[0]._replace(text="poison")
     square = [*rows, *[undefined] * (side - len(rows))]
     columns: list[Value] = []
     for start in range(0, rows[0].lanes, side):
@@ -23,5 +22,5 @@ def turned(builder: Builder, rows: Sequence[Value]) -> list[Value]:
 
 def _cut(builder: Builder, row: Value, lanes: range) -> Value:
     if row.text == "poison":
-        return replace(row, lanes=len(lanes))
+        return row._replace(lanes=len(lanes))
     return builder.shuffle(row, None, lanes)

@@ -15,7 +15,6 @@ estimates of the machine.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -76,7 +75,7 @@ def _root(x: Array) -> Array:
 def _write_estimate(builder: Builder, a: Value) -> Value:
     name, kind = "llvm.x86.avx512.rsqrt14.ps.512", a.llvm_type
     builder.declarations.add(f"declare {kind} @{name}({kind}, {kind}, i16)")
-    return replace(a, text=builder.assign(f"call {kind} @{name}({a.typed}, {kind} zeroinitializer, i16 -1)"))
+    return a._replace(text=builder.assign(f"call {kind} @{name}({a.typed}, {kind} zeroinitializer, i16 -1)"))
 
 
 def _write_root(builder: Builder, a: Value) -> Value:
@@ -94,7 +93,7 @@ def _write_root(builder: Builder, a: Value) -> Value:
     root = builder.select(zero, a, root)
     unusual = builder.unary("not", builder.binary("or", zero, _is_usual(builder, a)))
     # Lanes that take no part may be undefined, and nothing may depend on those.
-    unusual = replace(unusual, text=builder.assign(f"freeze {unusual.typed}"))
+    unusual = unusual._replace(text=builder.assign(f"freeze {unusual.typed}"))
 
     def exact() -> list[Value]:
         return [builder.unary("sqrt", a)]
