@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,9 +21,10 @@ from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
 from opendml.expression.element_types import F32
 from opendml.expression.ir import Tensor, grid, indices, load, temporary
 from opendml.expression.statements import Compute, Definition, Store
+from opendml.graph import joining
 from opendml.graph.costs import GraphCosts
-from opendml.loops.memory_plan import Placement, plan_memory
-from opendml.programs import compiled_graph as graph_program
+from opendml.loops.memory_plan import plan_memory
+from opendml.loops.placement import Placement
 from opendml.programs import graph_plan as plan_module
 from opendml.programs.graph_plan import graph_key
 from opendml.targets.cpu.target import CpuTarget, host_target
@@ -66,7 +69,7 @@ def test_a_graph_from_the_cache_passes_no_stage(owned: bool, monkeypatch: pytest
     def fail(*_: Any) -> None:
         raise AssertionError("the graph is joined again")
 
-    monkeypatch.setattr(graph_program, "join", fail)
+    monkeypatch.setattr(joining, "join", fail)
     for graph in (network(owned=owned), renamed(network(owned=owned))):
         was_there, again = results(graph)
         assert was_there
@@ -123,6 +126,51 @@ def test_code_that_is_not_what_runs_stores_no_plan(change: tuple[str, object], m
     np.testing.assert_array_equal(*(dml.Device().compile_graph(network())(x) for _ in range(2)))
     monkeypatch.undo()
     assert graph_key(network(), host_target(), True) is not None
+
+
+def digest_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """The hash of a package that lies in a folder and was loaded long after it was written."""
+    monkeypatch.setattr(plan_module, "PACKAGE", folder)
+    monkeypatch.setattr(plan_module, "LOADED_AT", time.time() + 3600)
+    found: str | None = plan_module.package_digest.__wrapped__()
+    return found
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no times that nobody can set")
+def test_the_package_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as its files are as they were: of the same size and times they may have another content only together
+    with another time of the file system's own record."""
+    (tmp_path / "package" / "inner").mkdir(parents=True)
+    first, second = tmp_path / "package" / "first.py", tmp_path / "package" / "inner" / "second.py"
+    first.write_text("x = 1")
+    second.write_text("y = 1")
+    read: list[object] = []
+    hashed = plan_module._hash_of_files
+    monkeypatch.setattr(plan_module, "_hash_of_files", lambda files: read.append(files) or hashed(files))
+    before = digest_of(tmp_path / "package", monkeypatch)
+    assert before == digest_of(tmp_path / "package", monkeypatch)
+    assert len(read) == 1
+    times = second.stat()
+    while second.stat().st_ctime_ns == times.st_ctime_ns:  # which tells no two moments apart that follow at once
+        second.write_text("y = 2")
+        os.utime(second, ns=(times.st_atime_ns, times.st_mtime_ns))
+    changed = digest_of(tmp_path / "package", monkeypatch)
+    assert before is not None
+    assert changed not in (before, None)
+    second.rename(tmp_path / "package" / "second.py")
+    assert digest_of(tmp_path / "package", monkeypatch) not in (before, changed, None)
+
+
+def test_files_that_have_just_changed_are_hashed_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "package" / "only.py"
+    file.parent.mkdir()
+    file.write_text("x = 1")
+    read: list[object] = []
+    hashed = plan_module._hash_of_files
+    monkeypatch.setattr(plan_module, "_hash_of_files", lambda files: read.append(files) or hashed(files))
+    monkeypatch.setattr(plan_module, "RECENT", 10**18)
+    assert digest_of(file.parent, monkeypatch) == digest_of(file.parent, monkeypatch)
+    assert len(read) == 2
 
 
 def test_an_object_that_is_gone_is_compiled_anew(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -101,7 +100,7 @@ def write_atomically(
         with path.open("wb") as file:
             write(file)
         return
-    unfinished = path.with_name(f"{prefix}{path.name[:100]}.{secrets.token_hex(8)}{UNFINISHED}")
+    unfinished = path.with_name(f"{prefix}{path.name[:100]}.{os.urandom(8).hex()}{UNFINISHED}")
     try:
         with os.fdopen(os.open(unfinished, _WRITE_FLAGS, mode), "wb") as file:
             write(file)

@@ -3,7 +3,6 @@ colour, so a notebook's own light or dark style holds."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
@@ -40,5 +39,7 @@ def preformatted(text: str) -> str:
 
 def _text(value: object) -> str:
     """Escaped, without characters that steer what shows them."""
+    import html  # with all names of characters, which only notebooks need
+
     text = str(value)
     return html.escape("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from opendml.llvm import compile_workers, object_cache
-from opendml.llvm.compile_workers import Progress
+from opendml.llvm import object_cache
 from opendml.llvm.host import Machine
 from opendml.llvm.native import DEFAULT_OPTIONS, CompileOptions, compile_object, compiler_version
 from opendml.llvm.object_cache import default_cache, get_or_make
+
+if TYPE_CHECKING:
+    from opendml.llvm.compile_workers import Progress
 
 __all__ = ["Compilation", "get_or_compile", "get_or_compile_all", "object_key"]
 
@@ -38,6 +41,8 @@ class Compilation:
     """Modules that are compiled where the cache does not have them, while others are written: a context."""
 
     def __init__(self, host: Machine, progress: Progress | None = None) -> None:
+        from opendml.llvm import compile_workers  # and with it what starts processes
+
         self._host = host
         self._cache = default_cache()
         self._compilation = compile_workers.Compilation(host, progress)

@@ -26,7 +26,6 @@ import functools
 import hmac
 import os
 import re
-import secrets
 import stat
 import struct
 import sys
@@ -223,7 +222,7 @@ def _authentication_key(path: Path) -> bytes:
             path.unlink()  # Only what was seen there: what is there by now may be another process's new key.
         # Another process may do the same now: the first to create the file wins, the other reads it.
         with contextlib.suppress(FileExistsError):
-            _write(path, secrets.token_bytes(_KEY_BYTES), replace=False)
+            _write(path, os.urandom(_KEY_BYTES), replace=False)
     raise OSError("its key file cannot be made")
 
 

@@ -38,7 +38,8 @@ from opendml.expression.statements import (
 )
 from opendml.loops.alignment import ALIGNMENT
 from opendml.loops.conflicts import Accesses, Region, Who, written_regions
-from opendml.loops.memory_plan import PLACEMENT, MemoryPlan, Placement, bytes_of, plan_memory
+from opendml.loops.memory_plan import MemoryPlan, bytes_of, plan_memory
+from opendml.loops.placement import PLACEMENT, Placement
 from opendml.loops.read_constants import read_constants
 
 

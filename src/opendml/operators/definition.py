@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
-from opendml.description.enums import TensorDataType
 from opendml.description.tensor import TensorDesc
-from opendml.expression.element_types import F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ElementType
+from opendml.expression.element_types import F16, F32, ElementType
 from opendml.expression.ir import (
     Const,
     Expression,
@@ -20,27 +19,10 @@ from opendml.expression.ir import (
     select,
 )
 from opendml.expression.statements import Compute, Store
+from opendml.operators.element_types import ELEMENT_TYPE_OF
 
 if TYPE_CHECKING:
     from opendml.description.structs import ScalarUnion
-
-ELEMENT_TYPE_OF: Final[dict[TensorDataType, ElementType]] = {
-    TensorDataType.FLOAT16: F16,
-    TensorDataType.FLOAT32: F32,
-    TensorDataType.FLOAT64: F64,
-    TensorDataType.INT8: I8,
-    TensorDataType.INT16: I16,
-    TensorDataType.INT32: I32,
-    TensorDataType.INT64: I64,
-    TensorDataType.UINT8: U8,
-    TensorDataType.UINT16: U16,
-    TensorDataType.UINT32: U32,
-    TensorDataType.UINT64: U64,
-}
-
-
-DATA_TYPE_OF: Final[dict[str, TensorDataType]] = {type.name: data_type for data_type, type in ELEMENT_TYPE_OF.items()}
-"""The data type of tensors by the name of their elements' type."""
 
 
 def tensor(name: str, desc: TensorDesc, role: Literal["input", "output"]) -> Tensor:

@@ -33,15 +33,8 @@ from opendml.expression.mathematics import narrow_to_f16
 from opendml.expression.statements import Definition
 from opendml.operators.activation import FUSABLE
 from opendml.operators.activation_functions import activate, clip
-from opendml.operators.definition import (
-    ELEMENT_TYPE_OF,
-    converted,
-    every_element,
-    optional_tensor,
-    scalar,
-    tensor,
-    widen,
-)
+from opendml.operators.definition import converted, every_element, optional_tensor, scalar, tensor, widen
+from opendml.operators.element_types import ELEMENT_TYPE_OF
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Member, Number, OptionalScaleBias, Scalar, Value

@@ -17,7 +17,8 @@ from opendml.description.descriptors import (
 from opendml.description.enums import OperatorType, TensorDataType
 from opendml.expression.ir import Expression, select
 from opendml.expression.statements import Definition
-from opendml.operators.definition import ELEMENT_TYPE_OF, converted, scalar, widen
+from opendml.operators.definition import converted, scalar, widen
+from opendml.operators.element_types import ELEMENT_TYPE_OF
 from opendml.operators.element_wise import ElementWise, ScaledElementWise, each_element
 
 if TYPE_CHECKING:

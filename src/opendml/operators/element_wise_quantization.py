@@ -10,7 +10,8 @@ from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.expression.element_types import F32, F64, ElementType
 from opendml.expression.ir import Expression, cast, unary
 from opendml.expression.statements import Definition
-from opendml.operators.definition import ELEMENT_TYPE_OF, widen
+from opendml.operators.definition import widen
+from opendml.operators.element_types import ELEMENT_TYPE_OF
 from opendml.operators.element_wise import ElementWise, each_element
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from opendml.description.tensor import MAXIMUM_UINT
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Expression, both, constant, grid, in_range, index, indices, load, select
 from opendml.expression.statements import Compute, Definition, Store
-from opendml.operators.definition import ELEMENT_TYPE_OF, converted, every_element, scalar, tensor
+from opendml.operators.definition import converted, every_element, scalar, tensor
+from opendml.operators.element_types import ELEMENT_TYPE_OF
 
 if TYPE_CHECKING:
     from opendml.description.field_types import Count, Integers, Member, Number, Scalar, Value

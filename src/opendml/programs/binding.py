@@ -209,7 +209,10 @@ def _copied(name: str, desc: TensorDesc, array: Array) -> BoundTensor:
 
 def copied(binding: Binding, value: Any) -> Array:
     """A copy of the memory of an array that fits a binding, as the flat buffer that its descriptor describes."""
-    source = flat_memory(binding, value)
+    bound = _read_once(binding, value)
+    source = _flat(bound)
+    if bound.refresh is not None:
+        return source  # which had to be laid out anew, so it is a copy
     buffer = aligned_empty(source.nbytes).view(source.dtype)
     buffer[...] = source
     return buffer
@@ -218,10 +221,18 @@ def copied(binding: Binding, value: Any) -> Array:
 def flat_memory(binding: Binding, value: Any) -> Array:
     """The memory of an array that fits a binding, as the flat buffer that its descriptor describes: where it is, to be
     read only, or of a copy where the array had to be laid out anew."""
+    return _flat(_read_once(binding, value))
+
+
+def _read_once(binding: Binding, value: Any) -> BoundTensor:
     bound = _bind(binding, value.numpy() if isinstance(value, DeviceTensor) else value, "input")
     assert bound is not None
     if bound.refresh is not None:
         bound.refresh()
+    return bound
+
+
+def _flat(bound: BoundTensor) -> Array:
     span = bound.desc.element_span
     return np.lib.stride_tricks.as_strided(bound.array, (span,), (bound.array.itemsize,), writeable=False)
 

@@ -12,11 +12,8 @@ from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, OutOfMemoryError
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.tensor import TensorDesc
-from opendml.expression.statements import Definition
-from opendml.graph.compilation import divide_and_fuse
-from opendml.graph.joining import join
 from opendml.llvm.object_cache import default_cache
-from opendml.operators.definition import DATA_TYPE_OF
+from opendml.operators.element_types import DATA_TYPE_OF
 from opendml.programs.binding import Binding, bind_all, copied, flat_memory, signature_text
 from opendml.programs.compilation import program_of
 from opendml.programs.graph_outline import GraphOutline, outline_of
@@ -29,14 +26,15 @@ from opendml.programs.graph_plan import (
     store_plan,
     stored_plan,
 )
-from opendml.programs.interpreted import InterpretedExecutable
 from opendml.programs.program import BoundCall, Program
 from opendml.targets.host_memory import aligned_empty, let_go
 from opendml.targets.interface import runner_of
 from opendml.targets.registry import find_target
 from opendml.targets.target import NOTHING_NEEDED
 
+# What compiles is imported where it does: a graph whose code is in the disk cache needs nothing of it.
 if TYPE_CHECKING:
+    from opendml.expression.statements import Definition
     from opendml.targets.interface import Buffer, Runner
     from opendml.targets.target import Progress, Target
 
@@ -308,6 +306,10 @@ def _loaded(outline: GraphOutline, parts: _Parts, *, target: Target, thread_coun
 def interpret_graph(graph: GraphDesc, memory_limit: int | None = None) -> CompiledGraph:
     """A program that interprets the operators of a valid graph one after another. ``memory_limit`` as for
     ``compile_graph``."""
+    from opendml.graph.compilation import divide_and_fuse
+    from opendml.graph.joining import join
+    from opendml.programs.interpreted import InterpretedExecutable
+
     joined = join(graph)
     parts = divide_and_fuse(joined, fusion=False)
     nothing = StoredProgram(NOTHING_NEEDED, ())
@@ -380,6 +382,9 @@ def _compiled(
     graph: GraphDesc, target: Target, fusion: bool, progress: Progress | None
 ) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
     """A plan, its object files by their keys, and whether all of these came from the cache."""
+    from opendml.graph.compilation import divide_and_fuse
+    from opendml.graph.joining import join
+
     joined = join(graph, target.refine)
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
     definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]

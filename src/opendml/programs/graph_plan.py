@@ -6,22 +6,28 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from opendml._loading import LOADED_AT
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.expression.element_types import ELEMENT_TYPES
-from opendml.expression.ir import Tensor
-from opendml.graph.compilation import GraphDefinitions
-from opendml.graph.joining import SEEN_BYTES, JoinedGraph
 from opendml.llvm.native import DEFAULT_OPTIONS, compiler_version
-from opendml.llvm.object_cache import default_cache
+from opendml.llvm.object_cache import default_cache, get_or_make
 from opendml.targets.target import Requirements, Target
 
+if TYPE_CHECKING:
+    from opendml.expression.ir import Tensor
+    from opendml.graph.compilation import GraphDefinitions
+    from opendml.graph.joining import JoinedGraph
+
 PACKAGE: Final = Path(__file__).parent.parent
+
+RECENT: Final = 3 * 10**9
+"""Nanoseconds: what has changed within them before it was read may have changed again with the same times."""
 
 
 class KeptTensor(NamedTuple):
@@ -150,6 +156,8 @@ def code_facts(target: Target | None) -> str | None:
 
 def _description(graph: GraphDesc) -> Iterator[str]:
     """Lines that are the same for two valid graphs only if their code is."""
+    from opendml.graph.joining import SEEN_BYTES
+
     yield repr((graph.input_count, graph.output_count))
     for node in graph.nodes:
         if isinstance(node, OperatorNode):
@@ -164,13 +172,33 @@ def _description(graph: GraphDesc) -> Iterator[str]:
 def package_digest() -> str | None:
     """A hash of the package's source: what any of its versions would do is not what another one does.
 
-    None where there are no files, or where they have changed since this process loaded the package.
+    None where there are no files, or where they have changed since this process loaded the package. To read hundreds of
+    files takes longer than all else that a program from the cache needs of them, so the hash is kept there, under the
+    places, sizes and times of the files.
     """
-    files = sorted(PACKAGE.rglob("*.py"))
-    if any(file.stat().st_mtime >= LOADED_AT for file in files):
+    files = sorted(_files_below(str(PACKAGE))) if PACKAGE.is_dir() else []
+    if not files or any(status.st_mtime >= LOADED_AT for _, status in files):
         return None
+    stamps = [(path, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for path, s in files]
+    if os.name != "posix" or max(time for *_, time in stamps) + RECENT > LOADED_AT * 1e9:
+        return _hash_of_files(files).hex()
+    key = hashlib.sha256(repr(("package", stamps)).encode()).digest()
+    return get_or_make(key, lambda: _hash_of_files(files))[0].hex()
+
+
+def _files_below(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """The files of Python's in a folder and those in it."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path, entry.stat()
+            elif entry.is_dir():
+                yield from _files_below(entry.path)
+
+
+def _hash_of_files(files: Sequence[tuple[str, os.stat_result]]) -> bytes:
     digest = hashlib.sha256()
-    for file in files:
-        content = file.read_bytes()
-        digest.update(f"{file.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content)
-    return digest.hexdigest() if files else None
+    for path, _ in files:
+        content = Path(path).read_bytes()
+        digest.update(f"{Path(path).relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content)
+    return digest.digest()

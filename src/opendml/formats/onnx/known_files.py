@@ -12,7 +12,6 @@ import mmap
 import os
 import struct
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -22,13 +21,10 @@ from opendml.description.file_access import open_regular
 from opendml.description.quoting import quoted
 from opendml.formats.onnx.package import onnx_identity
 from opendml.llvm.object_cache import default_cache
-from opendml.programs.graph_plan import package_digest
+from opendml.programs.graph_plan import RECENT, package_digest
 from opendml.targets.host_memory import MappedFile
 
 __all__ = ["KnownFile", "file_stamp", "hash_of", "is_settled", "read_stored", "settled_file", "store"]
-
-RECENT: Final = 3 * 10**9
-"""Nanoseconds: what has changed within them before it was read may have changed again with the same times."""
 
 PART: Final = 1 << 22
 """Bytes that one thread hashes."""
@@ -103,6 +99,8 @@ def hash_of(content: memoryview) -> bytes:
     if len(parts) <= 1:
         digests = [_part_hash(part) for part in parts]
     else:
+        from concurrent.futures import ThreadPoolExecutor  # and logging with it: for files that are new
+
         with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1, 8)) as pool:
             digests = list(pool.map(_part_hash, parts))
     return hashlib.sha256(b"".join((_LENGTH.pack(len(content)), *digests))).digest()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
-from opendml.loops.memory_plan import PLACEMENT, Placement
+from opendml.loops.placement import PLACEMENT, Placement
 
 
 @dataclass(frozen=True, slots=True)
