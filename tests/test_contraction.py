@@ -102,6 +102,15 @@ def products(draw: st.DrawFn, largest: int = 70) -> Definition:
     return Definition((left, right, bias), (output,), (Compute(tuple(axes), (store,)),))
 
 
+def waiting(near_bytes: int) -> dict[str, Any]:
+    """Knobs by which sums wait in memory after a few steps, wherever these are."""
+    return (
+        {"page_bytes": 4, "steps_at_once": 4, "fewest_interrupted": 1, "run_bytes": (16, 64), "prefetched_bytes": 4}
+        if near_bytes == 1
+        else {}
+    )
+
+
 def any_tile(seed: int) -> Any:
     """A cost that prefers any choice of loops."""
 
@@ -135,6 +144,7 @@ def test_every_choice_of_loops_gives_the_same_bits(
                 vector_side_bytes=near_bytes,
                 far_tile_bytes=near_bytes,
                 near_strip_bytes=near_bytes,
+                **waiting(near_bytes),
             ),
             thread_count=5,
         )
@@ -222,7 +232,7 @@ def test_nests_of_every_choice_of_loops(
     (statement,) = definition.statements
     assert isinstance(statement, Compute)
     knobs = dict.fromkeys(("vector_side_bytes", "far_tile_bytes", "near_strip_bytes"), near_bytes)
-    target = target.tuned(serial_work=0, items=items, **knobs)
+    target = target.tuned(serial_work=0, items=items, **knobs, **waiting(near_bytes))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contraction._Problem, "cost", any_tile(seed))
         kernel = schedule_contraction(statement, target)
@@ -401,6 +411,27 @@ def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
     assert short.panel is not None and short.far_vectors == ()
     assert product_kernel(convolution(1, 64, 64, 28)).far_vectors
     assert format_nest(kernel_nest(long, TARGETS[0])).count("prefetch panel@") == long.vectors
+
+
+def test_sums_of_few_rows_wait_while_a_wide_matrix_is_read_in_long_runs() -> None:
+    """Where each of its rows is on a page of its own, for one row too; not where there are so many rows that a copy of
+    it pays, or where its rows are short."""
+    one, few = product_kernel(gemm(1, 1000, 1100)), product_kernel(gemm(13, 1000, 1100))
+    assert (one.steps_at_once, few.steps_at_once) == (16, 32)
+    assert one.waiting_sizes[0] == 1 and few.waiting_sizes[0] % few.tile_size == 0 and few.waiting_sizes[0] >= 13
+    assert not product_kernel(gemm(200, 1000, 1100)).steps_at_once
+    assert not product_kernel(gemm(13, 1000, 200)).steps_at_once
+    assert not product_kernel(gemm(13, 100, 1100)).steps_at_once
+    assert schedule_contraction(refined_definition(gemm(1, 1000, 200), TARGETS[0]).statements[0], TARGETS[0]) is None
+
+
+@pytest.mark.parametrize("rows", [1, 13, 33])
+def test_products_of_few_rows_by_wide_matrices(rows: int) -> None:
+    """Blocks of steps and columns that do not come out even, and rows of the last tile that two tiles have."""
+    desc = gemm(rows, 1009 if rows == 1 else 173, 1061)
+    arrays = (random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor)))
+    assert product_kernel(desc, host_processor()).steps_at_once
+    run_single(desc, *arrays, None)
 
 
 def test_tiles_ask_for_the_next_block_of_weights_together() -> None:

@@ -45,8 +45,10 @@ class ContractionKernel:
     tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with every step
     they move on by a cache line. ``next_block`` are loads along the vector axis, of the block of its side that the next
     work items read: each tile asks for its part of that. ``panel`` is the factor of the vector axis laid out anew, if
-    it is. ``words`` says how the sums of a tile are done in the processor's tile registers, if they are: its rows are
-    the points along the tile axis, its columns those along the vector axis.
+    it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory until those of all others of
+    the work item have come as far, so that what the steps load is read in long runs; 0: they never wait. ``words`` says
+    how the sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the
+    tile axis, its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]
@@ -69,6 +71,7 @@ class ContractionKernel:
     next_block: tuple[Element, ...]
     panel: Panel | None
     words: MatrixSteps | None
+    steps_at_once: int
     serial: bool
     reads: frozenset[Tensor]
 
@@ -113,6 +116,13 @@ class ContractionKernel:
         return self.lanes * self.vectors
 
     @property
+    def waiting_sizes(self) -> tuple[int, int]:
+        """Points along the tile axis and the vector axis of a work item's sums, in whole tiles."""
+        blocks = dict(self.blocks)
+        rows, columns = -(-blocks[self.tile] // self.tile_size), -(-blocks[self.vector] // self.strip)
+        return rows * self.tile_size, columns * self.strip
+
+    @property
     def last_vectors(self) -> int:
         """Registers along the vector axis of the last strip."""
         return last_vectors(self.vector.size, self.lanes, self.vectors)
@@ -138,6 +148,7 @@ class _Tile:
     row: Axis | None = None
     row_count: int = 1
     words: MatrixSteps | None = None
+    steps_at_once: int = 0
 
     @property
     def points(self) -> int:
@@ -212,6 +223,8 @@ class _Problem:
                     for one in self._tiles_of(vector, tile, width, packed):
                         yield one
                         yield from self._in_rows(one, rows)
+                if not packed and len(own) == 1 and len(across) <= 1:
+                    yield from self._interrupted(side, vector, across[0] if across else Axis("row", 1), width)
         yield from self._matrix_tiles()
 
     def _in_rows(self, tile: _Tile, rows: Iterable[Axis]) -> Iterator[_Tile]:
@@ -222,6 +235,20 @@ class _Problem:
         for row in rows:
             for count in range(2, min(most, row.size) + 1):
                 yield replace(tile, row=row, row_count=count)
+
+    def _interrupted(self, side: int, vector: Axis, tile: Axis, width: int) -> Iterator[_Tile]:
+        """Tiles of a few rows whose sums wait in memory, where the vectors of each step are on pages of their own: runs
+        of all tiles together are longer than those of one."""
+        tuning, steps = self.tuning, [axis for axis in self.fold.axes if axis.size > 1]
+        is_plain = len(steps) == 1 and self._words[side] is None and self._coefficients(side, vector) == {1}
+        count = tuning.steps_at_once if tile.size >= tuning.rows_of_tiles else tuning.steps_at_once // 2
+        is_long = self.steps > tuning.fewest_interrupted * count
+        row = vector.size * self.fold.type.bits // 8
+        is_far = row >= tuning.page_bytes and min(self._distances(side), default=0) >= tuning.page_bytes
+        is_far &= tile.size > 1 or self._bytes_of(self._elements[side]) >= tuning.prefetched_bytes
+        if is_plain and is_long and is_far and tile.size <= tuning.interrupted_rows and self._is_along(vector):
+            for one in self._tiles_of(vector, tile, width, packed=False):
+                yield replace(one, steps_at_once=count)
 
     def _most_points(self, vectors: int) -> int:
         """Points of a tile of which the sums stay in registers, beside what a step loads."""
@@ -291,6 +318,8 @@ class _Problem:
     def _walking(self, side: int, tile: _Tile) -> float:
         """How much longer steps take for where their loads are."""
         result, tuning = 1.0, self.tuning
+        if tile.steps_at_once:
+            return tuning.prefetched_penalty
         distances = [] if tile.packed else self._distances(side)
         if any(d > tuning.near_bytes for d in distances):
             is_lost = self.steps > tuning.many_steps or any(d % tuning.page_bytes == 0 for d in distances)
@@ -359,7 +388,8 @@ class _Problem:
         step *= self._walking(side, tile)
         if tile.tile_size > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
             step *= tuning.aliased_penalty
-        return self.steps * step + self._finishing(tile) + tuning.tile_overhead
+        rounds = -(-self.steps // tile.steps_at_once) if tile.steps_at_once else 1
+        return self.steps * step + (self._finishing(tile) + tuning.tile_overhead) * rounds
 
     def _matrix_cost(self, tile: _Tile, words: MatrixSteps) -> float:
         """The same in tile registers."""
@@ -401,10 +431,13 @@ class _Problem:
         unevenness = self.tuning.block_unevenness
         parts_of_panel = self._panel_parts(tile, along, steps) if tile.packed else 1
         near = _shrunk(along, steps, unevenness, max(read / self._most_near_bytes(), parts_of_panel))
+        if tile.steps_at_once:
+            near = _cut([(tile.vector, tile.vector.size)], steps, unevenness, self._runs(tile))
         work = self.points * self.steps // tile.lanes
         items = self.tuning.many_items if work >= self.tuning.large_work else self.tuning.items
         wanted = -(-items // math.prod([axis.size for axis in batch]))
         wanted = -(-wanted // math.prod([-(-axis.size // block) for axis, block in near]))
+        wanted = 1 if tile.steps_at_once else wanted
         rows = _cut([(axis, axis.size) for axis in across], steps, unevenness, wanted)
         wanted //= math.prod([-(-axis.size // block) for axis, block in rows])
         cut = _cut(near, steps, unevenness, max(1, wanted))
@@ -430,12 +463,13 @@ class _Problem:
             row=tile.row,
             row_count=tile.row_count,
             turned=tile.turned,
-            far=self._far(1 - side, tile.tile),
+            far=() if tile.steps_at_once else self._far(1 - side, tile.tile),
             far_vectors=self._vectors_ahead(tile, panel),
-            next_tile=self._next_tile(1 - side, tile.tile),
-            next_block=() if tile.packed else self._next_block(tile, along, across, dict(near)),
+            next_tile=() if tile.steps_at_once else self._next_tile(1 - side, tile.tile),
+            next_block=() if tile.packed or tile.steps_at_once else self._next_block(tile, along, across, dict(near)),
             panel=panel,
             words=tile.words,
+            steps_at_once=tile.steps_at_once,
             serial=self.points * self.steps < self.tuning.serial_work,
             reads=read_by(self.stores),  # the panel is nobody else's
         )
@@ -452,6 +486,12 @@ class _Problem:
             return packing * min(1 / parts + 1 / threads, 1) + reading * max(parts, 1) / threads
 
         return min(range(1, min(strips, tuning.items) + 1), key=cycles)
+
+    def _runs(self, tile: _Tile) -> int:
+        """Work items of tiles whose sums wait."""
+        size, (least, most) = tile.vector.size * self.fold.type.bits // 8, self.tuning.run_bytes
+        items = self.tuning.interrupted_items // (1 if tile.tile.size >= self.tuning.rows_of_tiles else 2)
+        return max(min(items, size // least), size // most, 1)
 
     def _most_near_bytes(self) -> int:
         """Bytes of the vector side that work items are to have at most."""

@@ -477,6 +477,23 @@ class Tuning:
     """Bytes of all steps of a strip up to which it stays in the nearest cache, beside what the tiles read. Of longer
     ones vectors are asked for ahead: sums of products then take a twentieth to a twelfth less time."""
 
+    steps_at_once: int = 32
+    """Steps after which sums wait in memory, where steps are on pages of their own: as many pages as processors know
+    the addresses of, and read ahead on; so many multiply-adds for each sum that is stored and loaded again. Half of
+    them for fewer rows than ``rows_of_tiles``, which wait for memory."""
+
+    fewest_interrupted: int = 4
+    """How many times as many steps there are, at least, where sums wait."""
+
+    interrupted_rows: int = 48
+    """Points along the tile axis up to which they do: for more it is worth it to copy the other side."""
+
+    interrupted_items: int = 16
+    """Work items that such a kernel is cut into at least, where it is large enough, half as many for so few rows."""
+
+    run_bytes: tuple[int, int] = (512, 4096)
+    """Bytes of what the tiles of such a work item read together at each step, at least and at most."""
+
     page_bytes: int = 4096
     """Bytes from one step to the next from which on each step is on a page of its own."""
 

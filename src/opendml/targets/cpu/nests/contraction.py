@@ -51,8 +51,7 @@ from opendml.targets.cpu.target import CpuTarget
 def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     """Work items of blocks; where there is a panel, filled unless the item before has left the same one."""
     maker = _Maker(kernel, target)
-    tile = maker.tile if kernel.words is None else maker.rectangle
-    body = maker.loops(kernel.loops, kernel.vectors, tile)
+    body = maker.interrupted() if kernel.steps_at_once else maker.whole()
     if kernel.panel is not None:
         followers = math.prod(
             count for (axis, _), count in zip(kernel.blocks, kernel.block_counts, strict=True) if axis in kernel.across
@@ -61,9 +60,10 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
     items = shared_items(cuts, body, kernel, kernel.work, target.tuning)
     rows = () if kernel.panel is None else (kernel.panel.tensor,)
+    rows = (*rows, maker.sums) if kernel.words is not None or kernel.steps_at_once else rows
     if kernel.words is None:
         return Nest((items,), rows=rows, rolled=True)
-    return Nest((Tiles(maker.tile_sizes(), (items,)),), rows=(*rows, maker.sums), rolled=True)
+    return Nest((Tiles(maker.tile_sizes(), (items,)),), rows=rows, rolled=True)
 
 
 class _Maker:
@@ -72,8 +72,11 @@ class _Maker:
         self.target = target
         self.sum = Variable("sum", kernel.fold.type)
         self.turned = Variable("turned", kernel.fold.type)
-        self.pitch = kernel.vectors * WORDS
-        self.sums = temporary("sums", kernel.fold.type, (kernel.tile_size, self.pitch))
+        rows, self.pitch = (kernel.tile_size, kernel.vectors * WORDS)
+        if kernel.steps_at_once:
+            rows, self.pitch = kernel.waiting_sizes
+        self.sums = temporary("sums", kernel.fold.type, (rows, self.pitch))
+        self.unmoved: dict[Axis, Local] = {}
 
     def loops(self, axes: Sequence[Axis], vectors: int, body: Callable[[int], Body]) -> Body:
         """Loops of an item. The last tile of an axis is moved back to end with it: some sums are done twice."""
@@ -85,7 +88,8 @@ class _Maker:
         kernel = self.kernel
         step = kernel.tile_size if axis is kernel.tile else kernel.row_count if axis is kernel.row else 1
         limit = None if axis.size % step == 0 else axis.size - step
-        return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, vectors, body), limit),)
+        unmoved = self.unmoved.get(axis)
+        return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, vectors, body), limit, unmoved=unmoved),)
 
     def _strips(self, inner: Sequence[Axis], body: Callable[[int], Body]) -> Body:
         """The loop along the vector axis; its last strip has a copy of the loops ``inner`` if it is narrower."""
@@ -95,7 +99,7 @@ class _Maker:
         def strips(first: Integer, last: Integer, vectors: int) -> Loop:
             """Their body knows where the strip is in the panel, if there is one."""
             points = vectors * kernel.lanes
-            nodes, unmoved = self.loops(inner, vectors, body), None
+            nodes, unmoved = self.loops(inner, vectors, body), self.unmoved.get(axis)
             if kernel.panel is not None:
                 unmoved = Local("strip")
                 base = kernel.panel.first(unmoved, kernel.along, dict(kernel.blocks))
@@ -110,6 +114,31 @@ class _Maker:
             strips(Start(axis), Least(End(axis), whole), kernel.vectors),
             strips(whole, End(axis), kernel.last_vectors),
         )
+
+    def whole(self) -> Body:
+        """All steps of the sums of a tile, and then those of the next one."""
+        tile = self.tile if self.kernel.words is None else self.rectangle
+        return self.loops(self.kernel.loops, self.kernel.vectors, tile)
+
+    def interrupted(self) -> Body:
+        """Some steps of all tiles, and then the next ones: in between sums are in memory. A tile that is moved back has
+        a place of its own there, since sums that two tiles have in common are done by both."""
+        kernel = self.kernel
+        self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in (kernel.tile, kernel.vector)}
+        steps = next(axis for axis in kernel.fold.axes if axis.size > 1)
+        here, count = Axis(steps.name, steps.size), kernel.steps_at_once
+        last = (steps.size - 1) // count * count
+
+        def some(first: Integer, end: Integer) -> Body:
+            is_first, is_last = first == 0, end == steps.size
+            return self.loops(
+                kernel.loops,
+                kernel.vectors,
+                lambda vectors: self._some_steps(vectors, steps, first, end, is_first, is_last),
+            )
+
+        between = some(Position(here), Sum(Position(here), count))
+        return (*some(0, count), Loop(here, count, last, count, between), *some(last, steps.size))
 
     # The panel -------------------------------------------------------------------------------------------------------
 
@@ -152,10 +181,14 @@ class _Maker:
 
     def tile(self, vectors: int) -> Body:
         """The sums of a tile, then what is made of them."""
-        rewrite = substitute({Part(self.kernel.fold, 0): self.turned if self.kernel.turned else self.sum})
-        leaves = tuple(Leaf((ElementStore(s.tensor, s.address, rewrite(s.value)),)) for s in self.kernel.stores)
+        leaves = self._results(self.turned if self.kernel.turned else self.sum)
         stored = self._turned(vectors, leaves) if self.kernel.turned else self._tile("unrolled", vectors, leaves)
         return (*self._sums(vectors), *stored)
+
+    def _results(self, total: Variable) -> Body:
+        """What is stored, of a sum in registers."""
+        rewrite = substitute({Part(self.kernel.fold, 0): total})
+        return tuple(Leaf((ElementStore(s.tensor, s.address, rewrite(s.value)),)) for s in self.kernel.stores)
 
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
         """Rows and words of the tile registers; of those that are not used none."""
@@ -208,6 +241,34 @@ class _Maker:
         kernel = self.kernel
         return body if kernel.row is None else (Points(kernel.row, kernel.row_count, kind, body),)
 
+    def _some_steps(
+        self, vectors: int, steps: Axis, first: Integer, end: Integer, is_first: bool, is_last: bool
+    ) -> Body:
+        """The sums of a tile from one step to another: from memory, if these are not the first, and to memory or, if
+        these are the last, to what is made of them."""
+        kernel = self.kernel
+        fold, size = kernel.fold, kernel.tile_size
+        product = fold.elements[0]
+        assert isinstance(product, Binary)
+        base = Axis("sums_base", 1 << 40)
+        place = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
+        begin = fold.initial if is_first else (Element(self.sums, place, True),)
+        begins = self._tile("together", vectors, (Leaf(registers=(self.sum,), values=begin),))
+        ahead = self._lines_ahead(vectors, kernel.steps_at_once, cache=2)
+        body: Body = (*ahead, *self._tile("together", vectors, (Accumulate(self.sum, product),)))
+        inside = Loop(steps, first, end, 1, body, carried=(self.sum,), copies=size * vectors)
+        waiting = (Leaf((ElementStore(self.sums, place, self.sum),)),)
+        stored = self._tile("unrolled", vectors, self._results(self.sum) if is_last else waiting)
+        expected = self._expected(vectors) if is_last else ()
+        row, column = (Difference(self.unmoved[axis], Start(axis)) for axis in (kernel.tile, kernel.vector))
+        here = Sum(Product(Position(kernel.tile), self.pitch), Position(kernel.vector))
+        nodes: Body = (
+            At(base, Difference(Sum(Product(row, self.pitch), column), here), (*expected, *begins, inside, *stored)),
+        )
+        for axis in fold.axes:
+            nodes = nodes if axis is steps else (At(axis, 0, nodes),)
+        return nodes
+
     def _sums(self, vectors: int) -> Body:
         """All side by side, in the order of the fold."""
         fold, copies = self.kernel.fold, self.kernel.tile_size * self.kernel.row_count * vectors
@@ -252,11 +313,16 @@ class _Maker:
             lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // line)
             ends = (size - 1 - number * size // lines for number in range(lines))
             nodes += self._rows(tuple(Prefetch(e.tensor, _moved(there, tile, end)) for end in ends))
+        return nodes + self._lines_ahead(vectors, self.target.tuning.steps_ahead)
+
+    def _lines_ahead(self, vectors: int, steps: int, cache: int = 1) -> Body:
+        """Vectors so many steps before they are loaded."""
+        kernel, line, nodes = self.kernel, self.target.machine.cache_line, tuple[Prefetch, ...]()
         for e in kernel.far_vectors:
             last = next(axis for axis in reversed(kernel.fold.axes) if axis.size > 1)
-            there = _moved(e.address, last, self.target.tuning.steps_ahead)
+            there = _moved(e.address, last, steps)
             lanes = range(0, kernel.lanes * vectors, line * 8 // e.type.bits)
-            nodes += tuple(Prefetch(e.tensor, _moved(there, kernel.vector, lane)) for lane in lanes)
+            nodes += tuple(Prefetch(e.tensor, _moved(there, kernel.vector, lane), cache=cache) for lane in lanes)
         return nodes
 
     # What is loaded and stored after the sums of a tile, asked for while they are done --------------------------------
