@@ -15,6 +15,7 @@ import pytest
 from execution import Array, assert_same_values, guarded_buffer, random_array, random_values, run_single, seeds
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
+from nest_running import HOSTS, OTHERS, check_nests, contents_of
 from properties import examples
 from test_kernels import DATA_TYPES, LEVELS
 
@@ -29,7 +30,7 @@ from opendml.expression.ir import Axis, Tensor, cast, index, indices, load, sele
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
-from opendml.llvm.host import machine_of
+from opendml.llvm.host import Machine, machine_of
 from opendml.llvm.native import assembly
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_printer import format_nest
@@ -42,8 +43,8 @@ from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.nests.kernels import kernel_nest
-from opendml.targets.cpu.processor import host_processor
-from opendml.targets.cpu.refine.refining import refined_definition, refining
+from opendml.targets.cpu.processor import Processor, host_processor
+from opendml.targets.cpu.refine.refining import refine, refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING, Tuning
 
@@ -246,6 +247,22 @@ def test_nests_of_every_choice_of_loops(
             assert_same_values(buffer, expected[tensor])
 
 
+@pytest.mark.parametrize("machine", [*HOSTS, *OTHERS], ids=str)
+@pytest.mark.parametrize(
+    ("channels", "filters", "size", "window", "stride"),
+    [(5, 48, 7, 3, 1), (9, 32, 7, 1, 1), (6, 32, 9, 3, 2), (12, 80, 13, 1, 2), (17, 70, 15, 1, 1), (3, 32, 14, 3, 1)],
+)
+def test_fixed_filters_in_panels(
+    machine: Machine, channels: int, filters: int, size: int, window: int, stride: int
+) -> None:
+    """Vectors along channels, tiles in rows and in parts of rows, one behind the other."""
+    knobs = {"fewest_panel_steps": 8, "serial_work": 0, "near_strip_bytes": 256, "far_tile_bytes": 256, "items": 7}
+    target = Processor(machine, replace(TUNING, **knobs))
+    definition = convolution(1, channels, filters, size, window, stride).define()
+    refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+    check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
+
+
 # What schedules promise ----------------------------------------------------------------------------------------------
 
 
@@ -268,18 +285,21 @@ def gemm(rows: int, inner: int, columns: int, trans_b: bool = False) -> operator
     )
 
 
-def convolution(batch: int, channels: int, filters: int, size: int) -> operators.Convolution:
-    """3x3, of square images that keep their size."""
+def convolution(
+    batch: int, channels: int, filters: int, size: int, window: int = 3, stride: int = 1
+) -> operators.Convolution:
+    """Of square images that keep their size, divided by the stride."""
+    pad, result = window // 2, (size - 1) // stride + 1
     return operators.Convolution(
         input_tensor=TensorDesc("float32", [batch, channels, size, size]),
-        filter_tensor=TensorDesc("float32", [filters, channels, 3, 3]),
-        output_tensor=TensorDesc("float32", [batch, filters, size, size]),
+        filter_tensor=TensorDesc("float32", [filters, channels, window, window]),
+        output_tensor=TensorDesc("float32", [batch, filters, result, result]),
         mode=ConvolutionMode.CROSS_CORRELATION,
         direction=ConvolutionDirection.FORWARD,
-        strides=(1, 1),
+        strides=(stride, stride),
         dilations=(1, 1),
-        start_padding=(1, 1),
-        end_padding=(1, 1),
+        start_padding=(pad, pad),
+        end_padding=(pad, pad),
         output_padding=(0, 0),
         group_count=1,
     )

@@ -348,14 +348,45 @@ def test_padding_of_bytes_is_their_zero_point(zero_points: tuple[bool, bool]) ->
     assert names_of(assert_refined_is_defined(desc)) == [PADDED]
 
 
+def panels_of(desc: operators.Convolution, target: CpuTarget = TARGET) -> tuple[list[str], list[int]]:
+    """The tensors that refinement adds to a convolution of a fixed filter, and the widths of the panels among them."""
+    definition = desc.define()
+    weights = definition.inputs[1]
+    assert weights is not None
+    refined = refine(definition, target, (weights,))
+    arrays = [None if t is None else random_array(t, number) for number, (_, t) in enumerate(desc.inputs())]
+    for found, expected in zip(interpreted(refined, arrays), interpreted(definition, arrays), strict=True):
+        assert_same_values(found, expected)
+    return names_of(refined), [t.sizes[-1] for t in refined.temporaries if t.name == PANELS]
+
+
 def test_filters_of_short_rows_are_in_panels_if_these_are_made_once() -> None:
     """Of several images: threads fill panels of their own otherwise."""
-    for batch, expected in ((2, [PADDED, PANELS]), (1, [PADDED])):
-        definition = convolution([batch, 16, 7, 7], [32, 16, 3, 3], padding=1).define()
-        weights = definition.inputs[1]
-        assert weights is not None
-        for fixed, names in (((weights,), expected), ((), [PADDED])):
-            assert names_of(refine(definition, TARGET, fixed)) == names
+    few_registers = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2"))
+    for batch, panels in ((2, [PANELS]), (1, [])):
+        desc = convolution([batch, 16, 7, 7], [32, 16, 3, 3], padding=1)
+        assert panels_of(desc, few_registers)[0] == [PADDED, *panels]
+        assert names_of(refine(desc.define(), few_registers, ())) == [PADDED]
+
+
+def test_filters_that_few_windows_share_are_in_narrow_panels() -> None:
+    """Registers of channels are beside all windows of an image then, whose rows are not laid out in columns."""
+    width = TUNING.streamed_panel
+    assert panels_of(convolution([1, 16, 7, 7], [80, 16, 3, 3], padding=1)) == ([PADDED, PANELS], [width])
+    assert panels_of(convolution([1, 32, 14, 14], [2 * width, 32, 1, 1], stride=2)) == ([PANELS], [width])
+    assert panels_of(convolution([1, 16, 7, 7], [80 + 1, 16, 3, 3], padding=1)) == ([COLUMNS], [])
+    assert panels_of(convolution([2, 16, 7, 7], [80, 16, 3, 3], padding=1)) == ([PADDED, PANELS, PANELS], [64, 16])
+    assert panels_of(convolution([1, 16, 9, 9], [80, 16, 3, 3], padding=1)) == ([COLUMNS], [])
+    assert not refine(convolution([1, 16, 7, 7], [80, 16, 1, 1]).define(), TARGET, ()).temporaries
+
+
+def test_long_sums_of_one_tap_read_a_fixed_filter_in_panels() -> None:
+    steps, small = TUNING.fewest_panel_steps, TUNING.small_plane
+    for channels, size, panels in ((steps, small + 1, [64]), (steps // 2, small, [64]), (steps // 2, small + 1, [])):
+        desc = convolution([1, channels, 1, size], [64, channels, 1, 1])
+        assert panels_of(desc) == ([PANELS] * len(panels), panels)
+    desc = convolution([1, steps, 40, 40], [64, steps, 1, 1], stride=2)
+    assert panels_of(desc) == ([COLUMNS, PANELS], [64])
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,13 @@ class ContractionKernel:
     items are cut: an axis and how many of its points an item covers, slowest first; a second block of an axis is part
     of the first. The vector axis is walked ``vectors`` registers of ``lanes`` points at a time, the tile axis
     ``tile_size`` points at a time, and ``row``, another axis of the same side, ``row_count`` points at a time, if there
-    is one: all of the tile axis is then taken at once. ``turned`` says that the outputs lie next to each other along
-    the tile axis instead of the vector axis: tiles are transposed in registers before they are stored. ``far`` are
+    is one: all of the tile axis is then taken at once. Where ``row`` is the tile axis itself, ``row_count`` times
+    ``tile_size`` points of it are taken at once. ``turned`` says that the outputs lie next to each other along
+    the tile axis instead of the vector axis: tiles are transposed in registers before they are stored. ``keeps_tiles``
+    says that the loops ``along`` are around those ``across``, and not inside of them. ``far`` are
     loads along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to
-    step of the fold, so that processors do not see by themselves what comes next. ``next_tile`` are loads along the
+    step of the fold, so that processors do not see by themselves what comes next; ``far_ahead`` says that the former
+    are asked for some steps ahead, not a tile ahead, which would be too early. ``next_tile`` are loads along the
     tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with every step
     they move on by a cache line. ``next_block`` are loads along the vector axis, of the block of its side that the next
     work items read: each tile asks for its part of that. ``panel`` is the factor of the vector axis laid out anew, if
@@ -65,7 +68,9 @@ class ContractionKernel:
     row: Axis | None
     row_count: int
     turned: bool
+    keeps_tiles: bool
     far: tuple[Element, ...]
+    far_ahead: bool
     far_vectors: tuple[Element, ...]
     next_tile: tuple[Element, ...]
     next_block: tuple[Element, ...]
@@ -78,7 +83,13 @@ class ContractionKernel:
     @property
     def loops(self) -> tuple[Axis, ...]:
         """All axes from the outermost to the innermost loop of a work item."""
-        return (*self.batch, *self.across, *self.along)
+        sides = (self.along, self.across) if self.keeps_tiles else (self.across, self.along)
+        return (*self.batch, *sides[0], *sides[1])
+
+    def step(self, axis: Axis) -> int:
+        """How many points of one of the tile's sides a tile takes."""
+        rows = self.row_count if axis is self.row else 1
+        return rows * (self.tile_size if axis is self.tile else 1)
 
     @property
     def steps(self) -> int:
@@ -155,6 +166,12 @@ class _Tile:
         """Points along the tile axis and that of the rows."""
         return self.tile_size * self.row_count
 
+    @property
+    def keeps_tiles(self) -> bool:
+        """Whether a strip goes along all tiles before the next one does: tiles that are transposed store parts of
+        lines, and those of the next tile then follow while they are near."""
+        return self.turned and not self.packed
+
 
 def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKernel | None:
     """Loops for a sum of products in registers; None if the statement is something else."""
@@ -228,13 +245,20 @@ class _Problem:
         yield from self._matrix_tiles()
 
     def _in_rows(self, tile: _Tile, rows: Iterable[Axis]) -> Iterator[_Tile]:
-        """The tile in several rows, where one has few points."""
-        if tile.tile_size < tile.tile.size or 2 * tile.tile_size > self.tuning.most_tile:
-            return
-        most = self._most_points(tile.vectors) // tile.tile_size
-        for row in rows:
-            for count in range(2, min(most, row.size) + 1):
-                yield replace(tile, row=row, row_count=count)
+        """The tile in several rows, where one has few points: rows of another axis, or, where tiles are transposed
+        and so no longer than a vector, of points of the same axis."""
+        most = min(self._most_sums(tile.vectors), self.tuning.most_points) // tile.tile_size
+        if tile.tile_size == tile.tile.size:
+            for row in rows:
+                for count in range(2, min(most, row.size) + 1):
+                    yield replace(tile, row=row, row_count=count)
+        elif tile.turned:
+            for count in range(2, min(most, tile.tile.size // tile.tile_size) + 1):
+                yield replace(tile, row=tile.tile, row_count=count)
+
+    def _most_sums(self, vectors: int) -> int:
+        """Points of a tile of which the sums stay in registers, beside what a step loads."""
+        return (self.machine.vector_registers - 1 - vectors) // vectors
 
     def _interrupted(self, side: int, vector: Axis, tile: Axis, width: int) -> Iterator[_Tile]:
         """Tiles of a few rows whose sums wait in memory, where the vectors of each step are on pages of their own: runs
@@ -251,8 +275,8 @@ class _Problem:
                 yield replace(one, steps_at_once=count)
 
     def _most_points(self, vectors: int) -> int:
-        """Points of a tile of which the sums stay in registers, beside what a step loads."""
-        return min((self.machine.vector_registers - 1 - vectors) // vectors, self.tuning.most_tile)
+        """Points of a row of a tile at most."""
+        return min(self._most_sums(vectors), self.tuning.most_tile)
 
     def _matrix_tiles(self) -> Iterator[_Tile]:
         """Choices in tile registers."""
@@ -332,7 +356,7 @@ class _Problem:
         scalars = max(self._distances(1 - side), default=0)
         if scalars >= tuning.page_bytes:
             return result * (tuning.far_penalty if scalars % tuning.page_bytes else tuning.lost_penalty)
-        return result * (tuning.prefetched_penalty if scalars > tuning.near_bytes else 1)
+        return result * (tuning.prefetched_penalty if scalars >= tuning.near_bytes else 1)
 
     def _is_across_lines(self, side: int, tile: _Tile) -> bool:
         """Whether vectors begin anywhere in a line."""
@@ -366,12 +390,19 @@ class _Problem:
         strips = -(-tile.vector.size // (tile.lanes * tile.vectors))
         last = replace(tile, vectors=last_vectors(tile.vector.size, tile.lanes, tile.vectors))
         row = (strips - 1) * self._tile_cost(side, tile) + self._tile_cost(side, last)
-        row_size = 1 if tile.row is None else tile.row.size
-        others = self.points // (tile.vector.size * tile.tile.size * row_size)
-        rows = others * -(-tile.tile.size // tile.tile_size) * -(-row_size // tile.row_count)
+        steps = self._tile_steps(tile)
+        others = self.points // math.prod(axis.size for axis in (tile.vector, *steps))
+        rows = others * math.prod(-(-axis.size // step) for axis, step in steps.items())
         if tile.turned and tile.packed:
             row *= self.tuning.repacked_penalty
         return rows * row + (self._packing(side, tile) if tile.packed else 0)
+
+    @staticmethod
+    def _tile_steps(tile: _Tile) -> dict[Axis, int]:
+        """How many points of an axis a tile takes, other than that of its vectors."""
+        if tile.row is None or tile.row is tile.tile:
+            return {tile.tile: tile.points}
+        return {tile.tile: tile.tile_size, tile.row: tile.row_count}
 
     def _tile_cost(self, side: int, tile: _Tile) -> float:
         """Cycles of the sums of one tile."""
@@ -423,28 +454,11 @@ class _Problem:
         across = [axis for axis in self.axes if axis in other and axis not in own and axis is not tile.tile]
         batch = [axis for axis in self.axes if (axis in own) == (axis in other)]
         along, across = [*along, tile.vector], [*across, tile.tile]
-        steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors, tile.tile: tile.tile_size}
-        if tile.row is not None:
-            steps[tile.row] = tile.row_count
-        points = math.prod(axis.size for axis in along)
-        read = strip_bytes(self.fold, points) if tile.packed else self._vector_side_bytes(side)
-        unevenness = self.tuning.block_unevenness
-        parts_of_panel = self._panel_parts(tile, along, steps) if tile.packed else 1
-        near = _shrunk(along, steps, unevenness, max(read / self._most_near_bytes(), parts_of_panel))
-        if tile.steps_at_once:
-            near = _cut([(tile.vector, tile.vector.size)], steps, unevenness, self._runs(tile))
-        work = self.points * self.steps // tile.lanes
-        items = self.tuning.many_items if work >= self.tuning.large_work else self.tuning.items
-        wanted = -(-items // math.prod([axis.size for axis in batch]))
-        wanted = -(-wanted // math.prod([-(-axis.size // block) for axis, block in near]))
-        wanted = 1 if tile.steps_at_once else wanted
-        rows = _cut([(axis, axis.size) for axis in across], steps, unevenness, wanted)
-        wanted //= math.prod([-(-axis.size // block) for axis, block in rows])
-        cut = _cut(near, steps, unevenness, max(1, wanted))
-        parts = [(axis, block) for axis, block in cut if block < dict(near)[axis]]
-        if tile.packed:
-            near, parts = [(axis, dict(parts).get(axis, block)) for axis, block in near], []
+        steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors} | self._tile_steps(tile)
+        first, second = (across, along) if tile.keeps_tiles else (along, across)
+        near, rows, parts = self._cuts(tile, batch, first, second, steps)
         panel = self._panel(tile, near) if tile.packed else None
+        far, is_far_ahead = self._tiles_ahead(1 - side, tile)
         stores, fold = self.stores, self.fold
         if panel is not None:
             stores, fold = self._reading(panel)
@@ -463,10 +477,12 @@ class _Problem:
             row=tile.row,
             row_count=tile.row_count,
             turned=tile.turned,
-            far=() if tile.steps_at_once else self._far(1 - side, tile.tile),
+            keeps_tiles=tile.keeps_tiles,
+            far=far,
+            far_ahead=is_far_ahead,
             far_vectors=self._vectors_ahead(tile, panel),
             next_tile=() if tile.steps_at_once else self._next_tile(1 - side, tile.tile),
-            next_block=() if tile.packed or tile.steps_at_once else self._next_block(tile, along, across, dict(near)),
+            next_block=self._next_block(tile, along, across, dict(near)),
             panel=panel,
             words=tile.words,
             steps_at_once=tile.steps_at_once,
@@ -479,7 +495,7 @@ class _Problem:
         work items are of: the more there are, the less it copies, and the more often the other side is read."""
         tuning, side = self.tuning, self._side(tile)
         threads, packing = tuning.many_threads, self._packing(side, tile)
-        reading = self._vector_side_bytes(1 - side) / tuning.far_cache_bytes
+        reading = self._side_bytes(1 - side) / tuning.far_cache_bytes
         strips = math.prod(-(-axis.size // steps[axis]) for axis in along)
 
         def cycles(parts: int) -> float:
@@ -493,23 +509,60 @@ class _Problem:
         items = self.tuning.interrupted_items // (1 if tile.tile.size >= self.tuning.rows_of_tiles else 2)
         return max(min(items, size // least), size // most, 1)
 
+    def _cuts(
+        self, tile: _Tile, batch: Sequence[Axis], first: Sequence[Axis], second: Sequence[Axis], steps: dict[Axis, int]
+    ) -> tuple[_Blocks, _Blocks, _Blocks]:
+        """Blocks of the side that is read again and again, small enough for a near cache; of the other side; and of the
+        first side once more, if there are not work items enough."""
+        is_tile_side = tile.tile in first
+        points = math.prod(axis.size for axis in first)
+        read = strip_bytes(self.fold, points) if tile.packed else self._side_bytes(self._side(tile) ^ is_tile_side)
+        unevenness = self.tuning.block_unevenness
+        parts_of_panel = self._panel_parts(tile, first, steps) if tile.packed else 1
+        near = _shrunk(first, steps, unevenness, max(read / self._most_near_bytes(), parts_of_panel))
+        if tile.steps_at_once:
+            near = _cut([(tile.vector, tile.vector.size)], steps, unevenness, self._runs(tile))
+        work = self.points * self.steps // tile.lanes
+        items = self.tuning.many_items if work >= self.tuning.large_work else self.tuning.items
+        wanted = -(-items // math.prod([axis.size for axis in batch]))
+        wanted = -(-wanted // math.prod([-(-axis.size // block) for axis, block in near]))
+        wanted = 1 if tile.steps_at_once else wanted
+        rows = _cut([(axis, axis.size) for axis in second], steps, unevenness, wanted)
+        wanted //= math.prod([-(-axis.size // block) for axis, block in rows])
+        cut = _cut(near, steps, unevenness, max(1, wanted))
+        if tile.packed:
+            return cut, rows, []
+        return near, rows, [(axis, block) for axis, block in cut if block < dict(near)[axis]]
+
     def _most_near_bytes(self) -> int:
         """Bytes of the vector side that work items are to have at most."""
         product = self.fold.elements[0]
         is_of_words = isinstance(product, Binary) and product.operation in WORD_PRODUCTS
         return self.tuning.vector_side_bytes_of_words if is_of_words else self.tuning.vector_side_bytes
 
-    def _far(self, side: int, axis: Axis) -> tuple[Element, ...]:
+    def _far(self, side: int, axis: Axis, near_bytes: int | None = None) -> tuple[Element, ...]:
         """Loads of a factor in runs along an axis that are far apart from step to step."""
         if self._words[side] is not None:
             return ()
+        near = self.tuning.near_bytes if near_bytes is None else near_bytes
         steps = [a for a in self.fold.axes if a.size > 1]
         return tuple(
             e
             for e in self._elements[side]
             if 0 < abs(e.address.coefficient(axis)) <= self.tuning.shuffled_stride
-            and any(abs(e.address.coefficient(a)) * e.type.bits // 8 > self.tuning.near_bytes for a in steps)
+            and any(abs(e.address.coefficient(a)) * e.type.bits // 8 > near for a in steps)
         )
+
+    def _tiles_ahead(self, side: int, tile: _Tile) -> tuple[tuple[Element, ...], bool]:
+        """Loads along the tile axis that are asked for, and whether that is some steps ahead: where there are new lines
+        at every step, too many for the nearest cache to keep those of a tile until the next one comes."""
+        line = self.machine.cache_line
+        is_far = all(distance > line for distance in self._distances(side) or [0])
+        if is_far and self.steps * line > self.tuning.near_strip_bytes and not tile.steps_at_once:
+            return self._far(side, tile.tile, line), True
+        # Beside one vector every sum loads a scalar of its own: nothing else can be loaded while rows of them are done.
+        is_full = tile.vectors == 1 and tile.row is not None
+        return () if is_full or tile.steps_at_once else self._far(side, tile.tile), False
 
     def _vectors_ahead(self, tile: _Tile, panel: Panel | None) -> tuple[Element, ...]:
         """Loads along the vector axis that are asked for some steps ahead: all of them if the steps go through more of
@@ -548,6 +601,8 @@ class _Problem:
     ) -> tuple[Element, ...]:
         """Loads of a factor that is cut into blocks, each read by all tiles while it is in the second-level cache, as
         loads of the next block: a tile that has a part of all rows goes through as much of each strip."""
+        if tile.packed or tile.steps_at_once or tile.keeps_tiles:
+            return ()
         steps, elements = [a for a in self.fold.axes if a.size > 1], self._elements[self._side(tile)]
         cut = next((axis for axis in along if blocks[axis] < axis.size), None)
         tiles = -(-tile.tile.size // tile.tile_size)
@@ -577,8 +632,8 @@ class _Problem:
         assert isinstance(fold, Fold)
         return tuple(ElementStore(s.tensor, s.address, rewrite(s.value)) for s in self.stores), fold
 
-    def _vector_side_bytes(self, side: int) -> int:
-        """Bytes that the factor of the vector axis loads in all, at one point of the axes that both factors share."""
+    def _side_bytes(self, side: int) -> int:
+        """Bytes that a factor loads in all, at one point of the axes that both factors share."""
         shared = self.sides[0] & self.sides[1]
         return self._bytes_of(self._elements[side]) // max(1, math.prod(axis.size for axis in shared))
 

@@ -162,6 +162,23 @@ class Tuning:
     columns_of_rows: int = 128
     """Columns of a product from which on a copy of a left matrix pays off that is not contiguous along its rows."""
 
+    streamed_panel: int = 16
+    """Output channels of a panel of a filter that ``streamed_windows`` share: as many as a vector has on the widest
+    processors. Its weights come from beyond the second-level cache, once each, so they are read in one run."""
+
+    streamed_windows: int = 64
+    """Windows of one image up to which as many of them as have registers for their sums share every vector of such a
+    panel."""
+
+    fewest_panel_steps: int = 512
+    """Steps of a sum from which on panels of the filter of a convolution with one tap pay off, where that is fixed: a
+    tile of many channels is transposed before it is stored, which has to be little beside its sums. Half as many for
+    images of ``small_plane``."""
+
+    small_plane: int = 256
+    """Windows of an image up to which the planes of several channels are on a page: a tile stores to all of its
+    channels' planes."""
+
     narrowest_panel: int = 16
     """Output channels of a group from which on panels of a filter pay off."""
 
@@ -398,6 +415,9 @@ class Tuning:
     most_tile: int = 16
     """Points along the tile axis at most."""
 
+    most_points: int = 28
+    """Points of a tile of several rows at most, beside one vector: as many sums as stay in 32 registers."""
+
     latency: int = 4
     """Cycles from a fused multiply-add to the next one of the same sum."""
 
@@ -511,6 +531,10 @@ class Tuning:
 
     steps_ahead: int = 16
     """How many steps of a sum before they are loaded vectors are asked for."""
+
+    streamed_steps_ahead: int = 64
+    """As ``steps_ahead``, of vectors that follow one another in memory and that all threads read, as panels of weights
+    do: they come from beyond the second-level cache, in some hundred cycles."""
 
     # Programs --------------------------------------------------------------------------------------------------------
 

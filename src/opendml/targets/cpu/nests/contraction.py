@@ -86,7 +86,7 @@ class _Maker:
         if axis is self.kernel.vector:
             return self._strips(rest, body)
         kernel = self.kernel
-        step = kernel.tile_size if axis is kernel.tile else kernel.row_count if axis is kernel.row else 1
+        step = kernel.step(axis)
         limit = None if axis.size % step == 0 else axis.size - step
         unmoved = self.unmoved.get(axis)
         return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, vectors, body), limit, unmoved=unmoved),)
@@ -239,7 +239,8 @@ class _Maker:
     def _rows(self, body: Body, kind: Kind = "unrolled") -> Body:
         """In every row of the tile."""
         kernel = self.kernel
-        return body if kernel.row is None else (Points(kernel.row, kernel.row_count, kind, body),)
+        step = kernel.tile_size if kernel.row is kernel.tile else 1
+        return body if kernel.row is None else (Points(kernel.row, kernel.row_count, kind, body, step=step),)
 
     def _some_steps(
         self, vectors: int, steps: Axis, first: Integer, end: Integer, is_first: bool, is_last: bool
@@ -254,7 +255,7 @@ class _Maker:
         place = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
         begin = fold.initial if is_first else (Element(self.sums, place, True),)
         begins = self._tile("together", vectors, (Leaf(registers=(self.sum,), values=begin),))
-        ahead = self._lines_ahead(vectors, kernel.steps_at_once, cache=2)
+        ahead = self._lines_ahead(vectors, lambda _: kernel.steps_at_once, cache=2)
         body: Body = (*ahead, *self._tile("together", vectors, (Accumulate(self.sum, product),)))
         inside = Loop(steps, first, end, 1, body, carried=(self.sum,), copies=size * vectors)
         waiting = (Leaf((ElementStore(self.sums, place, self.sum),)),)
@@ -300,30 +301,57 @@ class _Maker:
         return self._rows((Points(kernel.vector, vectors, "unrolled", (turn, columns), step=kernel.lanes),))
 
     def _prefetched(self, vectors: int) -> Body:
-        """What is far from what is loaded now: scalars that the tile below this one needs at this step of the sums, or
-        the next tile if there is none below, and vectors of a later step."""
-        kernel, line = self.kernel, self.target.machine.cache_line
-        tile, size = kernel.tile, kernel.tile_size
+        """What is far from what is loaded now: scalars of another tile or a later step, and vectors of a later step."""
+        kernel = self.kernel
+        tile, size = kernel.tile, kernel.step(kernel.tile)
         nodes: Body = tuple(Prefetch(e.tensor, _moved(e.address, tile, size), cache=2) for e in kernel.next_tile)
         nodes += tuple(Prefetch(e.tensor, e.address, cache=2) for e in kernel.next_block)
         for e in kernel.far:
-            below = next((a for a in reversed(kernel.across[:-1]) if e.address.coefficient(a)), None)
-            distance = size if below is None else kernel.row_count if below is kernel.row else 1
-            there = _moved(e.address, tile if below is None else below, distance)
-            lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // line)
-            ends = (size - 1 - number * size // lines for number in range(lines))
-            nodes += self._rows(tuple(Prefetch(e.tensor, _moved(there, tile, end)) for end in ends))
-        return nodes + self._lines_ahead(vectors, self.target.tuning.steps_ahead)
+            nodes += self._ahead(e) if kernel.far_ahead else self._below(e)
+        return nodes + self._lines_ahead(vectors, self._steps_ahead)
 
-    def _lines_ahead(self, vectors: int, steps: int, cache: int = 1) -> Body:
+    def _lines_ahead(self, vectors: int, steps: Callable[[Element], int], cache: int = 1) -> Body:
         """Vectors so many steps before they are loaded."""
         kernel, line, nodes = self.kernel, self.target.machine.cache_line, tuple[Prefetch, ...]()
         for e in kernel.far_vectors:
-            last = next(axis for axis in reversed(kernel.fold.axes) if axis.size > 1)
-            there = _moved(e.address, last, steps)
+            there = _moved(e.address, self._last_step(), steps(e))
             lanes = range(0, kernel.lanes * vectors, line * 8 // e.type.bits)
             nodes += tuple(Prefetch(e.tensor, _moved(there, kernel.vector, lane), cache=cache) for lane in lanes)
         return nodes
+
+    def _last_step(self) -> Axis:
+        """The axis along which the next step of the sums is."""
+        return next(axis for axis in reversed(self.kernel.fold.axes) if axis.size > 1)
+
+    def _steps_ahead(self, e: Element) -> int:
+        """How many steps before it is loaded a vector is asked for."""
+        tuning = self.target.tuning
+        distance = abs(e.address.coefficient(self._last_step())) * e.type.bits // 8
+        is_streamed = self.kernel.panel is None and distance <= tuning.near_bytes
+        return tuning.streamed_steps_ahead if is_streamed else tuning.steps_ahead
+
+    def _ahead(self, e: Element) -> Body:
+        """The first and the last of a tile's scalars of some steps on."""
+        kernel = self.kernel
+        there = _moved(e.address, self._last_step(), self.target.tuning.steps_ahead)
+        if kernel.row is kernel.tile:
+            ends: Body = tuple(
+                Prefetch(e.tensor, _moved(there, kernel.tile, end)) for end in (0, kernel.step(kernel.tile) - 1)
+            )
+            return ends
+        return self._rows(
+            tuple(Prefetch(e.tensor, _moved(there, kernel.tile, end)) for end in (0, kernel.tile_size - 1))
+        )
+
+    def _below(self, e: Element) -> Body:
+        """The scalars of this step of the tile below, or of the next tile if there is none below."""
+        kernel, line = self.kernel, self.target.machine.cache_line
+        tile, size = kernel.tile, kernel.tile_size
+        below = next((a for a in reversed(kernel.across[:-1]) if e.address.coefficient(a)), tile)
+        there = _moved(e.address, below, kernel.step(below))
+        lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // line)
+        ends = (size - 1 - number * size // lines for number in range(lines))
+        return self._rows(tuple(Prefetch(e.tensor, _moved(there, tile, end)) for end in ends))
 
     # What is loaded and stored after the sums of a tile, asked for while they are done --------------------------------
 

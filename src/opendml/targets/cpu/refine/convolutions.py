@@ -103,8 +103,9 @@ class _Refined:
         self.windows, self.sum = windows, windows.sum
         self.source, self.weights = windows.sum.left.load.tensor, windows.sum.right.load.tensor
         self.output = windows.sum.compute.stores[0].tensor
-        self.tuning = surroundings.target.tuning
+        self.tuning, self.machine = surroundings.target.tuning, surroundings.target.machine
         self.is_fixed = self.weights in surroundings.fixed
+        self.is_streamed = self._is_streamed()
         self.found = Refinement()
 
     def integers(self) -> Refinement | None:
@@ -119,12 +120,13 @@ class _Refined:
         """Copies of the input and the filter, and the sums of all output channels, or of those in whole panels and of
         those that are left."""
         left, right = self.sum.left, self.sum.right
-        columns = self._columns()
+        columns = self._columns() if self._has_columns() else None
         replaced = {left.whole: self._sliding() if columns is None else columns}
-        if columns is None and self._is_worth_panels():
+        width = self._panel_width()
+        if width:
             there = sum_of(self.sum.rewritten(replaced, self.sum.compute.axes))
             assert there is not None
-            filter_in_panels(there, self._panel(), self.found)
+            filter_in_panels(there, width, self.found)
             return self.found
         replaced[right.whole] = widened(right, self.found)(right.load.coordinates)
         if all(e is there for e, there in replaced.items()):
@@ -164,9 +166,24 @@ class _Refined:
         ]
         return are_worth_guards(self.source, taps, reaches, list(map(max, starts, ends)), self.tuning)
 
-    def _columns(self) -> Expression | None:
-        """For outputs of narrow rows: the element of a copy of every window's elements, tap by tap, in which all
-        spatial dimensions are contiguous, so that the sums run over whole planes in long vectors."""
+    def _columns(self) -> Expression:
+        """The element of a copy of every window's elements, tap by tap, in which all spatial dimensions are
+        contiguous, so that the sums run over whole planes."""
+        windows, left = self.windows, self.sum.left
+
+        def element(batch: Expression, channel: Expression, *window: Expression) -> Expression:
+            there = dict(zip((*windows.taps, *windows.place), window, strict=True))
+            return zero_outside(left, [batch, channel, *(at(c, there) for c in left.load.coordinates[2:])])
+
+        columns = self.found.copy("columns", left.element.type, self._column_sizes(), element)
+        return load(columns, (*left.load.coordinates[:2], *indices(windows.taps), *indices(windows.place)))
+
+    def _column_sizes(self) -> list[int]:
+        return [*self.source.sizes[:2], *self.windows.tap_counts, *self.windows.counted]
+
+    def _has_columns(self) -> bool:
+        """Whether there is such a copy: for outputs of narrow rows, whose sums run over planes in long vectors then,
+        unless these run over channels, and for windows of one tap that leave places out."""
         windows, tuning, source = self.windows, self.tuning, self.source
         taps, counted, strides = windows.tap_counts, windows.counted, windows.strides
         # The planes of several images do not join into one; together with panels they would leave the cache.
@@ -174,57 +191,59 @@ class _Refined:
             source.sizes[0] == 1
             and 1 < counted[-1] < tuning.wide_row
             and math.prod(counted) < tuning.windows_without_columns
+            and not self.is_streamed
         )
         is_narrow = is_narrow or (max(taps) == 1 < max(strides))
         is_shared = windows.channel.size >= tuning.outputs_worth_columns
         is_plain = max(*taps, *strides) == 1 and not any(windows.padding) and counted == source.sizes[2:]
-        sizes = [*source.sizes[:2], *taps, *counted]
-        if not is_narrow or not is_shared or is_plain or not is_in_proportion(sizes, source, self.output, tuning):
-            return None
-        left = self.sum.left
+        if not is_narrow or not is_shared or is_plain:
+            return False
+        return is_in_proportion(self._column_sizes(), source, self.output, tuning)
 
-        def element(batch: Expression, channel: Expression, *window: Expression) -> Expression:
-            there = dict(zip((*windows.taps, *windows.place), window, strict=True))
-            return zero_outside(left, [batch, channel, *(at(c, there) for c in left.load.coordinates[2:])])
-
-        columns = self.found.copy("columns", left.element.type, sizes, element)
-        return load(columns, (*left.load.coordinates[:2], *indices(windows.taps), *indices(windows.place)))
-
-    def _is_worth_panels(self) -> bool:
-        """Whether copying the filter into panels costs less than it saves."""
+    def _panel_width(self) -> int:
+        """Output channels of a panel of the filter; 0 where copying it into panels costs more than it saves."""
         windows, tuning = self.windows, self.tuning
+        if windows.channel.size < tuning.narrowest_panel or 0 in self.weights.strides:
+            return 0
         if self._are_few():
-            return True
+            # A kernel of its own for those that are left would cost as much as all others: narrower panels leave none.
+            fitting = (n for n in range(tuning.panel, 0, -tuning.narrowest_panel) if windows.channel.size % n == 0)
+            return 0 if self._has_columns() else next(fitting, tuning.panel)
+        if self.is_streamed:
+            return tuning.streamed_panel
+        if max(windows.tap_counts) == 1:
+            is_small = math.prod(windows.counted) <= tuning.small_plane
+            fewest = tuning.fewest_panel_steps // (2 if is_small else 1)
+            return tuning.panel if self.is_fixed and windows.inner.size >= fewest else 0
         # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
         # as the threads' own.
         is_long = windows.counted[-1] >= tuning.wide_row or (self.is_fixed and windows.batch.size > 1)
-        is_wide = windows.channel.size >= tuning.narrowest_panel and is_long
-        if not is_wide or max(windows.tap_counts) == 1 or 0 in self.weights.strides:
-            return False
-        return self.is_fixed or windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels
+        if not is_long or self._has_columns():
+            return 0
+        is_often_read = windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels
+        return tuning.panel if self.is_fixed or is_often_read else 0
+
+    def _is_streamed(self) -> bool:
+        """Whether a fixed filter is so large beside the windows of an image that reading it is what takes time."""
+        windows, tuning = self.windows, self.tuning
+        is_small = (
+            windows.batch.size == 1 and tuning.few_windows < math.prod(windows.counted) <= tuning.streamed_windows
+        )
+        is_whole = windows.channel.size >= tuning.narrowest_panel and windows.channel.size % tuning.streamed_panel == 0
+        return self.is_fixed and is_small and is_whole and self.machine.vector_registers >= tuning.many_registers
 
     def _are_few(self) -> bool:
         """Whether windows are too few for vectors along them, as of images of one point, and output channels are not:
         these lie side by side in panels that are made once."""
         windows, tuning = self.windows, self.tuning
         count = windows.batch.size * math.prod(windows.counted)
-        is_wide = windows.channel.size >= tuning.narrowest_panel
-        return self.is_fixed and is_wide and count <= tuning.few_windows and 0 not in self.weights.strides
-
-    def _panel(self) -> int:
-        """Output channels of a panel. Where windows are few a kernel of its own for those that are left would cost as
-        much as all others: narrower panels leave none."""
-        channels, widest = self.windows.channel.size, self.tuning.panel
-        if not self._are_few():
-            return widest
-        narrowest = self.tuning.narrowest_panel
-        return next((n for n in range(widest, 0, -narrowest) if channels % n == 0), widest)
+        return self.is_fixed and count <= tuning.few_windows
 
 
-def filter_in_panels(found: Sum, panel: int, refinement: Refinement) -> None:
+def filter_in_panels(found: Sum, width: int, refinement: Refinement) -> None:
     """Adds the sums over batch, group, channel and places with copies of the filter in which the output channels of a
-    ``panel`` lie next to each other: those in whole panels, and those that are left."""
-    for region in columns_in_panels(found.compute.axes[2].size, panel):
+    panel, ``width`` of them, lie next to each other: those in whole panels, and those that are left."""
+    for region in columns_in_panels(found.compute.axes[2].size, width):
         refinement.statements.append(_of_panels(found, region, refinement))
 
 
