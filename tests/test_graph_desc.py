@@ -13,6 +13,7 @@ from properties import examples
 from random_graphs import graphs
 
 import opendml as dml
+from opendml.description.descriptors import Operator
 from opendml.description.errors import InvalidDescriptorError
 from opendml.description.graph_desc import (
     ConstantNode,
@@ -33,6 +34,7 @@ from opendml.description.graph_paths import (
     uses,
 )
 from opendml.description.graph_validation import validate_graph, validate_graph_or_raise
+from opendml.graph.joining import join
 
 T = dml.TensorDesc("FLOAT32", [2, 3])
 
@@ -342,3 +344,20 @@ def test_edges_of_any_kind_are_judged_without_failing(random_graph: GraphDesc, d
         topological_order(changed)
         graph_output_tensors(changed)
         graph_input_tensors(changed)
+
+
+def test_operators_of_many_inputs_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for every one of their inputs: models have some with thousands."""
+    asked = []
+    given = Operator.inputs
+    monkeypatch.setattr(Operator, "inputs", lambda self: asked.append(self) or given(self))
+    graph = dml.Graph(device=dml.Device("reference"))
+    x = graph.input("float32", [2], name="x")
+    counts = []
+    for count in (10, 100):
+        desc = graph.describe(dml.join([x] * count, axis=0))
+        del asked[:]
+        assert graph_input_tensors(desc) == [x.desc]
+        join(desc)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import opendml as dml
+import opendml.compatibility.onnxruntime as runtime
 from opendml.formats.onnx import translation
 
 onnx = pytest.importorskip("onnx")
@@ -63,7 +64,7 @@ def test_functions_that_call_others_twice_end(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(translation, "MOST_NODES", 100)
     node, info = helper.make_node, helper.make_tensor_value_info
     imports = [helper.make_opsetid("", 18), helper.make_opsetid("of.mine", 1)]
-    bodies = [[node(f"F{i + 1}", ["x"], ["y"], domain="of.mine")] * 2 for i in range(30)]
+    bodies = [[node(f"F{i + 1}", ["x"], [name], domain="of.mine") for name in ("twice", "y")] for i in range(30)]
     bodies.append([node("Identity", ["x"], ["y"])])
     functions = [helper.make_function("of.mine", f"F{i}", ["x"], ["y"], body, imports) for i, body in enumerate(bodies)]
     call = node("F0", ["x"], ["y"], domain="of.mine")
@@ -96,3 +97,140 @@ def test_few_bytes_do_not_ask_for_much(folder: Path) -> None:
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < MEMORY
+
+
+# ---- what is damaged on purpose
+
+node, info = helper.make_node, helper.make_tensor_value_info
+X, Y = [info("x", 1, [4])], [info("y", 1, None)]
+ADD = [node("Add", ["x", "w"], ["y"])]
+INNER = helper.make_graph([node("Identity", ["go"], ["goes"])], "b", [info("i", 7, [])], [info("goes", 9, [])])
+
+
+def weight(name: str = "w", data: object = None) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.ones(4, "f") if data is None else np.asarray(data), name)
+
+
+def outside(location: str, offset: object = 0, length: object = 16) -> onnx.TensorProto:
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, str(value)
+    return tensor
+
+
+def raw(*sizes: int, data: bytes = b"") -> onnx.TensorProto:
+    return onnx.TensorProto(name="w", data_type=1, dims=sizes, raw_data=data)
+
+
+DAMAGED = {
+    "data beyond its file": (ADD, X, Y, [outside("w.bin", 8)], "'w.bin' ends before it: 16 bytes"),
+    "a negative offset": (ADD, X, Y, [outside("w.bin", -4)], "offset '-4' is no number of bytes"),
+    "a length of its own": (ADD, X, Y, [outside("w.bin", 0, 1 << 40)], "needs 16 bytes, its length is 1099511627776"),
+    "data outside": (ADD, X, Y, [outside("../w.bin")], "'../w.bin' is no file in the folder"),
+    "data anywhere": (ADD, X, Y, [outside("/etc/passwd")], "'/etc/passwd' is no file in the folder"),
+    "data in a folder": (ADD, X, Y, [outside(".")], "'.' is no file in the folder"),
+    "no such data": (ADD, X, Y, [outside("no.bin")], "cannot read 'no.bin'"),
+    "absurd sizes": (ADD, X, Y, [raw(1 << 62, 1 << 62, data=b"1234")], "needs 8507059173.* bytes, got 4"),
+    "absurd sizes of nothing": (ADD, X, Y, [raw(0, 1 << 62, 1 << 62)], r"no array has the sizes \[0, 4611686018427"),
+    "an absurd input of nothing": (ADD, [info("x", 1, [0, 1 << 62, 1 << 62])], Y, [weight()], "'x': no array has the"),
+    "negative sizes": (ADD, X, Y, [raw(-4)], "have a negative one"),
+    "an absurd input": ([node("Neg", ["x"], ["y"])], [info("x", 1, [1 << 40])], Y, [], "must be from 1 to 4294967295"),
+    "an input of many dimensions": (ADD, [info("x", 1, [1] * 2000)], Y, [weight()], "input 'x'"),
+    "a circle": (
+        [node("Add", ["x", "b"], ["a"]), node("Neg", ["a"], ["b"]), node("Neg", ["b"], ["y"])],
+        X,
+        Y,
+        [],
+        "it reads 'a'",
+    ),
+    "an unknown name": ([node("Add", ["x", "nobody"], ["y"])], X, Y, [], "Add 'y': it reads 'nobody', which nothing"),
+    "two of a name": (
+        [node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])],
+        X,
+        Y,
+        [],
+        "Abs 'y': its output 'y' is given by",
+    ),
+    "a weight's name": ([node("Neg", ["x"], ["w"]), *ADD], X, Y, [weight()], "Neg 'w': its output 'w' is given by"),
+    "an input's name": (
+        [node("Neg", ["x"], ["x"]), node("Abs", ["x"], ["y"])],
+        X,
+        Y,
+        [],
+        "Neg 'x': its output 'x' is given",
+    ),
+    "an input twice": (ADD, X * 2, Y, [weight()], "input 'x': the name 'x' is an input already"),
+    "an output that is too large": (
+        [node("Expand", ["x", "w"], ["y"])],
+        X,
+        Y,
+        [weight(data=[1 << 40, 4])],
+        "output 'y': .*must be from 1 to 4294967295",
+    ),
+    "many weights": (
+        [node("Resize", ["x", "", "", "w"], ["y"], mode="cubic")],
+        [info("x", 1, [1, 1, 4, 1 << 31])],
+        Y,
+        [weight(data=[1, 1, 4, 2])],
+        "the weights from 2147483648 to 2 elements along a dimension are too many",
+    ),
+    "a loop without a state": (
+        [node("Loop", ["w", "", "x"], ["y"], body=INNER)],
+        X,
+        Y,
+        [weight(data=3)],
+        "expected 3 and 2",
+    ),
+    "a scan of nothing": (
+        [node("Scan", ["x"], ["y"], body=INNER, num_scan_inputs=9)],
+        X,
+        Y,
+        [],
+        "num_scan_inputs is 9",
+    ),
+    "a branch too few": ([node("If", ["w"], ["y"])], X, Y, [weight(data=True)], "If 'y': 'then_branch' is missing"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_what_is_wrong_is_said(kind: str, folder: Path) -> None:
+    nodes, inputs, outputs, weights, message = DAMAGED[kind]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    path = folder / "model.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString())
+    with pytest.raises(dml.ModelFormatError, match=message):
+        loaded = dml.load(path)
+        assert isinstance(loaded, dml.OnnxModel)
+        loaded.compile(dml.Device("reference"))
+
+
+def test_links_do_not_lead_out(folder: Path) -> None:
+    (folder / "link.bin").symlink_to(folder.parent / "w.bin")
+    graph = helper.make_graph(ADD, "g", X, Y, [outside("link.bin")])
+    path = folder / "model.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString())
+    with pytest.raises(dml.ModelFormatError, match=r"'link.bin' leads out of the folder"):
+        dml.load(path).describe()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("place", ["x", "y", "w", "location", "graph", "producer", "add"])
+def test_texts_that_are_not_utf8(place: str, folder: Path) -> None:
+    """Names of inputs, outputs and weights are refused, and so is everything else that is looked at."""
+    names = {name: "TEXT" if name == place else name for name in ("x", "y", "w", "graph", "producer", "add")}
+    tensor = outside("TEXT" if place == "location" else "w.bin")
+    tensor.name = names["w"]
+    nodes = [node("Add", [names["x"], names["w"]], [names["y"]], name=names["add"])]
+    graph = helper.make_graph(nodes, names["graph"], [info(names["x"], 1, [4])], [info(names["y"], 1, None)], [tensor])
+    whole = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 18)], producer_name=names["producer"], ir_version=9
+    )
+    path = folder / "model.onnx"
+    path.write_bytes(whole.SerializeToString().replace(b"TEXT", b"\xff\xfeXT"))
+    if place in ("graph", "producer"):
+        assert runtime.InferenceSession(path).get_modelmeta().version
+        return
+    with pytest.raises(dml.ModelFormatError, match=r"b'.xff.xfeXT'"):
+        dml.load(path).compile(dml.Device("reference"))  # type: ignore[union-attr]
+    with pytest.raises(dml.OpendmlError):
+        runtime.InferenceSession(path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opendml.description.errors import InvalidDescriptorError
@@ -17,7 +18,7 @@ from opendml.description.json_values import describe
 from opendml.description.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    pass
+    from opendml.description.descriptors import Operator
 
 # ---- finding one's way in a valid graph
 
@@ -69,16 +70,34 @@ def uses(graph: GraphDesc) -> dict[Source, list[NodeInput]]:
     return found
 
 
+Tensors = Callable[[int], tuple[TensorDesc | None, ...]]
+
+
+def node_inputs(graph: GraphDesc) -> Tensors:
+    """What gives the input tensors of a node by its index: each is asked once, who may have thousands of them."""
+    return functools.cache(lambda index: tuple(tensor for _, tensor in _operator(graph, index).inputs()))
+
+
+def node_outputs(graph: GraphDesc) -> Tensors:
+    """The same of its output tensors."""
+    return functools.cache(lambda index: tuple(tensor for _, tensor in _operator(graph, index).outputs()))
+
+
+def _operator(graph: GraphDesc, index: int) -> Operator:
+    node = graph.nodes[index]
+    assert isinstance(node, OperatorNode)
+    return node.operator
+
+
 def graph_input_tensors(graph: GraphDesc) -> list[TensorDesc | None]:
     """The tensor of each input of a valid graph; None for those nobody reads.
 
     Where several read it, it is the tensor that reaches furthest, and the first of these.
     """
     tensors: list[TensorDesc | None] = [None] * graph.input_count
+    inputs = node_inputs(graph)
     for edge in graph.input_edges:
-        node = graph.nodes[edge.to_node_index]
-        assert isinstance(node, OperatorNode)
-        tensor, other = node.operator.inputs()[edge.to_node_input_index][1], tensors[edge.graph_input_index]
+        tensor, other = inputs(edge.to_node_index)[edge.to_node_input_index], tensors[edge.graph_input_index]
         assert tensor is not None
         if other is None or used_bytes(tensor) > used_bytes(other):
             tensors[edge.graph_input_index] = tensor
@@ -88,10 +107,9 @@ def graph_input_tensors(graph: GraphDesc) -> list[TensorDesc | None]:
 def graph_output_tensors(graph: GraphDesc) -> list[TensorDesc]:
     """The tensor of each output of a valid graph."""
     tensors: dict[int, TensorDesc] = {}
+    outputs = node_outputs(graph)
     for edge in graph.output_edges:
-        node = graph.nodes[edge.from_node_index]
-        assert isinstance(node, OperatorNode)
-        tensor = node.operator.outputs()[edge.from_node_output_index][1]
+        tensor = outputs(edge.from_node_index)[edge.from_node_output_index]
         assert tensor is not None
         tensors[edge.graph_output_index] = tensor
     return [tensors[index] for index in range(graph.output_count)]

@@ -13,6 +13,7 @@ from opendml.description.graph_paths import (
     NodeOutput,
     Source,
     graph_input_tensors,
+    node_inputs,
     sources,
     topological_order,
     used_bytes,
@@ -107,12 +108,13 @@ class _Joiner:
     def _written_tensors(self, index: int, node: OperatorNode, definition: Definition) -> dict[Tensor, Tensor]:
         renamed: dict[Tensor, Tensor] = {}
         prefix = node.name or f"node{index}"
+        outputs = node.operator.outputs()
         for number, own in enumerate(definition.outputs):
             if own is None:
                 continue
             source = NodeOutput(index, number)
             # What somebody reads beyond its end, as bytes without a value, is not left to the caller's memory.
-            _, desc = node.operator.outputs()[number]
+            _, desc = outputs[number]
             reader = self.furthest.get(source, desc)
             is_whole = desc is not None and reader is not None and used_bytes(reader) <= used_bytes(desc)
             role: Literal["output", "temporary"] = "temporary"
@@ -193,10 +195,9 @@ def _with_loads(definition: Definition, loads: Mapping[Tensor, Reading]) -> Defi
 def _furthest_readers(graph: GraphDesc, connected: dict[NodeInput, Source]) -> dict[Source, TensorDesc]:
     """The tensor, of those that read each output of a node, that reaches furthest into its bytes."""
     furthest: dict[Source, TensorDesc] = {}
+    inputs = node_inputs(graph)
     for target, source in connected.items():
-        node = graph.nodes[target.node]
-        assert isinstance(node, OperatorNode)
-        _, desc = node.operator.inputs()[target.input]
+        desc = inputs(target.node)[target.input]
         if desc is not None and (source not in furthest or used_bytes(desc) > used_bytes(furthest[source])):
             furthest[source] = desc
     return furthest

@@ -15,15 +15,16 @@ import numpy.typing as npt
 
 from opendml.building.graph_program import GraphProgram, OutputForm
 from opendml.description.enums import ExecutionFlags
-from opendml.description.errors import BindingError, FormatProblem, ModelFormatError
+from opendml.description.errors import BindingError, FormatProblem, InvalidDescriptorError, ModelFormatError
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import argument, listed, quoted
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
 from opendml.formats.onnx.sources import ModelSource, source_of_part
 from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
+from opendml.formats.onnx.tensors import LARGEST
 from opendml.formats.onnx.types import TensorInfo, has_tensors, known_type
-from opendml.formats.onnx.values import NO_DOUBLE, Value, known
+from opendml.formats.onnx.values import NO_DOUBLE, Value, known, reason_of
 from opendml.programs.device import Device, Flags, default_device
 
 if TYPE_CHECKING:
@@ -441,9 +442,13 @@ class OnnxModel:
             )
             return FAILED, False
         if 0 in sizes:
-            return known(np.zeros(sizes, data_type)), False
+            return known(np.zeros(_existing(name, sizes, data_type), data_type)), False
         bytes_type = np.dtype(np.uint8) if data_type == np.bool_ else data_type
-        tensor = translation.graph.input(bytes_type, sizes or (1,), name if name != "out" else "out ")
+        try:
+            tensor = translation.graph.input(bytes_type, sizes or (1,), name if name != "out" else "out ")
+        except InvalidDescriptorError as error:
+            translation.problems.append(FormatProblem(f"input {name!r}", reason_of(error)))
+            return FAILED, False
         return Value(data_type, sizes, None, tensor, frozenset({name})), True
 
     def _output(self, translation: Translation, info: TensorInfo, scope: Scope) -> Any:
@@ -541,6 +546,13 @@ def _sizes_of(info: TensorInfo, sizes: Sizes) -> tuple[int, ...]:
         cure = argument("sizes", whole if None in open_ones else names)
         raise ValueError(f"not all of its sizes are known, {info!r}: {cure}, for example")
     return tuple(int(size) for size in bound)  # type: ignore[arg-type]
+
+
+def _existing(name: str, sizes: tuple[int, ...], data_type: np.dtype[Any]) -> tuple[int, ...]:
+    """Sizes with a 0 in them. Raises ModelFormatError where no array has them."""
+    if math.prod(filter(None, sizes)) * data_type.itemsize > LARGEST:
+        raise ModelFormatError(f"input {name!r}", f"no array has the sizes {quoted(list(sizes))}")
+    return sizes
 
 
 def _is_option(info: TensorInfo, sizes: tuple[int, ...]) -> bool:

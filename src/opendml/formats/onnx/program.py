@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from opendml.building.graph_program import BoundGraph, GraphProgram
 from opendml.building.quick_runs import QuickRun
-from opendml.description.errors import BindingError
+from opendml.description.errors import BindingError, InvalidDescriptorError, ModelFormatError
 from opendml.description.quoting import listed, quoted
 from opendml.formats.onnx.types import TensorInfo, known_type
-from opendml.formats.onnx.values import Value
+from opendml.formats.onnx.values import Value, reason_of
 from opendml.programs.binding import as_array
 from opendml.programs.program import shallow_copy
 
@@ -223,12 +223,15 @@ class BoundOnnxProgram:
 
 
 def graph_outputs(outputs: Mapping[str, Value]) -> dict[str, GraphTensor]:
-    """The outputs that a graph computes."""
-    return {
-        name: value.tensor if value.tensor.desc.is_packed else value.tensor.packed()
-        for name, value in outputs.items()
-        if value.tensor is not None
-    }
+    """The outputs that a graph computes. Raises ModelFormatError for one that no tensor can be."""
+    return {name: _packed(name, value.tensor) for name, value in outputs.items() if value.tensor is not None}
+
+
+def _packed(name: str, tensor: GraphTensor) -> GraphTensor:
+    try:
+        return tensor if tensor.desc.is_packed else tensor.packed()
+    except InvalidDescriptorError as error:
+        raise ModelFormatError(f"output {name!r}", reason_of(error)) from None
 
 
 def as_input(info: TensorInfo, value: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from opendml.description.errors import ModelFormatError
+from opendml.description.errors import FormatProblem, ModelFormatError
 from opendml.formats.onnx.package import onnx_package
 
 __all__ = ["MAXIMUM_SIZE", "model_of_bytes"]
@@ -26,9 +26,23 @@ def model_of_bytes(data: bytes) -> Any:
         raise ModelFormatError("", "it is no ONNX model, or a damaged one") from None
     if not model.HasField("graph") or not model.opset_import:
         raise ModelFormatError("", "it is no ONNX model: it has no graph or no set of operators")
+    _check_names(model.graph)
     for imported in model.opset_import:
         _check_version(onnx, imported, model)
     return model
+
+
+def _check_names(graph: Any) -> None:
+    """What is not UTF-8 protocol buffers give as bytes; nodes with such names are refused one by one."""
+    parts = (("input", graph.input), ("output", graph.output), ("initializer", graph.initializer))
+    problems = [
+        FormatProblem(f"{kind} {one.name!r}", "its name is not UTF-8")
+        for kind, several in parts
+        for one in several
+        if not isinstance(one.name, str)
+    ]
+    if problems:
+        raise ModelFormatError(problems[0].path, problems[0].message, problems[1:])
 
 
 def _check_version(onnx: Any, imported: Any, model: Any) -> None:

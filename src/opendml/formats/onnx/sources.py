@@ -192,9 +192,9 @@ def _head_of(proto: Any) -> Any:
     head, graph = onnx.ModelProto(), onnx.GraphProto()
     for kept, whole, left_out in ((head, proto, ("graph", "functions")), (graph, proto.graph, ("node", "initializer"))):
         for field, value in whole.ListFields():
-            if field.name in left_out:
+            if field.name in left_out or isinstance(value, bytes):  # a text that is not UTF-8
                 continue
-            if isinstance(value, (str, bytes, int, float)):
+            if isinstance(value, (str, int, float)):
                 setattr(kept, field.name, value)
             else:
                 getattr(kept, field.name).MergeFrom(value)

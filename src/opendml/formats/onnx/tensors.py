@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,12 @@ from opendml.description.quoting import quoted
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.types import array_type, type_name
 
-__all__ = ["array_of", "path_beside"]
+__all__ = ["LARGEST", "array_of", "path_beside"]
 
 Array = npt.NDArray[Any]
+
+LARGEST: Final = (1 << 63) - 1
+"""Bytes that an array may have, were there no size of 0 in it; NumPy has no others."""
 
 
 def array_of(tensor: Any, folder: Path | None, place: str) -> Array:
@@ -35,6 +38,8 @@ def array_of(tensor: Any, folder: Path | None, place: str) -> Array:
         data_type = array_type(tensor.data_type)
     except (KeyError, ValueError):
         raise ModelFormatError(place, f"there is no {type_name(tensor.data_type)}") from None
+    if math.prod(filter(None, sizes)) * data_type.itemsize > LARGEST and 0 in sizes:
+        raise ModelFormatError(place, f"no array has the sizes {quoted(list(sizes))}")
     if tensor.data_location == onnx_package().TensorProto.EXTERNAL:
         return _external(tensor, data_type, sizes, folder, place)
     if tensor.HasField("raw_data") and data_type.kind in "biuf":
@@ -75,6 +80,8 @@ def _external(tensor: Any, data_type: np.dtype[Any], sizes: tuple[int, ...], fol
 
 def path_beside(folder: Path | None, location: str, place: str) -> Path:
     """A file in the folder of the model, or in one inside that. Raises ModelFormatError."""
+    if not isinstance(location, str):  # as protocol buffers give what is not UTF-8
+        raise ModelFormatError(place, f"{quoted(location)} is no file in the folder of the model")
     parts = PurePosixPath(location.replace("\\", "/"))
     if folder is None:
         raise ModelFormatError(place, f"its data is in {quoted(location)}, but a model given as bytes has no folder")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from opendml.building.graph_building import Graph
 from opendml.building.places import Place
 from opendml.description.descriptors import Operator
 from opendml.description.errors import FormatProblem, InvalidDescriptorError, ModelFormatError
-from opendml.description.quoting import cut, printable
+from opendml.description.quoting import cut, listed, printable, quoted
 from opendml.formats.onnx.attributes import attributes_of, with_attributes
 from opendml.formats.onnx.bodies import Functions, body_of, usual_attributes
 from opendml.formats.onnx.folding import fold
@@ -32,6 +31,7 @@ from opendml.formats.onnx.values import (
     UnknownValuesError,
     Value,
     known,
+    reason_of,
 )
 
 __all__ = ["FAILED", "ModelGraph", "Scope", "Translation"]
@@ -58,7 +58,6 @@ SINGLE: Final = np.dtype(np.float32)
 DEEPEST: Final = 64
 """Functions and graphs inside of one another, at most."""
 
-_RULES_SHOWN: Final = 2
 _ERRORS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError),
 )
@@ -106,16 +105,27 @@ class Translation:
         for sparse in graph.sparse_initializer:
             self._report(f"initializer {sparse.values.name!r}", "sparse tensors are not read")
             scope[sparse.values.name] = FAILED
-        self.nodes_of(graph.node, scope, self.versions)
+        names = (one.name for one in (*graph.input, *graph.initializer, *(s.values for s in graph.sparse_initializer)))
+        self.nodes_of(graph.node, scope, self.versions, names)
 
-    def nodes_of(self, nodes: Iterable[Any], scope: Scope, versions: Mapping[str, int]) -> None:
-        """Translates NodeProtos, each behind those whose outputs it reads."""
+    def nodes_of(
+        self, nodes: Iterable[Any], scope: Scope, versions: Mapping[str, int], names: Iterable[str] = ()
+    ) -> None:
+        """Translates NodeProtos, each behind those whose outputs it reads. ``names`` are given already: nothing has
+        the same name twice."""
+        given = {*names}
         for node in in_order(nodes):
+            for name in filter(None, node.output):
+                if name in given:
+                    self._report(_place(node), f"its output {quoted(name)} is given by something else, too")
+                given.add(name)
             self._translate(node, scope, versions)
 
     def inner(self, graph: Any, scope: Scope, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a graph inside of a node, which sees the names around it."""
         names = [given.name for given in graph.input]
+        if len(names) != len(inputs):
+            raise NotExpressibleError(f"its graph has {len(names)} inputs where it gives {len(inputs)}")
         inside: Scope = ChainMap(dict(zip(names, inputs, strict=True)), scope)
         with _Deeper(self):
             self.graph_of(graph, inside)
@@ -131,6 +141,9 @@ class Translation:
         try:
             if self.count > MOST_NODES:
                 raise NotExpressibleError(f"with functions and loops the model has more than {MOST_NODES} nodes")
+            unknown = [name for name in node.input if name and name not in scope]
+            if unknown:
+                raise NotExpressibleError(f"it reads {listed(map(quoted, unknown))}, which nothing before it gives")
             if any(value is FAILED for value in given):
                 self._check_known(node, scope)
             else:
@@ -147,7 +160,7 @@ class Translation:
             else:
                 self._report(_place(node), str(error))
         except _ERRORS as error:
-            self._report(_place(node), _reason(error))
+            self._report(_place(node), reason_of(error))
         for name, value in zip(node.output, outputs, strict=False):
             if name:
                 scope[name] = FAILED if value is None else value
@@ -200,7 +213,7 @@ class Translation:
             if not any(value is not None and value.data_type == DOUBLE for value in node.inputs):
                 raise
             if not self.narrows:
-                raise NotExpressibleError(f"{NO_DOUBLE}: {_reason(error)}") from None
+                raise NotExpressibleError(f"{NO_DOUBLE}: {reason_of(error)}") from None
             self.narrowed.append(_place(proto))
             found = function(node.narrowed())
             return None if found is None else [self._widened(node, value) for value in node.values(found)]
@@ -328,13 +341,3 @@ def _place(node: Any) -> str:
 
 def _no_expression(domain: str, operator: str) -> str:
     return REASONS.get((domain, operator), "DirectML's operators cannot express it, or opendml does not do it yet")
-
-
-def _reason(error: BaseException) -> str:
-    """What is wrong, without the line of the program that stands before it."""
-    if isinstance(error, InvalidDescriptorError) and error.violations:
-        shown = "; ".join(f"{violation}" for violation in error.violations[:_RULES_SHOWN])
-        name = f"{error.desc.type.dml_name}: " if error.desc is not None else ""
-        return name + shown
-    text = str(error) or type(error).__name__
-    return re.sub(r'^File ".*?", line \d+: ', "", text.split("\n", 1)[0])

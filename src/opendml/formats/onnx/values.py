@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from opendml.description.errors import InvalidDescriptorError
 
 if TYPE_CHECKING:
     from opendml.building.graph_building import Graph
@@ -25,10 +28,14 @@ __all__ = [
     "Value",
     "constant",
     "known",
+    "reason_of",
 ]
 
 Array = npt.NDArray[Any]
 NOTHING: Final[frozenset[str]] = frozenset()
+RULES_SHOWN: Final = 2
+"""Rules that a descriptor breaks which a reason names, at most."""
+
 NO_DOUBLE: Final = "no FLOAT64 here"
 """How a reason begins where a node would have an expression if it were computed in FLOAT32."""
 
@@ -126,3 +133,15 @@ def constant(graph: Graph, value: Value) -> GraphTensor:
     assert value.array is not None
     array = value.array.reshape(1) if value.array.ndim == 0 else value.array
     return graph.constant(array.view(np.uint8) if array.dtype == np.bool_ else array)
+
+
+def reason_of(error: BaseException) -> str:
+    """What is wrong, without the line of the program that stands before it."""
+    if isinstance(error, InvalidDescriptorError) and error.violations:
+        shown = "; ".join(f"{violation}" for violation in error.violations[:RULES_SHOWN])
+        name = f"{error.desc.type.dml_name}: " if error.desc is not None else ""
+        return name + shown
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    text = str(error) or type(error).__name__
+    return re.sub(r'^File ".*?", line \d+: ', "", text.split("\n", 1)[0])

@@ -74,6 +74,13 @@ def _selected(node: Node, first: Value, second: Value) -> Value:
     return Value(first.data_type, first.sizes, None, dml.if_(condition, *tensors), inputs)
 
 
+def _check_ends(body: Any, inputs: int, outputs: int) -> None:
+    """A graph inside of a node has so many inputs, and as many outputs at least."""
+    if len(body.input) != inputs or len(body.output) < outputs:
+        found = f"{len(body.input)} inputs and {len(body.output)} outputs"
+        raise NotExpressibleError(f"its graph has {found}, expected {inputs} and {outputs} at least")
+
+
 class _RoundLimit:
     """Rounds that are unrolled: no more than a graph should have, nor of more nodes."""
 
@@ -93,6 +100,8 @@ class _RoundLimit:
 def _loop(translation: Translation, node: Node, scope: Any) -> Results:
     """As many rounds as are known, while the condition is known to hold."""
     body = node.attributes["body"]
+    states_count = max(0, len(node.inputs) - 2)
+    _check_ends(body, 2 + states_count, 1 + states_count)
     try:
         rounds = int(node.known(0).reshape(-1)[0]) if node.has(0) else None
         goes_on = bool(node.known(1).reshape(-1)[0]) if node.has(1) else True
@@ -122,6 +131,9 @@ def _scan(translation: Translation, node: Node, scope: Any) -> Results:
         raise NotExpressibleError("batches with lengths of their own have no operator")
     count = node.integer("num_scan_inputs")
     values = [node.value(position) for position in range(first, len(node.inputs))]
+    if not 1 <= count <= len(values):
+        raise NotExpressibleError(f"num_scan_inputs is {count}, of {len(values)} inputs")
+    _check_ends(node.attributes["body"], len(values), len(values) - count)
     if not first:
         return _scanned(translation, node, scope, values[: len(values) - count], values[len(values) - count :])
     batches = [

@@ -23,6 +23,9 @@ Floats = npt.NDArray[np.float64]
 LARGEST: Final = 1 << 20
 """Elements of a dimension, at most: each has a place that is computed while the graph is made."""
 
+LARGEST_MATRIX: Final = 1 << 23
+"""Weights of a dimension, at most: they are computed while the graph is made. From 4096 to 2048 it has as many."""
+
 RESAMPLED_RANK: Final = 4
 """Dimensions that RESAMPLE has."""
 
@@ -220,6 +223,10 @@ def _weights(node: Node, one: _Axis) -> Floats:
     scale = min(one.scale, 1.0) if antialias else 1.0
     kernel, reach = (_linear, 1) if node.text("mode") == "linear" else (_cubic, 2)
     first = math.floor(-reach / scale) + 1
+    if one.count * max(one.length, 2 - 2 * first) > LARGEST_MATRIX:
+        raise NotExpressibleError(
+            f"the weights from {one.length} to {one.count} elements along a dimension are too many"
+        )
     bases = np.ceil(one.places) - 1
     steps = np.arange(first, 2 - first)
     near = kernel((steps[None] - (one.places - bases)[:, None]) * scale, node.number("cubic_coeff_a", -0.75))
