@@ -67,6 +67,21 @@ def test_architectures_give_as_onnx_what_they_give_in_pytorch(name: str) -> None
     assert all(0.01 < np.abs(tensor).max() < 1000 for tensor in expected)  # nothing vanishes or explodes on its way
 
 
+@pytest.mark.parametrize("peer", ["PyTorch", "ONNX Runtime", "OpenVINO"])
+def test_networks_in_float16_are_that_for_all(peer: str) -> None:
+    pytest.importorskip({"PyTorch": "torch", "ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}[peer])
+    networks = module("networks")
+    network = networks.Network("small", 1, _Small, lambda batch, random: [normal(batch, 3, 6, 6)], is_half=True)
+    model = networks.Model(network, 1)
+    found, expected = (networks.CONTESTANTS[name](model) for name in (peer, "opendml"))
+    for one in (found, expected):
+        one.run()
+    assert {array.dtype for one in (found, expected) for array in one.results()} == {np.dtype(np.float16)}
+    assert {array.dtype for array in model.arrays} == {np.dtype(np.float16)}
+    assert networks.agree(found.results(), expected.results(), None, network.error)
+    assert not networks.agree([-array for array in found.results()], expected.results(), None, network.error)
+
+
 def test_every_network_has_a_title_and_a_batch_of_one() -> None:
     networks = module("networks").networks()
     titles = [network.title for network in networks]
