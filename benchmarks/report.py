@@ -170,11 +170,11 @@ _EXPLANATION = (
 _NETWORKS_EXPLANATION = (
     "PyTorch modules (`benchmarks/architectures`, `examples/networks`) with random parameters; milliseconds a run,"
     " medians. opendml, ONNX Runtime and OpenVINO run what `torch.onnx.export` makes of them; OpenVINO is told to"
-    " compute in float32, and in float16 for the networks whose numbers are. PyTorch has its channels"
-    " first or last, whichever is faster; `torch.compile` has the parameters as constants (freezing). Quantised networks"
-    " (int8) round in other places in every library, so they are compared by how far their results are from those in float32, root of the mean square: at most"
-    f" {QUANTIZED_SPREAD - 1:.0%} farther or nearer than opendml's. `of limits` is the part of the time of opendml's"
-    " kernels that the machine needs at least."
+    " compute in float32, and in float16 for the networks whose numbers are. PyTorch has its channels first or last,"
+    " whichever is faster; `torch.compile` has the parameters as constants (freezing). Quantised networks (int8) round"
+    " in other places in every library, so they are compared by how far their results are from those in float32, root"
+    f" of the mean square: at most {QUANTIZED_SPREAD - 1:.0%} farther or nearer than opendml's. `of limits` is the part"
+    " of the time of opendml's kernels that the machine needs at least."
 )
 
 
