@@ -106,7 +106,14 @@ def products(draw: st.DrawFn, largest: int = 70) -> Definition:
 def waiting(near_bytes: int) -> dict[str, Any]:
     """Knobs by which sums wait in memory after a few steps, wherever these are."""
     return (
-        {"page_bytes": 4, "steps_at_once": 4, "fewest_interrupted": 1, "run_bytes": (16, 64), "prefetched_bytes": 4}
+        {
+            "page_bytes": 4,
+            "steps_at_once": 4,
+            "steps_of_few_rows": 3,
+            "fewest_interrupted": 1,
+            "run_bytes": (16, 64),
+            "prefetched_bytes": 4,
+        }
         if near_bytes == 1
         else {}
     )
@@ -437,7 +444,8 @@ def test_sums_of_few_rows_wait_while_a_wide_matrix_is_read_in_long_runs() -> Non
     """Where each of its rows is on a page of its own, for one row too; not where there are so many rows that a copy of
     it pays, or where its rows are short."""
     one, few = product_kernel(gemm(1, 1000, 1100)), product_kernel(gemm(13, 1000, 1100))
-    assert (one.steps_at_once, few.steps_at_once) == (16, 32)
+    assert (one.steps_at_once, few.steps_at_once) == (8, 32)
+    assert few.far_vectors and not one.far_vectors
     assert one.waiting_sizes[0] == 1 and few.waiting_sizes[0] % few.tile_size == 0 and few.waiting_sizes[0] >= 13
     assert not product_kernel(gemm(200, 1000, 1100)).steps_at_once
     assert not product_kernel(gemm(13, 1000, 200)).steps_at_once

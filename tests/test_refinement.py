@@ -130,6 +130,13 @@ def test_matrices_are_copied_where_it_is_worth_it(desc: operators.Gemm, names: l
     assert names_of(assert_refined_is_defined(desc)) == names
 
 
+@pytest.mark.parametrize(("inner", "gap"), [(512, 16), (1024, 16), (500, 0)])
+def test_rows_of_copies_do_not_fall_into_the_same_places_of_a_cache(inner: int, gap: int) -> None:
+    """Those that are half a page long, or whole ones, have a line between them."""
+    (copy,) = assert_refined_is_defined(product(5, inner, 128, transposed="a")).temporaries
+    assert copy.sizes[-1] == inner + gap
+
+
 def test_an_operator_alone_makes_no_panels() -> None:
     """Its weights are bound when it runs, OWNED_BY_DML or not, and a copy each time would cost more than it saves."""
     assert not refined_definition(product(5, 3, 128, owned=True), TARGET).temporaries

@@ -265,7 +265,7 @@ class _Problem:
         of all tiles together are longer than those of one."""
         tuning, steps = self.tuning, [axis for axis in self.fold.axes if axis.size > 1]
         is_plain = len(steps) == 1 and self._words[side] is None and self._coefficients(side, vector) == {1}
-        count = tuning.steps_at_once if tile.size >= tuning.rows_of_tiles else tuning.steps_at_once // 2
+        count = tuning.steps_at_once if tile.size >= tuning.rows_of_tiles else tuning.steps_of_few_rows
         is_long = self.steps > tuning.fewest_interrupted * count
         row = vector.size * self.fold.type.bits // 8
         is_far = row >= tuning.page_bytes and min(self._distances(side), default=0) >= tuning.page_bytes
@@ -457,6 +457,7 @@ class _Problem:
         steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors} | self._tile_steps(tile)
         first, second = (across, along) if tile.keeps_tiles else (along, across)
         near, rows, parts = self._cuts(tile, batch, first, second, steps)
+        waits_for_memory = tile.steps_at_once > 0 and tile.tile.size < self.tuning.rows_of_tiles
         panel = self._panel(tile, near) if tile.packed else None
         far, is_far_ahead = self._tiles_ahead(1 - side, tile)
         stores, fold = self.stores, self.fold
@@ -480,7 +481,7 @@ class _Problem:
             keeps_tiles=tile.keeps_tiles,
             far=far,
             far_ahead=is_far_ahead,
-            far_vectors=self._vectors_ahead(tile, panel),
+            far_vectors=() if waits_for_memory else self._vectors_ahead(tile, panel),
             next_tile=() if tile.steps_at_once else self._next_tile(1 - side, tile.tile),
             next_block=self._next_block(tile, along, across, dict(near)),
             panel=panel,
@@ -586,11 +587,13 @@ class _Problem:
             return ()
         (e,) = elements
         run = 1
-        for inner in (*reversed(self.fold.axes), axis):
+        line = self.machine.cache_line * 8 // e.type.bits
+        for inner in reversed(self.fold.axes):
             if inner.size > 1 and e.address.coefficient(inner) != run:
                 return ()
             run *= inner.size
-        line = self.machine.cache_line * 8 // e.type.bits
+        if axis.size > 1 and not run <= e.address.coefficient(axis) <= run + line:
+            return ()
         if word is not None:
             e, line = word.first, self.machine.cache_line // BYTES
         terms = tuple((t, c * line if t in self.fold.axes else c) for t, c in e.address.terms)

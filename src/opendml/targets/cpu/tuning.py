@@ -499,8 +499,11 @@ class Tuning:
 
     steps_at_once: int = 32
     """Steps after which sums wait in memory, where steps are on pages of their own: as many pages as processors know
-    the addresses of, and read ahead on; so many multiply-adds for each sum that is stored and loaded again. Half of
-    them for fewer rows than ``rows_of_tiles``, which wait for memory."""
+    the addresses of; so many multiply-adds for each sum that is stored and loaded again."""
+
+    steps_of_few_rows: int = 8
+    """The same for fewer rows than ``rows_of_tiles``, which wait for memory: so few runs processors read ahead by
+    themselves, faster than they are asked."""
 
     fewest_interrupted: int = 4
     """How many times as many steps there are, at least, where sums wait."""

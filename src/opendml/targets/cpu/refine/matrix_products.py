@@ -145,8 +145,15 @@ class _Refined:
             element.type,
             sizes,
             lambda *place: at(element, dict(zip(axes, place, strict=True))),
+            self._gap(sizes[-1] * element.type.bits // 8, element.type.bits // 8),
         )
         return _repeated(copy, indices(axes))
+
+    def _gap(self, row: int, element: int) -> int:
+        """Elements between rows of so many bytes: a line where the rows of a tile would else fall into the same places
+        of the nearest cache."""
+        is_aliased = row % (self.tuning.page_bytes // 2) == 0
+        return self.machine.cache_line // element if is_aliased and not self.is_dot else 0
 
     def _add_panels(self, replaced: dict[Expression, Expression], start: int, blocks: int, width: int) -> None:
         """Adds a copy of some columns, in blocks of so many, and their products."""

@@ -29,10 +29,12 @@ class Refinement:
     statements: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
 
-    def copy(self, name: str, type: ElementType, sizes: Sequence[int], element: Callable[..., Expression]) -> Tensor:
+    def copy(
+        self, name: str, type: ElementType, sizes: Sequence[int], element: Callable[..., Expression], gap: int = 0
+    ) -> Tensor:
         """A packed temporary with ``element(*coordinates)`` at all coordinates, and the statement that writes it,
-        added."""
-        made = temporary(name, type, sizes)
+        added. Behind each row of the last dimension are ``gap`` elements more, of any value."""
+        made = temporary(name, type, [*sizes[:-1], sizes[-1] + gap] if gap else sizes)
         axes = grid(sizes)
         self.temporaries.append(made)
         self.statements.append(Compute(axes, (Store(made, indices(axes), element(*indices(axes))),)))
