@@ -84,6 +84,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from benchmarks.cases import all_cases, growths
+    from benchmarks.compilation import measure_compilation
     from benchmarks.convolution_cases import convolution_cases
     from benchmarks.function_cases import function_cases
     from benchmarks.growth import QUICK_SIZES, SIZES, measure_growth
@@ -117,10 +118,11 @@ def _run(arguments: argparse.Namespace) -> int:
     sizes = QUICK_SIZES if arguments.quick else SIZES
     everything = arguments.only is None
     with_small = matches("small operator", pattern)
+    with_compilation = matches("compilation", pattern)
     with_growth = matches("growth", pattern) and not arguments.no_growth
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        steps = 1 + len(cases) + len(chosen) + with_small + with_growth * len(sizes) * len(growths())
+        steps = 1 + len(cases) + len(chosen) + with_small + with_compilation + with_growth * len(sizes) * len(growths())
         task = progress.add_task("limits of the machine", total=steps)
 
         def advance(description: str) -> None:
@@ -141,6 +143,9 @@ def _run(arguments: argparse.Namespace) -> int:
         if with_small:
             advance("small operator")
             report.small = measure_small(racing, arguments.threads, effort)
+        if with_compilation:
+            advance("compilation")
+            report.compilation = measure_compilation(arguments.threads, effort)
         if with_growth:
             report.growth = measure_growth(racing, sizes, Effort(effort.seconds / 2, 3), advance)
         advance("done")

@@ -35,6 +35,7 @@ class Report:
     results: list[Result] = field(default_factory=list)
     networks: list[NetworkResult] = field(default_factory=list)
     small: list[SmallResult] = field(default_factory=list)
+    compilation: list[SmallResult] = field(default_factory=list)
     growth: list[Curve] = field(default_factory=list)
 
     @property
@@ -49,7 +50,8 @@ class Report:
         missed = ((r.case.title, shortfalls(r, self.limits[r.case.group])) for r in self.results)
         rows = [f"{title}: {', '.join(found)}" for title, found in missed if found]
         rows += [f"{SECTION}: {r.name}: ratio {ratio:.2f} < {NETWORK_AIM:g}" for r, ratio in _behind(self.networks)]
-        slow = [f"{s.name}: {_duration(s.timing.median)}" for s in self.small if s.timing and s.is_met is False]
+        waits = (*self.small, *self.compilation)
+        slow = [f"{s.name}: {_duration(s.timing.median)}" for s in waits if s.timing and s.is_met is False]
         return rows + slow
 
 
@@ -105,9 +107,9 @@ def print_report(report: Report, console: Console) -> None:
             console.print(table)
         for note in _network_notes(report):
             console.print(f"  {note}", highlight=False, markup=False)
-    if report.small:
-        table = Table("one small operator", "median", "minimum", "aim", title_justify="left")
-        for row in report.small:
+    for title, waits in _waits(report):
+        table = Table(title.lower(), "median", "minimum", "aim", title_justify="left")
+        for row in waits:
             table.add_row(*_small_cells(row), style="yellow" if row.is_met is False else None)
         console.print(table)
     for title, lines in (("Below the aim", report.below_aim), ("Faults", report.faults)):
@@ -140,9 +142,9 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
         lines += ["## Kernels of the networks", "", _KERNELS_EXPLANATION, ""]
         for network in report.networks:
             lines += [f"### {network.name}", "", *_rows(_KERNEL_HEADER, _kernel_rows(network))]
-    if report.small:
-        lines += ["## One small operator", ""]
-        lines += _rows(["what", "median", "minimum", "aim"], [_small_cells(row) for row in report.small])
+    for title, waits in _waits(report):
+        lines += [f"## {title}", ""]
+        lines += _rows(["what", "median", "minimum", "aim"], [_small_cells(row) for row in waits])
     if plots:
         lines += ["## Growth with size and ratios", "", *(f"![{Path(plot).stem}]({plot})\n" for plot in plots)]
     for title, found in (("Below the aim", report.below_aim), ("Faults", report.faults)):
@@ -343,6 +345,12 @@ def _network_notes(report: Report) -> list[str]:
     )
 
 
+def _waits(report: Report) -> list[tuple[str, list[SmallResult]]]:
+    """The tables of single times that are not empty, with their titles."""
+    tables = (("One small operator", report.small), ("Compilation", report.compilation))
+    return [(title, rows) for title, rows in tables if rows]
+
+
 def _small_cells(row: SmallResult) -> list[str]:
     aim = "" if row.aim is None else f"under {_duration(row.aim)}: {'met' if row.is_met else 'missed'}"
     if row.timing is None:
@@ -351,6 +359,8 @@ def _small_cells(row: SmallResult) -> list[str]:
 
 
 def _duration(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
     return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
 
 

@@ -76,9 +76,10 @@ def _rows(report: Report) -> Iterator[Row]:
         yield whole
         for kernel in network.kernels:
             yield Row(f"kernels of {network.name}", kernel.title, {OPENDML: kernel.timing}, whole.title)
-    for small in report.small:
-        if small.timing is not None:
-            yield Row("one small operator", small.name, {OPENDML: small.timing})
+    for section, waits in (("one small operator", report.small), ("compilation", report.compilation)):
+        for wait in waits:
+            if wait.timing is not None:
+                yield Row(section, wait.name, {OPENDML: wait.timing})
 
 
 def load_run(path: Path) -> Run:

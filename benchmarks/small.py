@@ -79,7 +79,7 @@ def _compilations(threads: int, effort: Effort) -> Iterator[SmallResult]:
         cold, cached = [], []
         for sample in range(max(effort.minimum_rounds, 5)):
             operator = build(sample)
-            with _empty_cache():
+            with empty_cache():
                 cold.append(_seconds_to_compile(device, operator))
                 cached.append(_seconds_to_compile(device, operator))
         yield SmallResult(f"{name}: cold compilation", Timing.of(cold), 0.150)
@@ -93,7 +93,8 @@ def _seconds_to_compile(device: dml.Device, operator: Operator) -> float:
 
 
 @contextmanager
-def _empty_cache() -> Iterator[None]:
+def empty_cache() -> Iterator[None]:
+    """Inside, the disk cache is a directory that nobody has used before."""
     before = os.environ.get(DIRECTORY_VARIABLE)
     with tempfile.TemporaryDirectory() as directory:
         os.environ[DIRECTORY_VARIABLE] = directory

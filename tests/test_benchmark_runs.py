@@ -46,6 +46,7 @@ def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
     kernels = [networks.Kernel("GEMM, 1x1000", 2, timing(0.25, 0.5, 0.75), 0.5, 0.75)]
     report.networks = [networks.NetworkResult("net", kernels, timings={"PyTorch": timing(4.0)})]
     report.small = [small.SmallResult("a call", timing(5.0)), small.SmallResult("none", None)]
+    report.compilation = [small.SmallResult("a start", timing(6.0))]
     path = tmp_path / "run.json"
     module("runs").save_run(report, path)
     found = module("runs").load_run(path)
@@ -55,6 +56,7 @@ def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
         "networks: net": report.networks[0].timings,
         "kernels of net: GEMM, 1x1000": {"opendml": timing(0.25, 0.5, 0.75)},
         "one small operator: a call": {"opendml": timing(5.0)},
+        "compilation: a start": {"opendml": timing(6.0)},
     }
     assert {row.title: row.whole for row in found.rows if row.whole} == {
         "kernels of net: GEMM, 1x1000": "networks: net"

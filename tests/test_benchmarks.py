@@ -59,6 +59,33 @@ def test_chains_compile_to_one_kernel() -> None:
         assert len(execution.statements) == 1, case.title
 
 
+def test_small_graphs_are_valid_at_every_size() -> None:
+    """Those whose first results are timed; no two sizes are the same."""
+    for name, (build, sizes) in module("compilation")._GRAPHS.items():
+        found = []
+        for sample in range(3):
+            graph = dml.Graph()
+            output = build([graph.input("float32", one) for one in sizes(sample)])
+            found.append(repr(graph.describe(output)))
+        assert len(set(found)) == len(found), name
+
+
+def test_a_new_process_takes_a_model_from_the_cache_that_it_is_told(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    inputs = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3])]
+    outputs = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3])]
+    node = onnx.helper.make_node("Exp", ["x"], ["y"])
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "small", inputs, outputs))
+    (tmp_path / "small.onnx").write_bytes(model.SerializeToString())
+    compilation = module("compilation")
+    arguments = compilation._OPENDML, tmp_path / "small.onnx", tmp_path / "cache", 1
+    assert compilation._seconds_of_start(*arguments) > 0
+    made = {path.name: path.stat().st_ino for path in (tmp_path / "cache").glob("*.object")}
+    assert made
+    assert compilation._seconds_of_start(*arguments) > 0
+    assert made.items() <= {path.name: path.stat().st_ino for path in (tmp_path / "cache").glob("*.object")}.items()
+
+
 @pytest.fixture
 def _same_settings_afterwards() -> Iterator[None]:
     """PyTorch's threads and gradients as they were."""
