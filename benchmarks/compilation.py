@@ -140,7 +140,7 @@ def _starts(
     directory: Path, chosen: Sequence[str], threads: int, rounds: int, progress: Callable[[str], None]
 ) -> Iterator[SmallResult]:
     """Networks compiled in new processes, then taken from the cache in others; beside them ONNX Runtime's sessions."""
-    files = {}
+    files: dict[str, Path] = {}
     for network in networks():
         if network.name in chosen and network.batch == 1:
             files[network.name] = directory / f"{len(files)}.onnx"
