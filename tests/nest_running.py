@@ -176,7 +176,11 @@ def run_by_nests_of(
         return _Statement(f"{id(statement)}")
 
     found = _copies(contents)
-    sequence = sequence_of(definition, make, SequenceTuning(serial_work=0, long_run=1 << 62, like_folds=1 << 62))
+    sequence = sequence_of(
+        definition,
+        make,
+        SequenceTuning(serial_work=0, long_run=1 << 62, like_statements=1 << 62, long_statement=1 << 62),
+    )
     run_sequence(sequence, found, lambda call: nest_of(call.statement), order)
     return found
 

@@ -165,3 +165,24 @@ def test_programs_in_many_modules(few: None, monkeypatch: pytest.MonkeyPatch) ->
     assert len(dml.profile(program, array, seconds=0).kernels) > 3
     assert "define void @kernel1(" in dml.explain(program, llvm=True)
     assert "kernel1:" in dml.explain(program, assembly=True)
+
+
+class Ending:
+    """A worker that ends just behind the first look at it."""
+
+    looks = 0
+
+    def is_alive(self) -> bool:
+        self.looks += 1
+        return self.looks == 1
+
+    def join(self, timeout: float) -> None:
+        """It has ended already."""
+
+
+def test_a_worker_may_end_while_others_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with compile_workers.Compilation(host_machine()) as compilation:
+        worker = Ending()
+        monkeypatch.setattr(compilation, "_workers", [worker])
+        assert compilation.finish(MODULES[:1]) == [compile_object(MODULES[0], host_machine())]
+    assert worker.looks > 1

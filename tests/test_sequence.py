@@ -45,7 +45,7 @@ from opendml.loops import sequence as sequence_module
 from opendml.loops.alignment import ALIGNMENT
 from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Step, Tuning, sequence_of
 
-TUNING = Tuning(serial_work=40, long_run=3, like_folds=2)
+TUNING = Tuning(serial_work=40, long_run=3, like_statements=2, long_statement=8)
 Point = Mapping[Axis, int]
 Touched = frozenset[tuple[object, int]]
 """Bytes: of which memory, and where in it."""
@@ -259,7 +259,7 @@ def test_kernels_are_those_of_the_statements_in_order(definition: Definition) ->
         tensors = {e.tensor for e in _loads(call.statement)} | writes_of(call.statement)
         assert {tensor for tensor, _ in call.tensors} - constants == tensors
     assert len(target.made) == len({call.kernel.name for call in sequence.calls})
-    long = sequence_of(definition, Target(), TUNING._replace(long_run=1000, like_folds=1000))
+    long = sequence_of(definition, Target(), TUNING._replace(long_run=1000, like_statements=1000))
     assert not any(isinstance(step, Run) for step in _flat(long.steps))
     assert _rolled_out(sequence) == _rolled_out(long) or sequence.constants
     for step in _flat(sequence.steps):

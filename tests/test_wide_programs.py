@@ -213,7 +213,7 @@ def test_few_folds_that_differ_in_what_follows_them_are_written_once(monkeypatch
     monkeypatch.setenv("OPENDML_CACHE", "0")
     code = _code(_scaled_sums, 3)
     assert len(code.sequence.constants) == 4  # the first convolution reads another kind of tensor
-    apart = _code(_scaled_sums, 3, like_folds=4)
+    apart = _code(_scaled_sums, 3, like_statements=4)
     assert not apart.sequence.constants
     names, names_apart = ({call.kernel.name for call in c.sequence.calls} for c in (code, apart))
     assert len(names_apart) == len(names) + 1
@@ -225,6 +225,39 @@ def test_few_folds_that_differ_in_what_follows_them_are_written_once(monkeypatch
         results.append(program(*(random.standard_normal(b.desc.sizes, np.float32) for b in program.inputs)))
     for expected, actual in zip(*results, strict=True):
         assert_same_values(actual, expected)
+
+
+def _quantized_activations(graph: dml.Graph, count: int) -> list[dml.GraphTensor]:
+    """Long statements without folds: numbers are quantised, a function of these is, and this is a number again."""
+    found = []
+    for n in range(count):
+        x = graph.input("float32", [4, 33])
+        for scale, zero_point in ((0.03 + n / 90, 130.0 + n), (0.02 + n / 70, 128.0 - n)):
+            quantized = dml.cast(dml.round(x / scale) + zero_point, "uint8")
+            x = dml.activation_sigmoid((dml.cast(quantized, "float32") - zero_point) * scale) * 2 - 1
+        found.append(x)
+    return found
+
+
+def test_long_statements_that_differ_in_numbers_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers among them are read as integers, so that code knows that quotients are moved by such."""
+    monkeypatch.setenv("OPENDML_CACHE", "0")
+    code, apart = _code(_quantized_activations, 3), _code(_quantized_activations, 3, long_statement=1000)
+    assert [len({call.kernel.name for call in c.sequence.calls}) for c in (code, apart)] == [1, 3]
+    assert not apart.sequence.constants
+    types = [constant.type.name for constant in code.sequence.constants.values()]
+    assert sorted(types) == 6 * ["f32"] + 6 * ["i32"]
+    narrowed = [text.count("fptoui") + text.count("fptosi") for (text, *_) in (code.modules, apart.modules)]
+    assert 3 * narrowed[0] == narrowed[1]  # as many conversions in a kernel as where the numbers are known
+    results = []
+    for device in (dml.Device("reference"), *(dml.Device(thread_count=n) for n in (1, 2, 7))):
+        graph = dml.Graph(device)
+        program = graph.compile(_quantized_activations(graph, 3))
+        random = np.random.default_rng(4)
+        results.append(program(*(random.normal(0, 4, b.desc.sizes).astype(np.float32) for b in program.inputs)))
+    for expected, *others in zip(*results, strict=True):
+        for actual in others:
+            assert_same_values(actual, expected)
 
 
 NUMBERS = {

@@ -94,8 +94,8 @@ class Compilation:
         while (number := self._next()) is not None:
             self._compile_here(number)
         waited = 0.0
-        while waited < PATIENCE and any(worker.is_alive() for worker in self._workers):
-            next(worker for worker in self._workers if worker.is_alive()).join(WAIT)
+        while waited < PATIENCE and (alive := [worker for worker in self._workers if worker.is_alive()]):
+            alive[0].join(WAIT)  # which may have ended meanwhile
             self._report()
             waited += WAIT
         for number in range(len(self._modules)):

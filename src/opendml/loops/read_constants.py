@@ -3,8 +3,8 @@
 A graph may do the same again and again with other numbers. Each would be a kernel of its own to schedule, write and
 compile; a kernel that is told where its constants are serves them all. Where there are few such statements they keep
 their constants, which the compiler may know then: but for numbers that the results of folds are scaled or moved by, as
-layers of a network do, since the code of a fold is long and what follows it is little. What is computed is the same: a
-load gives the bits of the constant.
+layers of a network do, since the code of a fold is long and what follows it is little, and for numbers in long
+expressions. What is computed is the same: a load gives the bits of the constant.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opendml.expression.element_types import BOOL, I64
-from opendml.expression.ir import Binary, Const, Expression, Fold, Load, Tensor, load
+from opendml.expression.element_types import BOOL, F32, I32, I64, U32, bits_of
+from opendml.expression.ir import Binary, Cast, Const, Expression, Fold, Load, Tensor, cast, constant, load
 from opendml.expression.likeness import likeness
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Statement, rewritten
@@ -29,10 +29,10 @@ class ReadConstants:
 
 
 def read_constants(
-    statements: Sequence[Statement], order: Mapping[Tensor, int], least: int, least_folds: int
+    statements: Sequence[Statement], order: Mapping[Tensor, int], least: int, least_long: int, long: int
 ) -> ReadConstants:
-    """Those of ``statements`` of which at least ``least`` are the same but for constants, or ``least_folds`` with folds
-    but for floating-point constants behind these. ``order``: as for ``likeness``."""
+    """Those of ``statements`` of which at least ``least`` are the same but for constants, or ``least_long`` with folds
+    or ``long`` different expressions but for numbers that are in no fold. ``order``: as for ``likeness``."""
     changed: dict[Statement, Compute] = {}
     constants: dict[Tensor, Const] = {}
 
@@ -40,18 +40,23 @@ def read_constants(
         for like_sized in _groups(some, _size, least):
             likes = {s: likeness(s, (), order, free(s)) for s in like_sized}
             for alike in _groups(like_sized, lambda statement: likes[statement].key, least):  # noqa: B023 (at once)
-                differing = [len(set(column)) > 1 for column in zip(*(likes[s].constants for s in alike), strict=True)]
+                columns = list(zip(*(likes[s].constants for s in alike), strict=True))
+                differing = [len(set(column)) > 1 for column in columns]
+                whole = [_narrows(alike[0]) and all(map(_is_whole, column)) for column in columns]
                 for statement in alike if any(differing) else ():
-                    loads: dict[Expression, Expression] = {}
-                    for const in itertools.compress(likes[statement].constants, differing):
-                        tensor = Tensor(f"constant{len(constants)}", const.type, (1,), (1,), "input")
-                        constants[tensor] = const
-                        loads[const] = load(tensor, [0])
+                    read = itertools.compress(zip(likes[statement].constants, whole, strict=True), differing)
+                    loads: dict[Expression, Expression] = {c: loaded(c, as_integer=w) for c, w in read}
                     changed[statement] = _rewritten(statement, loads)
+
+    def loaded(const: Const, *, as_integer: bool) -> Expression:
+        stored = constant(const.value, I32) if as_integer else const
+        tensor = Tensor(f"constant{len(constants)}", stored.type, (1,), (1,), "input")
+        constants[tensor] = stored
+        return cast(load(tensor, [0]), const.type)
 
     computes = [s for s in statements if isinstance(s, Compute)]
     change(computes, least, _free_constants)
-    change([s for s in computes if s not in changed and _has_fold(s)], least_folds, _constants_behind_folds)
+    change([s for s in computes if s not in changed and _is_long(s, long)], least_long, _numbers_outside_folds)
     return ReadConstants(changed, constants)
 
 
@@ -92,18 +97,35 @@ def _free_constants(statement: Compute) -> frozenset[Const]:
     return frozenset(free - bound)
 
 
-def _has_fold(statement: Compute) -> bool:
-    return any(isinstance(e, Fold) for store in statement.stores for e in walk(store.value))
+def _is_long(statement: Compute, least: int) -> bool:
+    """Whether the code of a statement is long: it has a fold, or so many expressions."""
+    expressions = {e for store in statement.stores for e in walk(store.value)}
+    return len(expressions) >= least or any(isinstance(e, Fold) for e in expressions)
 
 
-def _constants_behind_folds(statement: Compute) -> frozenset[Const]:
-    """Free floating-point constants that are in no fold: schedules look into those."""
+def _numbers_outside_folds(statement: Compute) -> frozenset[Const]:
+    """Free constants of 32 bits or floating point that are in no fold: schedules look into those."""
     inside: set[Expression] = set()
     for store in statement.stores:
         for e in walk(store.value):
             if isinstance(e, Fold):
                 inside |= set(walk(e))
-    return frozenset(const for const in _free_constants(statement) - inside if const.type.is_float)
+    return frozenset(c for c in _free_constants(statement) - inside if c.type.is_float or c.type in (I32, U32))
+
+
+def _narrows(statement: Compute) -> bool:
+    """Whether a statement quantizes: makes integers of 8 or 16 bits, for which whole numbers are clamped at once."""
+    parts = (e for store in statement.stores for e in walk(store.value))
+    return any(isinstance(e, Cast) and e.type.is_integer and e.type.bits < 32 for e in parts)
+
+
+def _is_whole(const: Const) -> bool:
+    """Whether a number of float32 is a whole one, as zero points of quantised tensors are. Read as an integer it has
+    the same bits, and code that writes out what is done with whole numbers can tell that it is one."""
+    if const.type is not F32 or const.bits == bits_of(-0.0, F32):
+        return False
+    number = float(const.value)
+    return number.is_integer() and abs(number) < 1 << 24
 
 
 def _rewritten(statement: Compute, loads: dict[Expression, Expression]) -> Compute:

@@ -87,12 +87,14 @@ class Maker(Protocol[K_co]):
 
 class Tuning(NamedTuple):
     """What steers a sequence. ``serial_work``: steps of kernels below which waking other threads costs more than it
-    saves. ``long_run``: calls of one kernel in a row from which on they are a Run. ``like_folds``: statements with
-    folds from which on they share a kernel if they differ in constants alone."""
+    saves. ``long_run``: calls of one kernel in a row from which on they are a Run. ``like_statements``: statements with
+    folds, or with ``long_statement`` expressions, from which on they share a kernel if only constants
+    differ."""
 
     serial_work: int
     long_run: int
-    like_folds: int
+    like_statements: int
+    long_statement: int
     placement: Placement = PLACEMENT
 
 
@@ -194,7 +196,8 @@ def sequence_of(
     placed = (tensor for tensor in plan.offsets if tensor not in own)
     views = dict(definition.views)
     order = {t: number for number, t in enumerate(dict.fromkeys((*slots, *placed, *own, *views)))}
-    reading = read_constants(definition.statements, order, tuning.long_run, tuning.like_folds)
+    least = tuning.long_run, tuning.like_statements, tuning.long_statement
+    reading = read_constants(definition.statements, order, *least)
     order |= {tensor: len(order) + number for number, tensor in enumerate(reading.constants)}
     writer = _Sequencer(make, tuning, plan, views, order, reading.statements, reading.constants, every_kernel_waits)
     steps = writer.steps(definition.statements, ())

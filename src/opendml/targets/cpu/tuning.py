@@ -555,9 +555,14 @@ class Tuning:
     long_run: int = 64
     """Calls of one function in a row from which on they are a loop."""
 
-    like_folds: int = 2
-    """Statements with folds that share a function if they differ in constants behind these alone: a load of a number
-    once a point costs nothing beside a sum, and the function of a convolution takes LLVM a tenth of a second."""
+    like_statements: int = 2
+    """Statements with folds, or long ones, that share a function if they differ in constants outside of folds alone: a
+    load of a number once a point costs nothing beside a sum, and the function of a convolution takes LLVM a tenth of a
+    second."""
+
+    long_statement: int = 24
+    """Different expressions of a statement from which on it is a long one. Activations of quantised tensors have 30 and
+    more, and their functions hundreds of thousands of characters where axes are turned."""
 
     many_pointers: int = 512
     """Tensors from which on the entry has their pointers where it uses them instead of all at its beginning: LLVM takes

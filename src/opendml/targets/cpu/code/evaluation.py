@@ -391,6 +391,8 @@ def _is_whole(e: Expression) -> bool:
         return float(e.value).is_integer()
     if isinstance(e, Binary):
         return e.operation in ("add", "sub") and _is_whole(e.left) and _is_whole(e.right)
+    if isinstance(e, Cast):
+        return e.operand.type.is_integer
     return isinstance(e, Unary) and e.operation in ("round_even", "floor", "ceil", "trunc")
 
 

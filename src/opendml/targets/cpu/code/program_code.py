@@ -87,7 +87,8 @@ def program_code(
     writer = ModuleWriter(support, target, begin)
     kernels = KernelWriter(target, in_place, writer)
     knobs = target.tuning
-    tuning = Tuning(knobs.serial_work, knobs.long_run, knobs.like_folds, knobs.placement)
+    likeness = knobs.like_statements, knobs.long_statement
+    tuning = Tuning(knobs.serial_work, knobs.long_run, *likeness, knobs.placement)
     sequence = sequence_of(definition, kernels, tuning, every_kernel_waits=profiled)
     entry = EntryWriter(sequence, knobs, profiled=profiled)
     modules = writer.modules(entry.text(), entry.globals)
