@@ -9,21 +9,14 @@ is passed over, and the call raises it.
 
 from __future__ import annotations
 
-from typing import Final
-
 from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
 
-LONGER: Final = 20
-"""How many times as long threads spin within a dispatch as between two. They wait for others of them that are at work,
-some hundred microseconds where processors are not equally fast; who sleeps is 50 microseconds late for the next kernel,
-and if all do, the last one 200."""
-
 
 def team_ir(host: Machine) -> str:
     """The LLVM text of the team for `host`."""
-    text = (_TYPES + _TEAM).replace("$most_groups", str(MOST_GROUPS)).replace("$longer", str(LONGER))
+    text = (_TYPES + _TEAM).replace("$most_groups", str(MOST_GROUPS))
     return filled(text, host) + platform_ir(host)
 
 
@@ -308,8 +301,7 @@ define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %worke
   %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
   store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
   %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
-  %longer_spins = mul i64 %spins_now, $longer
-  store atomic i64 %longer_spins, ptr %barrier_spins monotonic, align 8
+  store i64 %spins_now, ptr %barrier_spins, align 8
   %taken = getelementptr %team, ptr %team, i64 0, i32 17, i32 1
   store <7 x i64> zeroinitializer, ptr %taken, align 8
   %running = getelementptr %team, ptr %team, i64 0, i32 2
@@ -356,9 +348,10 @@ leave:
   ret void
 }
 
-; Whether there is %value at %place before it is time to sleep, after as many spins as %spins_address has.
-define internal i1 @spin_until(ptr %place, i64 %value, ptr %spins_address) nounwind {
+; Whether there is %value at %place before it is time to sleep.
+define internal i1 @spin_until(ptr %place, i64 %value, ptr %team) nounwind {
 start:
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
   %spins = load atomic i64, ptr %spins_address monotonic, align 8
   br label %spin
 spin:
@@ -381,8 +374,7 @@ leave:
 define internal void @team_wait(ptr %team, ptr %control) nounwind {
 start:
   %running_address = getelementptr %team, ptr %team, i64 0, i32 2
-  %spins_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
-  %is_done = call i1 @spin_until(ptr %running_address, i64 0, ptr %spins_address)
+  %is_done = call i1 @spin_until(ptr %running_address, i64 0, ptr %team)
   br i1 %is_done, label %leave, label %sleep
 sleep:
   %mutex = getelementptr %team, ptr %team, i64 0, i32 15
@@ -494,8 +486,7 @@ leave:
 ; Return once the worker has the %ticket.
 define internal void @worker_wait(ptr %worker, ptr %team, i64 %ticket) nounwind {
 start:
-  %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
-  %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %spins_address)
+  %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %team)
   br i1 %is_new, label %leave, label %sleep
 sleep:
   %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
