@@ -387,6 +387,15 @@ def test_filters_that_few_windows_share_are_in_narrow_panels() -> None:
     assert not refine(convolution([1, 16, 7, 7], [80, 16, 1, 1]).define(), TARGET, ()).temporaries
 
 
+@pytest.mark.parametrize(("level", "width"), [("avx512", 32), ("avx2", 16)])
+def test_panels_that_would_leave_the_cache_are_as_wide_as_tiles(level: str, width: int) -> None:
+    target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", level))
+    most = TUNING.vector_side_bytes // (9 * TUNING.panel * 4)
+    for channels, panels in ((most, [TUNING.panel]), (most + 1, [width])):
+        desc = convolution([1, channels, 20, TUNING.wide_row], [TUNING.panel, channels, 3, 3], padding=1)
+        assert panels_of(desc, target) == ([PADDED, PANELS], panels)
+
+
 def test_long_sums_of_one_tap_read_a_fixed_filter_in_panels() -> None:
     steps, small = TUNING.fewest_panel_steps, TUNING.small_plane
     for channels, size, panels in ((steps, small + 1, [64]), (steps // 2, small, [64]), (steps // 2, small + 1, [])):

@@ -141,6 +141,10 @@ class Tuning:
     panel: int = 64
     """Columns, or output channels, of a panel, the copied form of weights: whole registers on every processor."""
 
+    filter_panel_registers: int = 2
+    """Registers of output channels of a panel of a filter, where one of ``panel`` has more than ``vector_side_bytes``:
+    as many as a tile has, so that the lines of other tiles are not brought along with its own."""
+
     matrix_panel_registers: int = 3
     """Registers of columns of a panel of a matrix that ``rows_of_tiles`` read: as many as a tile has, so that its steps
     follow one another in memory; one less where columns would be left over and there are not ``panels_beside_rest``."""

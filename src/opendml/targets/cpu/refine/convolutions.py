@@ -221,7 +221,17 @@ class _Refined:
         if not is_long or self._has_columns():
             return 0
         is_often_read = windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels
-        return tuning.panel if self.is_fixed or is_often_read else 0
+        return self._width_of_near_panels() if self.is_fixed or is_often_read else 0
+
+    def _width_of_near_panels(self) -> int:
+        """The usual width, but that of a tile where a panel would leave the second-level cache before the next tile
+        reads it again."""
+        tuning, type = self.tuning, self.sum.fold.type
+        steps = math.prod(axis.size for axis in self.sum.fold.axes)
+        if steps * tuning.panel * type.bits // 8 <= tuning.vector_side_bytes:
+            return tuning.panel
+        lanes = self.machine.vector_bytes * 8 // type.bits
+        return min(tuning.panel, max(tuning.narrowest_panel, tuning.filter_panel_registers * lanes))
 
     def _is_streamed(self) -> bool:
         """Whether a fixed filter is so large beside the windows of an image that reading it is what takes time."""
