@@ -274,6 +274,11 @@ def test_the_command(tmp_path: Path) -> None:
     again = invoke(*arguments)
     assert again.exit_code == 2
     assert "is there already" in again.stderr
+    image.new("RGB", (3, 2)).save(tmp_path / "images" / "wide.png")
+    assert (
+        "different sizes, and the model leaves them open: --image-size 224x224"
+        in invoke(*arguments[:4], tmp_path / "open").stderr
+    )
     for wrong, message in (
         (["--image-size", "2"], "HEIGHTxWIDTH"),
         (["--image-mean", "a"], "expected numbers"),

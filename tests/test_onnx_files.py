@@ -232,3 +232,25 @@ def test_the_command_takes_values(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_sizes_of_the_command_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "model.onnx", "--size", text]) == 2
     assert "--size" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--size", "n=3"], "--size: the input 'x' would be [3, 2], but what it is read from is [4, 2]"),
+        (["--size", "x=4x3"], "--size: the input 'x' would be [4, 3], but what it is read from is [4, 2]"),
+        (["--output", "y.txt"], "--output: expected a file such as results.npz, got y.txt"),
+        (["--size", "n=4"], ""),
+    ],
+    ids=str,
+)
+def test_the_command_says_early_what_contradicts(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sizes that are not those of a file beside the model, and outputs of no format, before anything runs."""
+    onnx.save(proto([node("Neg", ["x"], ["y"])], [info("x", ["n", 2])], [info("y", None)]), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.ones((4, 2), "f"))
+    status = main(["run", str(tmp_path / "m.onnx"), "--device", "reference", *options])
+    shown = capsys.readouterr()
+    assert (status, message in shown.err) == ((2, True) if message else (0, True))
+    assert ("y: float32 [4, 2]" in shown.out) == (not message)

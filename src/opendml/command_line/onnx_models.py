@@ -39,6 +39,8 @@ def run(values: Namespace, path: Path) -> None:
     from opendml.formats.onnx.model import OnnxModel
     from opendml.programs.device import Device
 
+    if values.output is not None and values.output.suffix.lower() != ".npz":
+        fail(f"--output: expected a file such as results.npz, got {values.output.name}")
     device_name = adapters.select(values.adapter, values.device).device
     device = Device(device_name, feature_level=feature_level(values.feature_level), thread_count=values.threads)
     model = load(path)
@@ -76,10 +78,26 @@ def _arrays(model: OnnxModel, choices: OnnxChoices, files: dict[str, str], folde
     sizes = {name: size for name, size in sizes.items() if name not in outputs or isinstance(size, int)}
     arrays = arrays_from(model, _beside(model, files, folder) | files, sizes)
     arrays |= model.values_of(choices.values)
+    _check_sizes(model, sizes, arrays)
     known = sizes | {name: list(array.shape) for name, array in arrays.items()}
     missing = [info for info in model.inputs if info.name not in arrays]
     arrays |= filled(missing, model.sizes_of(known), files)
     return arrays
+
+
+def _check_sizes(model: OnnxModel, sizes: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """What the command line says of sizes is what the arrays have."""
+    for info in model.inputs:
+        if info.name not in arrays or info.sizes is None or len(info.sizes) != arrays[info.name].ndim:
+            continue
+        have = list(arrays[info.name].shape)
+        own = sizes.get(info.name)
+        pairs = zip(info.sizes, have, strict=True)
+        wanted = [sizes.get(name, size) if isinstance(name, str) else size for name, size in pairs]
+        if own is not None and info.name not in info.sizes:
+            wanted = [own] if isinstance(own, int) else list(own)
+        if wanted != have:
+            fail(f"--size: the input {info.name!r} would be {wanted}, but what it is read from is {have}")
 
 
 def staged_program(
@@ -169,8 +187,6 @@ def _write(path: Path, results: dict[str, Any]) -> None:
 
     from opendml.description.file_access import write_bytes
 
-    if path.suffix.lower() != ".npz":
-        fail(f"--output: expected a file such as results.npz, got {path.name}")
     content = io.BytesIO()
     np.savez(content, **results)
     write_bytes(path, content.getvalue())

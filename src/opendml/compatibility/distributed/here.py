@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from opendml.compatibility.distributed.mapper import Mapper, Plan
@@ -53,7 +55,8 @@ def map_here(source: Source, plan: Plan, sink: Sink, workers: int | None, progre
         waiting: deque[Future[Any]] = deque()
         try:
             for loader in source.batches(mapper.batch_size, wanted):
-                waiting.append(pool.submit(lambda loader: mapper(loader(), columns), loader))
+                work = partial(lambda loader: mapper(loader(), columns), loader)
+                waiting.append(pool.submit(copy_context().run, work))  # messages are worded there as here
                 while len(waiting) > AHEAD * count:
                     finish(waiting.popleft())
             while waiting:
