@@ -465,3 +465,26 @@ def test_values_have_the_sizes_of_their_inputs() -> None:
     assert model.compile(REFERENCE, values={"times": 3}).run({"x": np.arange(2, dtype="f")})["y"].shape == (6,)
     with pytest.raises(dml.ModelFormatError, match=r"'times': the model says .* \[1\]>, not \[2\]"):
         model.compile(values={"times": [1, 2]})
+
+
+def test_nodes_behind_one_without_an_expression_are_judged_too() -> None:
+    """With the types and sizes that it would give; what depends on its values is not held against them."""
+    nodes = [
+        node("Gelu", ["x"], ["a"], name="first"),
+        node("Relu", ["a"], ["b"], name="fine"),
+        node("Gelu", ["b"], ["c"], name="second"),
+        node("Det", ["c"], ["d"], name="det"),
+        node("Cast", ["d"], ["e"], to=TYPES.INT64),
+        node("Reshape", ["c", "e"], ["f"], name="by values"),
+        node("Gelu", ["d"], ["y"], name="third"),
+    ]
+    model = model_of(nodes, [info("x", [2, 3, 3])], [info("y", None)], opset=20)
+    with pytest.raises(dml.ModelFormatError) as error:
+        model.compile(dml.Device("reference", feature_level="5_0"))
+    assert [problem.path for problem in error.value.problems] == [
+        "Gelu 'first'",
+        "Gelu 'second'",
+        "Det 'det'",
+        "Gelu 'third'",
+    ]
+    assert "does not exist at feature level 5_0" in error.value.problems[1].message

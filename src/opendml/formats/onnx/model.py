@@ -24,7 +24,7 @@ from opendml.formats.onnx.sources import ModelSource, source_of_part
 from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
 from opendml.formats.onnx.tensors import LARGEST
 from opendml.formats.onnx.types import TensorInfo, has_tensors, known_type
-from opendml.formats.onnx.values import NO_DOUBLE, Value, known, reason_of
+from opendml.formats.onnx.values import NO_DOUBLE, STAND_IN, Value, known, reason_of
 from opendml.programs.device import Device, Flags, default_device
 
 if TYPE_CHECKING:
@@ -581,7 +581,8 @@ def _values_key(values: Mapping[str, Array], taken: Mapping[str, Array]) -> tupl
 
 def _outcome(translation: Translation) -> Outcome:
     problems = tuple(dict.fromkeys(translation.problems))
-    return Outcome(problems, frozenset(translation.needed), tuple(translation.narrowed), tuple(translation.loops))
+    needed = frozenset(translation.needed - {STAND_IN})
+    return Outcome(problems, needed, tuple(translation.narrowed), tuple(translation.loops))
 
 
 def _assembly(graph: Graph, outputs: Mapping[str, GraphTensor]) -> GraphAssembly:

@@ -23,9 +23,11 @@ from opendml.formats.onnx.operators.interface import Function
 from opendml.formats.onnx.operators.table import OPERATORS, REASONS
 from opendml.formats.onnx.ordering import in_order
 from opendml.formats.onnx.quantized_nodes import express_by_integers
+from opendml.formats.onnx.stand_ins import stand_ins
 from opendml.formats.onnx.tensors import array_of
 from opendml.formats.onnx.values import (
     NO_DOUBLE,
+    STAND_IN,
     HostDrivenError,
     NotExpressibleError,
     UnknownValuesError,
@@ -152,21 +154,35 @@ class Translation:
         except HostDrivenError as error:
             self._drive(node, error, scope)
         except UnknownValuesError as error:
-            self.needed |= error.inputs
-            self._report(_place(node), _with_inputs(error))
+            if STAND_IN not in error.inputs:
+                self.needed |= error.inputs
+                self._report(_place(node), _with_inputs(error))
         except NotExpressibleError as error:
             if len(self._driven) > driven:
                 self._drive(node, self._driven[-1], scope)
             else:
                 self._report(_place(node), str(error))
+                outputs = self._stand_ins(node, given, versions) or outputs
         except _ERRORS as error:
             self._report(_place(node), reason_of(error))
+            outputs = self._stand_ins(node, given, versions) or outputs
         for name, value in zip(node.output, outputs, strict=False):
             if name:
                 scope[name] = FAILED if value is None else value
 
+    def _stand_ins(
+        self, node: Any, inputs: Sequence[Value | _Failed | None], versions: Mapping[str, int]
+    ) -> Sequence[Value | None] | None:
+        """What the nodes behind one without an expression are judged with; nothing inside of others."""
+        if self._depth or any(value is FAILED for value in inputs):
+            return None
+        version = versions.get("" if node.domain == "ai.onnx" else node.domain, 0)
+        return stand_ins(self.graph, node, inputs, version)  # type: ignore[arg-type]
+
     def _drive(self, node: Any, error: HostDrivenError, scope: Scope) -> None:
         """A node that is left to the host: with the node of the main graph that it is in."""
+        if STAND_IN in error.inputs:
+            return
         self.needed |= error.inputs
         if node.op_type in ("Loop", "Scan"):
             self._check_inside(node, scope)

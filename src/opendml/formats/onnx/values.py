@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTHING",
     "NO_DOUBLE",
+    "STAND_IN",
     "HostDrivenError",
     "Integers",
     "NotExpressibleError",
@@ -35,6 +36,10 @@ Array = npt.NDArray[Any]
 NOTHING: Final[frozenset[str]] = frozenset()
 RULES_SHOWN: Final = 2
 """Rules that a descriptor breaks which a reason names, at most."""
+
+STAND_IN: Final = "\0"
+"""Among the inputs that a value depends on: what stands for the output of a node without an expression. No input has
+this name."""
 
 NO_DOUBLE: Final = "no FLOAT64 here"
 """How a reason begins where a node would have an expression if it were computed in FLOAT32."""
