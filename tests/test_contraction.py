@@ -462,6 +462,19 @@ def test_products_of_few_rows_by_wide_matrices(rows: int) -> None:
     run_single(desc, *arrays, None)
 
 
+def test_tiles_have_few_rows_that_are_pages_apart() -> None:
+    """More would fall into the same places of the nearest cache than it bears."""
+    aliased, apart = product_kernel(gemm(16, 1024, 1000, True)), product_kernel(gemm(16, 1000, 1000, True))
+    assert aliased.tile_size * aliased.row_count <= 2 * TUNING.aliased_rows < apart.tile_size * apart.row_count
+
+
+def test_short_sums_are_stored_in_whole_rows() -> None:
+    (columns, block), _ = product_kernel(gemm(1024, 16, 1024)).blocks
+    assert block == columns.size == 1024
+    (columns, block), _ = product_kernel(gemm(1024, 512, 1024)).blocks
+    assert block < columns.size
+
+
 def test_tiles_ask_for_the_next_block_of_weights_together() -> None:
     """Each for its part of every panel of it: all lines between the first and the last."""
     graph = dml.Graph()

@@ -417,8 +417,9 @@ class _Problem:
         loading = loads * self.machine.vector_bytes / tuning.near_cache_bytes
         step = max(step, loading) + tuning.loading_share * loading + tuning.step_overhead
         step *= self._walking(side, tile)
-        if tile.tile_size > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
-            step *= tuning.aliased_penalty
+        rows = self._tile_steps(tile)[tile.tile]
+        if rows > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
+            step *= tuning.aliased_penalty if rows <= 2 * tuning.aliased_rows else tuning.lost_penalty
         rounds = -(-self.steps // tile.steps_at_once) if tile.steps_at_once else 1
         return self.steps * step + (self._finishing(tile) + tuning.tile_overhead) * rounds
 
@@ -498,11 +499,13 @@ class _Problem:
         threads, packing = tuning.many_threads, self._packing(side, tile)
         reading = self._side_bytes(1 - side) / tuning.far_cache_bytes
         strips = math.prod(-(-axis.size // steps[axis]) for axis in along)
+        if self.steps <= tuning.short_sums:
+            strips = tile.vector.size * self.fold.type.bits // 8 // tuning.page_bytes
 
         def cycles(parts: int) -> float:
             return packing * min(1 / parts + 1 / threads, 1) + reading * max(parts, 1) / threads
 
-        return min(range(1, min(strips, tuning.items) + 1), key=cycles)
+        return min(range(1, max(min(strips, tuning.items), 1) + 1), key=cycles)
 
     def _runs(self, tile: _Tile) -> int:
         """Work items of tiles whose sums wait."""

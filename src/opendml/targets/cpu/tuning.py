@@ -467,6 +467,10 @@ class Tuning:
     most_panel_bytes: int = 4 << 20
     """Bytes of a strip of a panel at most."""
 
+    short_sums: int = 64
+    """Steps of sums up to which it is their stores that take most of the time: work items then have rows of outputs at
+    least as long as a page."""
+
     far_penalty: float = 1.3
     """How much longer steps take that load scalars from far apart places, vectors each from a page of its own, or
     vectors that begin anywhere in a line."""
@@ -489,7 +493,7 @@ class Tuning:
     """Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears."""
 
     aliased_penalty: float = 1.2
-    """How much longer steps take with more of them."""
+    """How much longer steps take with more of them, up to twice as many; with still more, ``lost_penalty``."""
 
     far_tile_bytes: int = 256 << 10
     """Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
