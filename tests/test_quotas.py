@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,28 @@ def test_threads_by_default(quota: float | None, expected: int, monkeypatch: pyt
     monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {1, 3, 5, 7}, raising=False)
     monkeypatch.setattr(host, "processor_quota", lambda: quota)
     assert host.default_thread_count() == expected
+
+
+ON_ONE_PROCESSOR = """
+import os
+os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+import numpy as np
+import opendml as dml
+x = np.arange(60000, dtype=np.float32).reshape(1, 1, 200, 300)
+for threads in (None, 3):
+    device = dml.Device("cpu", thread_count=threads)
+    graph = dml.Graph(device)
+    program = graph.compile(dml.activation_relu(graph.input("float32", x.shape) - 7.0) * 2.0)
+    assert (program(x) == np.maximum(x - 7, 0) * 2).all()
+    print(device.thread_count, len(os.sched_getaffinity(0)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_a_process_on_one_processor_has_one_thread_and_takes_no_other() -> None:
+    """More threads, where they are asked for, share that processor."""
+    environment = {name: value for name, value in os.environ.items() if name != host.NUM_THREADS_VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", ON_ONE_PROCESSOR], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout.split(), done.stderr) == (["1", "1", "3", "1"], "")
