@@ -79,7 +79,6 @@ for threads in (None, 3):
 def test_a_process_on_one_processor_has_one_thread_and_takes_no_other() -> None:
     """More threads, where they are asked for, share that processor."""
     environment = {name: value for name, value in os.environ.items() if name != host.NUM_THREADS_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-c", ON_ONE_PROCESSOR], env=environment, capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-c", ON_ONE_PROCESSOR]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout.split(), done.stderr) == (["1", "1", "3", "1"], "")
