@@ -171,6 +171,16 @@ def test_panels_that_are_far_and_read_for_few_rows_keep_their_type(rows: int, in
     assert {tensor.type.bits for tensor in panels} == {bits}
 
 
+def test_panels_are_widened_where_the_processor_has_no_instruction_for_that() -> None:
+    machine = machine_of("x86_64-unknown-linux-gnu", "baseline")
+    assert not machine.converts_float16
+    definition = product(1, 512, 1024, data_type="FLOAT16", owned=True).define()
+    _, weights, _ = definition.inputs
+    assert weights is not None
+    found = refine(definition, CpuTarget(machine), (weights,))
+    assert [tensor.type.bits for tensor in found.temporaries if tensor.name.endswith("panels")] == [32]
+
+
 @pytest.mark.parametrize("rows", [1, 3, 5, 23, 24])
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_products_of_narrow_panels_have_the_bits_of_the_definition(rows: int, threads: int) -> None:

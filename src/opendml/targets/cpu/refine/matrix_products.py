@@ -117,9 +117,9 @@ class _Refined:
 
     def _in_panels(self) -> Expression:
         """What panels have of an element: what it is widened to, or of what is far and read for few rows its bits as
-        they are, which are fewer to bring."""
+        they are, which are fewer to bring, where the processor widens them."""
         factor, rows = self.product.right.factor, self.product.row.size
-        is_narrow = self._is_far() and rows < self.tuning.widened_panel_rows
+        is_narrow = self._is_far() and rows < self.tuning.widened_panel_rows and self.machine.converts_float16
         return factor.load if is_narrow else factor.element
 
     def _panel_width(self) -> int:
