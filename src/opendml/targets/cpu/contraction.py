@@ -166,12 +166,6 @@ class _Tile:
         """Points along the tile axis and that of the rows."""
         return self.tile_size * self.row_count
 
-    @property
-    def keeps_tiles(self) -> bool:
-        """Whether a strip goes along all tiles before the next one does: tiles that are transposed store parts of
-        lines, and those of the next tile then follow while they are near."""
-        return self.turned and not self.packed
-
 
 def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKernel | None:
     """Loops for a sum of products in registers; None if the statement is something else."""
@@ -456,7 +450,8 @@ class _Problem:
         batch = [axis for axis in self.axes if (axis in own) == (axis in other)]
         along, across = [*along, tile.vector], [*across, tile.tile]
         steps = dict.fromkeys(self.axes, 1) | {tile.vector: tile.lanes * tile.vectors} | self._tile_steps(tile)
-        first, second = (across, along) if tile.keeps_tiles else (along, across)
+        keeps_tiles = self._keeps_tiles(tile)
+        first, second = (across, along) if keeps_tiles else (along, across)
         near, rows, parts = self._cuts(tile, batch, first, second, steps)
         waits_for_memory = tile.steps_at_once > 0 and tile.tile.size < self.tuning.rows_of_tiles
         panel = self._panel(tile, near) if tile.packed else None
@@ -479,7 +474,7 @@ class _Problem:
             row=tile.row,
             row_count=tile.row_count,
             turned=tile.turned,
-            keeps_tiles=tile.keeps_tiles,
+            keeps_tiles=keeps_tiles,
             far=far,
             far_ahead=is_far_ahead,
             far_vectors=() if waits_for_memory else self._vectors_ahead(tile, panel),
@@ -512,6 +507,15 @@ class _Problem:
         size, (least, most) = tile.vector.size * self.fold.type.bits // 8, self.tuning.run_bytes
         items = self.tuning.interrupted_items // (1 if tile.tile.size >= self.tuning.rows_of_tiles else 2)
         return max(min(items, size // least), size // most, 1)
+
+    def _keeps_tiles(self, tile: _Tile) -> bool:
+        """Whether a strip goes along all tiles before the next one does: tiles that are transposed store parts of
+        lines, and those of the next tile then follow while they are near. What all tiles read is then read again and
+        again; if that is done in parts, all strips are read as often."""
+        side, near = self._side(tile), self._most_near_bytes()
+        tiles, strips = self._side_bytes(1 - side), self._side_bytes(side)
+        is_near = tiles <= self.tuning.tile_side_bytes and min(tiles, strips) <= near
+        return tile.turned and not tile.packed and is_near
 
     def _cuts(
         self, tile: _Tile, batch: Sequence[Axis], first: Sequence[Axis], second: Sequence[Axis], steps: dict[Axis, int]
@@ -607,7 +611,7 @@ class _Problem:
     ) -> tuple[Element, ...]:
         """Loads of a factor that is cut into blocks, each read by all tiles while it is in the second-level cache, as
         loads of the next block: a tile that has a part of all rows goes through as much of each strip."""
-        if tile.packed or tile.steps_at_once or tile.keeps_tiles:
+        if tile.packed or tile.steps_at_once or self._keeps_tiles(tile):
             return ()
         steps, elements = [a for a in self.fold.axes if a.size > 1], self._elements[self._side(tile)]
         cut = next((axis for axis in along if blocks[axis] < axis.size), None)

@@ -409,6 +409,10 @@ class Tuning:
     vector_side_bytes: int = 768 << 10
     """Bytes of the factor along the vector axis that a work item reads again and again, from a second-level cache."""
 
+    tile_side_bytes: int = 2 << 20
+    """Bytes of the factor along the tile axis up to which strips of transposed tiles go through all of them, in parts
+    of ``vector_side_bytes``: more come from memory, and those along the vector axis are better read again."""
+
     vector_side_bytes_of_words: int = 256 << 10
     """The same of products of words, whose other factor is read again for each such part at little cost: a byte of it
     is worth four times as many products as one of a float."""

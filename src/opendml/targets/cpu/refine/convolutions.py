@@ -212,9 +212,7 @@ class _Refined:
         if self.is_streamed:
             return tuning.streamed_panel
         if max(windows.tap_counts) == 1:
-            is_small = math.prod(windows.counted) <= tuning.small_plane
-            fewest = tuning.fewest_panel_steps // (2 if is_small else 1)
-            return tuning.panel if self.is_fixed and windows.inner.size >= fewest else 0
+            return tuning.panel if self._is_long() else 0
         # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
         # as the threads' own.
         is_long = windows.counted[-1] >= tuning.wide_row or (self.is_fixed and windows.batch.size > 1)
@@ -233,6 +231,18 @@ class _Refined:
         lanes = self.machine.vector_bytes * 8 // type.bits
         return min(tuning.panel, max(tuning.narrowest_panel, tuning.filter_panel_registers * lanes))
 
+    def _is_long(self) -> bool:
+        """Whether sums of one tap are so long that tiles of many channels, transposed before they are stored, take less
+        time than panels of windows that threads fill."""
+        windows, tuning = self.windows, self.tuning
+        is_small = math.prod(windows.counted) <= tuning.small_plane
+        fewest = tuning.fewest_panel_steps // (2 if is_small else 1)
+        is_near = is_small or windows.batch.size == 1
+        return self.is_fixed and is_near and windows.inner.size >= fewest and self._has_many_registers()
+
+    def _has_many_registers(self) -> bool:
+        return self.machine.vector_registers >= self.tuning.many_registers
+
     def _is_streamed(self) -> bool:
         """Whether a fixed filter is so large beside the windows of an image that reading it is what takes time."""
         windows, tuning = self.windows, self.tuning
@@ -240,7 +250,7 @@ class _Refined:
             windows.batch.size == 1 and tuning.few_windows < math.prod(windows.counted) <= tuning.streamed_windows
         )
         is_whole = windows.channel.size >= tuning.narrowest_panel and windows.channel.size % tuning.streamed_panel == 0
-        return self.is_fixed and is_small and is_whole and self.machine.vector_registers >= tuning.many_registers
+        return self.is_fixed and is_small and is_whole and self._has_many_registers()
 
     def _are_few(self) -> bool:
         """Whether windows are too few for vectors along them, as of images of one point, and output channels are not:
