@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from properties import examples
 
 import opendml as dml
+from opendml._loading import LOADED_AT
 from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
 from opendml.expression.element_types import F32
 from opendml.expression.ir import Tensor, grid, indices, load, temporary
@@ -132,7 +132,7 @@ def test_code_that_is_not_what_runs_stores_no_plan(change: tuple[str, object], m
 def digest_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
     """The hash of a package that lies in a folder and was loaded long after it was written."""
     monkeypatch.setattr(plan_module, "PACKAGE", folder)
-    monkeypatch.setattr(plan_module, "LOADED_AT", time.time() + 3600)
+    monkeypatch.setattr(plan_module, "LOADED_AT", LOADED_AT + 3600)
     found: str | None = plan_module.package_digest.__wrapped__()
     return found
 
