@@ -157,6 +157,22 @@ def test_values_are_compared() -> None:
         assert found.tolist() == [*range(1, end + 1)]
 
 
+def test_values_that_are_left_out_are_those_it_was_compiled_for() -> None:
+    nodes = [node("Range", ["start", "end", "step"], ["r"]), node("Add", ["x", "r"], ["y"])]
+    inputs = [info("x", [1]), *(info(name, []) for name in ("start", "end", "step"))]
+    values = {name: np.array(value, "f") for name, value in (("start", 0), ("end", 3), ("step", 1))}
+    program = loaded(file_of(nodes, inputs, [info("y", None)])).compile(values=values)
+    x = {"x": np.ones(1, "f")}
+    for given in (x, x | {"end": values["end"]}, x | values):
+        found = program.run_quickly(given)
+        assert found is not None
+        assert found[0].tolist() == [1, 2, 3]
+    for wrong in ({}, x | {"other": values["end"]}, x | {"end": values["step"]}, values):
+        assert program.run_quickly(wrong) is None
+        with pytest.raises(dml.BindingError):
+            program.run(wrong)
+
+
 def test_many_inputs_and_several_threads() -> None:
     """More inputs than functions on arrays take; every thread has temporaries of its own."""
     names = [f"x{i}" for i in range(20)]
