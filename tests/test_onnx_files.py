@@ -254,3 +254,24 @@ def test_the_command_says_early_what_contradicts(
     shown = capsys.readouterr()
     assert (status, message in shown.err) == ((2, True) if message else (0, True))
     assert ("y: float32 [4, 2]" in shown.out) == (not message)
+
+
+def test_the_command_iterates_as_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Iterations of repeated runs, so many or for a time, the first ones left out of the median."""
+    onnx.save(proto([node("Neg", ["x"], ["y"])], [info("x", [2])], [info("y", None)]), tmp_path / "m.onnx")
+    runs = []
+    run = dml.OnnxProgram.run
+    monkeypatch.setattr(dml.OnnxProgram, "run", lambda self, arrays: runs.append(self) or run(self, arrays))
+    arguments = ["run", str(tmp_path / "m.onnx"), "--device", "reference", "--output", "y.npz"]
+    arguments += ["--output_path", str(tmp_path)]
+    assert main([*arguments, "-i", "5", "-r", "3", "-w", "2", "-v", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert len(runs) == 15
+    assert "the median of 3 iterations" in shown
+    assert shown.count("\nall: ") == 1
+    assert list(np.load(tmp_path / "y.npz")) == ["y"]
+    del runs[:]
+    assert main([*arguments, "-t", "0", "-i", "5"]) == 0
+    assert len(runs) == 1

@@ -455,3 +455,19 @@ def test_parts_have_the_flags_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> N
     flags = dml.ExecutionFlags.DISABLE_META_COMMANDS
     model.compile(dml.Device("reference"), execution_flags=flags).run(ARRAYS)
     assert asked == [flags] * 3
+
+
+def test_models_that_run_but_have_no_graph_are_told_from_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.onnx").write_bytes(halving())
+    assert main(["check", str(tmp_path / "m.onnx")]) == 2
+    said = (
+        "Loop 'loop': it is driven from the host when the model is run, and part of no graph: the values of its input 0"
+    )
+    assert said in capsys.readouterr().out
+    assert main(["run", str(tmp_path / "m.onnx"), "--value", "count=2"]) == 0
+    capsys.readouterr()
+    (tmp_path / "m.onnx").write_bytes(halving(behind=[node("Det", ["x"], ["d"], name="behind")]))
+    assert main(["check", str(tmp_path / "m.onnx")]) == 2
+    assert "driven from the host" not in capsys.readouterr().out

@@ -60,13 +60,26 @@ def run(values: Namespace, path: Path) -> None:
     if values.print_onnx_bindings and not values.json:
         _print_bindings(model, program)
     _check_memory(program, arrays, values.memory_limit << 20)
-    times = []
-    results: dict[str, Any] = {}
-    for _ in range(values.dispatch_iterations):
-        start = time.perf_counter()
-        results = program.run(arrays)
-        times.append(1e3 * (time.perf_counter() - start))
+    results, times = _measured(values, program, arrays)
     _report(values, results, times)
+
+
+def _measured(values: Namespace, program: OnnxProgram, arrays: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
+    """The outputs, and the milliseconds of a run in every iteration: so many, or as long as ``-t`` says."""
+    results: dict[str, Any] = {}
+    times: list[float] = []
+    began = time.perf_counter()
+    seconds = None if values.milliseconds_to_run is None else values.milliseconds_to_run / 1000
+    while not times or (
+        len(times) < values.dispatch_iterations if seconds is None else time.perf_counter() - began < seconds
+    ):
+        start = time.perf_counter()
+        for _ in range(values.dispatch_repeat):
+            results = program.run(arrays)
+        taken = time.perf_counter() - start
+        times.append(1e3 * taken / values.dispatch_repeat)
+        time.sleep(max(0.0, values.dispatch_interval / 1000 - taken))
+    return results, times
 
 
 def _arrays(model: OnnxModel, choices: OnnxChoices, files: dict[str, str], folder: Path) -> dict[str, Any]:
@@ -145,8 +158,9 @@ def _check_memory(program: OnnxProgram, arrays: dict[str, Any], limit: int) -> N
 
 def _report(values: Namespace, results: dict[str, Any], times: list[float]) -> None:
     """The outputs, or where they were written to; times of several iterations."""
+    hot = times[values.warmup_samples :] or times
     if values.output is not None:
-        _write(values.output, results)
+        _write((values.output_path or Path()) / values.output, results)
     if values.json:
         import numpy as np
 
@@ -155,16 +169,20 @@ def _report(values: Namespace, results: dict[str, Any], times: list[float]) -> N
             | ({} if values.output is not None else {"values": _plain(np.asarray(array))})
             for name, array in results.items()
         }
-        print_json({"outputs": described, "milliseconds": statistics.median(times)})
+        print_json({"outputs": described, "milliseconds": statistics.median(hot)})
         return
     for name, array in results.items():
         print_line(f"{name}: {array.dtype.name} {list(array.shape)}")
         if values.output is None:
             print_line(_text(array))
     if values.output is not None:
-        print_line(f"written to {values.output}")
+        print_line(f"written to {(values.output_path or Path()) / values.output}")
     if len(times) > 1:
-        print_line(f"{statistics.median(times):.3f} ms, the median of {len(times)} iterations")
+        print_line(f"{statistics.median(hot):.3f} ms, the median of {len(hot)} iterations")
+    if len(times) > 1 and values.timing_verbosity:
+        print_line(f"{times[0]:.3f} ms the first one, {min(times):.3f} ms the fastest")
+    if values.timing_verbosity > 1:
+        print_line(f"all: {', '.join(f'{one:.3f}' for one in times)} ms")
 
 
 def _text(array: Any) -> str:

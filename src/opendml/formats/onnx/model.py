@@ -140,7 +140,7 @@ class OnnxModel:
         request = self._request(device, sizes, values, narrow_float64, fuses=fuse_quantization)
         graph, translation, outputs, _ = self._translated(replace(request, selects=True))
         if translation.problems:
-            raise self._refusal(request, _outcome(translation))
+            raise self._refusal(request, _without_graph(_outcome(translation)))
         tensors = graph_outputs(outputs)
         if not tensors:
             raise ModelFormatError("", "all of its outputs are known without computing, so that it has no graph")
@@ -583,6 +583,15 @@ def _outcome(translation: Translation) -> Outcome:
     problems = tuple(dict.fromkeys(translation.problems))
     needed = frozenset(translation.needed - {STAND_IN})
     return Outcome(problems, needed, tuple(translation.narrowed), tuple(translation.loops))
+
+
+def _without_graph(outcome: Outcome) -> Outcome:
+    """Says of nodes that the host drives that the model runs, though it has no one graph."""
+    if len(outcome.loops) < len(outcome.problems):
+        return outcome
+    reason = "it is driven from the host when the model is run, and part of no graph"
+    problems = (one._replace(message=f"{reason}: {one.message}") for one in outcome.problems)
+    return outcome._replace(problems=tuple(problems))
 
 
 def _assembly(graph: Graph, outputs: Mapping[str, GraphTensor]) -> GraphAssembly:
