@@ -90,6 +90,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from benchmarks.growth import QUICK_SIZES, SIZES, measure_growth
     from benchmarks.indexed_cases import indexed_cases
     from benchmarks.limits import measure_limits
+    from benchmarks.matrix_cases import matrix_cases
     from benchmarks.measure import Effort, keep_freed_memory, run_case
     from benchmarks.networks import matches, measure_networks, networks
     from benchmarks.peers import contestants
@@ -102,6 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
     known = (
         *all_cases(),
         *convolution_cases(),
+        *matrix_cases(),
         *quantized_cases(),
         *indexed_cases(),
         *special_cases(),

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.chains import Chain
+from benchmarks.matrix_layers import MatrixProduct
 from benchmarks.quantized_layers import QuantizedLayer
 from opendml import operators
 from opendml.description.descriptors import Operator
@@ -662,6 +663,8 @@ def bytes_moved(operator: Work) -> int:
 def floating_point_operations(operator: Work) -> int:
     """Multiplications and additions of GEMM, CONVOLUTION, the matrices of recurrent networks and attention; 0 for the
     operators that are bound by memory."""
+    if isinstance(operator, MatrixProduct):
+        return operator.operations
     if isinstance(operator, operators.Gemm):
         return 2 * operator.output_tensor.element_count * operator.a_tensor.sizes[-1]
     if isinstance(operator, operators.Convolution):

@@ -60,8 +60,12 @@ class MatrixProduct(Chain):
         """Random ones, where they are fixed."""
         return np.random.default_rng(1).random(self.right_sizes, np.float32)
 
+    def both(self, *inputs: Array) -> Sequence[Array]:
+        """The left side and the right one, an input or not."""
+        return (*inputs, self.weights) if self.is_fixed else inputs
+
     def build(self, *inputs: Tensor) -> Tensor:
-        left, right = (*inputs, self.weights) if self.is_fixed else inputs
+        left, right = self.both(*inputs)
         first, second = (LETTERS[letter] for letter in self.order)
         return dml.gemm(left, right, trans_a=first, trans_b=second)
 

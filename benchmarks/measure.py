@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.cases import Case, Work
 from benchmarks.chains import Chain
+from benchmarks.matrix_layers import MatrixProduct
 from benchmarks.peers import OPENDML, Array, Buffers, Call, Contestant, Prepared, Unsupported, make_buffers
 from benchmarks.quantized_layers import QuantizedLayer
 from benchmarks.timing import Timing
@@ -154,7 +155,7 @@ def tolerance(operator: Work) -> Tolerance:
     if isinstance(operator, operators.Reduce):
         is_sum = operator.function in (ReduceFunction.SUM, ReduceFunction.AVERAGE)
         return Tolerance(1e-3) if is_sum else Tolerance()
-    if isinstance(operator, operators.Gemm | operators.Convolution):
+    if isinstance(operator, operators.Gemm | operators.Convolution | MatrixProduct):
         return Tolerance(1e-3)
     if isinstance(operator, QuantizedLayer):
         return Tolerance(1e-6, 1.0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks import chains
 from benchmarks.cases import Work
+from benchmarks.matrix_layers import MatrixProduct
 from benchmarks.peers import Array, Buffers, Prepared, Unsupported, in_place
 from opendml import operators
 from opendml.description.enums import DepthSpaceOrder, PaddingMode, ReduceFunction
@@ -422,6 +423,12 @@ def _gemm(desc: Any, buffers: Buffers) -> list[Prepared]:
     return [in_place(buffers, lambda: np.matmul(a, b, out=y))]
 
 
+def _matrix_product(layer: Any, buffers: Buffers) -> list[Prepared]:
+    left, right = layer.sides(*layer.both(*buffers.inputs))
+    (y,) = buffers.outputs
+    return [in_place(buffers, lambda: np.matmul(left, right, out=y))]
+
+
 _TRANSLATIONS: dict[type[Work], Callable[[Any, Buffers], list[Prepared]]] = {
     operators.MaxPooling: _max_pooling,
     operators.Slice1: _slice,
@@ -463,4 +470,5 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Buffers], list[Prepared]]] = {
     operators.ScatterNd: _scatter_rows,
     operators.RandomGenerator: _random_bits,
     operators.Gemm: _gemm,
+    MatrixProduct: _matrix_product,
 }

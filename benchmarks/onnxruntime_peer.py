@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 from benchmarks import chains
 from benchmarks.cases import Work
+from benchmarks.matrix_layers import MatrixProduct
 from benchmarks.numpy_peer import block_shapes, strided_window
 from benchmarks.peers import Array, Buffers, Prepared, Unsupported
 from benchmarks.quantized_layers import QuantizedLayer
@@ -80,7 +81,10 @@ class OnnxRuntime:
     def prepare(self, operator: Work, buffers: Buffers) -> list[Prepared]:
         """One session."""
         graph = Graph([_without_repetition(array) for array in buffers.inputs], list(buffers.outputs))
-        model = operator.onnx_model() if isinstance(operator, QuantizedLayer) else _translated(operator, graph)
+        if isinstance(operator, QuantizedLayer | MatrixProduct):
+            model = operator.onnx_model()
+        else:
+            model = _translated(operator, graph)
         session = onnxruntime.InferenceSession(model, self._options, providers=["CPUExecutionProvider"])
         binding = _bind(session, graph)
         run = onnxruntime.RunOptions()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from benchmarks.cases import Work
+from benchmarks.matrix_layers import MatrixProduct
 from benchmarks.numpy_peer import block_shapes, interleaved_shapes, strided_window
 from benchmarks.peers import EAGER, Array, Buffers, Call, Prepared, Unsupported
 from benchmarks.torch_functions import function_of, function_with_output
@@ -238,6 +239,13 @@ def _gemm(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     return [lambda: torch.mm(a, b, out=y)]
 
 
+def _matrix_product(layer: Any, inputs: Tensors, outputs: Tensors) -> Ways:
+    weights = [torch.from_numpy(layer.weights)] if layer.is_fixed else []
+    left, right = layer.sides(*inputs, *weights)
+    (y,) = outputs
+    return [lambda: torch.matmul(left, right, out=y)]
+
+
 def _convolution(desc: Any, inputs: Tensors, outputs: Tensors) -> Ways:
     x, weights = inputs
     if desc.start_padding != desc.end_padding:
@@ -307,6 +315,7 @@ _TRANSLATIONS: dict[type[Work], Callable[[Any, Tensors, Tensors], Sequence[Way]]
     operators.Reduce: _reduce,
     operators.TopK1: _top_k,
     operators.Gemm: _gemm,
+    MatrixProduct: _matrix_product,
     operators.Convolution: _convolution,
     operators.Rnn: _recurrent,
     operators.Gru: _recurrent,

@@ -32,7 +32,14 @@ def module(name: str) -> Any:
 def all_cases() -> list[Any]:
     names = {"cases": "all_cases"} | {
         name: name
-        for name in ("convolution_cases", "quantized_cases", "indexed_cases", "special_cases", "function_cases")
+        for name in (
+            "matrix_cases",
+            "convolution_cases",
+            "quantized_cases",
+            "indexed_cases",
+            "special_cases",
+            "function_cases",
+        )
     }
     return [case for name, function in names.items() for case in getattr(module(name), function)()]
 
@@ -193,6 +200,30 @@ def test_peers_agree_on_quantized_layers() -> None:
         graph = dml.Graph()
         output = graph.compile(layer.build(graph.input("uint8", layer.sizes)))(array)
         assert output.shape == layer.output_sizes and np.unique(output).size > 50  # neither zeros nor limits alone
+
+
+@pytest.mark.usefixtures("_same_settings_afterwards")
+@pytest.mark.parametrize(
+    ("sizes", "order", "is_fixed"),
+    [
+        ((5, 7), "NN", False),
+        ((5, 7), "TT", False),
+        ((2, 5, 7), "NT", False),
+        ((2, 5, 7), "TN", False),
+        ((5, 7), "NN", True),
+    ],
+)
+def test_peers_agree_on_matrix_products(sizes: tuple[int, ...], order: str, is_fixed: bool) -> None:
+    for library in ("torch", "onnxruntime", "onnx", "openvino"):
+        pytest.importorskip(library)
+    measure, names = module("measure"), ("numpy", "torch", "onnxruntime", "openvino")
+    product = module("matrix_layers").MatrixProduct(sizes, 3, order, is_fixed)
+    case = module("cases").Case("matrix shapes", "small", product)
+    racing = [module("peers").Opendml(1), *(module(f"{name}_peer").peer(1) for name in names)]
+    result = measure.run_case(case, racing, measure.Effort(0.0, 1))
+    assert not result.faults
+    assert len(result.timings) == 5, result.absent
+    assert module("cases").floating_point_operations(product) == 2 * np.prod(sizes) * 3
 
 
 def test_operations_are_those_of_all_products() -> None:
