@@ -43,7 +43,7 @@ class CompileOptions:
     loop_unrolling: bool = True
     vectorization: bool = False
     straight_size: int = 1 << 16
-    straight_block: int = 16
+    straight_block: int = 8
 
 
 DEFAULT_OPTIONS = CompileOptions()
