@@ -164,13 +164,27 @@ def test_values_that_are_left_out_are_those_it_was_compiled_for() -> None:
     program = loaded(file_of(nodes, inputs, [info("y", None)])).compile(values=values)
     x = {"x": np.ones(1, "f")}
     for given in (x, x | {"end": values["end"]}, x | values):
-        found = program.run_quickly(given)
+        found = program.run_quickly(given, values_given=False)
         assert found is not None
         assert found[0].tolist() == [1, 2, 3]
     for wrong in ({}, x | {"other": values["end"]}, x | {"end": values["step"]}, values):
-        assert program.run_quickly(wrong) is None
+        assert program.run_quickly(wrong, values_given=False) is None
         with pytest.raises(dml.BindingError):
             program.run(wrong)
+
+
+@pytest.mark.parametrize("kind", ["model", "session"])
+def test_values_of_an_earlier_run_take_no_part(kind: str) -> None:
+    """A program that was compiled for some, when it met them, is not what runs where they are left out."""
+    inputs = [info("x", [2, 3]), info("repeats", [2], TYPES.INT64)]
+    file = file_of([node("Tile", ["x", "repeats"], ["y"])], inputs, [info("y", None)])
+    session = runtime.InferenceSession(file)
+    run = loaded(file).run if kind == "model" else lambda arrays: session.run(None, arrays)
+    x = {"x": np.ones((2, 3), "f")}
+    for _ in range(2):
+        run(x | {"repeats": np.array([3, 2])})
+        with pytest.raises((dml.BindingError, ValueError), match="repeats"):
+            run(x)
 
 
 def test_many_inputs_and_several_threads() -> None:

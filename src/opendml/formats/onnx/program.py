@@ -76,7 +76,7 @@ class OnnxProgram:
         An input of ``values`` may be left out; given, it must have the value that the program was compiled for. Raises
         BindingError for arrays that do not fit.
         """
-        quick = self.run_quickly(arrays)
+        quick = self.run_quickly(arrays, values_given=False)
         if quick is not None:
             return {info.name: array for info, array in zip(self.outputs, quick, strict=True)}
         given = self._checked(arrays)
@@ -85,15 +85,19 @@ class OnnxProgram:
             results = self.program(*(_seen(given[name]) for name in self._bound))
         return {info.name: self._result(info, results) for info in self.outputs}
 
-    def run_quickly(self, arrays: Mapping[str, Any]) -> list[Array] | None:
-        """The outputs in order, of packed arrays that are exactly what is expected; None for others: nothing runs."""
+    def run_quickly(self, arrays: Mapping[str, Any], *, values_given: bool = True) -> list[Array] | None:
+        """The outputs in order, of packed arrays that are exactly what is expected; None for others: nothing runs.
+
+        ``values_given``: whether those of ``values`` must be among them. Who chooses among programs knows by these
+        which one is meant.
+        """
         quick = self._quick
         if quick is None or len(arrays) > quick.given:
             return None
         given, left_out = list[Array](), 0
         for name, kind, sizes, content in quick.expected:
             array = arrays.get(name)
-            if array is None and content is not None:
+            if array is None and content is not None and not values_given:
                 left_out += 1
                 continue
             if type(array) is not np.ndarray or array.dtype != kind or array.shape != sizes:
