@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from opendml.expression.affine import Element
 from opendml.expression.ir import Axis, Expression, Load, Tensor, Variable
@@ -147,9 +149,19 @@ def expressions_of(statement: Statement) -> Iterator[Expression]:
         yield statement.key
 
 
+_tensors_of: Final = WeakKeyDictionary[Expression, frozenset[Tensor]]()
+"""What expressions load from, for as long as they live: every stage asks it of the same ones."""
+
+
 def tensors_read(expressions: Iterable[Expression]) -> set[Tensor]:
     """The tensors that expressions load from, by coordinates or by address."""
-    return {x.tensor for e in expressions for x in walk(e) if isinstance(x, Load | Element)}
+    found = set[Tensor]()
+    for e in expressions:
+        known = _tensors_of.get(e)
+        if known is None:
+            known = _tensors_of[e] = frozenset([x.tensor for x in walk(e) if isinstance(x, Load | Element)])
+        found |= known
+    return found
 
 
 def reads_of(statement: Statement) -> set[Tensor]:

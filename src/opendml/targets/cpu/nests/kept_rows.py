@@ -94,9 +94,13 @@ class _User:
     def _is_worth_keeping(self, e: Expression) -> bool:
         if e.type is BOOL or isinstance(e, Element) or self.axis not in self._dependencies.of(e):
             return False
-        parts = list(walk(e, is_part))
-        operations = sum(work_of_operation(x, self._tuning) for x in parts)
-        return any(isinstance(x, Element) for x in parts) and operations >= self._tuning.kept_operations
+        operations, has_element = 0.0, False
+        for x in walk(e, is_part):  # as far as it takes to know: what is inside is asked about itself
+            operations += work_of_operation(x, self._tuning)
+            has_element |= isinstance(x, Element)
+            if has_element and operations >= self._tuning.kept_operations:
+                return True
+        return False
 
 
 def _moved(axis: Axis, to: Axis) -> Rewriter:

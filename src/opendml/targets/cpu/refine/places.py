@@ -111,13 +111,19 @@ class _Search:
             axes = tuple(axis for axis in around if axis in moving)
             size = math.prod(axis.size for axis in axes)
             is_free = len(axes) == len(moving) > 0 and self.tuning.table_reads * size <= uses and size <= room
-            is_whole = all(dependencies.of(part) == moving for part in conjuncts(e)) and _is_of_numbers(e)
-            if is_free and is_whole and operations(e) >= self.tuning.table_operations:
+            if is_free and self._is_worth_a_table(e, dependencies):
                 yield e, self._in_order(axes)
                 continue
             if isinstance(e, Fold):
                 around, uses = (*around, *e.axes), uses * math.prod(axis.size for axis in e.axes)
             stack += [(part, uses, around) for part in e.children]
+
+    def _is_worth_a_table(self, e: Expression, dependencies: Dependencies) -> bool:
+        """Whether it takes enough operations, on numbers, that all of it needs."""
+        moving = dependencies.of(e)
+        if any(dependencies.of(part) != moving for part in conjuncts(e)) or not _is_of_numbers(e):
+            return False
+        return operations(e) >= self.tuning.table_operations
 
     def _in_order(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         """The last one of the statement's own axes behind those of folds, so that it is the vectors' here too."""
