@@ -386,7 +386,9 @@ class _Problem:
         row = (strips - 1) * self._tile_cost(side, tile) + self._tile_cost(side, last)
         steps = self._tile_steps(tile)
         others = self.points // math.prod(axis.size for axis in (tile.vector, *steps))
-        rows = others * math.prod(-(-axis.size // step) for axis, step in steps.items())
+        # Rows that are left are a tile of their own, others are done twice.
+        counts = (axis.size / step if axis is not tile.tile else -(-axis.size // step) for axis, step in steps.items())
+        rows = others * math.prod(counts)
         if tile.turned and tile.packed:
             row *= self.tuning.repacked_penalty
         return rows * row + (self._packing(side, tile) if tile.packed else 0)

@@ -77,6 +77,7 @@ class _Maker:
             rows, self.pitch = kernel.waiting_sizes
         self.sums = temporary("sums", kernel.fold.type, (rows, self.pitch))
         self.unmoved: dict[Axis, Local] = {}
+        self.row_count = kernel.row_count  # of the tiles that are being made
 
     def loops(self, axes: Sequence[Axis], vectors: int, body: Callable[[int], Body]) -> Body:
         """Loops of an item. The last tile of an axis is moved back to end with it: some sums are done twice."""
@@ -86,10 +87,22 @@ class _Maker:
         if axis is self.kernel.vector:
             return self._strips(rest, body)
         kernel = self.kernel
+        if axis is kernel.row and axis is not kernel.tile and axis.size % kernel.row_count:
+            return self._groups(axis, rest, vectors, body)
         step = kernel.step(axis)
         limit = None if axis.size % step == 0 else axis.size - step
         unmoved = self.unmoved.get(axis)
         return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, vectors, body), limit, unmoved=unmoved),)
+
+    def _groups(self, axis: Axis, inner: Sequence[Axis], vectors: int, body: Callable[[int], Body]) -> Body:
+        """The loop along the axis of rows, and a copy of what is inside of it for those that are left."""
+        count = self.kernel.row_count
+        whole = axis.size - axis.size % count
+        groups = Loop(axis, Start(axis), Least(End(axis), whole), count, self.loops(inner, vectors, body))
+        self.row_count = axis.size - whole
+        rest = Loop(axis, whole, End(axis), count, self.loops(inner, vectors, body))
+        self.row_count = count
+        return (groups, rest)
 
     def _strips(self, inner: Sequence[Axis], body: Callable[[int], Body]) -> Body:
         """The loop along the vector axis; its last strip has a copy of the loops ``inner`` if it is narrower."""
@@ -240,7 +253,7 @@ class _Maker:
         """In every row of the tile."""
         kernel = self.kernel
         step = kernel.tile_size if kernel.row is kernel.tile else 1
-        return body if kernel.row is None else (Points(kernel.row, kernel.row_count, kind, body, step=step),)
+        return body if kernel.row is None else (Points(kernel.row, self.row_count, kind, body, step=step),)
 
     def _some_steps(
         self, vectors: int, steps: Axis, first: Integer, end: Integer, is_first: bool, is_last: bool
@@ -272,7 +285,7 @@ class _Maker:
 
     def _sums(self, vectors: int) -> Body:
         """All side by side, in the order of the fold."""
-        fold, copies = self.kernel.fold, self.kernel.tile_size * self.kernel.row_count * vectors
+        fold, copies = self.kernel.fold, self.kernel.tile_size * self.row_count * vectors
         product = fold.elements[0]
         assert isinstance(product, Binary)
         begin = self._tile("together", vectors, (Leaf(registers=(self.sum,), values=fold.initial),))
@@ -294,7 +307,7 @@ class _Maker:
     def _turned(self, vectors: int, leaves: Body) -> Body:
         """The sums transposed, so that the points of the tile axis fill the lanes."""
         kernel = self.kernel
-        turn = Turn(self.sum, self.turned, kernel.tile_size, kernel.row_count * vectors, kernel.lanes)
+        turn = Turn(self.sum, self.turned, kernel.tile_size, self.row_count * vectors, kernel.lanes)
         active = None if turn.width == kernel.tile_size else kernel.tile_size
         column: Body = (Block((Points(kernel.tile, turn.width, "vector", leaves, active),)),)
         columns = Points(kernel.vector, kernel.lanes, "unrolled", column)
