@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +44,19 @@ def folder(tmp_path: Path) -> Path:
 
 def test_originals_are_read(folder: Path) -> None:
     assert all(read_and_describe(data, folder) for data in originals())
+
+
+@pytest.mark.parametrize("equation", ["ab..cd,abcd->ab", "abcd.,abcd", "abcd,ab>cd", "a\nbcd,abcd->a"])
+def test_equations_that_are_none_are_refused_at_once(equation: str, folder: Path, monkeypatch: Any) -> None:
+    """The package onnx, which infers what other nodes without an expression give, would never return."""
+    asked: list[object] = []
+    monkeypatch.setattr(onnx.shape_inference, "infer_node_outputs", lambda *given: asked.append(given))
+    info = helper.make_tensor_value_info
+    node = helper.make_node("Einsum", ["x", "x"], ["y"], equation=equation)
+    graph = helper.make_graph([node], "g", [info("x", 1, [1, 3, 4, 4])], [info("y", 1, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    assert not read_and_describe(model.SerializeToString(), folder)
+    assert not asked
 
 
 @pytest.mark.parametrize("batch", range(2))
