@@ -14,6 +14,7 @@ import pytest
 import opendml as dml
 from opendml.command_line import main
 from opendml.formats.onnx.package import onnx_package
+from opendml.targets.host_memory import MappedFile, owner_of
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
@@ -57,6 +58,28 @@ def test_weights_stay_in_the_memory_of_their_file(tmp_path: Path) -> None:
     (data,) = graph._constants
     assert data == weight.tobytes()
     assert loaded.run({"x": np.ones(1, "f")}, device=REFERENCE)["y"][-1] == weight.size
+
+
+@pytest.mark.parametrize(("rows", "offset", "stays"), [(1 << 14, 16, True), (64, 0, True), (64, 16, False)])
+def test_tables_are_read_where_their_files_are(rows: int, offset: int, stays: bool, tmp_path: Path) -> None:
+    """A table of which few rows are read is not copied, neither when it is new nor from the cache, unless it is small
+    and begins anywhere."""
+    table = np.arange(rows * 64, dtype="f").reshape(rows, 64)
+    (tmp_path / "w.bin").write_bytes(bytes(offset) + table.tobytes())
+    model = proto([node("Gather", ["w", "x"], ["y"])], [info("x", [3], TYPES.INT64)], [info("y", None)], w=table)
+    (weight,) = model.graph.initializer
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "w.bin"), ("offset", str(offset))):
+        weight.external_data.add(key=key, value=value)
+    onnx.save(model, tmp_path / "model.onnx")
+    for _ in range(2):
+        loaded = dml.load(tmp_path / "model.onnx")
+        assert isinstance(loaded, dml.OnnxModel)
+        program = loaded.compile()
+        assert program.run({"x": np.array([1, 0, 5])})["y"].tolist() == table[[1, 0, 5]].tolist()
+        (kept,) = program.program.program._kept
+        assert isinstance(owner_of(kept.array), MappedFile) == stays
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ from opendml.description.tensor import TensorDesc, packed_strides
 from opendml.description.validation import validate
 from opendml.programs.binding import as_array
 from opendml.programs.device import Device, Flags, default_device
+from opendml.targets.host_memory import owner_of
 
 if TYPE_CHECKING:
     from opendml.building.graph_program import GraphProgram, OutputForm
@@ -288,15 +289,13 @@ ALIGNMENT_OF_BYTES: Final = 16
 
 def _where_it_is(values: Array) -> memoryview | None:
     """The bytes of a packed array where nobody can write to them: in ``bytes`` or a mapped file; else None."""
-    base: Any = values
-    while isinstance(base, np.ndarray):
-        if base.flags.writeable:
-            return None
-        base = base.base
-    if not isinstance(base, (bytes, mmap.mmap)) or values.ctypes.data % ALIGNMENT_OF_BYTES:
+    owner = owner_of(values)
+    if not isinstance(owner, (bytes, mmap.mmap)) or not memoryview(owner).readonly:
         return None
-    start = values.ctypes.data - np.frombuffer(base, np.uint8).ctypes.data
-    return memoryview(base)[start : start + values.nbytes]
+    if values.ctypes.data % ALIGNMENT_OF_BYTES:
+        return None
+    start = values.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
+    return memoryview(owner)[start : start + values.nbytes]
 
 
 # ---- descriptors of graphs

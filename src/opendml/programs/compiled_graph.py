@@ -27,7 +27,7 @@ from opendml.programs.graph_plan import (
     stored_plan,
 )
 from opendml.programs.program import BoundCall, Program
-from opendml.targets.host_memory import aligned_empty, let_go
+from opendml.targets.host_memory import aligned_empty, can_stay, let_go
 from opendml.targets.interface import runner_of
 from opendml.targets.registry import find_target
 from opendml.targets.target import NOTHING_NEEDED
@@ -185,11 +185,14 @@ class CompiledGraph:
         self._kept = self.execution.bound_last([kept[n] for n in plan.persistent])
 
     def _kept_array(self, position: int, tensor: KeptTensor, arrays: Sequence[Any]) -> Array:
-        """What an input or a constant holds, copied if it is kept longer than this call; memory for what is
-        computed."""
+        """What an input or a constant holds, copied if it is kept longer than this call and others may change it;
+        memory for what is computed. Large tensors of files stay there: a table of which few rows are read is not read
+        as a whole."""
+        is_kept = position in self._plan.persistent
         if tensor.origin == "input":
             binding, array = self.inputs[tensor.number], arrays[tensor.number]
-            memory = copied(binding, array) if position in self._plan.persistent else flat_memory(binding, array)
+            is_copied = is_kept and not can_stay(array)
+            memory = copied(binding, array) if is_copied else flat_memory(binding, array)
             if isinstance(array, np.ndarray) and not np.may_share_memory(memory, array):
                 let_go(array)
             return memory
@@ -197,8 +200,8 @@ class CompiledGraph:
             return _buffer(tensor)
         content = self._outline.constants[tensor.number]
         data = np.frombuffer(content, DATA_TYPE_OF[tensor.type].dtype, tensor.extent)
-        if position not in self._plan.persistent:
-            return data  # read once
+        if not is_kept or can_stay(data):
+            return data  # which nobody changes
         buffer = _buffer(tensor)
         buffer[...] = data
         return buffer

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,13 +71,39 @@ class MappedFile(mmap.mmap):
     """A file that is only read (``ACCESS_READ``): whatever of it leaves memory is read from the file again."""
 
 
+def mapped_array(file: BinaryIO, data_type: np.dtype[Any], sizes: tuple[int, ...], offset: int) -> Array:
+    """The elements of a file from a byte on, mapped: only read, and only what is looked at. There is one at least, and
+    the file reaches so far."""
+    before = offset % mmap.ALLOCATIONGRANULARITY
+    size = math.prod(sizes) * data_type.itemsize
+    memory = MappedFile(file.fileno(), before + size, access=mmap.ACCESS_READ, offset=offset - before)
+    return np.frombuffer(memory, data_type, math.prod(sizes), before).reshape(sizes)
+
+
+def owner_of(value: Any) -> Any:
+    """What the memory of an array belongs to: an array, or what gave its buffer."""
+    while getattr(value, "base", None) is not None:  # of arrays, and of what stands between those with other strides
+        value = value.base
+    return value.obj if isinstance(value, memoryview) else value
+
+
 def let_go(value: Any) -> None:
     """Let the pages of a ``MappedFile`` that hold an array leave memory, for they are not needed soon; nothing else."""
-    base = value
-    while isinstance(base, np.ndarray):
-        base = base.base
-    file = base.obj if isinstance(base, memoryview) else base
+    file = owner_of(value)
     if isinstance(file, MappedFile) and hasattr(file, "madvise") and value.size and value.flags.c_contiguous:
         start = address_of(value) - address_of(np.frombuffer(file, np.uint8))
         first = start - start % mmap.PAGESIZE
         file.madvise(mmap.MADV_DONTNEED, first, start + value.nbytes - first)
+
+
+LARGE: Final = 1 << 20
+"""Bytes from which on a tensor is read where it lies, although vectors of it begin anywhere in a cache line: it comes
+from memory then, where that costs nothing."""
+
+
+def can_stay(value: Any) -> bool:
+    """Whether an array is one that nobody changes, and that may be read where it lies, again and again, as quickly as a
+    copy of it."""
+    if not isinstance(owner_of(value), (bytes, MappedFile)):
+        return False
+    return bool(value.nbytes >= LARGE or address_of(value) % ALIGNMENT == 0)

@@ -17,6 +17,7 @@ from opendml.description.file_access import open_regular
 from opendml.description.quoting import quoted
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.types import array_type, type_name
+from opendml.targets.host_memory import mapped_array
 
 __all__ = ["LARGEST", "array_of", "path_beside"]
 
@@ -73,7 +74,7 @@ def _external(tensor: Any, data_type: np.dtype[Any], sizes: tuple[int, ...], fol
                 raise ModelFormatError(place, f"{quoted(path.name)} ends before it: {have} bytes")
             if not needed:
                 return np.empty(sizes, data_type)
-            return np.memmap(file, data_type.newbyteorder("<"), "r", offset or 0, sizes)
+            return mapped_array(file, data_type.newbyteorder("<"), sizes, offset or 0)
     except OSError as error:
         raise ModelFormatError(place, f"cannot read {quoted(path.name)}: {error.strerror or error}") from None
 
