@@ -162,6 +162,18 @@ def test_the_package_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert digest_of(tmp_path / "package", monkeypatch) not in (before, changed, None)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no times that nobody can set")
+def test_older_files_that_came_later_are_not_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "only.py"
+    file.write_text("x = 1")
+    os.utime(file, (0, 0))
+    monkeypatch.setattr(plan_module, "PACKAGE", tmp_path)
+    monkeypatch.setattr(plan_module, "LOADED_AT", file.stat().st_ctime - 1)
+    assert plan_module.package_digest.__wrapped__() is None
+    monkeypatch.setattr(plan_module, "LOADED_AT", file.stat().st_ctime + 1)
+    assert plan_module.package_digest.__wrapped__() is not None
+
+
 def test_files_that_have_just_changed_are_hashed_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "package" / "only.py"
     file.parent.mkdir()

@@ -172,12 +172,13 @@ def _description(graph: GraphDesc) -> Iterator[str]:
 def package_digest() -> str | None:
     """A hash of the package's source: what any of its versions would do is not what another one does.
 
-    None where there are no files, or where they have changed since this process loaded the package. To read hundreds of
-    files takes longer than all else that a program from the cache needs of them, so the hash is kept there, under the
-    places, sizes and times of the files.
+    None where there are no files, or where they have changed since this process loaded the package, although tools that
+    keep times, as rsync does, may have put others there that are older. To read hundreds of files takes longer than all
+    else that a program from the cache needs of them, so the hash is kept there, under the places, sizes and times of
+    the files.
     """
     files = sorted(_files_below(str(PACKAGE))) if PACKAGE.is_dir() else []
-    if not files or any(status.st_mtime >= LOADED_AT for _, status in files):
+    if not files or any(max(s.st_mtime, s.st_ctime) >= LOADED_AT for _, s in files):
         return None
     stamps = [(path, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for path, s in files]
     if os.name != "posix" or max(time for *_, time in stamps) + RECENT > LOADED_AT * 1e9:
