@@ -12,6 +12,8 @@ import pytest
 import opendml as dml
 import opendml.compatibility.onnxruntime as runtime
 from opendml.formats.onnx import translation
+from opendml.formats.onnx.stand_ins import stand_ins
+from opendml.formats.onnx.values import known
 
 onnx = pytest.importorskip("onnx")
 from mangled_onnx import mangled, originals  # noqa: E402
@@ -57,6 +59,23 @@ def test_equations_that_are_none_are_refused_at_once(equation: str, folder: Path
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     assert not read_and_describe(model.SerializeToString(), folder)
     assert not asked
+
+
+def test_weights_of_a_refused_node_are_not_handed_on(monkeypatch: Any) -> None:
+    """Sizes are: what it would give follows from them."""
+    asked: list[set[str]] = []
+    infer = onnx.shape_inference.infer_node_outputs
+
+    def recorded(schema: Any, node: Any, types: Any, data: Any) -> Any:
+        asked.append({*data})
+        return infer(schema, node, types, data)
+
+    monkeypatch.setattr(onnx.shape_inference, "infer_node_outputs", recorded)
+    inputs = [known(np.ones((100, 100), "f")), known(np.array([2, 3]))]
+    found = stand_ins(dml.Graph(), helper.make_node("Tile", ["weights", "repeats"], ["y"]), inputs, 18)
+    assert asked == [{"repeats"}]
+    assert found is not None
+    assert [None if one is None else one.sizes for one in found] == [(200, 300)]
 
 
 @pytest.mark.parametrize("batch", range(2))

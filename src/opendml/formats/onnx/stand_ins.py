@@ -22,6 +22,10 @@ ENDLESS: Final = frozenset({"Einsum"})
 """Operators that the package is not asked about: it never comes to an end of some equations that are none, such as
 ``abcd,ab>cd``."""
 
+LARGEST_DATA: Final = 4096
+"""Elements of what is known up to which the package is told it: sizes and axes have few, and weights stay where they
+are."""
+
 
 def stand_ins(graph: Graph, node: Any, inputs: Sequence[Value | None], version: int) -> list[Value | None] | None:
     """Tensors for the outputs of a node; None where their types and sizes do not follow from its inputs."""
@@ -32,8 +36,9 @@ def stand_ins(graph: Graph, node: Any, inputs: Sequence[Value | None], version: 
         schema = onnx.defs.get_schema(node.op_type, version, "" if node.domain == "ai.onnx" else node.domain)
         given = {name: value for name, value in zip(node.input, inputs, strict=False) if name and value is not None}
         types = {name: _type_of(value) for name, value in given.items()}
-        arrays = {name: value.array for name, value in given.items() if value.array is not None}
-        data = {name: onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()}
+        known = {name: value.array for name, value in given.items() if value.array is not None}
+        few = {name: array for name, array in known.items() if array.size <= LARGEST_DATA}
+        data = {name: onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in few.items()}
         found = onnx.shape_inference.infer_node_outputs(schema, node, types, data)
         values = [_value(graph, onnx.ValueInfoProto(name=name, type=found.get(name))) for name in node.output]
     except Exception:  # whatever the package raises: nothing is known of what such a node gives
