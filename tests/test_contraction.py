@@ -263,6 +263,15 @@ def test_fixed_filters_in_panels(
     machine: Machine, channels: int, filters: int, size: int, window: int, stride: int
 ) -> None:
     """Vectors along channels, tiles in rows and in parts of rows, one behind the other."""
+    check_fixed_filters(machine, channels, filters, size, window, stride)
+
+
+def test_rows_that_a_tile_leaves_over() -> None:
+    """Seven rows are tiles of four and of three."""
+    check_fixed_filters(HOSTS[0], 9, 32, 7, 3, 1)
+
+
+def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int, window: int, stride: int) -> None:
     knobs = {"fewest_panel_steps": 8, "serial_work": 0, "near_strip_bytes": 256, "far_tile_bytes": 256, "items": 7}
     target = Processor(machine, replace(TUNING, **knobs))
     definition = convolution(1, channels, filters, size, window, stride).define()

@@ -60,10 +60,9 @@ def test_weights_stay_in_the_memory_of_their_file(tmp_path: Path) -> None:
     assert loaded.run({"x": np.ones(1, "f")}, device=REFERENCE)["y"][-1] == weight.size
 
 
-@pytest.mark.parametrize(("rows", "offset", "stays"), [(1 << 14, 16, True), (64, 0, True), (64, 16, False)])
+@pytest.mark.parametrize(("rows", "offset", "stays"), [(1 << 14, 16, True), (64, 0, False)])
 def test_tables_are_read_where_their_files_are(rows: int, offset: int, stays: bool, tmp_path: Path) -> None:
-    """A table of which few rows are read is not copied, neither when it is new nor from the cache, unless it is small
-    and begins anywhere."""
+    """A large table of which few rows are read is not copied, neither when it is new nor from the cache."""
     table = np.arange(rows * 64, dtype="f").reshape(rows, 64)
     (tmp_path / "w.bin").write_bytes(bytes(offset) + table.tobytes())
     model = proto([node("Gather", ["w", "x"], ["y"])], [info("x", [3], TYPES.INT64)], [info("y", None)], w=table)

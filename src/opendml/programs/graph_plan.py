@@ -193,7 +193,7 @@ def _files_below(folder: str) -> Iterator[tuple[str, os.stat_result]]:
         for entry in entries:
             if entry.name.endswith(".py"):
                 yield entry.path, entry.stat()
-            elif entry.is_dir():
+            elif entry.is_dir(follow_symlinks=False):
                 yield from _files_below(entry.path)
 
 

@@ -97,13 +97,10 @@ def let_go(value: Any) -> None:
 
 
 LARGE: Final = 1 << 20
-"""Bytes from which on a tensor is read where it lies, although vectors of it begin anywhere in a cache line: it comes
-from memory then, where that costs nothing."""
+"""Bytes from which on a tensor that nobody changes is read where it lies. Smaller ones are copied, so that vectors of
+them lie in a cache line each, and what becomes of their file is no matter."""
 
 
 def can_stay(value: Any) -> bool:
-    """Whether an array is one that nobody changes, and that may be read where it lies, again and again, as quickly as a
-    copy of it."""
-    if not isinstance(owner_of(value), (bytes, MappedFile)):
-        return False
-    return bool(value.nbytes >= LARGE or address_of(value) % ALIGNMENT == 0)
+    """Whether an array is a large one that nobody changes, so that it may be read where it lies, again and again."""
+    return isinstance(owner_of(value), (bytes, MappedFile)) and bool(value.nbytes >= LARGE)

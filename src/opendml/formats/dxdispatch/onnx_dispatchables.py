@@ -146,7 +146,9 @@ def _ones(model: OnnxModel, sizes: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for info in model.inputs:
         if info.sizes is not None and None in info.sizes and info.name not in sizes:
-            found[info.name] = [sizes.get(one, 1) if isinstance(one, str) else one or 1 for one in info.sizes]
+            found[info.name] = [
+                1 if one is None else sizes.get(one, 1) if isinstance(one, str) else one for one in info.sizes
+            ]
         found |= {one: 1 for one in info.sizes or () if isinstance(one, str)}
     return found
 
