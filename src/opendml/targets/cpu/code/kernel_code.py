@@ -56,7 +56,7 @@ def kernel_code(
     nest = kernel_nest(kernel, target, repeats)
     evaluator = Evaluator(builder, pointers, target, nest.ahead, nest.ahead_in_folds, nest.instructions)
     origin = Point({axis: Position(f"%r{number}") for number, axis in enumerate(repeats)})
-    write_nest(nest, builder, evaluator, origin)
+    write_nest(nest, builder, evaluator, origin, f"%r{len(repeats) - 1}" if repeats else None)
     qualifier = "" if nest.aliased else " noalias"
     parameters = [f"ptr{qualifier} nocapture {pointers[tensor].name}" for tensor in tensors]
     parameters += [f"i64 %r{number}" for number in range(len(repeats))]

@@ -74,13 +74,13 @@ from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, s
 from opendml.targets.cpu.instructions.tiles import CONFIGURATION_BYTES, write_configuration, write_release
 
 
-def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point) -> None:
-    """The lines of a nest."""
+def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point, turn: str | None = None) -> None:
+    """The lines of a nest. ``turn``: the number of the round of a loop around it, if there is one."""
     areas = {memory: builder.allocate(builder.fresh(memory.name), memory.size_in_bytes) for memory in nest.memories}
     for row in nest.rows:
         evaluator.memory.allocate(row)
     builder.rolled = nest.rolled
-    _NestWriter(builder, evaluator, areas).body(nest.body, _Place((origin,)))
+    _NestWriter(builder, evaluator, areas, turn).body(nest.body, _Place((origin,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,11 @@ class _Place:
 class _NestWriter:
     """Writes nodes through a Builder, and the expressions in them through an Evaluator."""
 
-    def __init__(self, builder: Builder, evaluator: Evaluator, areas: dict[Memory, str]) -> None:
+    def __init__(self, builder: Builder, evaluator: Evaluator, areas: dict[Memory, str], turn: str | None) -> None:
         self._builder = builder
         self._evaluator = evaluator
         self._areas = areas
+        self._turn = turn
         self._parts: dict[Axis, Bounds] = {}
         self._locals: dict[Local, str] = {}
         self._orders: dict[Candidates, OrderWriter] = {}
@@ -226,7 +227,7 @@ class _NestWriter:
                 self._item, self._item_count, self._pooled = number, node.count, node.pool > 0
                 self.body(node.body, here)
 
-        write_items(self._builder, node, item)
+        write_items(self._builder, node, item, self._turn)
 
     def loop(self, node: Loop, place: _Place) -> None:
         carried = [(copy, variable) for copy in range(node.copies) for variable in node.carried]

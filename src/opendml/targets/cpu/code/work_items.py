@@ -11,24 +11,28 @@ Bounds = tuple[str, str]
 """The first point of a part of an axis, and the one behind its last."""
 
 
-def write_items(builder: Builder, items: Items, body: Callable[[str], None]) -> None:
-    """``body(item)`` for the numbers of all work items that are this thread's."""
+def write_items(builder: Builder, items: Items, body: Callable[[str], None], turn: str | None = None) -> None:
+    """``body(item)`` for the numbers of all work items that are this thread's. ``turn``: the number of the round of a
+    loop around the kernel, if there is one."""
     if items.serial:
         is_mine = builder.assign("icmp eq i64 %thread, 0")
         _write_run(builder, "0", builder.assign(f"select i1 {is_mine}, i64 {items.count}, i64 0"), items.look, body)
     elif items.pool:
-        _write_pooled(builder, items, body)
+        _write_pooled(builder, items, body, turn)
     else:
         _write_run(builder, *share(builder, items.count), items.look, body)
 
 
-def _write_pooled(builder: Builder, items: Items, body: Callable[[str], None]) -> None:
+def _write_pooled(builder: Builder, items: Items, body: Callable[[str], None], turn: str | None) -> None:
     """This thread's share, then one run of the pool after the other: a loop around the loop over items in a row. A
-    thread that has no counter, %taken, has no pool: all items are shares."""
+    thread that has no counter, %taken, has no pool: all items are shares, and every other round goes through them the
+    other way."""
     builder.is_pooled = True
     count, shared = items.count, items.count - items.pool
     has_no_pool = builder.assign("icmp eq ptr %taken, null")
     first, last = share(builder, builder.assign(f"select i1 {has_no_pool}, i64 {count}, i64 {shared}"))
+    if turn is not None:
+        body = _to_and_fro(builder, body, (first, last), has_no_pool, turn)
     before = builder.block
     again, take, done = builder.fresh("again"), builder.fresh("take"), builder.fresh("done")
     builder.jump(again)
@@ -47,6 +51,22 @@ def _write_pooled(builder: Builder, items: Items, body: Callable[[str], None]) -
     builder.lines[slot] = f"  {start} = phi i64 [ {first}, %{before} ], [ {following}, %{take} ]"
     builder.lines[slot + 1] = f"  {end} = phi i64 [ {last}, %{before} ], [ {behind}, %{take} ]"
     builder.begin(done)
+
+
+def _to_and_fro(
+    builder: Builder, body: Callable[[str], None], share: Bounds, has_no_pool: str, turn: str
+) -> Callable[[str], None]:
+    """Odd rounds begin with the item that the last one ended with: what of it is still in the cache is there again,
+    where a share that is a little too large for the cache, gone through always one way, would find nothing."""
+    is_odd = builder.assign(f"trunc i64 {turn} to i1")
+    is_turned = builder.assign(f"and i1 {is_odd}, {has_no_pool}")
+    ends = builder.assign(f"sub nsw i64 {builder.assign(f'add nsw i64 {share[0]}, {share[1]}')}, 1")
+
+    def turned(position: str) -> None:
+        opposite = builder.assign(f"sub nsw i64 {ends}, {position}")
+        body(builder.assign(f"select i1 {is_turned}, i64 {opposite}, i64 {position}"))
+
+    return turned
 
 
 def _write_run(builder: Builder, first: str, last: str, look: int | None, body: Callable[[str], None]) -> None:
