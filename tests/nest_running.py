@@ -119,10 +119,16 @@ def cases(draw: st.DrawFn, name: str) -> Case:
 
 
 def check_case(case: Case) -> None:
-    """``check_nests`` of all definitions."""
+    """``check_nests`` of all definitions. What runs once computes what the next one is given: it may rely on it, as the
+    places of elements that are not 0 do."""
+    computed: dict[Tensor, Array] = {}
     for definition in case.definitions:
         contents = contents_of(definition, case.seed)
+        contents |= {tensor: computed[tensor] for tensor in contents if tensor in computed}
         check_nests(definition, case.target, contents, case.order, in_place=case.in_place)
+        if definition is not case.definitions[-1]:
+            computed = {tensor: content.copy() for tensor, content in contents.items()}
+            interpret(definition, computed)
 
 
 def contents_of(definition: Definition, seed: int) -> dict[Tensor, Array]:
