@@ -421,6 +421,13 @@ def test_check_as_json(model_file: Path, tmp_path: Path) -> None:
     assert result.stderr.startswith("error: ")
 
 
+def test_profiles_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text('{"resources": {}, "dispatchables": {}, "commands": []}')
+    result = invoke("profile", tmp_path / "model.json")
+    assert result.exit_code == 2
+    assert "there is no dispatch command, so there is nothing to profile" in result.stderr
+
+
 def test_catalogue_explanations_and_profiles_as_json() -> None:
     entries = json.loads(invoke("ops", "--json").stdout)
     assert [entry["name"] for entry in entries] == list(opendml.catalogue)

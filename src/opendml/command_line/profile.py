@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opendml.command_line.models import device_with_kernels, onnx_choices
 from opendml.command_line.onnx_models import staged_program
-from opendml.command_line.output import note, print_json, print_line, print_table, progress_bar, readable_errors
+from opendml.command_line.output import fail, note, print_json, print_line, print_table, progress_bar, readable_errors
 
 if TYPE_CHECKING:
     from opendml.formats.onnx.staging import StagedProgram
@@ -62,7 +62,10 @@ def _of_dispatches(values: Namespace, device: Device, seconds: float) -> list[Pr
     )
     with progress_bar() as progress:
         executor = Executor(model, device, progress=progress)
-    return [profile_bound(program, bind, seconds=seconds, title=name) for name, program, bind in executor.dispatches()]
+    dispatches = [*executor.dispatches()]
+    if not dispatches:
+        fail(f"{values.model}: there is no dispatch command, so there is nothing to profile")
+    return [profile_bound(program, bind, seconds=seconds, title=name) for name, program, bind in dispatches]
 
 
 def _of_parts(program: StagedProgram, arrays: dict[str, Any], seconds: float) -> list[Profile]:
