@@ -43,22 +43,20 @@ def read_unlimited(
 
 def onnx_choices(values: Namespace | None) -> OnnxChoices:
     """How a command line says that ONNX models are compiled."""
-    from opendml.formats.onnx.choices import PLAIN_QUANTIZATION, OnnxChoices, fuses_at_level
+    from opendml.formats.onnx.choices import ALL_LEVELS, OnnxChoices, fuses_quantization
 
     given = {} if values is None else vars(values)
 
     def pairs(*options: str) -> dict[str, Any]:
         return {name: one for option in options for name, one in (given.get(option) or {}).items()}
 
-    entries = pairs("onnx_session_config_entry")
+    level, entries = given.get("onnx_graph_optimization_level", ALL_LEVELS), pairs("onnx_session_config_entry")
     return OnnxChoices(
         sizes=pairs("onnx_free_dim_name_override", "binding_shape", "size"),
         denotations=pairs("onnx_free_dim_denotation_override"),
         values=pairs("value"),
         narrow_float64=given.get("narrow_float64", False),
-        fuse_quantization=not given.get("no_fuse_quantization", False)
-        and fuses_at_level(given.get("onnx_graph_optimization_level", 99))
-        and entries.get(PLAIN_QUANTIZATION) != "1",
+        fuse_quantization=not given.get("no_fuse_quantization", False) and fuses_quantization(level, entries),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, NoReturn
 from opendml.compatibility.onnxruntime import errors
 from opendml.compatibility.onnxruntime.absent import explains_what_is_absent
 from opendml.compatibility.onnxruntime.providers import AVAILABLE
-from opendml.formats.onnx.choices import PLAIN_QUANTIZATION, fuses_at_level
+from opendml.formats.onnx.choices import fuses_quantization
 
 __all__ = [
     "ExecutionMode",
@@ -191,7 +191,7 @@ class SessionOptions(_Options):
     @property
     def fuses_quantization(self) -> bool:
         """Whether products between DequantizeLinear and QuantizeLinear are those of integers."""
-        return fuses_at_level(self.graph_optimization_level.value) and self._entries.get(PLAIN_QUANTIZATION) != "1"
+        return fuses_quantization(self.graph_optimization_level.value, self._entries)
 
     def get_session_config_entry(self, key: str, /) -> str:
         """An entry that was added. Raises ExecutionError, a RuntimeError, where there is none."""

@@ -20,7 +20,7 @@ from opendml.description.graph_paths import graph_input_tensors, graph_output_te
 from opendml.description.tensor import TensorDesc
 from opendml.formats.files import Folders
 from opendml.formats.json_text import Node
-from opendml.formats.onnx.choices import PLAIN_QUANTIZATION, OnnxChoices, fuses_at_level
+from opendml.formats.onnx.choices import ALL_LEVELS, OnnxChoices, fuses_quantization
 
 if TYPE_CHECKING:
     from opendml.formats.onnx.model import OnnxModel
@@ -157,7 +157,7 @@ def _fuses(node: Node) -> bool:
     """Whether a dispatchable's members leave quantised nodes to be fused, as ONNX Runtime has it."""
     level, entries = node.optional("graphOptimizationLevel"), node.optional("sessionOptionsConfigEntries")
     texts = {} if entries is None else {name: one.text() for name, one in entries.members().items()}
-    return (level is None or fuses_at_level(level.unsigned(32))) and texts.get(PLAIN_QUANTIZATION) != "1"
+    return fuses_quantization(ALL_LEVELS if level is None else level.unsigned(32), texts)
 
 
 def _tensors(graph: GraphDesc) -> dict[str, TensorDesc]:

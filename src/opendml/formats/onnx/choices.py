@@ -11,7 +11,7 @@ from opendml.formats.onnx.types import info_of
 if TYPE_CHECKING:
     from opendml.formats.onnx.model import OnnxModel
 
-__all__ = ["PLAIN_QUANTIZATION", "OnnxChoices", "fuses_at_level"]
+__all__ = ["ALL_LEVELS", "OnnxChoices", "fuses_quantization"]
 
 Sizes = dict[str, Any]
 
@@ -20,6 +20,10 @@ PLAIN_QUANTIZATION: Final = "session.disable_quant_qdq"
 
 EXTENDED_LEVEL: Final = 2
 """ONNX Runtime's level of optimisation from which on quantised nodes are fused."""
+
+
+ALL_LEVELS: Final = 99
+"""ONNX Runtime's level of all optimisations, which is the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,10 @@ class OnnxChoices:
         }
 
 
-def fuses_at_level(level: int) -> bool:
-    """Whether ONNX Runtime fuses quantised nodes at a level of optimisation: 0, 1, 2 or 99."""
-    return level >= EXTENDED_LEVEL
+def fuses_quantization(level: int, entries: Mapping[str, str]) -> bool:
+    """Whether ONNX Runtime fuses quantised nodes at a level of optimisation, 0, 1, 2 or 99, with entries of its
+    configuration."""
+    return level >= EXTENDED_LEVEL and entries.get(PLAIN_QUANTIZATION) != "1"
 
 
 def _denoted(value: Any, denotations: Mapping[str, int]) -> Sizes | list[int]:
