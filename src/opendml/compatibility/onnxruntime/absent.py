@@ -18,6 +18,9 @@ _ALLOCATORS: Final = "a program's memory is planned when it is compiled, so ther
 _CAPTURE: Final = "programs of graphics cards are captured graphs by themselves"
 _COMPILED: Final = "models are compiled to native code when a session is made, and kept in opendml's cache"
 _DEVICES: Final = "the provider's option device names a dml.Device, and dml.devices() lists those that there are"
+_PACKAGES: Final = (
+    "packages of a model's variants for several providers are not read: a model is compiled for its device"
+)
 _PLUGINS: Final = "providers of other libraries do not run here"
 _PROFILE: Final = "nothing is profiled while running; dml.profile and opendml profile show where time goes"
 _SPARSE: Final = "DirectML has no sparse tensors"
@@ -30,6 +33,11 @@ ABSENT: Final[Mapping[str, Mapping[str, str]]] = {
         "AdapterFormat": _ADAPTERS,
         "LoraAdapter": _ADAPTERS,
         "ModelCompiler": _COMPILED,
+        "ModelPackage": _PACKAGES,
+        "ModelPackageComponentContext": _PACKAGES,
+        "ModelPackageContext": _PACKAGES,
+        "ModelPackageOptions": _PACKAGES,
+        "ModelPackageWriteMode": _PACKAGES,
         "OrtAllocatorType": _ALLOCATORS,
         "OrtArenaCfg": _ALLOCATORS,
         "OrtCompileApiFlags": _COMPILED,
@@ -54,6 +62,7 @@ ABSENT: Final[Mapping[str, Mapping[str, str]]] = {
         "import_capi_exception": "there is no extension module whose import could fail",
         "onnxruntime_validation": "it asks which systems onnxruntime's extension module runs on",
         "register_execution_provider_library": _PLUGINS,
+        "set_default_logger_callback": "nothing is logged, so there is nothing to call with",
         "unregister_execution_provider_library": _PLUGINS,
     },
     "InferenceSession": {
