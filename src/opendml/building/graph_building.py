@@ -283,16 +283,17 @@ def _constant(array: Array) -> tuple[TensorDesc, bytes | memoryview]:
     return desc, _where_it_is(values) or values.tobytes()
 
 
-ALIGNMENT_OF_BYTES: Final = 16
-"""Of the memory of ``bytes`` objects, which kernels may count on."""
+def _kept_data(data: bytes | memoryview, is_owned: bool) -> bytes | memoryview:
+    """The content of an input of a graph: whole words; aligned where it is bound as it is whenever the graph runs."""
+    if missing := -len(data) % 4:
+        return bytes(data) + bytes(missing)
+    return data if is_owned else bytes(data)
 
 
 def _where_it_is(values: Array) -> memoryview | None:
     """The bytes of a packed array where nobody can write to them: in ``bytes`` or a mapped file; else None."""
     owner = owner_of(values)
     if not isinstance(owner, (bytes, mmap.mmap)) or not memoryview(owner).readonly:
-        return None
-    if values.ctypes.data % ALIGNMENT_OF_BYTES:
         return None
     start = values.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
     return memoryview(owner)[start : start + values.nbytes]
@@ -399,8 +400,7 @@ class _Assembler:
             if not may_be_owned and level >= CONSTANTS_SINCE:
                 constants[index] = len(self.nodes) + len(constants)
                 continue
-            missing = -len(data[index]) % 4
-            kept[index] = KeptConstant(bytes(data[index]) + bytes(missing) if missing else data[index], may_be_owned)
+            kept[index] = KeptConstant(_kept_data(data[index], may_be_owned), may_be_owned)
             for i, node in owned.items() if may_be_owned else ():
                 self.nodes[i] = node
         return constants, kept

@@ -413,15 +413,14 @@ class OnnxModel:
         from opendml.formats.onnx.translation import ModelGraph, Translation  # not needed for what is in the cache
 
         graph = ModelGraph(request.device, name=self.name)
-        translation = Translation(
-            graph, self.proto, self._source.folder, request.selects, request.narrows, request.fuses
-        )
+        proto, weights = self._source.light
+        translation = Translation(graph, proto, self._source.folder, request.selects, request.narrows, request.fuses)
         scope: Scope = {}
         bound = []
         for info in self.inputs:
             scope[info.name], is_bound = self._input(translation, info, request.sizes[info.name], request.values)
             bound += [info.name] if is_bound else []
-        translation.graph_of(self.proto.graph, scope)
+        translation.graph_of(proto.graph, scope, weights)
         outputs = {info.name: self._output(translation, info, scope) for info in self.outputs}
         found = {name: value for name, value in outputs.items() if isinstance(value, Value)}
         return graph, translation, found, bound

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from opendml.description.errors import ModelFormatError
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["TensorPlaces"]
+from opendml.description.errors import ModelFormatError
+from opendml.targets.host_memory import address_of
+
+__all__ = ["Bytes", "TensorPlaces", "fields"]
 
 Bytes = bytes | memoryview
 
@@ -26,6 +30,9 @@ _DATA: Final = (4, 5, 7, 9, 10, 11)
 _ENTRY: Final = 13
 _LOCATION: Final = 14
 """A tensor's fields that say where in another file its data is, and whether it is in another one."""
+
+PART: Final = 1 << 16
+"""Bytes that are compared at once."""
 
 
 class TensorPlaces:
@@ -57,14 +64,14 @@ class TensorPlaces:
             if kind == "tensor":
                 self._tensor(start, end)
                 continue
-            for number, place, value in _fields(self._data, start, end):
+            for number, place, value in fields(self._data, start, end):
                 if place is not None and number in _NESTED[kind]:
                     pending.append((_NESTED[kind][number], place, place + value))
 
     def _tensor(self, start: int, end: int) -> None:
         entries: dict[bytes, bytes] = {}
         is_external = False
-        for number, place, value in _fields(self._data, start, end):
+        for number, place, value in fields(self._data, start, end):
             if number in _DATA and place is not None:
                 self._places.setdefault(value, []).append(place)
             elif number == _ENTRY and place is not None:
@@ -79,21 +86,30 @@ class TensorPlaces:
 
     def _texts(self, start: int, end: int) -> list[bytes]:
         """A key and what it stands for."""
-        found = {number: (place, size) for number, place, size in _fields(self._data, start, end)}
+        found = {number: (place, size) for number, place, size in fields(self._data, start, end)}
         places = [(place or 0, size if place else 0) for place, size in (found.get(n, (None, 0)) for n in (1, 2))]
         return [bytes(self._data[place : place + size]) for place, size in places]
 
 
 def _found(content: Bytes, data: memoryview, starts: Iterable[int]) -> int | None:
-    length = len(content)
-    return next((start for start in starts if data[start : start + length] == content), None)
+    """The first of the places, unless the content itself is a part of the data."""
+    wanted, known = np.frombuffer(content, np.uint8), np.frombuffer(data, np.uint8)
+    start = address_of(wanted) - address_of(known)
+    if 0 <= start <= known.size - wanted.size and wanted.size:
+        return start
+    return next((start for start in starts if _is_same(known[start : start + wanted.size], wanted)), None)
+
+
+def _is_same(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]) -> bool:
+    """Whether bytes are the same: parts of them, so that what tells each byte of them stays small."""
+    return a.size == b.size and all(np.array_equal(a[n : n + PART], b[n : n + PART]) for n in range(0, a.size, PART))
 
 
 def _number(text: bytes) -> int | None:
     return int(text) if text.isdigit() and len(text) < 20 else None
 
 
-def _fields(data: memoryview, position: int, end: int) -> Iterator[tuple[int, int | None, int]]:
+def fields(data: memoryview, position: int, end: int) -> Iterator[tuple[int, int | None, int]]:
     """Numbers of fields, with the place and length of those that have a length, else None and the value."""
     while position < end:
         tag, position = _integer(data, position, end)
@@ -103,6 +119,8 @@ def _fields(data: memoryview, position: int, end: int) -> Iterator[tuple[int, in
             yield tag >> 3, None, value
         elif kind == 2:
             length, position = _integer(data, position, end)
+            if position + length > end:
+                raise ModelFormatError("", "it is no ONNX model, or a damaged one")
             yield tag >> 3, position, length
             position += length
         elif kind in (1, 5):

@@ -34,6 +34,7 @@ from opendml.formats.onnx.places import TensorPlaces
 from opendml.formats.onnx.reading import MAXIMUM_SIZE, model_of_bytes
 from opendml.formats.onnx.tensors import path_beside
 from opendml.formats.onnx.types import TensorInfo, info_of
+from opendml.formats.onnx.weights import Weights, without_weights
 from opendml.llvm.object_cache import default_cache
 from opendml.programs.graph_plan import package_digest
 
@@ -87,12 +88,18 @@ class ModelSource:
     @functools.cached_property
     def head(self) -> Any:
         """The ModelProto without nodes and weights, but for the names of these."""
-        return _head_of(self.proto)
+        return _head_of(self.light[0])
 
     @functools.cached_property
     def proto(self) -> Any:
         """The whole ModelProto. Raises ModelFormatError where the file has changed meanwhile."""
         return model_of_bytes(bytes(self.content()))
+
+    @functools.cached_property
+    def light(self) -> tuple[Any, Weights]:
+        """The ModelProto without the contents of its large initialisers, and these. Raises as ``proto``."""
+        data, weights = without_weights(self.content())
+        return model_of_bytes(bytes(data)), weights
 
     def content(self) -> memoryview:
         """The bytes: those of a file where it is, as long as it stays. Raises ModelFormatError where it has changed."""
@@ -159,7 +166,7 @@ def source_of_bytes(data: bytes, path: Path | None = None) -> ModelSource:
 def source_of_part(proto: Any, folder: Path | None) -> ModelSource:
     """A part of a model, whose data may lie in the model's folder."""
     source = ModelSource(Outline.of(proto), None, (), proto.SerializeToString())
-    source.__dict__["proto"] = proto
+    source.__dict__["proto"], source.__dict__["light"] = proto, (proto, {})
     source.folder = folder
     return source
 
@@ -180,9 +187,10 @@ def source_of_file(path: Path) -> ModelSource:
 
 
 def _parsed(data: bytes, path: Path | None, stamp: Stamp) -> ModelSource:
-    proto = model_of_bytes(data)
-    source = ModelSource(Outline.of(proto), path, stamp, data)
-    source.__dict__["proto"] = proto
+    rest, weights = without_weights(data)
+    light = model_of_bytes(bytes(rest))
+    source = ModelSource(Outline.of(light), path, stamp, data)
+    source.__dict__["light"] = light, weights
     return source
 
 

@@ -27,8 +27,9 @@ LARGEST: Final = (1 << 63) - 1
 """Bytes that an array may have, were there no size of 0 in it; NumPy has no others."""
 
 
-def array_of(tensor: Any, folder: Path | None, place: str) -> Array:
-    """The values of a TensorProto; data beside the model's file is mapped, not read.
+def array_of(tensor: Any, folder: Path | None, place: str, content: memoryview | None = None) -> Array:
+    """The values of a TensorProto; data beside the model's file is mapped, not read. ``content``: its ``raw_data``, if
+    that was left out of it.
 
     Raises ModelFormatError for what is damaged, or lies outside of the model's folder.
     """
@@ -44,10 +45,13 @@ def array_of(tensor: Any, folder: Path | None, place: str) -> Array:
     if tensor.data_location == onnx_package().TensorProto.EXTERNAL:
         return _external(tensor, data_type, sizes, folder, place)
     if tensor.HasField("raw_data") and data_type.kind in "biuf":
-        expected, given = math.prod(sizes) * data_type.itemsize, len(tensor.raw_data)
+        raw = tensor.raw_data if content is None else content
+        expected, given = math.prod(sizes) * data_type.itemsize, len(raw)
         if expected != given:
             raise ModelFormatError(place, f"{data_type} {list(sizes)} needs {expected} bytes, got {given}")
-        return np.frombuffer(tensor.raw_data, data_type.newbyteorder("<")).reshape(sizes)
+        return np.frombuffer(raw, data_type.newbyteorder("<")).reshape(sizes)
+    if content is not None:
+        tensor = _with_content(tensor, content)
     try:
         array: Array = onnx_package().numpy_helper.to_array(tensor)
     except Exception as error:  # whatever the package raises of a damaged tensor
@@ -55,6 +59,13 @@ def array_of(tensor: Any, folder: Path | None, place: str) -> Array:
     if array.shape != sizes:
         raise ModelFormatError(place, f"its data has the sizes {list(array.shape)}, not {list(sizes)}")
     return array
+
+
+def _with_content(tensor: Any, content: memoryview) -> Any:
+    whole = onnx_package().TensorProto()
+    whole.CopyFrom(tensor)
+    whole.raw_data = bytes(content)
+    return whole
 
 
 def _external(tensor: Any, data_type: np.dtype[Any], sizes: tuple[int, ...], folder: Path | None, place: str) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,7 @@ from opendml.formats.onnx.values import (
     known,
     reason_of,
 )
+from opendml.formats.onnx.weights import Weights
 
 __all__ = ["FAILED", "ModelGraph", "Scope", "Translation"]
 
@@ -56,6 +58,8 @@ Scope = MutableMapping[str, "Value | _Failed"]
 
 DOUBLE: Final = np.dtype(np.float64)
 SINGLE: Final = np.dtype(np.float32)
+
+NO_WEIGHTS: Final[Weights] = MappingProxyType({})
 
 DEEPEST: Final = 64
 """Functions and graphs inside of one another, at most."""
@@ -100,10 +104,11 @@ class Translation:
         self._depth = 0
         self.count = 0
 
-    def graph_of(self, graph: Any, scope: Scope) -> None:
-        """Translates a GraphProto: its initialisers, then its nodes. ``scope`` takes what they give."""
-        for tensor in graph.initializer:
-            scope[tensor.name] = self._initializer(tensor)
+    def graph_of(self, graph: Any, scope: Scope, weights: Weights = NO_WEIGHTS) -> None:
+        """Translates a GraphProto: its initialisers, then its nodes. ``scope`` takes what they give. ``weights``:
+        contents of initialisers that are not in these."""
+        for number, tensor in enumerate(graph.initializer):
+            scope[tensor.name] = self._initializer(tensor, weights.get(number))
         for sparse in graph.sparse_initializer:
             self._report(f"initializer {sparse.values.name!r}", "sparse tensors are not read")
             scope[sparse.values.name] = FAILED
@@ -296,10 +301,10 @@ class Translation:
 
     # ---- initialisers, problems
 
-    def _initializer(self, tensor: Any) -> Value | _Failed:
+    def _initializer(self, tensor: Any, content: memoryview | None) -> Value | _Failed:
         place = f"initializer {tensor.name!r}"
         try:
-            return known(array_of(tensor, self.folder, place))
+            return known(array_of(tensor, self.folder, place, content))
         except ModelFormatError as error:
             self._report(place, error.message)
             return FAILED
