@@ -289,12 +289,12 @@ def product_kernel(desc: Any, target: CpuTarget = TARGETS[0]) -> ContractionKern
     return kernel
 
 
-def gemm(rows: int, inner: int, columns: int, trans_b: bool = False) -> operators.Gemm:
+def gemm(rows: int, inner: int, columns: int, trans_b: bool = False, trans_a: bool = False) -> operators.Gemm:
     return operators.Gemm(
-        a_tensor=TensorDesc("float32", [1, 1, rows, inner]),
+        a_tensor=TensorDesc("float32", [1, 1, *((inner, rows) if trans_a else (rows, inner))]),
         b_tensor=TensorDesc("float32", [1, 1, *((columns, inner) if trans_b else (inner, columns))]),
         output_tensor=TensorDesc("float32", [1, 1, rows, columns]),
-        trans_a=MatrixTransform.NONE,
+        trans_a=MatrixTransform(trans_a),
         trans_b=MatrixTransform(trans_b),
         alpha=1.0,
         beta=0.0,
@@ -475,6 +475,24 @@ def test_tiles_have_few_rows_that_are_pages_apart() -> None:
     """More would fall into the same places of the nearest cache than it bears."""
     aliased, apart = product_kernel(gemm(16, 1024, 1000, True)), product_kernel(gemm(16, 1000, 1000, True))
     assert aliased.tile_size * aliased.row_count <= 2 * TUNING.aliased_rows < apart.tile_size * apart.row_count
+
+
+@pytest.mark.parametrize("trans_b", [False, True])
+def test_left_matrices_are_read_by_columns_where_these_stay_near(trans_b: bool) -> None:
+    """Not where steps are whole pages apart, nor where there are many of them in a large matrix."""
+
+    def copies(rows: int, inner: int) -> int:
+        *copies, _ = refined_definition(gemm(rows, inner, 256, trans_b, True), TARGETS[0]).statements
+        return len(copies)
+
+    assert [copies(512, 512), copies(64, 2048)] == [0, 0]
+    assert [copies(1024, 512), copies(512, 4096)] == [1, 1]
+
+
+@pytest.mark.parametrize(("trans_b", "rows"), [(False, 61), (True, 61), (False, 256)])
+def test_products_of_left_matrices_by_columns(trans_b: bool, rows: int) -> None:
+    desc = gemm(rows, 173, 150, trans_b, True)
+    run_single(desc, *(random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor))), None)
 
 
 def test_short_sums_are_stored_in_whole_rows() -> None:

@@ -118,7 +118,8 @@ def product(
         (product(1, 256, 1024, data_type="FLOAT16", owned=True), ["packed_ATensor"]),
         (product(1, 512, 1024, data_type="FLOAT16", owned=True), ["packed_ATensor", "panels"]),
         (product(1, 256, 1024, owned=True, transposed="b"), []),
-        (product(5, 3, 128, transposed="a"), ["packed_ATensor"]),
+        (product(5, 3, 128, transposed="a"), []),
+        (product(1024, 3, 128, transposed="a"), ["packed_ATensor"]),  # steps are whole pages apart
         (product(5, 3, 6, data_type="FLOAT16", owned=True), ["packed_ATensor", "panels"]),
         (product(5, 20, 3), ["packed_BTensor"]),
         (product(5, 20, 3, transposed="b"), []),
@@ -133,7 +134,7 @@ def test_matrices_are_copied_where_it_is_worth_it(desc: operators.Gemm, names: l
 @pytest.mark.parametrize(("inner", "gap"), [(512, 16), (1024, 16), (500, 0)])
 def test_rows_of_copies_do_not_fall_into_the_same_places_of_a_cache(inner: int, gap: int) -> None:
     """Those that are half a page long, or whole ones, have a line between them."""
-    (copy,) = assert_refined_is_defined(product(5, inner, 128, transposed="a")).temporaries
+    (copy,) = assert_refined_is_defined(product(5, inner, 128, data_type="FLOAT16", transposed="a")).temporaries
     assert copy.sizes[-1] == inner + gap
 
 

@@ -164,7 +164,8 @@ class Tuning:
     longer than it takes to bring twice as many bytes."""
 
     columns_of_rows: int = 128
-    """Columns of a product from which on a copy of a left matrix pays off that is not contiguous along its rows."""
+    """Columns of a product from which on a copy of a left matrix pays off that is not contiguous along its rows, nor
+    near by columns."""
 
     streamed_panel: int = 16
     """Output channels of a panel of a filter that ``streamed_windows`` share: as many as a vector has on the widest

@@ -101,7 +101,17 @@ class _Refined:
         left, columns = self.product.left, self.product.column.size
         if columns < self.tuning.few_rows or 0 in (left.stride(-1), left.stride(-2)):
             return False
-        return left.tensor.type is F16 or (columns >= self.tuning.columns_of_rows and left.stride(-1) != 1)
+        is_worth = columns >= self.tuning.columns_of_rows and left.stride(-1) != 1 and not self._has_near_columns()
+        return left.tensor.type is F16 or is_worth
+
+    def _has_near_columns(self) -> bool:
+        """Whether tiles read the left matrix by columns as quickly as a copy by rows: the points of a tile lie side by
+        side at every step, and what all steps read stays in the caches until the next tile wants it."""
+        product, tuning = self.product, self.tuning
+        left, steps, size = product.left, product.inner.size, product.left.tensor.type.bits // 8
+        is_small = product.row.size * steps * size <= tuning.vector_side_bytes
+        is_aliased = left.stride(-1) * size % tuning.page_bytes == 0
+        return not self.is_dot and left.stride(-2) == 1 and (is_small or steps <= tuning.many_steps) and not is_aliased
 
     def _is_worth_panels(self) -> bool:
         """Whether to lay the right matrix out in panels: where that is done only once, before the product ever runs."""
