@@ -156,11 +156,11 @@ def test_pools_of_work_items(order: Sequence[int]) -> None:
     once = Leaf((ElementStore(Y, PLACE, Element(Y, PLACE, True) + 1),))
     body: Body = (Items((Cut(ROW), Cut(COLUMN)), (once,), pool=38),)
     assert _text(body)[0] == (
-        "40 work items, shared out among the threads, the last 38 to whoever is done first: i < 10, j < 4"
+        "40 work items, shared out among the threads, 38 at the ends of shares to whoever is done first: i < 10, j < 4"
     )
     assert _run(body, order=order)[1].tolist() == [1] * 40
     body = (Items((Cut(ROW), Cut(COLUMN)), (once,), pool=35, taken=5),)
-    assert _text(body)[0].endswith(", the last 35 to whoever is done first, 5 at a time: i < 10, j < 4")
+    assert _text(body)[0].endswith(", 35 at the ends of shares to whoever is done first, 5 at a time: i < 10, j < 4")
     assert _run(body, order=order)[1].tolist() == [1] * 40
 
 

@@ -108,7 +108,7 @@ class Builder:
         self.declarations: set[str] = set()
         self.allocations: list[str] = []
         self.scratch_bytes = 0  # of the thread's own memory, at %scratch
-        self.is_pooled = False  # whether it takes work items from a pool, which %taken counts
+        self.is_pooled = False  # whether it takes work items from pools, which %taken counts
         self.is_controlled = False  # whether the function asks now and then, with %control, whether it is to go on
         self.rolled = False  # whether loops are to stay as they are written
         self._count = 0

@@ -122,8 +122,8 @@ class Items:
     shared out in equal shares, in order, among the threads, or all done by the first one if it is ``serial``.
 
     Inside, an axis that is cut in points stands at one; of one that is cut in blocks Start and End are known. Every
-    ``look`` items a thread looks whether it is to go on; None: it never does. The last ``pool`` items are nobody's
-    share: a thread that is done with its own takes the next ``taken`` of them, until there are none.
+    ``look`` items a thread looks whether it is to go on; None: it never does. ``pool`` items, the last ones of every
+    share, are for whichever thread is done first: each takes ``taken`` of its own at a time, then those of the others.
     """
 
     cuts: tuple[Cut, ...]
@@ -147,6 +147,10 @@ class Items:
     def count(self) -> int:
         """How many items there are."""
         return math.prod(self.counts)
+
+    def kept(self, share: int) -> int:
+        """How many of so many items that are a thread's share nobody else takes."""
+        return share * (self.count - self.pool) // self.count
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -184,22 +184,33 @@ class _Thread:
         return bool(self._value(condition, place))
 
     def _share(self, count: int) -> tuple[int, int]:
-        return self._thread * count // self._threads, (self._thread + 1) * count // self._threads
+        return self._share_of(self._thread, count)
+
+    def _share_of(self, thread: int, count: int) -> tuple[int, int]:
+        return thread * count // self._threads, (thread + 1) * count // self._threads
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def items(self, node: Items, place: Place) -> None:
-        first, last = self._share(node.count - node.pool)
+        first, last = self._share(node.count)
         if node.serial:
             first, last = 0, node.count if self._thread == 0 else 0
-        # Whoever takes them: here the threads take turns.
-        pool = range(node.count - node.pool, node.count)
-        runs = range(self._thread * node.taken, node.pool, self._threads * node.taken)
-        taken = (number for start in runs for number in pool[start : start + node.taken])
+        elif node.pool:
+            last = first + node.kept(last - first)
         before: int | None = None
-        for number in (*range(first, last), *taken):
+        for number in (*range(first, last), *(self._taken(node) if node.pool else ())):
             self._number, self._before, before = number, before, number
             self._item(node, place, [int(n) for n in np.unravel_index(number, node.counts)] if node.counts else [])
+
+    def _taken(self, node: Items) -> Iterator[int]:
+        """What this thread takes of its own pool and those of others: whoever does, here they take turns."""
+        for ahead in range(self._threads):
+            owner = (self._thread + ahead) % self._threads
+            first, last = self._share_of(owner, node.count)
+            pool = range(first + node.kept(last - first), last)
+            # The owner has the first turn.
+            for start in range(-ahead % self._threads * node.taken, len(pool), self._threads * node.taken):
+                yield from pool[start : start + node.taken]
 
     def _item(self, node: Items, place: Place, numbers: Sequence[int]) -> None:
         parts: dict[Axis, tuple[int, int]] = {}

@@ -139,7 +139,7 @@ def _items(node: Items) -> list[str]:
     cuts = ", ".join(map(_cut, node.cuts))
     who = "by one thread" if node.serial else f"{node.count} work items, shared out among the threads"
     taken = f", {node.taken} at a time" if node.taken > 1 else ""
-    pool = f", the last {node.pool} to whoever is done first{taken}" if node.pool else ""
+    pool = f", {node.pool} at the ends of shares to whoever is done first{taken}" if node.pool else ""
     look = f" (a look every {node.look})" if node.look is not None else ""
     return [f"{who}{pool}{f': {cuts}' if cuts else ''}{look}", *_indented(_lines(node.body))]
 

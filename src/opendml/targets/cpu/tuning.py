@@ -110,11 +110,11 @@ class Tuning:
     more."""
 
     pooled_work: int = 1 << 18
-    """Steps of a kernel from which on some of its work items are for whichever thread is done first."""
+    """Steps of a kernel from which on some work items of every share are for whichever thread is done first."""
 
     pooled_part: float = 0.25
-    """Which part of its items: by as much threads may fall behind each other, as processors are shared and not equally
-    fast. The more, the less of what a thread reads is what it wrote in the kernel before."""
+    """Which part of a share: by as much threads may fall behind each other, as processors are shared and not equally
+    fast. A thread takes of its own first, since it reads what it wrote in the kernel before."""
 
     pooled_runs: int = 64
     """Runs in which these items are taken at most. Threads that take small items one by one wait for the counter most

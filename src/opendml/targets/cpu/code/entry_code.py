@@ -24,8 +24,8 @@ from opendml.targets.cpu.tuning import Tuning
 SCRATCH: Final = -1
 """In place of an argument's number: the memory that the thread has alone."""
 
-COUNTERS: Final = 7
-"""Counters of pools beside the barrier: as many as fill its cache line."""
+COUNTERS: Final = 8
+"""Counters of pools that each thread has beside the barrier: as many as fill a cache line."""
 
 Loops = Sequence[tuple[Axis, str]]
 """The loops around a step, and the names of their positions."""
@@ -190,14 +190,12 @@ class EntryWriter:
         return WrittenCall(kernel.name, places, positions, call.turn, tuple(rest), may_be_stopped, looks, kernel.work)
 
     def _new_pool(self) -> str:
-        """The counter of the next kernel with a pool since the last barrier; null where no counter is left, or where a
+        """The counters of the next kernel with pools since the last barrier; null where none are left, or where a
         thread is alone, which shares no barrier."""
         self._pools += 1
         if self._pools > COUNTERS:
             return "null"
-        counter = self._builder.assign(f"getelementptr i8, ptr %barrier, i64 {8 * self._pools}")
-        alone = self._builder.assign("icmp ule i64 %threads, 1")
-        return self._builder.assign(f"select i1 {alone}, ptr null, ptr {counter}")
+        return self._builder.assign(f"call ptr @pools(ptr %barrier, i64 %threads, i64 {self._pools - 1})")
 
     def _write_call(self, call: WrittenCall, number: int) -> None:
         pointers = [self._pointer_to(place) for place in call.places]

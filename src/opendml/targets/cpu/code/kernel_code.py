@@ -26,8 +26,8 @@ class KernelCode:
 
     ``origins`` are the elements of the tensors that the function wants pointers to. Kernels that do the same to other
     tensors, or at other places of them, have the same text. ``scratch_bytes``: memory that each thread needs alone.
-    ``is_controlled``: whether the function takes the control block of the dispatch; ``is_pooled``: whether it takes a
-    counter of the work items that threads have taken from its pool, or null where there is no pool.
+    ``is_controlled``: whether the function takes the control block of the dispatch; ``is_pooled``: whether it takes the
+    counters of work items that have been taken from the pools of shares, or null where there are none.
     """
 
     text: str

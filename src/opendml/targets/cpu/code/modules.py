@@ -76,7 +76,7 @@ class _Frame:
     def module(self, declarations: Sequence[str], definitions: Sequence[str]) -> str:
         """The text of one."""
         parts = [*declarations, *definitions, self._attributes]
-        needs_support = any(name in part for part in parts for name in ("@barrier_wait", "@go_on", "half"))
+        needs_support = any(name in part for part in parts for name in _SUPPORTED)
         return "\n\n".join([*([self._support] if needs_support else []), *parts, _METADATA]) + "\n"
 
 
@@ -84,6 +84,9 @@ def _parameter_types(function: str) -> str:
     """``(ptr noalias %p0, i64 %thread) noinline #0 {`` as what a declaration has: ``(ptr noalias, i64)``."""
     return re.sub(r" %\w+", "", function[: function.index(")") + 1])
 
+
+_SUPPORTED: Final = ("@barrier_wait", "@pools", "@next_run", "@go_on", "half")
+"""What modules that need the support refer to."""
 
 _METADATA: Final = """\
 !0 = !{i32 1}

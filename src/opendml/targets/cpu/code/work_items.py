@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from opendml.llvm.builder import Builder, Value
 from opendml.loops.nest import Items
+
+RUN: Final = "{ i64, i64, i64 }"
+"""What ``next_run`` of ``barrier_code`` gives: where a run of work items begins and ends, and how far ahead of the
+thread's own share that is."""
 
 Bounds = tuple[str, str]
 """The first point of a part of an axis, and the one behind its last."""
@@ -24,32 +29,36 @@ def write_items(builder: Builder, items: Items, body: Callable[[str], None], tur
 
 
 def _write_pooled(builder: Builder, items: Items, body: Callable[[str], None], turn: str | None) -> None:
-    """This thread's share, then one run of the pool after the other: a loop around the loop over items in a row. A
-    thread that has no counter, %taken, has no pool: all items are shares, and every other round goes through them the
-    other way."""
+    """What nobody else takes of this thread's share, then one run after the other of its own pool and of the others': a
+    loop around the loop over items in a row. A thread that has no counters, %taken, has no pool: all of its share is
+    its own, and every other round goes through that the other way."""
     builder.is_pooled = True
-    count, shared = items.count, items.count - items.pool
+    count, kept = items.count, items.count - items.pool
     has_no_pool = builder.assign("icmp eq ptr %taken, null")
-    first, last = share(builder, builder.assign(f"select i1 {has_no_pool}, i64 {count}, i64 {shared}"))
+    first, last = share(builder, count)
+    size = builder.assign(f"sub nsw i64 {last}, {first}")
+    mine = builder.assign(f"udiv i64 {builder.assign(f'mul i64 {size}, {kept}')}, {count}")
+    behind = builder.assign(f"add nsw i64 {first}, {mine}")
+    behind = builder.assign(f"select i1 {has_no_pool}, i64 {last}, i64 {behind}")
     if turn is not None:
         body = _to_and_fro(builder, body, (first, last), has_no_pool, turn)
     before = builder.block
     again, take, done = builder.fresh("again"), builder.fresh("take"), builder.fresh("done")
     builder.jump(again)
     builder.begin(again)
-    start, end = f"%{builder.fresh('start')}", f"%{builder.fresh('end')}"
+    state = [f"%{builder.fresh(name)}" for name in ("start", "end", "ahead")]
     slot = len(builder.lines)
-    builder.lines += ["", ""]
-    _write_run(builder, start, end, items.look, body)
+    builder.lines += [""] * len(state)
+    _write_run(builder, state[0], state[1], items.look, body)
     builder.line(f"br i1 {has_no_pool}, label %{done}, label %{take}")
     builder.begin(take)
-    number = builder.assign(f"atomicrmw add ptr %taken, i64 {items.taken} monotonic, align 8")
-    following = builder.assign(f"add nuw nsw i64 {number}, {shared}")
-    behind = builder.assign(f"add nuw nsw i64 {following}, {items.taken}")
-    is_there = builder.assign(f"icmp ult i64 {following}, {count}")
+    numbers = f"i64 {count}, i64 {kept}, i64 {items.taken}, i64 {state[2]}"
+    run = builder.assign(f"call {RUN} @next_run(ptr %taken, i64 %thread, i64 %threads, {numbers})")
+    following = [builder.assign(f"extractvalue {RUN} {run}, {number}") for number in range(len(state))]
+    is_there = builder.assign(f"icmp slt i64 {following[0]}, {following[1]}")
     builder.line(f"br i1 {is_there}, label %{again}, label %{done}")
-    builder.lines[slot] = f"  {start} = phi i64 [ {first}, %{before} ], [ {following}, %{take} ]"
-    builder.lines[slot + 1] = f"  {end} = phi i64 [ {last}, %{before} ], [ {behind}, %{take} ]"
+    for number, (name, value, next_value) in enumerate(zip(state, (first, behind, "0"), following, strict=True), slot):
+        builder.lines[number] = f"  {name} = phi i64 [ {value}, %{before} ], [ {next_value}, %{take} ]"
     builder.begin(done)
 
 

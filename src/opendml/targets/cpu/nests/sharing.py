@@ -30,9 +30,9 @@ def look_of(count: int, work: int, tuning: Tuning) -> int | None:
 
 
 def shared_items(cuts: Iterable[Cut], body: Body, kernel: Shared, work: int, tuning: Tuning) -> Items:
-    """The work items of a kernel, of so much ``work`` together; of a large one some are for whichever thread is done
-    first."""
+    """The work items of a kernel, of so much ``work`` together; of a large one some of every share are for whichever
+    thread is done first."""
     count = kernel.item_count
     pool = int(count * tuning.pooled_part) if work >= tuning.pooled_work and not kernel.serial else 0
     taken = max(-(-pool // tuning.pooled_runs), 1)
-    return Items(tuple(cuts), body, kernel.serial, look_of(count, work, tuning), pool // taken * taken, taken)
+    return Items(tuple(cuts), body, kernel.serial, look_of(count, work, tuning), pool, taken)

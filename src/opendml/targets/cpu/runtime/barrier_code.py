@@ -17,6 +17,12 @@ line, some 60 ns, and so do the last ones of all groups at the one that they sha
 MOST_GROUPS: Final = 16
 """Groups at most, beyond which these are larger."""
 
+MOST_POOLS: Final = 64
+"""Threads of which each has a line of counters for the pools of its shares; among more, shares have no pools."""
+
+POOLS_OFFSET: Final = 384 + MOST_GROUPS * 64
+"""Bytes before the counters of pools: a line for each thread, twice."""
+
 
 def barrier_ir(host: Machine) -> str:
     """LLVM text that defines `internal void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count)`.
@@ -24,7 +30,20 @@ def barrier_ir(host: Machine) -> str:
     All `thread_count` threads must call it equally often; what any of them wrote before is seen by all after. A thread
     that is alone returns at once and does not touch `barrier`. Waiting threads spin briefly and then sleep.
     """
-    return filled(_BARRIER, host).replace("$most_groups", str(MOST_GROUPS)).replace("$group", str(GROUP))
+    return _with_places(filled(_BARRIER, host) + _POOLS).replace("$group", str(GROUP))
+
+
+def pools_ir() -> str:
+    """LLVM text that defines `internal void @pools_empty(ptr %barrier, i64 %thread, i64 %set)`: none of a thread's
+    pools of that set has been taken from."""
+    return _with_places(_POOLS_EMPTY)
+
+
+def _with_places(text: str) -> str:
+    places = {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$pools": POOLS_OFFSET}
+    for name, place in places.items():
+        text = text.replace(name, str(place))
+    return text
 
 
 def control_ir() -> str:
@@ -34,10 +53,12 @@ def control_ir() -> str:
 
 # A barrier counts arrivals; the last thread to arrive resets the count and advances the generation that the others wait
 # for. More than a few threads count by groups, each of which has a cache line for it: the last one of a group resets
-# its count and arrives for all of it. Programs know of the struct only these offsets: 0 arrivals, 8 to 56 how many work
-# items have been taken from the pools of the kernels since the last barrier, 64 generation, 72 sleepers, 80 spins
-# before sleeping, 88 the function to sleep in, 96 that to wake sleepers, from 384 on a line for each group. The last
-# thread to arrive empties the pools' counters too: whoever takes from one comes before the barrier behind it.
+# its count and arrives for all of it. Programs know of the struct only these offsets: 0 arrivals, 64 generation, 72
+# sleepers, 80 spins before sleeping, 88 the function to sleep in, 96 that to wake sleepers, from 384 on a line for each
+# group, behind them two sets of lines, one for each thread: how many work items have been taken from the pool of its
+# share of each of the kernels since the last barrier. Generations use the sets in turn: once a thread is behind a
+# barrier no thread is still in the generation before, so that it sets its own line of that one's set to 0, for the
+# generation after this one.
 _BARRIER = """
 define internal void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count) nounwind noinline {
 start:
@@ -46,6 +67,7 @@ start:
 arrive:
   %generation_address = getelementptr i8, ptr %barrier, i64 64
   %generation = load atomic i64, ptr %generation_address monotonic, align 8
+  %set = and i64 %generation, 1
   %is_few = icmp ule i64 %thread_count, $group
   br i1 %is_few, label %arrive_alone, label %arrive_in_group
 arrive_in_group:
@@ -77,18 +99,16 @@ arrive_alone:
   br i1 %is_last, label %release, label %spin_start
 release:
   store atomic i64 0, ptr %barrier monotonic, align 8
-  %taken = getelementptr i8, ptr %barrier, i64 8
-  store <7 x i64> zeroinitializer, ptr %taken, align 8
   %advanced = atomicrmw add ptr %generation_address, i64 1 seq_cst, align 8
   %sleepers_address = getelementptr i8, ptr %barrier, i64 72
   %sleepers = load atomic i64, ptr %sleepers_address seq_cst, align 8
   %none_sleep = icmp eq i64 %sleepers, 0
-  br i1 %none_sleep, label %leave, label %wake
+  br i1 %none_sleep, label %behind_it, label %wake
 wake:
   %wake_address = getelementptr i8, ptr %barrier, i64 96
   %wake_function = load ptr, ptr %wake_address, align 8
   call void %wake_function(ptr %barrier)
-  br label %leave
+  br label %behind_it
 spin_start:
   %spins_address = getelementptr i8, ptr %barrier, i64 80
   %spins = load i64, ptr %spins_address, align 8
@@ -97,7 +117,7 @@ spin:
   %left = phi i64 [ %spins, %spin_start ], [ %fewer, %pause ]
   %now = load atomic i64, ptr %generation_address acquire, align 8
   %is_open = icmp ne i64 %now, %generation
-  br i1 %is_open, label %leave, label %tired
+  br i1 %is_open, label %behind_it, label %tired
 tired:
   %is_tired = icmp eq i64 %left, 0
   br i1 %is_tired, label %sleep, label %pause
@@ -109,12 +129,112 @@ sleep:
   %sleep_address = getelementptr i8, ptr %barrier, i64 88
   %sleep_function = load ptr, ptr %sleep_address, align 8
   call void %sleep_function(ptr %barrier, i64 %generation)
+  br label %behind_it
+behind_it:
+  call void @pools_empty(ptr %barrier, i64 %thread, i64 %set)
   br label %leave
 leave:
   ret void
 }
 $declare_pause
 """
+
+_POOLS_EMPTY = """
+define internal void @pools_empty(ptr %barrier, i64 %thread, i64 %set) nounwind alwaysinline {
+start:
+  %has_pools = icmp ult i64 %thread, $most_pools
+  br i1 %has_pools, label %empty, label %leave
+empty:
+  %before = mul i64 %set, $most_pools
+  %number = add i64 %before, %thread
+  %line_offset = mul i64 %number, 64
+  %first_line = getelementptr i8, ptr %barrier, i64 $pools
+  %line = getelementptr i8, ptr %first_line, i64 %line_offset
+  store <8 x i64> zeroinitializer, ptr %line, align 8
+  br label %leave
+leave:
+  ret void
+}
+"""
+
+# Where the counters of one kernel's pools are, that of the first thread before the others; null where it has none. And
+# the next run of work items for a thread that has been through those of the share `ahead` of its own: where it begins
+# and ends, and how far ahead it is, the latter `threads` where there is none left. Of every share the first items are
+# its thread's own, of all `count` items `kept`.
+_POOLS = (
+    _POOLS_EMPTY
+    + """
+define internal ptr @pools(ptr %barrier, i64 %threads, i64 %kernel) nounwind {
+start:
+  %alone = icmp ule i64 %threads, 1
+  %are_many = icmp ugt i64 %threads, $most_pools
+  %none = or i1 %alone, %are_many
+  br i1 %none, label %leave, label %find
+find:
+  %generation_address = getelementptr i8, ptr %barrier, i64 64
+  %generation = load atomic i64, ptr %generation_address monotonic, align 8
+  %set = and i64 %generation, 1
+  %before = mul i64 %set, $most_pools
+  %set_offset = mul i64 %before, 64
+  %first_line = getelementptr i8, ptr %barrier, i64 $pools
+  %line = getelementptr i8, ptr %first_line, i64 %set_offset
+  %counters = getelementptr i64, ptr %line, i64 %kernel
+  br label %leave
+leave:
+  %found = phi ptr [ null, %start ], [ %counters, %find ]
+  ret ptr %found
+}
+
+define internal { i64, i64, i64 } @next_run(ptr %taken, i64 %thread, i64 %threads, i64 %count, i64 %kept, i64 %run,
+                                            i64 %ahead_before) nounwind noinline {
+start:
+  br label %look
+look:
+  %ahead = phi i64 [ %ahead_before, %start ], [ %ahead_next, %further ]
+  %turn = add i64 %thread, %ahead
+  %is_around = icmp uge i64 %turn, %threads
+  %around = select i1 %is_around, i64 %threads, i64 0
+  %owner = sub i64 %turn, %around
+  %items_before = mul i64 %owner, %count
+  %items_behind = add i64 %items_before, %count
+  %first = udiv i64 %items_before, %threads
+  %last = udiv i64 %items_behind, %threads
+  %size = sub i64 %last, %first
+  %product = mul i64 %size, %kept
+  %own = udiv i64 %product, %count
+  %first_taken = add i64 %first, %own
+  %pool = sub i64 %size, %own
+  %offset = mul i64 %owner, 64
+  %counter = getelementptr i8, ptr %taken, i64 %offset
+  ; An atomic addition would take a line away from those who only look.
+  %known = load atomic i64, ptr %counter monotonic, align 8
+  %may_be_left = icmp ult i64 %known, %pool
+  br i1 %may_be_left, label %take, label %further
+take:
+  %number = atomicrmw add ptr %counter, i64 %run monotonic, align 8
+  %is_left = icmp ult i64 %number, %pool
+  br i1 %is_left, label %found, label %further
+found:
+  %begin = add i64 %first_taken, %number
+  %behind = add i64 %begin, %run
+  %is_whole = icmp ult i64 %behind, %last
+  %end = select i1 %is_whole, i64 %behind, i64 %last
+  br label %leave
+further:
+  %ahead_next = add i64 %ahead, 1
+  %is_over = icmp uge i64 %ahead_next, %threads
+  br i1 %is_over, label %leave, label %look
+leave:
+  %result_begin = phi i64 [ %begin, %found ], [ 0, %further ]
+  %result_end = phi i64 [ %end, %found ], [ 0, %further ]
+  %result_ahead = phi i64 [ %ahead, %found ], [ %threads, %further ]
+  %with_begin = insertvalue { i64, i64, i64 } poison, i64 %result_begin, 0
+  %with_end = insertvalue { i64, i64, i64 } %with_begin, i64 %result_end, 1
+  %result = insertvalue { i64, i64, i64 } %with_end, i64 %result_ahead, 2
+  ret { i64, i64, i64 } %result
+}
+"""
+)
 
 # Programs know of the control block of a dispatch: 0 whether it is to stop, 8 the function that looks for a reason.
 _GO_ON = """

@@ -10,14 +10,14 @@ is passed over, and the call raises it.
 from __future__ import annotations
 
 from opendml.llvm.host import Machine
-from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS
+from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, MOST_POOLS, pools_ir
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
 
 
 def team_ir(host: Machine) -> str:
     """The LLVM text of the team for `host`."""
-    text = (_TYPES + _TEAM).replace("$most_groups", str(MOST_GROUPS))
-    return filled(text, host) + platform_ir(host)
+    text = (_TYPES + _TEAM).replace("$most_groups", str(MOST_GROUPS)).replace("$most_pools", str(MOST_POOLS))
+    return filled(text, host) + pools_ir() + platform_ir(host)
 
 
 # The struct types. What different threads write at the same time lies in different cache lines; 128 bytes hold the
@@ -28,10 +28,10 @@ _TYPES = """
 %python = type { ptr, ptr, ptr, i64 }
 ;                 0 stop, 1 look, 2 when to look, in milliseconds, 3 the caller's state in Python, null if it has none
 %control = type { i64, ptr, i64, ptr }
-;                    0 arrived, 1 taken, 2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
+;                    0 arrived,          2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
 %barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, [16 x i8] }, %storage,
-;                 9 condition, 10 arrivals of groups, a line each
-                  %storage, [$most_groups x [64 x i8]] }
+;                 9 condition, 10 arrivals of groups, a line each, 11 counters of pools, 12 threads with such
+                  %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64, [56 x i8] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
 %worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage }
 ;               0 busy            2 running
@@ -84,6 +84,8 @@ define void @team_reset(ptr %team) nounwind {
   store atomic i64 0, ptr %barrier monotonic, align 8
   %groups = getelementptr %barrier, ptr %barrier, i64 0, i32 10
   store [$most_groups x [64 x i8]] zeroinitializer, ptr %groups, align 8
+  %pool_threads = getelementptr %barrier, ptr %barrier, i64 0, i32 12
+  store i64 0, ptr %pool_threads, align 8
   %sleepers = getelementptr %barrier, ptr %barrier, i64 0, i32 3
   store atomic i64 0, ptr %sleepers monotonic, align 8
   %sleep = getelementptr %barrier, ptr %barrier, i64 0, i32 5
@@ -282,6 +284,7 @@ define internal i32 @worker_start(ptr %team, i64 %number, i64 %index) nounwind {
 }
 
 define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %workers, ptr %control) nounwind {
+start:
   %control_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 7, i32 0
   store ptr %control, ptr %control_address, align 8
   %count = add i64 %workers, 1
@@ -302,8 +305,30 @@ define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %worke
   store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
   %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
   store i64 %spins_now, ptr %barrier_spins, align 8
-  %taken = getelementptr %team, ptr %team, i64 0, i32 17, i32 1
-  store <7 x i64> zeroinitializer, ptr %taken, align 8
+  ; A dispatch begins a generation, as a barrier does. What pools the last one has left are in the other set, unless it
+  ; was of other threads.
+  %barrier = getelementptr %team, ptr %team, i64 0, i32 17
+  %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
+  %generation = load atomic i64, ptr %generation_address monotonic, align 8
+  %set = and i64 %generation, 1
+  %next_generation = add i64 %generation, 1
+  store atomic i64 %next_generation, ptr %generation_address monotonic, align 8
+  call void @pools_empty(ptr %barrier, i64 0, i64 %set)
+  %pool_threads_address = getelementptr %barrier, ptr %barrier, i64 0, i32 12
+  %pool_threads = load i64, ptr %pool_threads_address, align 8
+  %are_same = icmp eq i64 %pool_threads, %count
+  br i1 %are_same, label %begin, label %empty
+empty:
+  store i64 %count, ptr %pool_threads_address, align 8
+  br label %next
+next:
+  %thread = phi i64 [ 0, %empty ], [ %thread_next, %next ]
+  call void @pools_empty(ptr %barrier, i64 %thread, i64 0)
+  call void @pools_empty(ptr %barrier, i64 %thread, i64 1)
+  %thread_next = add i64 %thread, 1
+  %is_more = icmp ult i64 %thread_next, %count
+  br i1 %is_more, label %next, label %begin
+begin:
   %running = getelementptr %team, ptr %team, i64 0, i32 2
   store atomic i64 %workers, ptr %running monotonic, align 8
   call void @team_wake(ptr %team, i64 %workers)
@@ -467,6 +492,11 @@ run:
   %count = load i64, ptr %count_address, align 8
   %control_address = getelementptr %barrier, ptr %barrier, i64 0, i32 7, i32 0
   %control = load ptr, ptr %control_address, align 8
+  %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
+  %generation = load atomic i64, ptr %generation_address monotonic, align 8
+  %generation_before = sub i64 %generation, 1
+  %set = and i64 %generation_before, 1
+  call void @pools_empty(ptr %barrier, i64 %index, i64 %set)
   call void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control)
   %before = atomicrmw sub ptr %running_address, i64 1 seq_cst, align 8
   %is_last = icmp eq i64 %before, 1
