@@ -1,6 +1,7 @@
-"""``python -m benchmarks``: measure opendml against its peers and write the result, in about three quarters of an hour.
+"""``python -m benchmarks``: measure opendml against its peers, in about an hour.
 
-``python -m benchmarks compare BEFORE AFTER`` tells what has become slower between two runs that were saved.
+``python -m benchmarks report FILE...`` makes the page of runs that were saved; ``python -m benchmarks compare BEFORE
+AFTER`` tells what has become slower between two.
 """
 
 from __future__ import annotations
@@ -8,45 +9,78 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from itertools import groupby
 from pathlib import Path
 
 DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "docs"
 
 
 def main() -> int:
-    """Runs the benchmark, or compares two runs.
+    """Runs the benchmark, reports saved runs or compares two.
 
-    The status is 1 if a contestant's result was wrong or opendml failed, or if something has become slower.
+    The status is 1 if a contestant's result was wrong or opendml failed, or if something has become slower; 2 if the
+    arguments or files are wrong; 3 if the run was cut off.
     """
-    if sys.argv[1:2] == ["compare"]:
-        return _compare(_comparison_parser().parse_args(sys.argv[2:]))
-    arguments = _parser().parse_args()
-    # The libraries read these when they are loaded, so nothing of the benchmark is imported before.
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENDML_NUM_THREADS"):
-        os.environ[variable] = str(arguments.threads)
-    return _run(arguments)
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    commands = {"compare": (_comparison_parser, _compare), "report": (_report_parser, _report)}
+    parser, run = commands.get(command, (_parser, _run))
+    arguments = parser().parse_args(sys.argv[2:] if command in commands else sys.argv[1:])
+    if run is _run:
+        # The libraries read these when they are loaded, so nothing of the benchmark is imported before.
+        for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENDML_NUM_THREADS"):
+            os.environ[variable] = str(arguments.threads)
+    from benchmarks.runs import UnreadableRunError
+
+    try:
+        return run(arguments)
+    except UnreadableRunError as error:
+        _say(str(error))
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure opendml against NumPy, PyTorch, ONNX Runtime and OpenVINO. The tables are printed; a full"
-        " run (about three quarters of an hour) also writes them as Markdown, with plots.",
-        epilog="python -m benchmarks compare BEFORE AFTER compares two runs that --save has written.",
+        description="Measure opendml against NumPy, PyTorch, ONNX Runtime and OpenVINO, in about an hour. The tables"
+        " are printed; --save keeps them row by row, whatever ends the run.",
+        epilog="python -m benchmarks report FILE... makes the page of saved runs;"
+        " python -m benchmarks compare BEFORE AFTER compares two.",
     )
-    parser.add_argument("--only", metavar="PATTERN", help="only cases whose 'group: name' contains or matches this")
+    parser.add_argument("--only", metavar="PATTERN", help="only rows whose 'section: name' contains or matches this")
     parser.add_argument("--quick", action="store_true", help="few rounds and few sizes: a look, not a measurement")
     parser.add_argument(
-        "--seconds", type=_seconds, default=2.0, metavar="S", help="how long a case is measured, at least 9 rounds (2)"
+        "--seconds", type=_seconds, default=2.0, metavar="S", help="how long a row is measured, at least 9 rounds (2)"
     )
     parser.add_argument("--threads", type=_count, default=2, metavar="N", help="threads of every contestant (2)")
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="where to write (docs, and nowhere with --only or --quick)"
+        "--save", type=Path, metavar="FILE", help="keep every row in a file as soon as it is measured, for the others"
     )
-    parser.add_argument("--save", type=Path, metavar="FILE", help="write all timings to a file, for 'compare'")
+    parser.add_argument(
+        "--skip",
+        type=Path,
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="without the rows that these saved runs have for as many threads: goes on with a run that was cut off",
+    )
+    parser.add_argument(
+        "--minutes", type=_minutes, metavar="M", help="end the run behind the row in which so much time has passed"
+    )
     parser.add_argument("--no-growth", action="store_true", help="without the plot over sizes")
-    parser.add_argument("--list", action="store_true", help="list the cases and end")
+    parser.add_argument("--list", action="store_true", help="list the rows and end")
+    return parser
+
+
+def _report_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks report",
+        description="Make the page of the benchmarks, benchmarks.md with its plots in images/, of runs that were saved"
+        " with --save: machine by machine, numbers of threads side by side. Where a row was measured more than once the"
+        " later file's stands.",
+    )
+    parser.add_argument("runs", type=Path, metavar="FILE", nargs="+", help="a saved run")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", default=DEFAULT_OUTPUT, help="where to write (docs of this repository)"
+    )
     return parser
 
 
@@ -68,105 +102,83 @@ def _compare(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from benchmarks.comparison import print_comparison
-    from benchmarks.runs import UnreadableRunError, load_run
+    from benchmarks.runs import load_run
 
-    try:
-        before, after = load_run(arguments.before), load_run(arguments.after)
-    except UnreadableRunError as error:
-        print(error, file=sys.stderr)
-        return 2
+    before, after = load_run(arguments.before), load_run(arguments.after)
     console = Console(width=None if sys.stdout.isatty() else 160)
     return 1 if print_comparison(before, after, arguments.tolerance, console) else 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from benchmarks.merging import Source
+    from benchmarks.page import write_page
+    from benchmarks.runs import load_run
+
+    names = [path.name for path in arguments.runs]
+    sources = [
+        Source(name if names.count(name) == 1 else f"{name} ({number})", load_run(path))
+        for number, (name, path) in enumerate(zip(names, arguments.runs, strict=True), 1)
+    ]
+    print(f"written: {write_page(sources, arguments.output)}")
+    return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from benchmarks.cases import all_cases, growths
-    from benchmarks.compilation import measure_compilation
-    from benchmarks.convolution_cases import convolution_cases
-    from benchmarks.function_cases import function_cases
-    from benchmarks.growth import QUICK_SIZES, SIZES, measure_growth
-    from benchmarks.indexed_cases import indexed_cases
-    from benchmarks.limits import measure_limits
-    from benchmarks.matrix_cases import matrix_cases
-    from benchmarks.measure import Effort, keep_freed_memory, run_case
-    from benchmarks.networks import matches, measure_networks, networks
+    from benchmarks.growth import QUICK_SIZES, SIZES
+    from benchmarks.measure import Effort, keep_freed_memory
     from benchmarks.peers import contestants
-    from benchmarks.quantized_cases import quantized_cases
-    from benchmarks.report import Report, print_report, versions
-    from benchmarks.runs import save_run
-    from benchmarks.small import measure_small
-    from benchmarks.special_cases import special_cases
+    from benchmarks.report import print_report
+    from benchmarks.running import Keeper, measure
+    from benchmarks.runs import Run, facts_of_this_machine, load_run
+    from benchmarks.selection import select
 
-    known = (
-        *all_cases(),
-        *convolution_cases(),
-        *matrix_cases(),
-        *quantized_cases(),
-        *indexed_cases(),
-        *special_cases(),
-        *function_cases(),
-    )
-    pattern = "" if arguments.only is None else arguments.only
-    cases = [case for case in known if matches(case.title, pattern)]
-    chosen = [network for network in networks() if matches(network.title, pattern)]
+    pattern = arguments.only or ""
+    earlier = [load_run(path) for path in arguments.skip]
+    measured = {title for run in earlier if run.facts.threads == arguments.threads for title in run.finished}
+    chosen = select(pattern, measured, not arguments.no_growth)
+    titles = list(chosen.titles)
+    if not titles:
+        _say(f"no row matches {pattern!r} that is not skipped; --list names all" if measured else _unmatched(pattern))
+        return 2
     if arguments.list:
-        print("\n".join([*(case.title for case in cases), *(network.title for network in chosen)]))
+        print("\n".join(titles))
         return 0
+    if arguments.save is not None and not arguments.save.resolve().parent.is_dir():
+        _say(f"--save: {arguments.save.parent} is no directory")
+        return 2
     keep_freed_memory()
     effort = Effort(0.15, 3) if arguments.quick else Effort(arguments.seconds, 9)
-    sizes = QUICK_SIZES if arguments.quick else SIZES
-    everything = arguments.only is None
-    with_small = matches("small operator", pattern)
-    with_compilation = matches("compilation", pattern)
-    with_growth = matches("growth", pattern) and not arguments.no_growth
+    racing = contestants(arguments.threads)
+    versions = [(contestant.name, contestant.version) for contestant in racing]
+    run = Run(facts_of_this_machine(versions, arguments.threads, effort.seconds, effort.minimum_rounds, pattern))
+    keeper = Keeper(run, arguments.save, None if arguments.minutes is None else arguments.minutes * 60)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        steps = 1 + len(cases) + len(chosen) + with_small + with_compilation + with_growth * len(sizes) * len(growths())
-        task = progress.add_task("limits of the machine", total=steps)
+    with Progress(*columns, console=Console(stderr=True)) as progress, keeper.keeping():
+        task = progress.add_task("", total=len(titles))
 
         def advance(description: str) -> None:
-            progress.update(task, advance=1, description=description)
+            rows = len(run.races) + len(run.growth) + bool(run.small) + bool(run.compilation)
+            progress.update(task, completed=rows, description=description)
 
-        racing = contestants(arguments.threads)
-        brief = Effort(effort.seconds / 4, effort.minimum_rounds)
-        limits = measure_limits(racing, arguments.threads, brief)
-        report = Report(versions(racing), arguments.threads)
-        for section, members in groupby(cases, key=lambda case: case.group):
-            for case in members:
-                advance(case.title)
-                report.results.append(run_case(case, racing, effort))
-            # Processors that others use too are not equally fast all the time.
-            limits, before = measure_limits(racing, arguments.threads, brief), limits
-            report.limits[section] = before.or_better(limits)
-        report.networks = measure_networks(chosen, arguments.threads, effort, advance)
-        if with_small:
-            advance("small operator")
-            report.small = measure_small(racing, arguments.threads, effort)
-        if with_compilation:
-            advance("compilation")
-            report.compilation = measure_compilation(arguments.threads, effort)
-        if with_growth:
-            report.growth = measure_growth(racing, sizes, Effort(effort.seconds / 2, 3), advance)
+        measure(chosen, keeper, racing, effort, QUICK_SIZES if arguments.quick else SIZES, advance)
         advance("done")
-    print_report(report, Console(width=None if sys.stdout.isatty() else 160))
-    directory = arguments.output or (DEFAULT_OUTPUT if everything and not arguments.quick else None)
-    if directory is not None:
-        _write(report, directory)
-    if arguments.save is not None:
-        save_run(report, arguments.save)
-    return 1 if report.faults else 0
+    print_report(run, Console(width=None if sys.stdout.isatty() else 160))
+    if not run.is_complete:
+        kept = f"; {arguments.save} has them" if arguments.save is not None and run.titles else ""
+        _say(f"the run was {run.end}: {len(run.titles)} rows were measured{kept}")
+        return 3
+    return 1 if run.faults else 0
 
 
-def _write(report: object, directory: Path) -> None:
-    from benchmarks.report import Report, markdown, save_plots
+def _unmatched(pattern: str) -> str:
+    return f"no row matches {pattern!r}; --list names all" if pattern else "nothing is chosen"
 
-    assert isinstance(report, Report)
-    directory.mkdir(parents=True, exist_ok=True)
-    plots = save_plots(report, directory)
-    (directory / "benchmarks.md").write_text(markdown(report, plots), encoding="utf-8")
+
+def _say(message: str) -> None:
+    print(f"benchmarks: {message}", file=sys.stderr)
 
 
 def _count(text: str) -> int:
@@ -180,6 +192,13 @@ def _seconds(text: str) -> float:
     number = float(text)
     if not 0 < number <= 3600:
         raise argparse.ArgumentTypeError("expected seconds, more than 0 and up to 3600")
+    return number
+
+
+def _minutes(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 1440:
+        raise argparse.ArgumentTypeError("expected minutes, more than 0 and up to 1440")
     return number
 
 

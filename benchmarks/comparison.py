@@ -16,9 +16,8 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.peers import OPENDML
-from benchmarks.runs import Row, Run
-from benchmarks.timing import Timing
+from benchmarks.runs import Row, Run, timed_rows
+from benchmarks.timing import OPENDML, Timing
 
 Verdict = Literal["slower", "faster", ""]
 
@@ -70,13 +69,13 @@ def compare(before: Run, after: Run) -> Comparison:
 
 
 def _own_rows(run: Run) -> dict[str, Row]:
-    return {row.title: row for row in run.rows if OPENDML in row.timings}
+    return {row.title: row for row in timed_rows(run) if OPENDML in row.timings}
 
 
 def _pairs(before: Run, after: Run) -> Iterator[tuple[Row, Row]]:
     """The rows that both runs have."""
-    new = {row.title: row for row in after.rows}
-    return ((row, new[row.title]) for row in before.rows if row.title in new)
+    new = {row.title: row for row in timed_rows(after)}
+    return ((row, new[row.title]) for row in timed_rows(before) if row.title in new)
 
 
 def _machine(before: Row, after: Row) -> float:
@@ -93,7 +92,7 @@ def _change(before: Row, after: Row, machine: Mapping[str, float]) -> Change:
 def print_comparison(before: Run, after: Run, tolerance: float, console: Console) -> int:
     """The comparison on a terminal; gives how many rows have become slower."""
     for name, run in (("before", before), ("after", after)):
-        for fact in run.facts:
+        for fact in (*run.facts.lines, *([] if run.is_complete else [f"The run was not complete: {run.end}"])):
             console.print(f"{name}: {fact}", highlight=False, markup=False)
     found = compare(before, after)
     verdicts = [change.verdict(tolerance) for change in found.changes]

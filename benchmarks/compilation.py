@@ -41,15 +41,15 @@ Tensors = Sequence[dml.GraphTensor]
 
 def measure_compilation(
     threads: int, effort: Effort, chosen: Sequence[str] = NETWORKS, progress: Callable[[str], None] = lambda _: None
-) -> list[SmallResult]:
+) -> Iterator[SmallResult]:
     """First results, and starts of networks where PyTorch is there to make them."""
     rounds = max(effort.minimum_rounds, 5)
     progress("first results")
-    found = list(_first_results(threads, rounds))
+    yield from _first_results(threads, rounds)
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None:
-        return found
+        return
     with tempfile.TemporaryDirectory() as directory:
-        return [*found, *_starts(Path(directory), chosen, threads, rounds, progress)]
+        yield from _starts(Path(directory), chosen, threads, rounds, progress)
 
 
 # ------------------------------------------------------------------------------------------------------- small graphs

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.cases import Case, bytes_moved, growths
+from benchmarks.cases import Case, Growth, bytes_moved
 from benchmarks.measure import Effort, run_case
 from benchmarks.peers import Contestant
 
@@ -22,16 +22,18 @@ class Curve:
 
 
 def measure_growth(
-    contestants: Sequence[Contestant], sizes: Sequence[int], effort: Effort, progress: Callable[[str], None]
-) -> list[Curve]:
-    """A curve for each operator of the plot."""
-    curves = []
-    for growth in growths():
+    chosen: Iterable[Growth],
+    contestants: Sequence[Contestant],
+    sizes: Sequence[int],
+    effort: Effort,
+    progress: Callable[[str], None],
+) -> Iterator[Curve]:
+    """A curve for each chosen operator of the plot."""
+    for growth in chosen:
         curve = Curve(growth.name)
         for size in sizes:
             progress(f"growth: {growth.name}, {size >> 10} KiB")
             operator = growth.build(size)
             for name, timing in run_case(Case("growth", growth.name, operator), contestants, effort).timings.items():
                 curve.speeds.setdefault(name, []).append((size, bytes_moved(operator) / timing.median))
-        curves.append(curve)
-    return curves
+        yield curve

@@ -12,7 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,9 +20,9 @@ import numpy as np
 from benchmarks.cases import Case, Work
 from benchmarks.chains import Chain
 from benchmarks.matrix_layers import MatrixProduct
-from benchmarks.peers import OPENDML, Array, Buffers, Call, Contestant, Prepared, Unsupported, make_buffers
+from benchmarks.peers import Array, Buffers, Call, Contestant, Prepared, Unsupported, make_buffers
 from benchmarks.quantized_layers import QuantizedLayer
-from benchmarks.timing import Timing
+from benchmarks.timing import OPENDML, Outcome, Timing
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ReduceFunction
@@ -39,30 +39,6 @@ class Effort:
 
     seconds: float
     minimum_rounds: int
-
-
-@dataclass(kw_only=True)
-class Outcome:
-    """A race. ``faults`` says which contestant failed or disagreed, ``absent`` who cannot take part."""
-
-    timings: dict[str, Timing] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def own(self) -> Timing | None:
-        """The timing of opendml."""
-        return self.timings.get(OPENDML)
-
-    def ratio(self, attribute: str = "median") -> float | None:
-        """How many times faster than the best peer opendml is."""
-        peers = [getattr(timing, attribute) for name, timing in self.timings.items() if name != OPENDML]
-        return min(peers) / getattr(self.own, attribute) if peers and self.own is not None else None
-
-    def ratio_to(self, name: str) -> float | None:
-        """How many times faster than one peer opendml is, in the median."""
-        peer = self.timings.get(name)
-        return None if peer is None or self.own is None else peer.median / self.own.median
 
 
 @dataclass

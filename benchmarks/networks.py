@@ -21,10 +21,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 import opendml as dml
-from benchmarks.measure import Effort, Outcome, fastest, race
-from benchmarks.peers import EAGER, OPENDML, Array, Call, Prepared, Unsupported
+from benchmarks.limits import PEAK_SECONDS, better
+from benchmarks.measure import Effort, fastest, race
+from benchmarks.peers import EAGER, Array, Call, Prepared, Unsupported
 from benchmarks.quantized_networks import Quantization, dynamically, statically
-from benchmarks.timing import Timing
+from benchmarks.timing import OPENDML, Outcome, Timing
+from opendml.targets.cpu.limits import byte_peak, fma_peak
+from opendml.targets.machine_limits import MachineLimits
 
 SECTION: Final = "networks"
 
@@ -57,6 +60,9 @@ what computes in float32 nearer."""
 PROFILES: Final = 3
 """How often the kernels of a network are measured, so that a comparison knows what they differ by anyway."""
 
+SHORTEST: Final = 1e-9
+"""Seconds of a kernel that a clock does not see."""
+
 ONNX_RUNTIME_TYPES: Final = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 """The types of results, by its names for them."""
 
@@ -84,12 +90,17 @@ class Network:
     @property
     def label(self) -> str:
         """What the table calls it."""
-        return self.name if self.batch == 1 else f"{self.name}, batch {self.batch}"
+        return label(self.name, self.batch)
 
     @property
     def title(self) -> str:
         """By which it is chosen."""
         return f"{SECTION}: {self.label}"
+
+
+def label(name: str, batch: int) -> str:
+    """The name with the batch, if that is one."""
+    return name if batch == 1 else f"{name}, batch {batch}"
 
 
 def networks() -> list[Network]:
@@ -294,14 +305,27 @@ class Model:
 class Kernel:
     """Kernels of opendml's program that compute the same for the same sizes. ``title``: what that is, and the sizes of
     the first result; ``timing``: of all ``count`` of them; ``share``: their part of the time of all kernels;
-    ``efficiency``: which part of their time the machine needs at least to move their bytes or to compute, as
-    ``opendml profile`` tells it."""
+    ``traffic``, ``operations`` and ``products``: bytes moved, floating-point operations and those of products of bytes
+    in all their ``runs`` together."""
 
     title: str
     count: int
     timing: Timing
     share: float
-    efficiency: float
+    traffic: int
+    operations: int
+    products: int
+    runs: int
+
+    def __post_init__(self) -> None:
+        if self.runs < 1:
+            raise ValueError(f"{self.title} runs {self.runs} times")
+
+    def efficiency(self, limits: MachineLimits) -> float:
+        """Which part of their time the machine needs at least to move their bytes or to compute, as ``opendml profile``
+        tells it."""
+        once = (amount / self.runs for amount in (self.traffic, self.operations, self.products))
+        return limits.least_seconds(*once) * self.runs / self.timing.minimum
 
 
 @dataclass
@@ -309,24 +333,31 @@ class NetworkResult(Outcome):
     """A measured network."""
 
     name: str
+    batch: int
     kernels: list[Kernel] = field(default_factory=list)
 
     @property
-    def efficiency(self) -> float | None:
+    def label(self) -> str:
+        """With the batch, if that is one."""
+        return label(self.name, self.batch)
+
+    @property
+    def title(self) -> str:
+        """By which it is chosen, and found in another run."""
+        return f"{SECTION}: {self.label}"
+
+    def efficiency(self, limits: MachineLimits | None) -> float | None:
         """Which part of the time of all kernels the machine needs at least."""
-        return sum(kernel.share * kernel.efficiency for kernel in self.kernels) if self.kernels else None
+        if not self.kernels or limits is None:
+            return None
+        return sum(kernel.share * kernel.efficiency(limits) for kernel in self.kernels)
 
 
-def measure_networks(
-    chosen: Sequence[Network], threads: int, effort: Effort, progress: Callable[[str], None]
-) -> list[NetworkResult]:
-    """The networks, each raced by all contestants that are installed."""
-    return [_measured(network, threads, effort, progress) for network in chosen]
-
-
-def _measured(network: Network, threads: int, effort: Effort, progress: Callable[[str], None]) -> NetworkResult:
-    progress(f"network: {network.label}")
-    result = NetworkResult(network.label)
+def measure_network(network: Network, threads: int, effort: Effort) -> tuple[NetworkResult, MachineLimits | None]:
+    """A network raced by all contestants that are installed, and what the machine could do around that."""
+    result = NetworkResult(network.name, network.batch)
+    limits: MachineLimits | None = None
+    before = (fma_peak(threads, PEAK_SECONDS), byte_peak(threads, PEAK_SECONDS))
     model = Model(network, threads)
     racers: dict[str, Prepared] = {}
     expected: list[Array] | None = None
@@ -347,17 +378,22 @@ def _measured(network: Network, threads: int, effort: Effort, progress: Callable
             where[contestant] = f"{type(error).__name__}: {error}".splitlines()[0]
     result.timings = race({contestant: racer.run for contestant, racer in racers.items()}, effort)
     if OPENDML in racers:
-        result.kernels = _kernels(model, effort.seconds / PROFILES)
+        profiles = _profiles(model, effort.seconds / PROFILES)
+        result.kernels = kernels_of(profiles)
+        found_limits = profiles[0].limits
+        assert found_limits is not None  # the processor's are measured
+        after = (fma_peak(threads, PEAK_SECONDS), byte_peak(threads, PEAK_SECONDS))
+        limits = better(found_limits, MachineLimits(threads, (), *map(max, before, after)))
     del model, racers
     gc.collect()
-    return result
+    return result, limits
 
 
-def _kernels(model: Model, seconds: float) -> list[Kernel]:
-    """Of several profiles, so that a timing has quartiles."""
+def _profiles(model: Model, seconds: float) -> list[dml.Profile]:
+    """Several, so that a timing has quartiles."""
     program, arrays = model.program.program, _bound_arrays(model)
     assert program is not None
-    return kernels_of([dml.profile(program, *arrays, seconds=seconds) for _ in range(PROFILES)])
+    return [dml.profile(program, *arrays, seconds=seconds) for _ in range(PROFILES)]
 
 
 def _bound_arrays(model: Model) -> list[Array]:
@@ -379,11 +415,17 @@ def kernels_of(profiles: Sequence[dml.Profile]) -> list[Kernel]:
 def _together(title: str, numbers: Sequence[int], profiles: Sequence[dml.Profile]) -> Kernel:
     times = [sum(profile.kernels[number].seconds for number in numbers) for profile in profiles]
     best = profiles[times.index(min(times))]
-    assert best.limits is not None  # the processor's are measured
     kernels = [best.kernels[number] for number in numbers]
-    needed = sum(kernel.seconds * kernel.efficiency(best.limits) for kernel in kernels)
-    share = sum(best.share(kernel) for kernel in kernels)
-    return Kernel(title, len(numbers), Timing.of(times), share, needed / min(times))
+    return Kernel(
+        title,
+        len(numbers),
+        Timing.of([max(seconds, SHORTEST) for seconds in times]),
+        sum(best.share(kernel) for kernel in kernels),
+        sum(kernel.bytes for kernel in kernels),
+        sum(kernel.operations for kernel in kernels),
+        sum(kernel.integer_operations for kernel in kernels),
+        sum(kernel.repetitions for kernel in kernels),
+    )
 
 
 def agree(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from benchmarks.cases import Values, Work
 from benchmarks.chains import Chain
+from benchmarks.timing import OPENDML
 from opendml import operators
 from opendml.building.graph_building import Graph
 from opendml.description.tensor import TensorDesc
@@ -22,7 +23,6 @@ from opendml.targets.host_memory import empty
 Array = npt.NDArray[Any]
 Call = Callable[[], object]
 
-OPENDML = "opendml"
 EAGER = "PyTorch"
 PEERS = {
     "NumPy": "benchmarks.numpy_peer",

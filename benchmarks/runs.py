@@ -1,25 +1,253 @@
-"""Runs of the benchmarks as files, which are compared later: JSON, a row for everything that was timed."""
+"""Runs of the benchmarks: all that was measured, as files that are kept row by row, compared and reported later.
+
+A file is JSON, and is replaced as a whole with every row that is added: whatever ends a run, its file is valid.
+"""
 
 from __future__ import annotations
 
+import datetime
 import json
-import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from benchmarks.timing import Timing
+from benchmarks.cases import Aim, bytes_moved, floating_point_operations, integer_operations
+from benchmarks.coding import InvalidDataError, decode, encode
+from benchmarks.growth import Curve
+from benchmarks.limits import Limits
+from benchmarks.measure import Result
+from benchmarks.networks import NetworkResult
+from benchmarks.small import SmallResult
+from benchmarks.timing import OPENDML, Outcome, Timing
+from opendml.llvm.host import host_machine, usable_processors
+from opendml.targets.machine_limits import MachineLimits
 
-if TYPE_CHECKING:
-    from benchmarks.report import Report
+KIND: Final = "opendml benchmarks"
+VERSION: Final = 3
+LARGEST_FILE: Final = 1 << 26
+"""Bytes; a run of everything has less than a fiftieth of it."""
 
-KIND = "opendml benchmarks"
-VERSION = 2
+COMPLETE: Final = "complete"
+CUT_OFF: Final = "cut off"
+
+SMALL: Final = "one small operator"
+COMPILATION: Final = "compilation"
+GROWTH: Final = "growth"
 
 
 class UnreadableRunError(Exception):
     """A file is not a run of the benchmarks; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is true of a whole run. ``machine``: the processor, ``system``: what runs on it; ``contestants``: with their
+    versions; ``seconds`` and ``rounds``: how long a row is measured at least; ``pattern``: which rows were chosen, all
+    if it is empty."""
+
+    machine: str
+    system: str
+    threads: int
+    contestants: tuple[tuple[str, str], ...]
+    seconds: float
+    rounds: int
+    date: str
+    pattern: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """For readers."""
+        peers = ", ".join(f"{name} {version}" for name, version in self.contestants)
+        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        return [
+            f"Machine: {self.machine}, {threads}; {self.system}; {self.date}",
+            f"Contestants: {peers}",
+            f"A row: {self.seconds:g} s, {self.rounds} rounds at least"
+            + (f"; rows that match {self.pattern!r}" if self.pattern else ""),
+        ]
+
+
+@dataclass
+class OperatorResult(Outcome):
+    """A measured case, with what it computes and moves: ``operations`` of floating-point numbers, ``products`` of
+    bytes, ``traffic`` in bytes."""
+
+    section: str
+    name: str
+    aim: Aim
+    operations: int
+    products: int
+    traffic: int
+
+    @property
+    def title(self) -> str:
+        """By which it is chosen, and found in another run."""
+        return f"{self.section}: {self.name}"
+
+    @staticmethod
+    def of(result: Result) -> OperatorResult:
+        """What a run keeps of a case."""
+        case, operator = result.case, result.case.operator
+        return OperatorResult(
+            case.group,
+            case.name,
+            case.aim,
+            floating_point_operations(operator),
+            integer_operations(operator),
+            bytes_moved(operator),
+            timings=result.timings,
+            faults=result.faults,
+            absent=result.absent,
+        )
+
+
+@dataclass
+class Run:
+    """All that a run has found. ``end``: whether that is all that it was to find, and if not, why; ``limits``: what the
+    machine could do around each section of the operators, ``kernel_limits`` around the networks."""
+
+    facts: Facts
+    end: str = CUT_OFF
+    limits: dict[str, Limits] = field(default_factory=dict)
+    kernel_limits: MachineLimits | None = None
+    operators: list[OperatorResult] = field(default_factory=list)
+    networks: list[NetworkResult] = field(default_factory=list)
+    small: list[SmallResult] = field(default_factory=list)
+    compilation: list[SmallResult] = field(default_factory=list)
+    growth: list[Curve] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing ended it before its last row."""
+        return self.end == COMPLETE
+
+    @property
+    def races(self) -> Sequence[OperatorResult | NetworkResult]:
+        """The rows with peers."""
+        return (*self.operators, *self.networks)
+
+    @property
+    def titles(self) -> list[str]:
+        """Of all rows that were measured, with peers or without."""
+        races = [row.title for row in self.races]
+        waits = ((SMALL, self.small), (COMPILATION, self.compilation))
+        curves = [f"{GROWTH}: {curve.name}" for curve in self.growth]
+        return [*races, *(f"{title}: {row.name}" for title, rows in waits for row in rows), *curves]
+
+    @property
+    def finished(self) -> set[str]:
+        """The titles of what need not be measured again: of single times of a run that was cut off, only tables behind
+        which another one stands."""
+        titles = {title for title in self.titles if not title.startswith((f"{SMALL}: ", f"{COMPILATION}: "))}
+        if self.small and (self.is_complete or self.compilation or self.growth):
+            titles.add(SMALL)
+        if self.compilation and (self.is_complete or self.growth):
+            titles.add(COMPILATION)
+        return titles
+
+    @property
+    def faults(self) -> list[str]:
+        """What failed or disagreed, a line each."""
+        return [f"{row.title}: {name}: {what}" for row in self.races for name, what in row.faults.items()]
+
+
+def facts_of_this_machine(
+    contestants: Sequence[tuple[str, str]], threads: int, seconds: float, rounds: int, pattern: str
+) -> Facts:
+    """Of a run that begins now."""
+    host, level = host_machine(), os.environ.get("OPENDML_CPU_FEATURES", "")
+    features = f", no more than {level}" if level else ""
+    return Facts(
+        f"{_processor_name()} ({host.cpu_name}, {host.vector_bytes * 8}-bit vectors{features}),"
+        f" {usable_processors()} processors",
+        f"{platform.system()}, Python {platform.python_version()}",
+        threads,
+        tuple(contestants),
+        seconds,
+        rounds,
+        datetime.date.today().isoformat(),
+        pattern,
+    )
+
+
+def _processor_name() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def save_run(run: Run, path: Path) -> None:
+    """Put a run into the place of what the file had, at once."""
+    text = json.dumps({"kind": KIND, "version": VERSION, "run": encode(run)}, indent=1, allow_nan=False)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def load_run(path: Path) -> Run:
+    """A run that was saved. Raises UnreadableRunError where the file is none."""
+    found = _parsed(path)
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        raise UnreadableRunError(f'{path}: not a run of the benchmarks: "kind" must be "{KIND}"')
+    if found.get("version") != VERSION:
+        raise UnreadableRunError(
+            f"{path}: version {str(found.get('version'))[:20]}; this reads version {VERSION}: measure it again"
+        )
+    try:
+        run: Run = decode(Run, found.get("run"), "run")
+        _check(run)
+    except InvalidDataError as error:
+        raise UnreadableRunError(f"{path}: damaged: {error}") from None
+    return run
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise UnreadableRunError(f"{path}: larger than {LARGEST_FILE >> 20} MiB")
+        return json.loads(data)
+    except OSError as error:
+        raise UnreadableRunError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableRunError(f"{path}: not JSON: {error}") from None
+
+
+def _check(run: Run) -> None:
+    """What no type says: numbers by which others are divided, and what belongs to another place."""
+    if run.facts.threads < 1:
+        raise InvalidDataError("run.facts.threads: expected 1 or more")
+    for row in run.operators:
+        if row.section not in run.limits:
+            raise InvalidDataError(f"run.limits: {row.section!r} is missing")
+    for curve in run.growth:
+        if not all(
+            points and all(size > 0 and speed > 0 for size, speed in points) for points in curve.speeds.values()
+        ):
+            raise InvalidDataError(f"run.growth: {curve.name!r} needs points with positive sizes and rates")
+    limits = run.kernel_limits
+    if limits is None:
+        if any(network.kernels for network in run.networks):
+            raise InvalidDataError("run.kernel_limits: missing, but there are kernels")
+        return
+    rates = (*(number for copy in limits.copies for number in copy), limits.fma_peak, limits.byte_peak)
+    if not limits.copies or not all(rate > 0 for rate in rates) or limits.copies != tuple(sorted(set(limits.copies))):
+        raise InvalidDataError("run.kernel_limits: expected copies by size and peaks, all positive")
+    if len({traffic for traffic, _ in limits.copies}) < len(limits.copies):
+        raise InvalidDataError("run.kernel_limits.copies: a size stands there twice")
+
+
+# ---------------------------------------------------------------------------------------------------------- comparison
 
 
 @dataclass(frozen=True)
@@ -40,75 +268,16 @@ class Row:
         return f"{self.section}: {self.name}"
 
 
-@dataclass(frozen=True)
-class Run:
-    """``facts``: the machine, the day and the contestants, a line each."""
-
-    facts: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
-def save_run(report: Report, path: Path) -> None:
-    """Write all timings of a report."""
-    from benchmarks.report import facts
-
-    rows = [
-        {
-            "section": row.section,
-            "name": row.name,
-            "timings": {name: asdict(timing) for name, timing in row.timings.items()},
-            "whole": row.whole,
-        }
-        for row in _rows(report)
-    ]
-    run = {"kind": KIND, "version": VERSION, "facts": facts(report), "rows": rows}
-    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-
-
-def _rows(report: Report) -> Iterator[Row]:
-    from benchmarks.networks import SECTION
-    from benchmarks.peers import OPENDML
-
-    for result in report.results:
-        yield Row(result.case.group, result.case.name, result.timings)
-    for network in report.networks:
-        whole = Row(SECTION, network.name, network.timings)
+def timed_rows(run: Run) -> Iterator[Row]:
+    """A row for everything that was timed, kernels too."""
+    for result in run.operators:
+        yield Row(result.section, result.name, result.timings)
+    for network in run.networks:
+        whole = Row("networks", network.label, network.timings)
         yield whole
         for kernel in network.kernels:
-            yield Row(f"kernels of {network.name}", kernel.title, {OPENDML: kernel.timing}, whole.title)
-    for section, waits in (("one small operator", report.small), ("compilation", report.compilation)):
+            yield Row(f"kernels of {network.label}", kernel.title, {OPENDML: kernel.timing}, whole.title)
+    for section, waits in ((SMALL, run.small), (COMPILATION, run.compilation)):
         for wait in waits:
             if wait.timing is not None:
                 yield Row(section, wait.name, {OPENDML: wait.timing})
-
-
-def load_run(path: Path) -> Run:
-    """A run that was saved. Raises UnreadableRunError where the file is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UnreadableRunError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise UnreadableRunError(f"{path}: not JSON: {error}") from None
-    if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise UnreadableRunError(f'{path}: not a run of the benchmarks: "kind" must be "{KIND}"')
-    if found.get("version") != VERSION:
-        raise UnreadableRunError(f"{path}: version {found.get('version')!r}; this reads version {VERSION}")
-    try:
-        rows = tuple(_row(row) for row in found["rows"])
-        return Run(tuple(str(fact) for fact in found["facts"]), rows)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UnreadableRunError(f"{path}: {type(error).__name__}: {error}") from None
-
-
-def _row(found: dict[str, Any]) -> Row:
-    timings = {str(name): _timing(timing) for name, timing in found["timings"].items()}
-    whole = found["whole"]
-    return Row(str(found["section"]), str(found["name"]), timings, None if whole is None else str(whole))
-
-
-def _timing(found: dict[str, Any]) -> Timing:
-    median, minimum, lower, upper = times = [float(found[name]) for name in ("median", "minimum", "lower", "upper")]
-    if not all(math.isfinite(time) and time > 0 for time in times):
-        raise ValueError(f"times must be positive numbers, got {times}")
-    return Timing(median, minimum, lower, upper, int(found["rounds"]))

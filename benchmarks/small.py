@@ -14,8 +14,8 @@ import opendml as dml
 from benchmarks import cases
 from benchmarks.cases import Case
 from benchmarks.measure import Effort, race, run_case
-from benchmarks.peers import OPENDML, Contestant, Opendml, make_buffers
-from benchmarks.timing import Timing
+from benchmarks.peers import Contestant, Opendml, make_buffers
+from benchmarks.timing import OPENDML, Timing
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ReduceFunction
 from opendml.llvm.object_cache import DIRECTORY_VARIABLE
@@ -37,9 +37,10 @@ class SmallResult:
         return None if self.timing is None or self.aim is None else self.timing.median <= self.aim
 
 
-def measure_small(contestants: Sequence[Contestant], threads: int, effort: Effort) -> list[SmallResult]:
+def measure_small(contestants: Sequence[Contestant], threads: int, effort: Effort) -> Iterator[SmallResult]:
     """Calls and compilations of small operators."""
-    return [*_calls(contestants, effort), *_compilations(threads, effort)]
+    yield from _calls(contestants, effort)
+    yield from _compilations(threads, effort)
 
 
 def _calls(contestants: Sequence[Contestant], effort: Effort) -> Iterator[SmallResult]:

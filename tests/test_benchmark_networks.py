@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opendml.targets.machine_limits import MachineLimits
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
@@ -103,26 +105,38 @@ def test_parameters_are_the_same_every_time() -> None:
 
 
 def test_kernels_that_compute_the_same_are_one_row() -> None:
-    def kernel(title: str, sizes: list[int], seconds: float, efficiency: float) -> Any:
+    """And what they need is told beside limits that are given."""
+
+    def kernel(title: str, sizes: list[int], seconds: float, work: tuple[int, int, int]) -> Any:
+        traffic, operations, products = work
         return SimpleNamespace(
-            title=title, writes=[SimpleNamespace(sizes=sizes)], seconds=seconds, efficiency=lambda limits: efficiency
+            title=title,
+            writes=[SimpleNamespace(sizes=sizes)],
+            seconds=seconds,
+            bytes=traffic,
+            operations=operations,
+            integer_operations=products,
+            repetitions=1,
         )
 
     def profile(slowness: float) -> Any:
         kernels = [
-            kernel("GEMM", [8, 8], 1.0 * slowness, 0.5),
-            kernel("COPY", [8, 8], 4.0 * slowness, 0.25),
-            kernel("GEMM", [8, 8], 3.0 * slowness, 0.9),
-            kernel("GEMM", [8, 9], 2.0 * slowness, 1.0),
+            kernel("GEMM", [8, 8], 1.0 * slowness, (0, 160, 0)),
+            kernel("COPY", [8, 8], 4.0 * slowness, (100, 0, 0)),
+            kernel("GEMM", [8, 8], 3.0 * slowness, (0, 160, 0)),
+            kernel("GEMM", [8, 9], 2.0 * slowness, (0, 0, 2000)),
         ]
-        return SimpleNamespace(kernels=kernels, limits=object(), share=lambda one: one.seconds / (10.0 * slowness))
+        return SimpleNamespace(kernels=kernels, share=lambda one: one.seconds / (10.0 * slowness))
 
     networks, timing = module("networks"), module("timing").Timing
+    limits = MachineLimits(2, ((10, 100.0), (1000, 100.0)), 100.0, 1000.0)
     gemm, copy, other = networks.kernels_of([profile(2.0), profile(1.0), profile(4.0)])
     assert (gemm.title, gemm.count, gemm.timing) == ("GEMM, 8x8", 2, timing.of([8.0, 4.0, 16.0]))
-    assert gemm.share == pytest.approx(0.4) and gemm.efficiency == pytest.approx((0.5 + 2.7) / 4)
+    assert gemm.share == pytest.approx(0.4) and gemm.efficiency(limits) == pytest.approx(3.2 / 4)
     assert (copy.title, copy.count) == ("COPY, 8x8", 1) and (other.title, other.count) == ("GEMM, 8x9", 1)
-    assert networks.NetworkResult("net", [gemm, copy, other]).efficiency == pytest.approx(0.32 + 0.1 + 0.2)
+    assert copy.efficiency(limits) == pytest.approx(1.0 / 4) and other.efficiency(limits) == pytest.approx(2.0 / 2)
+    found = networks.NetworkResult("net", 1, [gemm, copy, other])
+    assert found.efficiency(limits) == pytest.approx(0.32 + 0.1 + 0.2) and found.efficiency(None) is None
 
 
 class _Small(torch.nn.Module):  # type: ignore[misc]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import math
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,9 +29,50 @@ def timing(*samples: float) -> Any:
     return module("timing").Timing.of(samples)
 
 
-def run_of(rows: dict[str, dict[str, Any]]) -> Any:
+def run(**tables: Any) -> Any:
+    """A run that was complete."""
     runs = module("runs")
-    return runs.Run(("here",), tuple(runs.Row("group", name, timings) for name, timings in rows.items()))
+    contestants = (("opendml", "1"), ("NumPy", "2"))
+    facts = runs.Facts("Model T (cpu, 512-bit vectors)", "Linux", 2, contestants, 2.0, 9, "today")
+    return runs.Run(facts, runs.COMPLETE, **tables)
+
+
+def operator(name: str, section: str = "group", **outcome: Any) -> Any:
+    """Of 1 MFLOP."""
+    return module("runs").OperatorResult(section, name, module("cases").Aim(1.0), 10**6, 0, 100, **outcome)
+
+
+def run_of(rows: dict[str, dict[str, Any]]) -> Any:
+    limits = {"group": module("limits").Limits(fma_peak=1e6)}
+    return run(limits=limits, operators=[operator(name, timings=timings) for name, timings in rows.items()])
+
+
+def kernel(title: str, *samples: float) -> Any:
+    return module("networks").Kernel(title, 2, timing(*samples), 0.5, 1000, 0, 0, 2)
+
+
+def full_run() -> Any:
+    """A row of everything."""
+    small, networks, growth = module("small"), module("networks"), module("growth")
+    limits = module("limits").Limits((module("limits").Copy(8000, 5e9, "NumPy"),), 1e12, None)
+    return run(
+        limits={"group": limits},
+        kernel_limits=module("networks").MachineLimits(2, ((10, 1e9), (100, 1e8)), 1e12, 1e13),
+        operators=[
+            operator(
+                "case",
+                timings={"opendml": timing(1.0, 2.0), "NumPy": timing(3.0)},
+                faults={"PyTorch": "differs"},
+                absent={"OpenVINO": "not installed"},
+            )
+        ],
+        networks=[
+            networks.NetworkResult("net", 8, [kernel("GEMM, 1x1000", 0.25, 0.5)], timings={"PyTorch": timing(4.0)})
+        ],
+        small=[small.SmallResult("a call", timing(5.0), 5e-6), small.SmallResult("none", None)],
+        compilation=[small.SmallResult("a start", timing(6.0))],
+        growth=[growth.Curve("copy", {"opendml": [(1024, 1e9), (4096, 2e9)]})],
+    )
 
 
 def test_a_timing_has_the_quartiles_of_its_samples() -> None:
@@ -39,54 +82,51 @@ def test_a_timing_has_the_quartiles_of_its_samples() -> None:
 
 
 def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
-    """Cases, networks with their kernels and small operators, but not what was not timed."""
-    case = next(iter(module("cases").all_cases()))
-    small, networks, report = module("small"), module("networks"), module("report").Report([("opendml", "1")], 2)
-    report.results = [module("measure").Result(case, timings={"opendml": timing(1.0, 2.0), "NumPy": timing(3.0)})]
-    kernels = [networks.Kernel("GEMM, 1x1000", 2, timing(0.25, 0.5, 0.75), 0.5, 0.75)]
-    report.networks = [networks.NetworkResult("net", kernels, timings={"PyTorch": timing(4.0)})]
-    report.small = [small.SmallResult("a call", timing(5.0)), small.SmallResult("none", None)]
-    report.compilation = [small.SmallResult("a start", timing(6.0))]
-    path = tmp_path / "run.json"
-    module("runs").save_run(report, path)
-    found = module("runs").load_run(path)
-    assert found.facts == tuple(module("report").facts(report))
-    assert {row.title: row.timings for row in found.rows} == {
-        f"{case.group}: {case.name}": report.results[0].timings,
-        "networks: net": report.networks[0].timings,
-        "kernels of net: GEMM, 1x1000": {"opendml": timing(0.25, 0.5, 0.75)},
+    """Cases, networks with their kernels, small operators, limits, faults and curves."""
+    saved, path = full_run(), tmp_path / "run.json"
+    module("runs").save_run(saved, path)
+    assert module("runs").load_run(path) == saved
+    assert [one.name for one in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_what_was_timed_is_compared_row_by_row() -> None:
+    saved, rows = full_run(), {row.title: row for row in module("runs").timed_rows(full_run())}
+    assert {title: row.timings for title, row in rows.items()} == {
+        "group: case": saved.operators[0].timings,
+        "networks: net, batch 8": saved.networks[0].timings,
+        "kernels of net, batch 8: GEMM, 1x1000": {"opendml": timing(0.25, 0.5)},
         "one small operator: a call": {"opendml": timing(5.0)},
         "compilation: a start": {"opendml": timing(6.0)},
     }
-    assert {row.title: row.whole for row in found.rows if row.whole} == {
-        "kernels of net: GEMM, 1x1000": "networks: net"
+    assert {title: row.whole for title, row in rows.items() if row.whole} == {
+        "kernels of net, batch 8: GEMM, 1x1000": "networks: net, batch 8"
     }
 
 
-def test_the_page_says_how_close_each_kernel_of_a_network_is_to_its_limit() -> None:
-    networks, report = module("networks"), module("report").Report([("opendml", "1")], 2)
-    kernels = [
-        networks.Kernel("GEMM, 1x1000", 2, timing(25e-6), 0.5, 0.75),
-        networks.Kernel("COPY, 3", 1, timing(1e-6), 0.003, 1.0),
-        networks.Kernel("COPY, 1", 1, timing(2e-6), 0.001, 0.6),
-    ]
-    times = {"opendml": timing(4.0), "PyTorch": timing(2.0)}
-    report.networks = [networks.NetworkResult("net", kernels, timings=times)]
-    page = module("report").markdown(report, [])
-    assert "### net\n\n| kernel | count | time | share | of its limit |" in page
-    assert "| GEMM, 1x1000 | 2 | 25 µs | 50.0% | 75% |" in page
-    assert "| all others | 2 | 3 µs | 0.4% | 90% |" in page
-    assert "| 0.50 | 0.50 | 38% |" in page  # of medians, of minima, of limits
-    assert "- networks: net: ratio 0.50 < 1.1" in page
+def test_what_a_case_computes_is_kept_with_its_result() -> None:
+    case = next(case for case in module("cases").all_cases() if case.group == "GEMM")
+    found = module("runs").OperatorResult.of(module("measure").Result(case, timings={"opendml": timing(1.0)}))
+    assert found.title == case.title and found.aim == case.aim
+    assert (found.operations, found.products, found.traffic) == (2 * 1024**3, 0, 3 * 4 * 1024**2)
+
+
+def test_text_of_libraries_stays_on_its_line(tmp_path: Path) -> None:
+    saved = run_of({"case": {}})
+    saved.operators[0].faults = {"PyTorch": "one\ntwo\x1b[31m"}
+    module("runs").save_run(saved, tmp_path / "run.json")
+    assert module("runs").load_run(tmp_path / "run.json").operators[0].faults == {"PyTorch": "one two [31m"}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("\x00", "not JSON"),
         ("[]", 'not a run of the benchmarks: "kind" must be "opendml benchmarks"'),
-        ('{"kind": "opendml benchmarks", "version": 9}', "version 9; this reads version 2"),
-        ('{"kind": "opendml benchmarks", "version": 2, "facts": []}', "KeyError: 'rows'"),
+        ('{"kind": "opendml benchmarks", "version": 2, "rows": []}', "version 2; this reads version 3"),
+        ('{"kind": "opendml benchmarks", "version": 3}', "run: expected an object, got None"),
+        ('{"kind": "opendml benchmarks", "version": 3, "run": {}}', "run: 'facts' is missing"),
     ],
 )
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -97,14 +137,185 @@ def test_a_file_that_is_no_run_is_refused(tmp_path: Path, text: str, message: st
     assert message in str(caught.value) and str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("time", [0, -1, float("inf"), float("nan")])
-def test_a_time_must_be_positive(tmp_path: Path, time: float) -> None:
-    row = {"median": time, "minimum": 1, "lower": 1, "upper": 1, "rounds": 1}
-    rows = [{"section": "s", "name": "n", "timings": {"opendml": row}, "whole": None}]
+def damaged(place: str, value: Any) -> Any:
+    """What a file of a full run has, with another value in a place: names and numbers with dots between them."""
+    found = json.loads(json.dumps(module("coding").encode(full_run())))
+    *way, last = [int(step) if step.isdigit() else step for step in place.split(".")]
+    inside = found
+    for step in way:
+        inside = inside[step]
+    inside[last] = value
+    return {"kind": "opendml benchmarks", "version": 3, "run": found}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        *(
+            ("operators.0.timings.opendml.median", time, ", got")
+            for time in (0, -1, math.inf, math.nan, 1e30, "1", True)
+        ),
+        ("operators.0.timings.opendml.rounds", 0, "must be positive"),
+        ("operators.0.timings.opendml.rounds", 1.5, "expected a number from 0 on"),
+        ("operators.0.timings", [], "expected an object"),
+        ("operators.0.section", "group\n| x", "expected a line of text"),
+        ("operators.0.section", "other", "run.limits: 'other' is missing"),
+        ("operators.0.surplus", 1, "'surplus' is not known"),
+        ("operators", {}, "expected a list"),
+        ("limits.group.fma_peak", 0, "peaks must be positive"),
+        ("limits.group.copies.0.traffic", 0, "must be positive"),
+        ("kernel_limits", None, "missing, but there are kernels"),
+        ("kernel_limits.copies", [], "expected copies by size and peaks"),
+        ("kernel_limits.copies", [[100, 1.0], [10, 1.0]], "expected copies by size and peaks"),
+        ("kernel_limits.copies", [[10, 1.0], [10, 2.0]], "a size stands there twice"),
+        ("kernel_limits.copies.0", [1], "expected 2 members, got 1"),
+        ("kernel_limits.fma_peak", 0, "all positive"),
+        ("networks.0.kernels.0.runs", 0, "runs 0 times"),
+        ("growth.0.speeds.opendml", [], "needs points"),
+        ("growth.0.speeds.opendml.0", [0, 1.0], "needs points"),
+        ("facts.threads", 0, "expected 1 or more"),
+    ],
+)
+def test_a_damaged_run_is_refused(tmp_path: Path, place: str, value: Any, message: str) -> None:
     path = tmp_path / "run.json"
-    path.write_text(json.dumps({"kind": "opendml benchmarks", "version": 2, "facts": [], "rows": rows}))
-    with pytest.raises(module("runs").UnreadableRunError, match="times must be positive"):
+    path.write_text(json.dumps(damaged(place, value)))
+    with pytest.raises(module("runs").UnreadableRunError, match="damaged") as caught:
         module("runs").load_run(path)
+    assert message in str(caught.value)
+
+
+def test_the_whole_run_is_what_the_tests_of_damage_change(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(damaged("facts.date", "tomorrow")))
+    assert module("runs").load_run(path).facts.date == "tomorrow"
+
+
+# ------------------------------------------------------------------------------------------------------------- running
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_rows_are_kept_as_soon_as_they_are_measured(tmp_path: Path) -> None:
+    """With what the machine could do until then; and whatever ends the run, the file tells."""
+    running, runs, limits = module("running"), module("runs"), module("limits")
+    path, peaks = tmp_path / "run.json", iter([5.0, 9.0, 7.0, 8.0])
+    keeper = running.Keeper(run(), path)
+    cases = [case for case in module("cases").all_cases() if case.group == "convolution"][:3]
+    watch = limits.Watch(lambda sizes: limits.Copy(1, 1.0, "opendml"), lambda: next(peaks), lambda: 1.0)
+    kept = []
+
+    def race(case: Any) -> Any:
+        kept.append(runs.load_run(path) if path.exists() else None)
+        if len(kept) == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return operator(case.name, case.group, timings={"opendml": timing(1.0)})
+
+    before = signal.getsignal(signal.SIGTERM)
+    with keeper.keeping():
+        running._measure_section("convolution", cases, keeper, watch, race)
+    assert signal.getsignal(signal.SIGTERM) == before
+    found = runs.load_run(path)
+    assert [len(one.operators) if one else 0 for one in kept] == [0, 1, 2]
+    assert found.end == "cut off: SIGTERM" and not found.is_complete and found.titles == [c.title for c in cases[:2]]
+    assert [one.limits["convolution"].fma_peak for one in kept[1:]] == [9.0, 9.0]
+    assert found.limits["convolution"] == limits.Limits(fma_peak=9.0)
+
+
+def test_a_run_says_what_ended_it(tmp_path: Path) -> None:
+    running, runs, path = module("running"), module("runs"), tmp_path / "run.json"
+
+    def end(cause: BaseException | None) -> str:
+        keeper = running.Keeper(full_run(), path)
+        keeper.run.end = runs.CUT_OFF
+        with keeper.keeping():
+            keeper.keep()
+            assert not runs.load_run(path).is_complete
+            if cause is not None:
+                raise cause
+        return str(runs.load_run(path).end)
+
+    assert end(None) == runs.COMPLETE
+    assert end(KeyboardInterrupt()) == "cut off by Ctrl-C"
+    with pytest.raises(MemoryError):
+        end(MemoryError("none left"))
+    assert runs.load_run(path).end == "cut off by MemoryError: none left"
+
+
+def test_a_run_ends_behind_the_row_in_which_its_time_is_over(tmp_path: Path) -> None:
+    running, clock, path = module("running"), Clock(), tmp_path / "run.json"
+    keeper, measured = running.Keeper(full_run(), path, 120.0, clock), []
+    with keeper.keeping():
+        for seconds in (60.0, 119.9, 120.0, 180.0):
+            clock.now = seconds
+            measured.append(seconds)
+            keeper.keep()
+    assert measured == [60.0, 119.9, 120.0]
+    assert module("runs").load_run(path).end == "cut off: its 2 minutes were over"
+
+
+def test_nothing_is_written_where_nothing_was_measured(tmp_path: Path) -> None:
+    running, path = module("running"), tmp_path / "run.json"
+    with running.Keeper(run(), path).keeping():
+        raise KeyboardInterrupt
+    assert not path.exists()
+
+
+# -------------------------------------------------------------------------------------------------------------- limits
+
+
+def test_only_limits_that_tell_something_of_the_rows_are_measured() -> None:
+    limits, cases = module("limits"), module("cases").all_cases()
+
+    def needs(section: str) -> Any:
+        return limits.Needs.of(case for case in cases if case.group == section)
+
+    small, _, large = limits.COPIED
+    assert needs("GEMM") == needs("convolution") == limits.Needs((), True, False)
+    assert needs("integer product") == limits.Needs((), False, True)
+    (copy,) = (case for case in cases if case.title == "identity: copy f32")
+    assert limits.Needs.of([copy]) == limits.Needs((large,))
+    assert small in needs("max pooling").copies
+    assert limits.Needs.of([]) == limits.Needs()
+
+
+def test_the_best_of_several_measurements_counts() -> None:
+    """Copies behind a section are those before the next one."""
+    limits = module("limits")
+    small, middle, large = limits.COPIED
+    copied: list[Any] = []
+
+    def copy(sizes: Any) -> Any:
+        copied.append(sizes)
+        return limits.Copy(8 * math.prod(sizes), float(len(copied)), "opendml")
+
+    watch = limits.Watch(copy, lambda: 7.0, lambda: 8.0)
+    needs = limits.Needs((small, large), True, False)
+    before = watch.before(needs)
+    assert copied == [small, large] and (before.fma_peak, before.byte_peak) == (7.0, None)
+    after = before.or_better(watch.after(needs))
+    assert [one.bandwidth for one in after.copies] == [3.0, 4.0]
+    assert before.or_better(after) == after.or_better(before) == after
+    assert [one.bandwidth for one in watch.before(limits.Needs((middle, large))).copies] == [5.0, 4.0]
+    assert after.copy_bandwidth(8 * math.prod(small)) == 3.0 and after.copy_bandwidth(1 << 40) == 4.0
+    assert limits.Limits().copy_bandwidth(5) is None
+
+
+def test_limits_of_kernels_are_the_best_too() -> None:
+    limits, kind = module("limits"), module("networks").MachineLimits
+    first, second = kind(2, ((10, 1.0), (20, 4.0)), 5.0, 6.0), kind(2, ((10, 2.0), (20, 3.0)), 4.0, 7.0)
+    assert limits.better(first, second) == kind(2, ((10, 2.0), (20, 4.0)), 5.0, 7.0)
+    assert limits.better(None, second) == limits.better(second, None) == second
+    assert limits.better(first, kind(2, (), 9.0, 1.0)) == kind(2, first.copies, 9.0, 6.0)
+
+
+# ---------------------------------------------------------------------------------------------------------- comparison
 
 
 @pytest.mark.parametrize(
@@ -140,14 +351,12 @@ def test_what_is_slower_is_told_beside_the_peers(
 def test_what_is_a_part_of_a_row_is_told_beside_its_peers() -> None:
     """The machine is half as fast: of a kernel, too, which has no peers of its own."""
 
-    def run(machine: float) -> Any:
-        runs = module("runs")
-        whole = runs.Row("networks", "net", {"opendml": timing(machine), "PyTorch": timing(machine)})
-        parts = {"level": timing(machine), "slower": timing(machine**2)}
-        kernels = (runs.Row("kernels of net", name, {"opendml": t}, whole.title) for name, t in parts.items())
-        return runs.Run((), (whole, *kernels))
+    def measured(machine: float) -> Any:
+        kernels = [kernel("level", machine), kernel("slower", machine**2)]
+        timings = {"opendml": timing(machine), "PyTorch": timing(machine)}
+        return run(networks=[module("networks").NetworkResult("net", 1, kernels, timings=timings)])
 
-    found = module("comparison").compare(run(1.0), run(2.0))
+    found = module("comparison").compare(measured(1.0), measured(2.0))
     assert {change.title: change.verdict(0.05) for change in found.changes} == {
         "networks: net": "",
         "kernels of net: level": "",
@@ -169,16 +378,77 @@ def test_rows_that_a_run_lacks_are_named_and_the_status_tells_of_slower_ones() -
     assert "Only in the first run: group: old" in text and "Only in the second run: group: new" in text
     assert "NumPy's" not in text
     assert "1 rows: 1 slower, 0 faster by more than 5%; 0.250 times as fast in the geometric mean" in text
+    assert "before: Machine: Model T (cpu, 512-bit vectors), 2 threads; Linux; today" in text
+    assert "not complete" not in text
+    first.end = "cut off: SIGTERM"
     assert module("comparison").print_comparison(first, first, 0.05, console) == 0
+    assert "after: The run was not complete: cut off: SIGTERM" in shown.getvalue()
     nothing = run_of({})
     assert module("comparison").print_comparison(nothing, nothing, 0.05, console) == 0
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "1e9"])
+# ----------------------------------------------------------------------------------------------------------- arguments
+
+
+def status(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Of the command."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENDML_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
+    return int(module("__main__").main())
+
+
+@pytest.mark.parametrize("option", ["--seconds", "--minutes"])
+@pytest.mark.parametrize("amount", ["0", "-1", "nan", "1e9"])
 def test_cases_take_some_seconds(
-    seconds: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    option: str, amount: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--seconds", seconds])
     with pytest.raises(SystemExit) as end:
-        module("__main__").main()
-    assert end.value.code == 2 and "expected seconds" in capsys.readouterr().err
+        status(monkeypatch, option, amount)
+    assert end.value.code == 2 and f"expected {option[2:]}" in capsys.readouterr().err
+
+
+def test_a_pattern_that_matches_no_row_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    assert status(monkeypatch, "--only", "resnet 5O", "--save", str(path)) == 2
+    assert "no row matches 'resnet 5O'" in capsys.readouterr().err and not path.exists()
+    assert status(monkeypatch, "--only", "GEMM: *", "--list") == 0
+    assert capsys.readouterr().out == "GEMM: 1024x1024x1024 f32\n"
+
+
+def test_rows_of_saved_runs_can_be_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    cases = [case for case in module("cases").all_cases() if case.group == "cast"]
+    saved = run(limits={"cast": module("limits").Limits()})
+    saved.operators = [operator(case.name, "cast", timings={"opendml": timing(1.0)}) for case in cases[1:]]
+    module("runs").save_run(saved, path)
+    assert status(monkeypatch, "--only", "cast: *", "--skip", str(path), "--list") == 0
+    assert capsys.readouterr().out == f"{cases[0].title}\n"
+    assert status(monkeypatch, "--only", cases[1].title, "--skip", str(path), "--list") == 2
+    assert "that is not skipped" in capsys.readouterr().err
+    # Rows of another number of threads are others.
+    assert status(monkeypatch, "--only", "cast: *", "--skip", str(path), "--threads", "8", "--list") == 0
+    assert capsys.readouterr().out.splitlines() == [case.title for case in cases]
+    path.write_text("[]")
+    assert status(monkeypatch, "--skip", str(path), "--list") == 2
+    assert "not a run of the benchmarks" in capsys.readouterr().err
+
+
+def test_a_table_of_single_times_that_was_cut_off_is_measured_again() -> None:
+    saved = full_run()
+    assert {"group: case", "one small operator", "compilation", "growth: copy"} <= saved.finished
+    saved.end, saved.growth = module("runs").CUT_OFF, []
+    assert "one small operator" in saved.finished and "compilation" not in saved.finished
+    saved.compilation = []
+    assert "one small operator" not in saved.finished
+
+
+def test_a_directory_that_is_not_there_is_found_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(monkeypatch, "--only", "GEMM: *", "--save", str(tmp_path / "none" / "run.json")) == 2
+    assert "is no directory" in capsys.readouterr().err
