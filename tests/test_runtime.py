@@ -218,6 +218,34 @@ def test_listings() -> None:
     assert "alloca" not in optimised_ir(text, host_machine())
 
 
+CALLING = """
+define internal i64 @more(i64 %a) {
+  %b = add i64 %a, 1
+  ret i64 %b
+}
+define i64 @f(i64 %a) {
+  %b = call i64 @more(i64 %a)
+  %c = call i64 @more(i64 %b)
+  ret i64 %c
+}
+"""
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_functions_become_parts_of_others_where_that_is_asked_for(between: bool) -> None:
+    options = CompileOptions(between_functions=between)
+    assert optimised_ir(CALLING, host_machine(), options).count("call i64 @more") == (0 if between else 2)
+    loaded = load_object(compile_object(CALLING, host_machine(), options), ["f"])
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(loaded["f"])(5) == 7
+
+
+def test_what_was_compiled_before_changes_nothing() -> None:
+    native._compiling_machine.cache_clear()
+    first = compile_object(long_text(40, 10), host_machine())
+    compile_object(CALLING, host_machine(), CompileOptions(between_functions=True))
+    assert compile_object(long_text(40, 10), host_machine()) == first
+
+
 def long_text(steps: int, block: int) -> str:
     """``x = x * a + b`` so many times, and in memory what is added once more; a block has so many steps."""
     lines = ["define float @f(float %a, float %b) {", "entry:", "  %s = alloca float", "  store float %b, ptr %s"]

@@ -30,7 +30,9 @@ class CompileOptions:
     The generator writes explicit vectors, so LLVM's own vectorisers are off: they find little and cost time.
     `speed_level` (0 to 3) chooses the pipeline of the optimiser, `codegen_level` (0 to 3) that of the code generator.
     Level 3 takes twice as long as level 2 because it unrolls and unswitches more; on straight-line vector loop nests
-    it gains nothing but where the trip count of an inner vector loop is small and constant.
+    it gains nothing but where the trip count of an inner vector loop is small and constant. Kernels are as fast at
+    level 1 too, which does without a numbering of all values. They call nothing that is to be part of them, so that
+    each function is optimised by itself: what looks at all of a module, `between_functions`, takes half as long again.
 
     Much text that is written out in long blocks, as tiles of sums are, has little in it for an optimiser to find: from
     ``straight_size`` characters on with ``straight_block`` instructions a block on average, it goes through the few
@@ -38,8 +40,9 @@ class CompileOptions:
     then as at level 2: the code generator hoists, shares and strength-reduces what is left.
     """
 
-    speed_level: int = 2
+    speed_level: int = 1
     codegen_level: int = 2
+    between_functions: bool = False
     loop_unrolling: bool = True
     vectorization: bool = False
     straight_size: int = 1 << 16
@@ -182,22 +185,30 @@ hold_while_forking(_llvm_lock.acquire, _llvm_lock.release)
 def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator[tuple[Any, Any]]:
     llvm = _llvm()
     with _llvm_lock:
-        machine = _target_machine(host, options.codegen_level)
+        machine = _compiling_machine(host, options.codegen_level)
         module = _parsed(llvm_ir, host)
         tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = options.vectorization
         tuning.loop_unrolling = options.loop_unrolling
         builder = llvm.create_pass_builder(machine, tuning)
-        if _is_straight(llvm_ir, options):
-            with _freed(llvm.create_new_function_pass_manager()) as passes:
-                _add_straight_passes(passes, options)
+        if options.between_functions:
+            with _freed(builder.getModulePassManager()) as passes:
+                passes.run(module, builder)
+        else:
+            with _freed(_function_passes(llvm_ir, builder, options)) as passes:
                 for function in module.functions:
                     if not function.is_declaration:
                         passes.run(function, builder)
-        else:
-            with _freed(builder.getModulePassManager()) as passes:
-                passes.run(module, builder)
         yield module, machine
+
+
+def _function_passes(llvm_ir: str, builder: Any, options: CompileOptions) -> Any:
+    """What optimises each function of a text by itself."""
+    if not _is_straight(llvm_ir, options):
+        return builder.getFunctionPassManager()
+    passes = _llvm().create_new_function_pass_manager()
+    _add_straight_passes(passes, options)
+    return passes
 
 
 def _add_straight_passes(passes: Any, options: CompileOptions) -> None:
@@ -257,6 +268,12 @@ def _target_machine(host: Machine, codegen_level: int) -> Any:
             cpu=host.cpu_name, features=host.llvm_features, opt=codegen_level, reloc="pic", codemodel="small", jit=True
         )
     )
+
+
+@functools.cache
+def _compiling_machine(host: Machine, codegen_level: int) -> Any:
+    """The same again and again, under the lock: a new one learns first what a processor can do, which takes 2 ms."""
+    return _target_machine(host, codegen_level)
 
 
 @functools.cache

@@ -161,7 +161,7 @@ def _definitions(llvm_ir: str, names: Sequence[str], flags: int) -> tuple[_Metho
     """Functions of this process, which stay for ever: Python's functions refer to their definitions, and of two threads
     that make them at once only one's are remembered by a cache."""
     host = host_machine()
-    data, _ = get_or_compile(llvm_ir, host, CompileOptions(speed_level=1, codegen_level=1))
+    data, _ = get_or_compile(llvm_ir, host, CompileOptions(codegen_level=1, between_functions=True))
     code = load_object(data, names, host)
     code.keep_until_exit()
     definitions = tuple(_MethodDefinition(name.encode(), code[name], flags, None) for name in names)

@@ -167,7 +167,7 @@ def _introduce(native: _NativeTeam) -> None:
 
 
 # Nothing in the team's code is hot but its spin loops, and the first dispatch of a machine waits for its compilation.
-_TEAM_OPTIONS = CompileOptions(speed_level=0, codegen_level=0)
+_TEAM_OPTIONS = CompileOptions(speed_level=0, codegen_level=0, between_functions=True)
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 
 
