@@ -8,6 +8,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from opendml.expression.element_types import BOOL
+from opendml.expression.exact_casts import exact_cast
 from opendml.expression.ir import (
     Axis,
     Binary,
@@ -23,7 +24,6 @@ from opendml.expression.ir import (
     Select,
     Unary,
     binary,
-    cast,
     constant,
     is_product,
     select,
@@ -128,7 +128,7 @@ _REBUILD: Final[dict[type, Callable[[Any, _Known], Expression]]] = {
     Select: _select,
     Unary: lambda e, known: unary(e.operation, known[e.operand]),
     FusedMultiplyAdd: lambda e, known: FusedMultiplyAdd(known[e.x], known[e.y], known[e.z]),
-    Cast: lambda e, known: cast(known[e.operand], e.type),
+    Cast: lambda e, known: exact_cast(known[e.operand], e.type),
     Bitcast: lambda e, known: Bitcast(known[e.operand], e.type),
     Part: _part,
     Fold: _fold,
