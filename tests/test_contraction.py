@@ -32,6 +32,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import Machine, machine_of
 from opendml.llvm.native import assembly
+from opendml.loops.nest import Prefetch, nodes_of
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
@@ -447,6 +448,18 @@ def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
     assert short.panel is not None and short.far_vectors == ()
     assert product_kernel(convolution(1, 64, 64, 28)).far_vectors
     assert format_nest(kernel_nest(long, TARGETS[0])).count("prefetch panel@") == long.vectors
+
+
+def test_vectors_of_short_strips_are_asked_for_a_strip_ahead() -> None:
+    """Some steps ahead of the last steps of a channel there is another image, and nothing that is wanted soon."""
+    short, long = (product_kernel(convolution(1, channels, 16, 112, window=1)) for channels in (32, 200))
+    assert short.strip_ahead and not long.strip_ahead
+    (vectors,) = short.far_vectors
+    nodes = nodes_of(kernel_nest(short, TARGETS[0]).body)
+    asked = {
+        n.address.constant for n in nodes if isinstance(n, Prefetch) and n.tensor is vectors.tensor and n.cache == 1
+    }
+    assert asked == {vectors.address.constant + short.strip + 16 * number for number in range(short.vectors)}
 
 
 def test_sums_of_few_rows_wait_while_a_wide_matrix_is_read_in_long_runs() -> None:

@@ -39,19 +39,20 @@ class ContractionKernel:
     of the first. The vector axis is walked ``vectors`` registers of ``lanes`` points at a time, the tile axis
     ``tile_size`` points at a time, and ``row``, another axis of the same side, ``row_count`` points at a time, if there
     is one: all of the tile axis is then taken at once. Where ``row`` is the tile axis itself, ``row_count`` times
-    ``tile_size`` points of it are taken at once. ``turned`` says that the outputs lie next to each other along
-    the tile axis instead of the vector axis: tiles are transposed in registers before they are stored. ``keeps_tiles``
-    says that the loops ``along`` are around those ``across``, and not inside of them. ``far`` are
-    loads along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to
-    step of the fold, so that processors do not see by themselves what comes next; ``far_ahead`` says that the former
-    are asked for some steps ahead, not a tile ahead, which would be too early. ``next_tile`` are loads along the
-    tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with every step
-    they move on by a cache line. ``next_block`` are loads along the vector axis, of the block of its side that the next
-    work items read: each tile asks for its part of that. ``panel`` is the factor of the vector axis laid out anew, if
-    it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory until those of all others of
-    the work item have come as far, so that what the steps load is read in long runs; 0: they never wait. ``words`` says
-    how the sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the
-    tile axis, its columns those along the vector axis.
+    ``tile_size`` points of it are taken at once. ``turned`` says that the outputs lie next to each other along the tile
+    axis instead of the vector axis: tiles are transposed in registers before they are stored. ``keeps_tiles`` says that
+    the loops ``along`` are around those ``across``, and not inside of them. ``far`` are loads along the tile axis, and
+    ``far_vectors`` loads along the vector axis, whose places are far apart from step to step of the fold, so that
+    processors do not see by themselves what comes next; ``far_ahead`` says that the former are asked for some steps
+    ahead, not a tile ahead, which would be too early, and ``strip_ahead`` that the latter are asked for a strip ahead,
+    not some steps, of which a short sum would go through too few. ``next_tile`` are loads along the tile axis whose
+    points are one run of memory, in order, for all steps and then for the next tile: with every step they move on by a
+    cache line. ``next_block`` are loads along the vector axis, of the block of its side that the next work items read:
+    each tile asks for its part of that. ``panel`` is the factor of the vector axis laid out anew, if it is.
+    ``steps_at_once`` are the steps after which the sums of a tile wait in memory until those of all others of the work
+    item have come as far, so that what the steps load is read in long runs; 0: they never wait. ``words`` says how the
+    sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the tile axis,
+    its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]
@@ -72,6 +73,7 @@ class ContractionKernel:
     far: tuple[Element, ...]
     far_ahead: bool
     far_vectors: tuple[Element, ...]
+    strip_ahead: bool
     next_tile: tuple[Element, ...]
     next_block: tuple[Element, ...]
     panel: Panel | None
@@ -480,6 +482,7 @@ class _Problem:
             far=far,
             far_ahead=is_far_ahead,
             far_vectors=() if waits_for_memory else self._vectors_ahead(tile, panel),
+            strip_ahead=not tile.steps_at_once and not keeps_tiles and self._has_strip_ahead(tile),
             next_tile=() if tile.steps_at_once else self._next_tile(1 - side, tile.tile),
             next_block=self._next_block(tile, along, across, dict(near)),
             panel=panel,
@@ -584,6 +587,13 @@ class _Problem:
             return () if panel is not None else self._far(side, tile.vector)
         elements = self._elements[side] if panel is None else [panel.element]
         return tuple(e for e in elements if 0 < abs(e.address.coefficient(tile.vector)) <= self.tuning.shuffled_stride)
+
+    def _has_strip_ahead(self, tile: _Tile) -> bool:
+        """Whether vectors that are loaded where they lie had best be asked for while those of the strip before are
+        summed up: the nearest cache keeps both, and at the first steps of a strip, too, nothing is waited for. Steps
+        along rows of windows would ask for the same lines again and again."""
+        is_plain = sum(axis.size > 1 for axis in self.fold.axes) == 1 and not tile.packed and tile.words is None
+        return is_plain and strip_bytes(self.fold, tile.lanes * tile.vectors) <= self.tuning.near_strip_bytes
 
     def _next_tile(self, side: int, axis: Axis) -> tuple[Element, ...]:
         """Loads of a large factor that is one run of memory along the steps of the fold and then along an axis, as
