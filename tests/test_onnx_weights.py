@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_building import TYPES, info, model_of, node, proto
 
 import opendml as dml
-from opendml.formats.onnx import reading
+from opendml.formats.onnx import known_files, reading, sources
 from opendml.formats.onnx.places import TensorPlaces
 from opendml.formats.onnx.weights import LARGE, without_weights
+from opendml.targets.host_memory import MappedFile, owner_of
 
 RANDOM = np.random.default_rng(5)
 WIDE = RANDOM.normal(size=(40, 40)).astype("f")
@@ -133,6 +137,45 @@ def test_types_that_memory_has_otherwise() -> None:
         one = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
         with pytest.raises(dml.ModelFormatError, match=message):
             dml.load(one.SerializeToString()).compile()  # type: ignore[union-attr]
+
+
+def mapped_model(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dml.OnnxModel, Any]:
+    """A model whose file is large and old enough to stay where it is."""
+    monkeypatch.setattr(known_files, "RECENT", 0)
+    monkeypatch.setattr(sources, "LARGE", 1)
+    whole = proto([node("MatMul", ["x", "w"], ["y"])], [info("x", [2, 40])], [info("y", [2, 40])], w=WIDE)
+    path.write_bytes(whole.SerializeToString())
+    loaded = dml.load(path)
+    assert isinstance(loaded, dml.OnnxModel)
+    return loaded, whole
+
+
+def test_large_files_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, whole = mapped_model(tmp_path / "a.onnx", monkeypatch)
+    x = RANDOM.normal(size=(2, 40)).astype("f")
+    assert isinstance(owner_of(loaded._source.content()), MappedFile)
+    assert np.array_equal(loaded.run({"x": x})["y"], dml.gemm(x, WIDE))
+    assert loaded.proto == whole
+
+
+@pytest.mark.parametrize("cache", ["0", "1"])
+def test_mapped_files_that_change(cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_CACHE", cache)
+    loaded, _ = mapped_model(tmp_path / "a.onnx", monkeypatch)
+    (tmp_path / "a.onnx").write_bytes(model(a=WIDE).SerializeToString())
+    with pytest.raises(dml.ModelFormatError, match="has changed since it was loaded"):
+        loaded.compile()
+
+
+def test_models_are_pickled_and_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped, whole = mapped_model(tmp_path / "a.onnx", monkeypatch)
+    read = dml.load(whole.SerializeToString())
+    x = RANDOM.normal(size=(2, 40)).astype("f")
+    for one in (mapped, read):
+        for copied in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
+            (tmp_path / "a.onnx").unlink(missing_ok=True)
+            assert copied.proto == whole
+            assert np.array_equal(copied.run({"x": x})["y"], dml.gemm(x, WIDE))
 
 
 def test_contents_that_are_a_part_of_the_data() -> None:

@@ -12,9 +12,10 @@ import mmap
 import os
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import open_regular
@@ -24,12 +25,13 @@ from opendml.llvm.object_cache import default_cache
 from opendml.programs.graph_plan import RECENT, package_digest
 from opendml.targets.host_memory import MappedFile
 
-__all__ = ["KnownFile", "file_stamp", "hash_of", "is_settled", "read_stored", "settled_file", "store"]
+__all__ = ["SIZE_IN_STAMP", "KnownFile", "file_stamp", "hash_of", "is_settled", "read_stored", "settled_file", "store"]
 
 PART: Final = 1 << 22
 """Bytes that one thread hashes."""
 
 Stamp = tuple[int, ...]
+T = TypeVar("T")
 _LENGTH: Final = struct.Struct("<Q")
 
 
@@ -42,14 +44,20 @@ class KnownFile:
 
     def content(self) -> memoryview:
         """The bytes where they are, mapped. Raises ModelFormatError where the file has changed."""
+        return self._read(_mapped)
+
+    def _read(self, read: Callable[[BinaryIO], T]) -> T:
         try:
             with open_regular(self.path) as file:
                 if file_stamp(file) == self.stamp:
-                    size = os.fstat(file.fileno()).st_size
-                    return memoryview(MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+                    return read(file)
         except OSError as error:
             raise ModelFormatError("", f"cannot read {quoted(self.path.name)}: {error.strerror or error}") from None
         raise ModelFormatError("", f"{quoted(self.path.name)} has changed since it was loaded: load it again")
+
+    def check(self) -> None:
+        """Raises ModelFormatError where the file has changed."""
+        self._read(lambda _: None)
 
     def stored_digest(self) -> bytes | None:
         """The hash of the content, if it is known."""
@@ -73,6 +81,11 @@ class KnownFile:
         return "file", str(self.path.absolute()), self.stamp
 
 
+def _mapped(file: BinaryIO) -> memoryview:
+    size = os.fstat(file.fileno()).st_size
+    return memoryview(MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+
+
 def settled_file(path: Path) -> KnownFile | None:
     """A file that has not changed just now; None where it has, or where nothing would tell. Raises OSError."""
     with open_regular(path) as file:
@@ -86,6 +99,10 @@ def file_stamp(file: BinaryIO) -> Stamp:
         return ()
     status = os.fstat(file.fileno())
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+SIZE_IN_STAMP: Final = 2
+"""Which number of a stamp is the size."""
 
 
 def is_settled(stamp: Stamp, now: int) -> bool:

@@ -1,8 +1,8 @@
 """``ModelSource``: the bytes of a model, in memory or in a file, and what they are known by.
 
-A file that was read before, and has not changed since (``known_files``), is not read again before its weights are
-needed: what its inputs and outputs are, and which files beside it have its data, is kept in the disk cache
-(``opendml.llvm.object_cache``), under a hash of its content.
+A large file stays where it is, mapped. One that was read before, and has not changed since (``known_files``), is not
+read again before its weights are needed: what its inputs and outputs are, and which files beside it have its data, is
+kept in the disk cache (``opendml.llvm.object_cache``), under a hash of its content.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import open_regular, read_open_file
 from opendml.description.quoting import quoted
 from opendml.formats.onnx.known_files import (
+    SIZE_IN_STAMP,
     KnownFile,
     Stamp,
     file_stamp,
@@ -37,6 +38,7 @@ from opendml.formats.onnx.types import TensorInfo, info_of
 from opendml.formats.onnx.weights import Weights, without_weights
 from opendml.llvm.object_cache import default_cache
 from opendml.programs.graph_plan import package_digest
+from opendml.targets.host_memory import LARGE
 
 __all__ = ["ModelSource", "source_of_bytes", "source_of_file", "source_of_part"]
 
@@ -79,31 +81,47 @@ def _sizes(given: list[Any] | None) -> tuple[Any, ...] | None:
 class ModelSource:
     """A model: its ``outline``, and all else when it is asked for. ``folder``: where data beside its file lies."""
 
-    def __init__(self, outline: Outline, path: Path | None, stamp: Stamp, data: bytes | None = None) -> None:
+    def __init__(
+        self, outline: Outline, path: Path | None, stamp: Stamp, data: bytes | memoryview | None = None
+    ) -> None:
         self.outline = outline
         self.folder = None if path is None else path.parent
         self._file = None if path is None else KnownFile(path, stamp)
-        self._data = data
+        self._data = data  # a memoryview: of the file, mapped
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the bytes of a file that is mapped, and without what follows from them."""
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_light", "proto")}
+        return state | ({"_data": bytes(self.content())} if isinstance(self._data, memoryview) else {})
 
     @functools.cached_property
     def head(self) -> Any:
         """The ModelProto without nodes and weights, but for the names of these."""
-        return _head_of(self.light[0])
+        return _head_of(self._light[0])
 
     @functools.cached_property
     def proto(self) -> Any:
         """The whole ModelProto. Raises ModelFormatError where the file has changed meanwhile."""
         return model_of_bytes(bytes(self.content()))
 
-    @functools.cached_property
+    @property
     def light(self) -> tuple[Any, Weights]:
         """The ModelProto without the contents of its large initialisers, and these. Raises as ``proto``."""
-        data, weights = without_weights(self.content())
-        return model_of_bytes(bytes(data)), weights
+        self._check()
+        return self._light
+
+    @functools.cached_property
+    def _light(self) -> tuple[Any, Weights]:
+        return _light(self.content())
+
+    def _check(self) -> None:
+        if self._file is not None and isinstance(self._data, memoryview):
+            self._file.check()
 
     def content(self) -> memoryview:
         """The bytes: those of a file where it is, as long as it stays. Raises ModelFormatError where it has changed."""
         if self._data is not None:
+            self._check()
             return memoryview(self._data)
         assert self._file is not None
         return self._file.content()
@@ -166,7 +184,7 @@ def source_of_bytes(data: bytes, path: Path | None = None) -> ModelSource:
 def source_of_part(proto: Any, folder: Path | None) -> ModelSource:
     """A part of a model, whose data may lie in the model's folder."""
     source = ModelSource(Outline.of(proto), None, (), proto.SerializeToString())
-    source.__dict__["proto"], source.__dict__["light"] = proto, (proto, {})
+    source.__dict__["proto"], source.__dict__["_light"] = proto, (proto, {})
     source.folder = folder
     return source
 
@@ -179,19 +197,26 @@ def source_of_file(path: Path) -> ModelSource:
             found = _stored_source(path, stamp)
             if found is not None:
                 return found
+            settled = is_settled(stamp, now)
+            if settled and LARGE <= stamp[SIZE_IN_STAMP] <= MAXIMUM_SIZE:
+                return _parsed(KnownFile(path, stamp).content(), path, stamp)
             data = read_open_file(file, MAXIMUM_SIZE)
-            stays = file_stamp(file) == stamp and is_settled(stamp, now)
+            stays = file_stamp(file) == stamp and settled
     except OSError as error:
         raise ModelFormatError("", f"cannot read {quoted(path.name)}: {error.strerror or error}") from None
     return _parsed(data, path, stamp if stays else ())
 
 
-def _parsed(data: bytes, path: Path | None, stamp: Stamp) -> ModelSource:
-    rest, weights = without_weights(data)
-    light = model_of_bytes(bytes(rest))
-    source = ModelSource(Outline.of(light), path, stamp, data)
-    source.__dict__["light"] = light, weights
+def _parsed(data: bytes | memoryview, path: Path | None, stamp: Stamp) -> ModelSource:
+    light = _light(data)
+    source = ModelSource(Outline.of(light[0]), path, stamp, data)
+    source.__dict__["_light"] = light
     return source
+
+
+def _light(data: bytes | memoryview) -> tuple[Any, Weights]:
+    rest, weights = without_weights(data)
+    return model_of_bytes(bytes(rest)), weights
 
 
 def _head_of(proto: Any) -> Any:
