@@ -12,7 +12,7 @@ from benchmarks.limits import Limits
 from benchmarks.merging import Part, Source, merge
 from benchmarks.networks import CONTESTANTS, QUANTIZED_SPREAD, NetworkResult
 from benchmarks.plots import save_growth, save_network_ratios, save_ratios
-from benchmarks.runs import OperatorResult
+from benchmarks.runs import OperatorResult, Run
 from benchmarks.selection import order
 from benchmarks.tables import (
     KERNEL_COLUMNS,
@@ -185,20 +185,30 @@ def _counts(columns: Sequence[_Column]) -> list[str]:
 
 def _means(columns: Sequence[_Column]) -> Iterator[str]:
     """The geometric means of the sections, one beside the other."""
-    found = [sections_of(column.part.run) for column in columns]
-    titles = list(dict.fromkeys(title for sections in found for title in sections))
-    if not titles:
-        return
+    networks = _mean_rows(columns, [_by_type(column.part.run) for column in columns])
+    sections = _mean_rows(columns, [sections_of(column.part.run) for column in columns], is_linked=True)
     yield from ("### Geometric means of the ratios", "")
-    rows = []
-    for title in titles:
-        means = [
-            _link(ratio_cell(mean_ratio(sections[title])), title, column) if title in sections else "-"
-            for column, sections in zip(columns, found, strict=True)
-        ]
-        count = max(len(sections.get(title, ())) for sections in found)
-        rows.append([title, str(count), *means])
-    yield from _rows(["section", "rows", *(column.label for column in columns)], rows, escape=False)
+    yield from _rows(["section", "rows", *(column.label for column in columns)], [*networks, *sections], escape=False)
+
+
+def _mean_rows(
+    columns: Sequence[_Column], found: Sequence[Mapping[str, Sequence[Outcome]]], is_linked: bool = False
+) -> Iterator[list[str]]:
+    for title in dict.fromkeys(title for tables in found for title in tables):
+        means = [ratio_cell(mean_ratio(tables.get(title, ()))) for tables in found]
+        if is_linked:
+            pairs = zip(means, columns, found, strict=True)
+            means = [_link(mean, title, column) if title in tables else mean for mean, column, tables in pairs]
+        yield [_cell(title), str(max(len(tables.get(title, ())) for tables in found)), *means]
+
+
+def _by_type(run: Run) -> dict[str, list[NetworkResult]]:
+    """The networks by the type of their numbers, which stands in their names where it is not float32."""
+    found: dict[str, list[NetworkResult]] = {}
+    for network in run.networks:
+        kinds = [kind for kind in ("float16", "int8") if kind in network.name]
+        found.setdefault(f"networks, {kinds[0] if kinds else 'float32'}", []).append(network)
+    return found
 
 
 def _losing(title: str, rows: Sequence[tuple[_Column, OperatorResult | NetworkResult]]) -> Iterator[str]:

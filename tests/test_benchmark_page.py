@@ -75,17 +75,18 @@ def test_the_summary_counts_what_is_level_and_names_what_is_not() -> None:
     rows = (operator("a", 1.0, 4.0), operator("b", 1.0, 1.0), operator("c", 1.0, 0.5))
     alone = operator("d", 1.0, 1.0)
     del alone.timings["NumPy"]
-    nets = [network("net", 1, 1.0, 1.05), network("net", 8, 1.0, 2.1), network("slow", 1, 2.1, 1.0)]
+    nets = [network("net", 1, 1.0, 1.05), network("net", 8, 1.0, 2.1), network("slow, int8", 1, 2.1, 1.0)]
     page = page_of(run(networks=nets, **operators(*rows, alone)))
     assert "| operators, 2 threads | 4 | 3 | 2 | - | 1.26 | 1.26 |" in page
     assert "| networks, 2 threads | 3 | 3 | 2 | 1 | 1.02 | 1.02 |" in page
+    assert "| networks, float32 | 2 | 1.48 |" in page and "| networks, int8 | 1 | 0.48 |" in page
     assert "| group | 4 | [1.26](#group-1-2) |" in page and "#### Group { #group-1-2 }" in page
     assert part_of(page, "Operators below 1.00").strip().splitlines()[2:] == [
         "| group: c | 2 threads | 0.50 | 0.50 | NumPy |"
     ]
     assert part_of(page, "Networks below 1.10").strip().splitlines()[2:] == [
         "| networks: net | 2 threads | 1.05 | 1.05 | PyTorch |",
-        "| networks: slow | 2 threads | 0.48 | 0.48 | PyTorch |",
+        "| networks: slow, int8 | 2 threads | 0.48 | 0.48 | PyTorch |",
     ]
     assert "None." in part_of(page_of(run(**operators(rows[0]))), "Operators below 1.00")
 

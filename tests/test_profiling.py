@@ -32,7 +32,7 @@ from opendml.graph import provenance
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.inspection.layered_drawing import draw
-from opendml.inspection.measurements import End
+from opendml.inspection.measurements import End, KernelProfile, TensorUse
 from opendml.inspection.profile_files import trace_of
 from opendml.inspection.profile_page import DRAWN_BOXES, page
 from opendml.inspection.profiling import Profile
@@ -107,6 +107,15 @@ def test_the_clock_ticks_from_once_to_ten_times_a_nanosecond_or_less_often() -> 
 
 
 # ---- profiles
+
+
+def test_a_kernel_of_a_part_that_runs_several_times_is_as_close_to_its_limit_as_once() -> None:
+    limits = replace(LIMITS, byte_peak=4e11)
+    use = TensorUse("x", "float32", (4,), 16)
+    for operations, products in ((10**9, 0), (0, 10**9), (0, 0)):
+        once = KernelProfile(0, ("GEMM",), (), (use,), (use,), 1, 0.5, (0.5,), operations, "", products)
+        assert once.times(3).efficiency(limits) == pytest.approx(once.efficiency(limits))
+        assert once.times(3).bytes == 96 and once.times(3).seconds == 1.5
 
 
 def test_a_profile_of_a_graph(profiled: Profile) -> None:

@@ -54,6 +54,7 @@ class KernelProfile:
             seconds=self.seconds * count,
             work=tuple(seconds * count for seconds in self.work),
             operations=self.operations * count,
+            integer_operations=self.integer_operations * count,
         )
 
     @property
