@@ -168,7 +168,8 @@ def _run(arguments: argparse.Namespace) -> int:
     print_report(run, Console(width=None if sys.stdout.isatty() else 160))
     if not run.is_complete:
         kept = f"; {arguments.save} has them" if arguments.save is not None and run.titles else ""
-        _say(f"the run was {run.end}: {len(run.titles)} rows were measured{kept}")
+        count = len(run.titles)
+        _say(f"the run was {run.end}; it has measured {count} row{'' if count == 1 else 's'}{kept}")
         return 3
     return 1 if run.faults else 0
 

@@ -160,10 +160,13 @@ def facts_of_this_machine(
     """Of a run that begins now."""
     host, level = host_machine(), os.environ.get("OPENDML_CPU_FEATURES", "")
     features = f", no more than {level}" if level else ""
+    # A run that is held to some of a machine's processors is one of that machine.
+    processors, usable = os.cpu_count() or 1, usable_processors()
+    held = "" if usable == processors else f", {usable} of its processors"
     return Facts(
         f"{_processor_name()} ({host.cpu_name}, {host.vector_bytes * 8}-bit vectors{features}),"
-        f" {usable_processors()} processors",
-        f"{platform.system()}, Python {platform.python_version()}",
+        f" {processors} processors",
+        f"{platform.system()}, Python {platform.python_version()}{held}",
         threads,
         tuple(contestants),
         seconds,

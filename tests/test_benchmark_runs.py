@@ -110,6 +110,23 @@ def test_what_a_case_computes_is_kept_with_its_result() -> None:
     assert (found.operations, found.products, found.traffic) == (2 * 1024**3, 0, 3 * 4 * 1024**2)
 
 
+def test_a_run_on_some_of_the_processors_is_one_of_the_same_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But one with fewer features is not."""
+    runs = module("runs")
+
+    def facts(usable: int) -> Any:
+        monkeypatch.setattr(runs, "usable_processors", lambda: usable)
+        monkeypatch.setattr(runs.os, "cpu_count", lambda: 16)
+        return runs.facts_of_this_machine((("opendml", "1"),), 2, 0.5, 9, "")
+
+    assert facts(2).machine == facts(16).machine and "16 processors" in facts(2).machine
+    assert facts(2).system.endswith(", 2 of its processors") and "processors" not in facts(16).system
+    assert facts(2).threads == 2 and facts(2).seconds == 0.5
+    whole = facts(16).machine
+    monkeypatch.setenv("OPENDML_CPU_FEATURES", "baseline")
+    assert facts(16).machine != whole and "no more than baseline" in facts(16).machine
+
+
 def test_text_of_libraries_stays_on_its_line(tmp_path: Path) -> None:
     saved = run_of({"case": {}})
     saved.operators[0].faults = {"PyTorch": "one\ntwo\x1b[31m"}
