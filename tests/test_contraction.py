@@ -27,6 +27,7 @@ from opendml.expression.element_types import F16, F32, F64, ElementType
 from opendml.expression.folds import sum_of_products
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
 from opendml.expression.ir import Axis, Tensor, cast, index, indices, load, select
+from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
@@ -534,6 +535,34 @@ def test_tiles_ask_for_the_next_block_of_weights_together() -> None:
     assert all(end >= begin for end, begin in zip(ends, begins[1:], strict=False))
     assert 0 < e.address.coefficient(step) <= 16  # no line is left out
     assert not product_kernel(gemm(128, 2048, 768)).next_block
+
+
+def test_threads_have_parts_of_the_larger_factor_of_their_own() -> None:
+    """All of whose sums they do, where the other one is small: work items in a row have the same part."""
+    squeeze = product_kernel(convolution(1, 128, 16, 55, 1))
+    assert squeeze.blocks[0] == (squeeze.vector, squeeze.strip)
+    assert all(block == axis.size for axis, block in squeeze.blocks[1:])
+    whole = replace(TARGETS[0], tuning=replace(TUNING, parted_times=1 << 30))
+    assert product_kernel(convolution(1, 128, 16, 55, 1), whole).blocks[0][1] > squeeze.strip
+    window = product_kernel(convolution(1, 16, 64, 55))
+    first, *_ = window.blocks
+    assert window.turned and first[0] in window.across and first[1] < first[0].size
+    assert product_kernel(convolution(1, 512, 512, 7)).blocks[0][0] not in window.across  # the filter is the larger one
+    short = (product_kernel(convolution(1, 3, 64, 112), target).block_counts for target in (TARGETS[0], whole))
+    assert len(set(short)) == 1  # its results take more time than what it reads
+
+
+def test_tiles_ask_for_the_next_strip_where_few_of_them_read_it() -> None:
+    """For all lines that this strip does not end in, wherever in a line strips begin."""
+    squeeze = product_kernel(convolution(1, 128, 16, 55, 1))
+    (e,) = squeeze.next_strip
+    assert e in set(walk(squeeze.fold)) and not squeeze.next_block
+    nest = format_nest(kernel_nest(squeeze, TARGETS[0]))
+    asked = {int(number) for number in re.findall(r"prefetch \S+@\(3025\*\w+ \+ \w+ \+ (\d+)\) to cache 2", nest)}
+    line = TARGETS[0].machine.cache_line // 4
+    assert asked >= {squeeze.strip - 1 + line * (number + 1) for number in range(squeeze.strip // line)}
+    assert not product_kernel(convolution(1, 64, 256, 56, 1)).next_strip  # many tiles read it
+    assert not product_kernel(convolution(1, 16, 16, 28, 1)).next_strip  # in the cache anyway
 
 
 def test_a_transposed_right_matrix_is_packed_along_its_rows() -> None:

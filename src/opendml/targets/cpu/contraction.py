@@ -48,11 +48,12 @@ class ContractionKernel:
     not some steps, of which a short sum would go through too few. ``next_tile`` are loads along the tile axis whose
     points are one run of memory, in order, for all steps and then for the next tile: with every step they move on by a
     cache line. ``next_block`` are loads along the vector axis, of the block of its side that the next work items read:
-    each tile asks for its part of that. ``panel`` is the factor of the vector axis laid out anew, if it is.
-    ``steps_at_once`` are the steps after which the sums of a tile wait in memory until those of all others of the work
-    item have come as far, so that what the steps load is read in long runs; 0: they never wait. ``words`` says how the
-    sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the tile axis,
-    its columns those along the vector axis.
+    each tile asks for its part of that. ``next_strip`` are loads along the vector axis of which each tile asks for
+    those of the next strip, as there are few tiles to do so. ``panel`` is the factor of the vector axis laid out anew,
+    if it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory until those of all others of
+    the work item have come as far, so that what the steps load is read in long runs; 0: they never wait. ``words`` says
+    how the sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the
+    tile axis, its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]
@@ -76,6 +77,7 @@ class ContractionKernel:
     strip_ahead: bool
     next_tile: tuple[Element, ...]
     next_block: tuple[Element, ...]
+    next_strip: tuple[Element, ...]
     panel: Panel | None
     words: MatrixSteps | None
     steps_at_once: int
@@ -485,6 +487,7 @@ class _Problem:
             strip_ahead=not tile.steps_at_once and not keeps_tiles and self._has_strip_ahead(tile),
             next_tile=() if tile.steps_at_once else self._next_tile(1 - side, tile.tile),
             next_block=self._next_block(tile, along, across, dict(near)),
+            next_strip=self._next_strip(tile, across),
             panel=panel,
             words=tile.words,
             steps_at_once=tile.steps_at_once,
@@ -540,12 +543,25 @@ class _Problem:
         wanted = -(-items // math.prod([axis.size for axis in batch]))
         wanted = -(-wanted // math.prod([-(-axis.size // block) for axis, block in near]))
         wanted = 1 if tile.steps_at_once else wanted
+        if self._is_parted(tile, self._side(tile) ^ is_tile_side):
+            parted = _cut(near, steps, unevenness, wanted)
+            wanted //= math.prod([-(-axis.size // block) for axis, block in parted])
+            return parted, _cut([(axis, axis.size) for axis in second], steps, unevenness, max(1, wanted)), []
         rows = _cut([(axis, axis.size) for axis in second], steps, unevenness, wanted)
         wanted //= math.prod([-(-axis.size // block) for axis, block in rows])
         cut = _cut(near, steps, unevenness, max(1, wanted))
         if tile.packed:
             return cut, rows, []
         return near, rows, [(axis, block) for axis, block in cut if block < dict(near)[axis]]
+
+    def _is_parted(self, tile: _Tile, side: int) -> bool:
+        """Whether each thread is to have a part of a factor of its own, all of whose sums it does, and goes through all
+        of the other factor: where that one is smaller, so that less is read that another thread has written. Of short
+        sums it is the results that take time, not what they are of."""
+        size, other = self._side_bytes(side), self._side_bytes(1 - side)
+        is_plain = not tile.packed and not tile.steps_at_once and tile.words is None
+        is_plain &= self.steps > self.tuning.short_sums
+        return is_plain and other <= self._most_near_bytes() and self.tuning.parted_times * other <= size
 
     def _most_near_bytes(self) -> int:
         """Bytes of the vector side that work items are to have at most."""
@@ -623,7 +639,7 @@ class _Problem:
     ) -> tuple[Element, ...]:
         """Loads of a factor that is cut into blocks, each read by all tiles while it is in the second-level cache, as
         loads of the next block: a tile that has a part of all rows goes through as much of each strip."""
-        if tile.packed or tile.steps_at_once or self._keeps_tiles(tile):
+        if tile.packed or tile.steps_at_once or self._keeps_tiles(tile) or self._next_strip(tile, across):
             return ()
         steps, elements = [a for a in self.fold.axes if a.size > 1], self._elements[self._side(tile)]
         cut = next((axis for axis in along if blocks[axis] < axis.size), None)
@@ -640,6 +656,19 @@ class _Problem:
         terms = tuple((t, a_step if t is step else c) for t, c in e.address.terms)
         further = e.address.constant + e.address.coefficient(cut) * blocks[cut]
         return (Element(e.tensor, Affine((*terms, (tile.tile, a_point)), further), e.safe),)
+
+    def _next_strip(self, tile: _Tile, across: Sequence[Axis]) -> tuple[Element, ...]:
+        """Loads of a factor that comes from beyond the second-level cache, in strips of as many runs as there are
+        steps: more than processors follow. Where it is read by many tiles each asks for its part of a block."""
+        side = self._side(tile)
+        elements, line = self._elements[side], self.machine.cache_line
+        tiles = math.prod(axis.size for axis in across) / tile.points
+        is_plain = not tile.packed and not tile.steps_at_once and not tile.turned and tile.words is None
+        is_far = all(d > self.tuning.near_bytes and d > line for d in self._distances(side) or [0])
+        if not is_plain or tiles > self.tuning.asking_tiles or not is_far or self._words[side] is not None:
+            return ()
+        is_large = len(elements) == 1 and self._bytes_of(elements) >= self.tuning.far_tile_bytes
+        return tuple(elements) if is_large and self._coefficients(side, tile.vector) == {1} else ()
 
     def _panel(self, tile: _Tile, blocks: Sequence[tuple[Axis, int]]) -> Panel:
         """The panel of a work item's part of the vector side."""

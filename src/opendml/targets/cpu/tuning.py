@@ -503,6 +503,9 @@ class Tuning:
     far_tile_bytes: int = 256 << 10
     """Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
 
+    asking_tiles: int = 2
+    """Tiles along the tile axis up to which each asks for all that the next strip of the other side loads."""
+
     near_bytes: int = 256
     """Bytes from one step to the next up to which processors see by themselves what comes next."""
 
@@ -529,6 +532,9 @@ class Tuning:
 
     run_bytes: tuple[int, int] = (512, 4096)
     """Bytes of what the tiles of such a work item read together at each step, at least and at most."""
+
+    parted_times: int = 2
+    """How many times larger than the other factor one is, at least, of which each thread has a part of its own."""
 
     page_bytes: int = 4096
     """Bytes from one step to the next from which on each step is on a page of its own."""

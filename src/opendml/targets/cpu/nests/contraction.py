@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -319,9 +320,16 @@ class _Maker:
         tile, size = kernel.tile, kernel.step(kernel.tile)
         nodes: Body = tuple(Prefetch(e.tensor, _moved(e.address, tile, size), cache=2) for e in kernel.next_tile)
         nodes += tuple(Prefetch(e.tensor, e.address, cache=2) for e in kernel.next_block)
+        nodes += tuple(itertools.chain.from_iterable(self._next_strip(e, vectors) for e in kernel.next_strip))
         for e in kernel.far:
             nodes += self._ahead(e) if kernel.far_ahead else self._below(e)
         return nodes + self._lines_ahead(vectors, self._steps_ahead)
+
+    def _next_strip(self, e: Element, vectors: int) -> Body:
+        """The lines of this step of the next strip, wherever in a line strips begin: this one's last line is here."""
+        line, strip = self.target.machine.cache_line * 8 // e.type.bits, self.kernel.lanes * vectors
+        lanes = range(strip + line - 1, 2 * strip, line)
+        return tuple(Prefetch(e.tensor, _moved(e.address, self.kernel.vector, lane), cache=2) for lane in lanes)
 
     def _lines_ahead(self, vectors: int, steps: Callable[[Element], int], cache: int = 1) -> Body:
         """Vectors so many steps before they are loaded, or those of the next strip."""
