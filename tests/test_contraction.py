@@ -87,7 +87,7 @@ def products(draw: st.DrawFn, largest: int = 70) -> Definition:
     computed = F32 if type is F16 else type
     batch, rows = size(1, 2), size(1, 3, 7, 13, 14, 17, 29)
     outer, columns = size(1, 1, 3), size(1, 4, 15, 16, 17, 33, 50, 70)
-    inner, taps = size(1, 2, 5, 16, 17, 19), size(1, 1, 3)
+    inner, taps = size(1, 2, 5, 16, 17, 19, 37), size(1, 1, 3)
     b, m, n, p = axes = [Axis(*pair) for pair in zip("bmnp", (batch, rows, outer, columns), strict=True)]
     k, t = folded = Axis("k", inner), Axis("t", taps)
     left = laid_out(draw, "left", type, [batch, rows, inner, taps], "input")
@@ -115,6 +115,7 @@ def waiting(near_bytes: int) -> dict[str, Any]:
             "fewest_interrupted": 1,
             "run_bytes": (16, 64),
             "prefetched_bytes": 4,
+            "steps_of_deep_sums": 4,
         }
         if near_bytes == 1
         else {}
@@ -482,6 +483,25 @@ def test_products_of_few_rows_by_wide_matrices(rows: int) -> None:
     desc = gemm(rows, 1009 if rows == 1 else 173, 1061)
     arrays = (random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor)))
     assert product_kernel(desc, host_processor()).steps_at_once
+    run_single(desc, *arrays, None)
+
+
+def test_few_sums_of_many_steps_wait_for_those_of_all_work_items() -> None:
+    """Where their inputs are larger than a near cache, and what waits is not; a panel has the steps of a round."""
+    deep, turned = product_kernel(gemm(64, 16384, 64)), product_kernel(gemm(64, 16384, 64, True))
+    assert deep.by_rounds and turned.by_rounds and deep.waiting_sizes == (64, 64)
+    assert deep.panel is None and turned.panel is not None and turned.panel_bytes < 1 << 18
+    assert not product_kernel(gemm(64, 4096, 64)).by_rounds
+    assert not product_kernel(gemm(200, 16384, 200)).by_rounds
+
+
+@pytest.mark.parametrize("trans_b", [False, True])
+@pytest.mark.parametrize("trans_a", [False, True])
+def test_products_of_many_steps(trans_a: bool, trans_b: bool) -> None:
+    """Steps that are left over are fewer than a square's, and done in the last round; tiles are moved back."""
+    desc = gemm(61, 9223, 67, trans_b, trans_a)
+    arrays = (random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor)))
+    assert product_kernel(desc, TARGETS[0]).by_rounds
     run_single(desc, *arrays, None)
 
 

@@ -51,7 +51,8 @@ class ContractionKernel:
     each tile asks for its part of that. ``next_strip`` are loads along the vector axis of which each tile asks for
     those of the next strip, as there are few tiles to do so. ``panel`` is the factor of the vector axis laid out anew,
     if it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory until those of all others of
-    the work item have come as far, so that what the steps load is read in long runs; 0: they never wait. ``words`` says
+    the work item have come as far, so that what the steps load is read in long runs; 0: they never wait. ``by_rounds``
+    says that they wait for those of all work items of the thread, whose steps then read what is near. ``words`` says
     how the sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the
     tile axis, its columns those along the vector axis.
     """
@@ -81,6 +82,7 @@ class ContractionKernel:
     panel: Panel | None
     words: MatrixSteps | None
     steps_at_once: int
+    by_rounds: bool
     serial: bool
     reads: frozenset[Tensor]
 
@@ -133,7 +135,7 @@ class ContractionKernel:
     @property
     def waiting_sizes(self) -> tuple[int, int]:
         """Points along the tile axis and the vector axis of a work item's sums, in whole tiles."""
-        blocks = dict(self.blocks)
+        blocks = {axis: axis.size for axis in self.loops} if self.by_rounds else dict(self.blocks)
         rows, columns = -(-blocks[self.tile] // self.tile_size), -(-blocks[self.vector] // self.strip)
         return rows * self.tile_size, columns * self.strip
 
@@ -164,6 +166,7 @@ class _Tile:
     row_count: int = 1
     words: MatrixSteps | None = None
     steps_at_once: int = 0
+    by_rounds: bool = False
 
     @property
     def points(self) -> int:
@@ -222,6 +225,7 @@ class _Problem:
         self._words = tuple(map(word_in_memory, self.factors))
         self._elements = tuple(map(_elements, self.factors))
         self._known_coefficients: dict[tuple[int, Axis], set[int]] = {}
+        self._is_deep = self._is_of_deep_sums()
         self._contiguous = {axis for axis in axes if all(s.address.coefficient(axis) == 1 for s in stores)}
 
     def tiles(self) -> Iterator[_Tile]:
@@ -238,6 +242,7 @@ class _Problem:
                     for one in self._tiles_of(vector, tile, width, packed):
                         yield one
                         yield from self._in_rows(one, rows)
+                    yield from self._in_rounds(self._tiles_of(vector, tile, width, packed))
                 if not packed and len(own) == 1 and len(across) <= 1:
                     yield from self._interrupted(side, vector, across[0] if across else Axis("row", 1), width)
         yield from self._matrix_tiles()
@@ -271,6 +276,24 @@ class _Problem:
         if is_plain and is_long and is_far and tile.size <= tuning.interrupted_rows and self._is_along(vector):
             for one in self._tiles_of(vector, tile, width, packed=False):
                 yield replace(one, steps_at_once=count)
+
+    def _is_of_deep_sums(self) -> bool:
+        """Whether there are few sums of so many steps that what these read does not stay in a near cache."""
+        tuning, size = self.tuning, self.fold.type.bits // 8
+        fewest = tuning.fewest_interrupted * tuning.steps_of_deep_sums
+        fewest = max(fewest, tuning.steps_of_deep_sums + self.machine.vector_bytes // size)
+        is_long = self.steps >= fewest and [a.size for a in self.fold.axes if a.size > 1] == [self.steps]
+        is_plain = len(self.axes) == 2 and self._words == (None, None) and not self.sides[0] & self.sides[1]
+        is_small = self.points * size <= tuning.waiting_bytes
+        sides = [self._side_bytes(side) for side in (0, 1)]
+        is_far = min(sides) >= tuning.vector_side_bytes and sum(sides) > tuning.prefetched_bytes
+        return is_long and is_plain and is_small and is_far
+
+    def _in_rounds(self, tiles: Iterable[_Tile]) -> Iterator[_Tile]:
+        """Tiles whose sums wait in memory until those of all others of a thread have come as far."""
+        for tile in tiles if self._is_deep else ():
+            if self._is_along(tile.vector):
+                yield replace(tile, steps_at_once=self.tuning.steps_of_deep_sums, by_rounds=True)
 
     def _most_points(self, vectors: int) -> int:
         """Points of a row of a tile at most."""
@@ -342,6 +365,8 @@ class _Problem:
         result, tuning = 1.0, self.tuning
         if tile.steps_at_once:
             return tuning.prefetched_penalty
+        if self._is_deep:
+            return tuning.lost_penalty
         distances = [] if tile.packed else self._distances(side)
         if any(d > tuning.near_bytes for d in distances):
             is_lost = self.steps > tuning.many_steps or any(d % tuning.page_bytes == 0 for d in distances)
@@ -491,6 +516,7 @@ class _Problem:
             panel=panel,
             words=tile.words,
             steps_at_once=tile.steps_at_once,
+            by_rounds=tile.by_rounds,
             serial=self.points * self.steps < self.tuning.serial_work,
             reads=read_by(self.stores),  # the panel is nobody else's
         )
@@ -536,13 +562,14 @@ class _Problem:
         unevenness = self.tuning.block_unevenness
         parts_of_panel = self._panel_parts(tile, first, steps) if tile.packed else 1
         near = _shrunk(first, steps, unevenness, max(read / self._most_near_bytes(), parts_of_panel))
-        if tile.steps_at_once:
+        is_apart = tile.steps_at_once > 0 and not tile.by_rounds
+        if is_apart:
             near = _cut([(tile.vector, tile.vector.size)], steps, unevenness, self._runs(tile))
         work = self.points * self.steps // tile.lanes
         items = self.tuning.many_items if work >= self.tuning.large_work else self.tuning.items
         wanted = -(-items // math.prod([axis.size for axis in batch]))
         wanted = -(-wanted // math.prod([-(-axis.size // block) for axis, block in near]))
-        wanted = 1 if tile.steps_at_once else wanted
+        wanted = 1 if is_apart else wanted
         if self._is_parted(tile, self._side(tile) ^ is_tile_side):
             parted = _cut(near, steps, unevenness, wanted)
             wanted //= math.prod([-(-axis.size // block) for axis, block in parted])
@@ -674,7 +701,9 @@ class _Problem:
         """The panel of a work item's part of the vector side."""
         side = self._side(tile)
         transposed = None if self._has_vectors(side, tile.vector) else self._contiguous_step(side)
-        return panel_of(self.factors[side], self.fold, tile.vector, tile.lanes * tile.vectors, blocks, transposed)
+        strip = tile.lanes * tile.vectors
+        steps = tile.steps_at_once + tile.lanes if tile.by_rounds else self.steps
+        return panel_of(self.factors[side], self.fold, tile.vector, strip, blocks, transposed, steps)
 
     def _reading(self, panel: Panel) -> tuple[tuple[ElementStore, ...], Fold]:
         """The stores and their fold with the panel in place of its source."""

@@ -49,6 +49,7 @@ class Panel:
     fold: Fold
     vector: Axis
     strip: int
+    steps: int
 
     @property
     def element(self) -> Element:
@@ -65,8 +66,9 @@ class Panel:
         """The memory that a thread needs for it."""
         return self.tensor.extent * self.tensor.type.bits // 8
 
-    def first(self, unmoved: Local, along: Sequence[Axis], blocks: Mapping[Axis, int]) -> Integer:
-        """Where ``base`` stands for the strip that begins at ``unmoved``, or is moved back from there.
+    def first(self, unmoved: Local, along: Sequence[Axis], blocks: Mapping[Axis, int], step: Integer) -> Integer:
+        """Where ``base`` stands for the strip that begins at ``unmoved``, or is moved back from there, where the panel
+        begins with some ``step``.
 
         ``along`` are the axes of the vector side, the vector axis last, of which a work item covers ``blocks``."""
         number: Integer = Quotient(Difference(unmoved, Start(self.vector)), self.strip)
@@ -74,7 +76,8 @@ class Panel:
         for axis in reversed(along[:-1]):
             number = Sum(number, Product(Difference(Position(axis), Start(axis)), stride))
             stride *= blocks[axis]
-        return Difference(Product(number, self.strip * _steps(self.fold)), Position(self.vector))
+        base = Difference(Product(number, self.strip * self.steps), Position(self.vector))
+        return base if step == 0 else Difference(base, Product(step, self.strip))
 
 
 def panel_of(
@@ -84,11 +87,12 @@ def panel_of(
     strip: int,
     blocks: Sequence[tuple[Axis, int]],
     transposed: Axis | None,
+    steps: int,
 ) -> Panel:
-    """The panel of a work item that covers ``blocks`` of the axes of the vector side."""
+    """The panel of a work item that covers ``blocks`` of the axes of the vector side, of so many steps at once."""
     strips = math.prod(-(-block // strip) if axis is vector else block for axis, block in blocks)
-    tensor = temporary("panel", fold.type, (strips * _steps(fold) * strip,))
-    return Panel(tensor, Axis("panel_base", 1 << 40), source, transposed, fold, vector, strip)
+    tensor = temporary("panel", fold.type, (strips * steps * strip,))
+    return Panel(tensor, Axis("panel_base", 1 << 40), source, transposed, fold, vector, strip, steps)
 
 
 def strip_bytes(fold: Fold, points: int) -> int:

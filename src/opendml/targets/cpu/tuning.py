@@ -521,6 +521,13 @@ class Tuning:
     """The same for fewer rows than ``rows_of_tiles``, which wait for memory: so few runs processors read ahead by
     themselves, faster than they are asked."""
 
+    steps_of_deep_sums: int = 1024
+    """The same where there are few sums of so many steps that what these read comes from beyond the second-level cache:
+    runs of a page, of which as many as there are rows and columns stay in that cache."""
+
+    waiting_bytes: int = 32 << 10
+    """Bytes of all sums up to which they do: each thread has a place for them in a near cache."""
+
     fewest_interrupted: int = 4
     """How many times as many steps there are, at least, where sums wait."""
 

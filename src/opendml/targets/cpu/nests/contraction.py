@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from opendml.expression.affine import Affine, Element
-from opendml.expression.ir import Axis, Binary, Expression, Part, Variable, temporary
+from opendml.expression.ir import Axis, Binary, Expression, Part, Tensor, Variable, temporary
 from opendml.expression.rewriting import substitute, walk
 from opendml.loops.nest import (
     Accumulate,
@@ -17,6 +17,7 @@ from opendml.loops.nest import (
     Branch,
     Cut,
     ElementStore,
+    Items,
     Kind,
     Leaf,
     Loop,
@@ -44,7 +45,7 @@ from opendml.loops.nest_integers import (
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
-from opendml.targets.cpu.nests.sharing import shared_items
+from opendml.targets.cpu.nests.sharing import look_of, shared_items
 from opendml.targets.cpu.panels import Panel
 from opendml.targets.cpu.target import CpuTarget
 
@@ -52,32 +53,40 @@ from opendml.targets.cpu.target import CpuTarget
 def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     """Work items of blocks; where there is a panel, filled unless the item before has left the same one."""
     maker = _Maker(kernel, target)
-    body = maker.interrupted() if kernel.steps_at_once else maker.whole()
-    if kernel.panel is not None:
-        followers = math.prod(
-            count for (axis, _), count in zip(kernel.blocks, kernel.block_counts, strict=True) if axis in kernel.across
-        )
-        body = (Branch(First(followers), maker.filled(kernel.panel)), *body)
-    cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
-    items = shared_items(cuts, body, kernel, kernel.work, target.tuning)
     rows = () if kernel.panel is None else (kernel.panel.tensor,)
     rows = (*rows, maker.sums) if kernel.words is not None or kernel.steps_at_once else rows
+    if kernel.by_rounds:
+        return Nest(maker.rounds(), rows=rows, rolled=True)
+    cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
+    body = maker.interrupted() if kernel.steps_at_once else maker.whole()
+    items = shared_items(cuts, maker.behind_panel(body), kernel, kernel.work, target.tuning)
     if kernel.words is None:
         return Nest((items,), rows=rows, rolled=True)
     return Nest((Tiles(maker.tile_sizes(), (items,)),), rows=rows, rolled=True)
 
 
 class _Maker:
-    def __init__(self, kernel: ContractionKernel, target: CpuTarget) -> None:
+    """What is made of the steps from ``first`` to before ``end``, where they are not done at once."""
+
+    def __init__(
+        self,
+        kernel: ContractionKernel,
+        target: CpuTarget,
+        sums: Tensor | None = None,
+        first: Integer = 0,
+        end: Integer | None = None,
+    ) -> None:
         self.kernel = kernel
+        self.first, self.end = first, end
         self.target = target
         self.sum = Variable("sum", kernel.fold.type)
         self.turned = Variable("turned", kernel.fold.type)
         rows, self.pitch = (kernel.tile_size, kernel.vectors * WORDS)
         if kernel.steps_at_once:
             rows, self.pitch = kernel.waiting_sizes
-        self.sums = temporary("sums", kernel.fold.type, (rows, self.pitch))
-        self.unmoved: dict[Axis, Local] = {}
+        self.sums = sums or temporary("sums", kernel.fold.type, (rows, self.pitch))
+        waiting = (kernel.tile, kernel.vector) if kernel.steps_at_once else ()
+        self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in waiting}
         self.row_count = kernel.row_count  # of the tiles that are being made
 
     def loops(self, axes: Sequence[Axis], vectors: int, body: Callable[[int], Body]) -> Body:
@@ -115,8 +124,8 @@ class _Maker:
             points = vectors * kernel.lanes
             nodes, unmoved = self.loops(inner, vectors, body), self.unmoved.get(axis)
             if kernel.panel is not None:
-                unmoved = Local("strip")
-                base = kernel.panel.first(unmoved, kernel.along, dict(kernel.blocks))
+                unmoved = unmoved or Local("strip")
+                base = kernel.panel.first(unmoved, kernel.along, dict(kernel.blocks), self.first)
                 nodes = (At(kernel.panel.base, base, nodes),)
             limit = None if axis.size % points == 0 else axis.size - points
             return Loop(axis, first, last, kernel.strip, nodes, limit, unmoved=unmoved)
@@ -137,36 +146,65 @@ class _Maker:
     def interrupted(self) -> Body:
         """Some steps of all tiles, and then the next ones: in between sums are in memory. A tile that is moved back has
         a place of its own there, since sums that two tiles have in common are done by both."""
-        kernel = self.kernel
-        self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in (kernel.tile, kernel.vector)}
-        steps = next(axis for axis in kernel.fold.axes if axis.size > 1)
-        here, count = Axis(steps.name, steps.size), kernel.steps_at_once
-        last = (steps.size - 1) // count * count
+        return self._in_turn(0, lambda part: part.some_steps())
 
-        def some(first: Integer, end: Integer) -> Body:
-            is_first, is_last = first == 0, end == steps.size
-            return self.loops(
-                kernel.loops,
-                kernel.vectors,
-                lambda vectors: self._some_steps(vectors, steps, first, end, is_first, is_last),
-            )
+    def rounds(self) -> Body:
+        """Some steps of all work items of a thread, and then the next ones: the places of sums in memory are those of
+        all work items, of which each thread uses its own. The last round has steps enough for a square."""
+        kernel, tuning = self.kernel, self.target.tuning
+        cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
+        look = look_of(kernel.item_count, kernel.work * kernel.steps_at_once // kernel.steps, tuning)
 
-        between = some(Position(here), Sum(Position(here), count))
-        return (*some(0, count), Loop(here, count, last, count, between), *some(last, steps.size))
+        def some(part: _Maker) -> Body:
+            return (Items(cuts, part.behind_panel(part.some_steps()), kernel.serial, look),)
+
+        return self._in_turn(kernel.lanes, some)
+
+    def _in_turn(self, least: int, some: Callable[[_Maker], Body]) -> Body:
+        """The first steps, those between, and the last ones, of which there are ``least`` or more."""
+        steps, count = self._last_step(), self.kernel.steps_at_once
+        here, last = Axis(steps.name, steps.size), (steps.size - max(least, 1)) // count * count
+        parts = ((0, count), (Position(here), Sum(Position(here), count)), (last, steps.size))
+        first, between, rest = (some(_Maker(self.kernel, self.target, self.sums, *part)) for part in parts)
+        return (*first, Loop(here, count, last, count, between), *rest)
+
+    def some_steps(self) -> Body:
+        """Those of the tiles of a work item."""
+        return self.loops(self.kernel.loops, self.kernel.vectors, self._some_steps)
 
     # The panel -------------------------------------------------------------------------------------------------------
 
-    def filled(self, panel: Panel) -> Body:
+    def behind_panel(self, body: Body) -> Body:
+        """The body of a work item behind what fills its panel, if there is one."""
+        kernel = self.kernel
+        if kernel.panel is None:
+            return body
+        followers = math.prod(
+            count for (axis, _), count in zip(kernel.blocks, kernel.block_counts, strict=True) if axis in kernel.across
+        )
+        return (Branch(First(followers), self._filled(kernel.panel)), *body)
+
+    def _part(self, axis: Axis) -> tuple[Integer, Integer]:
+        """The first step along an axis of the fold, and the one behind the last one."""
+        return (0, axis.size) if self.end is None or axis is not self._last_step() else (self.first, self.end)
+
+    def _steps(self, axes: Sequence[Axis], body: Body) -> Body:
+        """``body`` at every step of the fold, as far as ``axes`` go."""
+        for axis in reversed(axes):
+            body = (Loop(axis, *self._part(axis), 1, body),)
+        return body
+
+    def _filled(self, panel: Panel) -> Body:
         """The loops are those that read the source in long runs."""
         kernel = self.kernel
         fill = Leaf((ElementStore(panel.tensor, panel.element.address, panel.source),))
         if panel.transposed is None:
             strips = self.loops(kernel.along, kernel.vectors, lambda vectors: self._vectors(vectors, (fill,)))
-            return self.loops(kernel.batch, kernel.vectors, lambda _: _steps(kernel.fold.axes, strips))
+            return self.loops(kernel.batch, kernel.vectors, lambda _: self._steps(kernel.fold.axes, strips))
         rest = [axis for axis in kernel.fold.axes if axis is not panel.transposed]
         squares = self._squares(panel.source, panel.transposed, fill)
         axes = [*kernel.batch, *kernel.along]
-        return self.loops(axes, kernel.vectors, lambda vectors: _steps(rest, squares(vectors)))
+        return self.loops(axes, kernel.vectors, lambda vectors: self._steps(rest, squares(vectors)))
 
     def _squares(self, source: Expression, axis: Axis, fill: Leaf) -> Callable[[int], Body]:
         """Squares of as many steps as a vector has lanes; the last one is moved back to end with the steps."""
@@ -176,7 +214,9 @@ class _Maker:
         transpose: Body = (Points(axis, side, "together", (Transpose(loads, axis),)),) if loads else ()
         square: Body = (*transpose, Points(axis, side, "unrolled", (fill,)))
         limit = None if axis.size % side == 0 else axis.size - side
-        return lambda vectors: (Loop(axis, 0, axis.size, side, self._vectors(vectors, square, is_block=True), limit),)
+        return lambda vectors: (
+            Loop(axis, *self._part(axis), side, self._vectors(vectors, square, is_block=True), limit),
+        )
 
     def _transposed(self, source: Expression, axis: Axis) -> Iterator[Element]:
         """The loads that run along an axis, and walk over its rows along the vector axis."""
@@ -256,26 +296,30 @@ class _Maker:
         step = kernel.tile_size if kernel.row is kernel.tile else 1
         return body if kernel.row is None else (Points(kernel.row, self.row_count, kind, body, step=step),)
 
-    def _some_steps(
-        self, vectors: int, steps: Axis, first: Integer, end: Integer, is_first: bool, is_last: bool
-    ) -> Body:
+    def _some_steps(self, vectors: int) -> Body:
         """The sums of a tile from one step to another: from memory, if these are not the first, and to memory or, if
         these are the last, to what is made of them."""
-        kernel = self.kernel
+        kernel, steps = self.kernel, self._last_step()
         fold, size = kernel.fold, kernel.tile_size
+        is_first, is_last = self.first == 0, self.end == steps.size
         product = fold.elements[0]
         assert isinstance(product, Binary)
         base = Axis("sums_base", 1 << 40)
         place = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
         begin = fold.initial if is_first else (Element(self.sums, place, True),)
         begins = self._tile("together", vectors, (Leaf(registers=(self.sum,), values=begin),))
-        ahead = self._lines_ahead(vectors, lambda _: kernel.steps_at_once, cache=2)
+        ahead = self._lines_ahead(vectors, self._steps_ahead)
+        if kernel.panel is None:
+            ahead = self._lines_ahead(vectors, lambda _: kernel.steps_at_once, cache=2)
         body: Body = (*ahead, *self._tile("together", vectors, (Accumulate(self.sum, product),)))
-        inside = Loop(steps, first, end, 1, body, carried=(self.sum,), copies=size * vectors)
+        inside = Loop(steps, *self._part(steps), 1, body, carried=(self.sum,), copies=size * vectors)
         waiting = (Leaf((ElementStore(self.sums, place, self.sum),)),)
         stored = self._tile("unrolled", vectors, self._results(self.sum) if is_last else waiting)
         expected = self._expected(vectors) if is_last else ()
-        row, column = (Difference(self.unmoved[axis], Start(axis)) for axis in (kernel.tile, kernel.vector))
+        row, column = (
+            self.unmoved[axis] if kernel.by_rounds else Difference(self.unmoved[axis], Start(axis))
+            for axis in (kernel.tile, kernel.vector)
+        )
         here = Sum(Product(Position(kernel.tile), self.pitch), Position(kernel.vector))
         nodes: Body = (
             At(base, Difference(Sum(Product(row, self.pitch), column), here), (*expected, *begins, inside, *stored)),
@@ -416,13 +460,6 @@ class _Maker:
 def _parts(size: int, most: int) -> tuple[int, ...]:
     """So many points in parts that fit into tile registers."""
     return tuple(min(most, size - start) for start in range(0, size, most))
-
-
-def _steps(axes: Sequence[Axis], body: Body) -> Body:
-    """``body`` at every step of the fold, as far as ``axes`` go."""
-    for axis in reversed(axes):
-        body = (Loop(axis, 0, axis.size, 1, body),)
-    return body
 
 
 def _moved(address: Affine, axis: Axis, distance: int) -> Affine:
