@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,7 +28,7 @@ from opendml.graph.joining import join
 from opendml.llvm.host import host_machine, machine_of
 from opendml.targets.cpu.refine.refining import refine, refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget, host_target
-from opendml.targets.cpu.words_in_memory import word_in_memory
+from opendml.targets.cpu.words_in_memory import bytes_in_memory, word_in_memory
 
 
 def target_of(level: str) -> CpuTarget:
@@ -81,6 +82,42 @@ def convolution(types: tuple[str, str], zero_points: tuple[bool, bool], channels
     )
 
 
+def depthwise(
+    types: tuple[str, str],
+    zero_points: tuple[bool, bool] = (True, False),
+    size: int = 14,
+    window: int = 3,
+    stride: int = 1,
+    outputs: int = 1,
+) -> Operator:
+    """Each channel by itself, ``outputs`` times; images of two are not the same."""
+    pads, places = [window // 2] * 2, (size + 2 * (window // 2) - window) // stride + 1
+    return operators.ConvolutionInteger(
+        input_tensor=TensorDesc(types[0], [2, 3, size, size]),
+        input_zero_point_tensor=TensorDesc(types[0], [1]) if zero_points[0] else None,
+        filter_tensor=TensorDesc(types[1], [3 * outputs, 1, window, window]),
+        filter_zero_point_tensor=TensorDesc(types[1], [3 * outputs]) if zero_points[1] else None,
+        output_tensor=TensorDesc("INT32", [2, 3 * outputs, places, places]),
+        group_count=3,
+        strides=[stride] * 2,
+        dilations=[1, 1],
+        start_padding=pads,
+        end_padding=pads,
+    )
+
+
+DEPTHWISE = [
+    *(depthwise(types, (True, i % 2 == 0), 7 + 9 * i) for i, types in enumerate(TYPES)),
+    *(depthwise(types, (False, True), 33, stride=2) for types in TYPES),
+    depthwise(TYPES[0], size=7, stride=2),
+    depthwise(TYPES[2], size=40, window=4),
+    depthwise(TYPES[2], size=19, window=5),
+    depthwise(TYPES[3], (True, True), size=35, window=7, stride=2),
+    depthwise(TYPES[2], (True, True), size=21, outputs=4),
+]
+"""Words of neighbours in a row, in which windows overlap: made where they are read, or a copy of them."""
+
+
 CASES = [
     *(product(types, zero_points, 9) for types in TYPES for zero_points in ((False, False), (True, True))),
     product(TYPES[0], (True, False), 8, batch=2),
@@ -117,6 +154,31 @@ def test_packed_sums_are_the_sums(number: int, level: str) -> None:
     (expected,) = run_interpreted(definition, inputs)
     (found,) = run_interpreted(refine(definition, target_of(level)), inputs)
     assert_identical(found, expected)
+
+
+@pytest.mark.parametrize("level", ["vnni", "avx2", "arm"])
+@pytest.mark.parametrize("number", range(len(DEPTHWISE)))
+def test_words_of_windows(number: int, level: str) -> None:
+    """Interpreted, as the others."""
+    desc = DEPTHWISE[number]
+    assert operations(desc, level) == (set() if level == "avx2" else {"dot4"})
+    definition = desc.define()
+    arrays = [random(tensor, seed) for seed, (_, tensor) in enumerate(desc.inputs())]
+    inputs = [
+        None if a is None or t is None else a.reshape(t.sizes) for a, t in zip(arrays, definition.inputs, strict=True)
+    ]
+    (expected,) = run_interpreted(definition, inputs)
+    (found,) = run_interpreted(refine(definition, target_of(level)), inputs)
+    assert_identical(found, expected)
+
+
+@pytest.mark.parametrize("number", range(len(DEPTHWISE)))
+def test_compiled_words_of_windows(number: int) -> None:
+    """By any number of threads, and nothing is read beside the tensors."""
+    from execution import run_operator
+
+    desc = DEPTHWISE[number]
+    run_operator(desc, [random(tensor, seed) for seed, (_, tensor) in enumerate(desc.inputs())])
 
 
 def _can_run(level: str) -> bool:
@@ -208,6 +270,31 @@ def test_words_in_memory_are_one_load() -> None:
     assert "load i32, ptr" in kernel and "load i8, ptr" not in kernel
 
 
+def test_words_of_fewer_bytes() -> None:
+    found = bytes_in_memory(cast(word([4, 5, 6], shifts=(8, 16)), I32))
+    assert found is not None and (found.first.address.constant, found.count) == (4, 3)
+    assert word_in_memory(word([4, 5, 6], shifts=(8, 16))) is None
+    for other in (
+        word([4], shifts=()),
+        word([4, 6], shifts=(8,)),
+        word([4, 5, 6], shifts=(8, 8)),
+        word([4, 5, 6, 7, 8], shifts=(8, 16, 24, 32)),
+    ):
+        assert bytes_in_memory(other) is None
+
+
+def test_words_of_windows_are_shared_by_rows() -> None:
+    """Rows that are computed together have words in common, which are loaded once."""
+    text = str(dml.explain(depthwise(TYPES[0], (False, False), 64), llvm=True))
+    if "dot4 of" not in text:
+        pytest.skip("this processor has no products of four bytes")
+    kernel = text[text.rindex("define internal void @kernel") :]
+    kernel = kernel[: kernel.index("\n}")]
+    loads, products = (len(re.findall(pattern, kernel)) for pattern in (r"load <\d+ x i8>", "dpbusd|udot|usdot|sdot"))
+    assert products and loads <= products  # Two for a word and its neighbours: three rows of four would be twice those.
+    assert "load i8, ptr" not in kernel
+
+
 def few_rows(rows: int) -> Operator:
     return operators.MatrixMultiplyInteger(
         a_tensor=TensorDesc("INT8", [rows, 64]),
@@ -217,9 +304,10 @@ def few_rows(rows: int) -> Operator:
 
 
 def test_what_is_not_worth_it_stays() -> None:
-    """Both factors are packed each time: of few rows that is more than the products."""
-    depthwise = convolution(("UINT8", "INT8"), (True, False), 1, groups=8)
-    assert operations(few_rows(5), "vnni") == operations(depthwise, "vnni") == set()
+    """Both factors are packed each time: of few rows that is more than the products. Words of two bytes are half
+    empty, and those of rows that no other window reads have no use but one."""
+    assert operations(few_rows(5), "vnni") == operations(depthwise(TYPES[0], window=2), "vnni") == set()
+    assert operations(depthwise(TYPES[0], stride=4), "vnni") == set()
     assert operations(few_rows(6), "vnni") == {"dot4"}
     assert operations(few_rows(6), "avx2") == {"dot2"}
 

@@ -21,6 +21,7 @@ from opendml.expression.affine import (
 )
 from opendml.expression.element_types import BOOL, ElementType
 from opendml.expression.ir import (
+    WORD_PRODUCTS,
     Axis,
     Binary,
     Cast,
@@ -41,6 +42,7 @@ from opendml.targets.cpu.coalescing import coalesce
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
+from opendml.targets.cpu.words_in_memory import bytes_in_memory
 
 
 def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> ComputeKernel:
@@ -564,10 +566,11 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     if len(folds) != 1 or not folds[0].contract or folds[0].partials > 1 or folds[0].where is not None:
         return kernel
     (fold,), (*shared, axis), tuning = folds, kernel.shared, target.tuning
-    steps, conditions = fold_steps(fold), guards(fold)
+    read, bytes_of_word = _read_by_steps(fold)
+    steps, conditions = fold_steps(fold) * bytes_of_word, guards(fold)
     if not tuning.staged_steps < steps <= tuning.unrolled_steps or any(not form.is_pure for form in conditions):
         return kernel
-    loads = [e.address for e in walk(fold) if isinstance(e, Element) and e.address.coefficient(axis)]
+    loads = [e.address for e in read if e.address.coefficient(axis)]
     taps = [(a, t) for a in loads for t in fold.axes if t.size > 1 and a.coefficient(t)]
     if len(loads) != 1 or not taps or any(abs(s.address.coefficient(vector)) != 1 for s in kernel.stores):
         return kernel
@@ -580,6 +583,15 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     if not conditions and len(different) == count * tap.size:
         return kernel
     return replace(kernel, shared=tuple(shared), rows=rows)
+
+
+def _read_by_steps(fold: Fold) -> tuple[list[Element], int]:
+    """The elements that a step of a fold loads, and products in it: a word of bytes in a row is one of several."""
+    product = fold.elements[0]
+    factors = product.children if isinstance(product, Binary) and product.operation in WORD_PRODUCTS else ()
+    words = {factor: word for factor in factors if (word := bytes_in_memory(factor)) is not None}
+    elements = [e for e in walk(fold, lambda part: part in words) if isinstance(e, Element)]
+    return [*elements, *(word.first for word in words.values())], max((w.count for w in words.values()), default=1)
 
 
 def guards(fold: Fold) -> list[Affine]:

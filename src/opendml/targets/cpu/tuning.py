@@ -225,6 +225,10 @@ class Tuning:
     few instructions for each element, and a product of words saves one or two. As many products as packing is worth
     were measured for 4 (VNNI) to 7 (AVX-512 without it)."""
 
+    word_uses: int = 3
+    """Products of bytes for each word of the rows of windows from which on these are packed: a word of neighbours takes
+    about as many instructions as three products without one."""
+
     word_panel_registers: int = 2
     """Registers of columns of a panel of words: as many as a tile has, so that its steps follow one another in
     memory."""

@@ -1,4 +1,4 @@
-"""Words of four bytes that lie in memory as they are wanted: one load, instead of four and what joins them."""
+"""Words of four bytes or fewer that lie in memory as they are wanted: one load, not four and what joins them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class MemoryWord:
-    """A word by the element of its first byte, the lowest one."""
+    """A word by the element of its first byte, the lowest one, and how many bytes it has; 0 above them."""
 
     first: Element
+    count: int = BYTES
 
     @property
     def element(self) -> Element | None:
@@ -32,24 +33,27 @@ class MemoryWord:
 
 def word_in_memory(e: Expression) -> MemoryWord | None:
     """The word that an expression is, if it is made of four bytes that follow one another in memory."""
+    found = bytes_in_memory(e)
+    return found if found is not None and found.count == BYTES else None
+
+
+def bytes_in_memory(e: Expression) -> MemoryWord | None:
+    """The same of two bytes or more."""
     if isinstance(e, Cast) and e.type is I32:
         e = e.operand
     if e.type is not U32:
         return None
-    following: Element | None = None
-    for number in range(BYTES - 1, 0, -1):
-        if not isinstance(e, Binary) or e.operation != "or":
-            return None
-        moved, e = e.right, e.left
-        if not isinstance(moved, Binary) or moved.operation != "shl" or not _is(moved.right, 8 * number):
-            return None
-        byte = _byte(moved.left)
-        if byte is None or (following is not None and not _follow(byte, following)):
-            return None
-        following = byte
-    first = _byte(e)
-    assert following is not None
-    return MemoryWord(first) if first is not None and _follow(first, following) else None
+    moved = list[Expression]()
+    while isinstance(e, Binary) and e.operation == "or" and len(moved) < BYTES:
+        moved.append(e.right)
+        e = e.left
+    found = [_byte(e)]
+    for number, part in enumerate(reversed(moved), 1):
+        is_moved = isinstance(part, Binary) and part.operation == "shl" and _is(part.right, 8 * number)
+        found.append(_byte(part.left) if is_moved and isinstance(part, Binary) else None)
+    following = [one for one in found if one is not None]
+    is_run = all(map(_follow, following, following[1:]))
+    return MemoryWord(following[0], len(found)) if len(following) == len(found) in range(2, 5) and is_run else None
 
 
 def _byte(e: Expression) -> Element | None:

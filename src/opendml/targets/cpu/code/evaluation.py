@@ -41,10 +41,13 @@ from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, firs
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.instructions.registers import by_registers
 from opendml.targets.cpu.target import CpuTarget
-from opendml.targets.cpu.words_in_memory import BYTES, word_in_memory
+from opendml.targets.cpu.words_in_memory import BYTES, MemoryWord, bytes_in_memory
 
 RECURSION: Final = 8
 """How deep an expression is computed by calls for its parts, which is the quickest way."""
+
+OVERLAPPING: Final = 2
+"""How far apart words that overlap begin at most, in bytes: further ones are loaded byte by byte."""
 
 
 class Evaluator:
@@ -296,12 +299,17 @@ class Evaluator:
             return self.memory.load_where(place, step, first_lanes(point.active, point.lanes), (0, point.active))
         return self.memory.load_one_by_one(place, step, point.active, point.lanes)
 
-    def words_in_order(self, first: Element, point: Point) -> int:
-        """How many words, of whose bytes this is the first one, follow one another at a point; 0: they do not."""
-        if not first.safe or not first.address.is_pure or point.mask is not None or point.active is not None:
-            return 0
-        step = self.step(first.address, point)
-        return 1 if step == 0 else point.lanes if step == BYTES else 0
+    def load_words(self, word: MemoryWord, point: Point) -> Value | None:
+        """Words that follow one another, or overlap, in memory at a point; None: they do neither."""
+        first = word.first
+        if not first.safe or not first.address.is_pure or point.mask is not None:
+            return None
+        step, place = self.step(first.address, point), self.place(first.tensor, first.address, point)
+        if word.count == BYTES and step in (0, BYTES) and point.active is None:
+            return self.memory.load_words(place, 1 if step == 0 else point.lanes)
+        if 0 < step <= OVERLAPPING and point.active != 1:
+            return self.memory.load_overlapping(place, step, word.count, point.lanes, point.active or point.lanes)
+        return None
 
     def step(self, address: Affine, point: Point) -> int:
         """How far an address moves from lane to lane."""
@@ -406,10 +414,10 @@ def _unary(evaluator: Evaluator, e: Unary, point: Point) -> Value:
 
 
 def _binary(evaluator: Evaluator, e: Binary, point: Point) -> Value:
-    word = word_in_memory(e) if e.operation == "or" else None
-    lanes = 0 if word is None else evaluator.words_in_order(word.first, point)
-    if word is not None and lanes:
-        return evaluator.memory.load_words(evaluator.place(word.first.tensor, word.first.address, point), lanes)
+    word = bytes_in_memory(e) if e.operation == "or" else None
+    loaded = None if word is None else evaluator.load_words(word, point)
+    if loaded is not None:
+        return loaded
     left, right = evaluator.value(e.left, point), evaluator.value(e.right, point)
     if e.operation in WORD_PRODUCTS:
         return evaluator.dot(e.operation, left, right, Value("0", I32))

@@ -5,12 +5,13 @@ Loads of vectors never touch memory past their last element. A value and its poi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from opendml.expression.element_types import BOOL, F16, I64, U32
-from opendml.expression.ir import Tensor
+from opendml.expression.ir import Tensor, constant
 from opendml.llvm.builder import Builder, Value, index_value, vector_type
 from opendml.loops.instructions import Instructions
 from opendml.targets.cpu.instructions.moves import (
@@ -183,6 +184,41 @@ class Memory:
             self._prefetch_ahead(first, 1, lanes * BYTES)
         text = self.builder.assign(f"load {vector_type(U32, lanes)}, ptr {self.pointer(first)}, align 1")
         return Value(text, U32, lanes)
+
+    def load_overlapping(self, first: Place, step: int, count: int, lanes: int, active: int) -> Value:
+        """Words of ``count`` bytes that begin ``step`` bytes apart, those of the ``active`` lanes; the others are
+        undefined."""
+        key = ("words", id(first.tensor), first.base and first.base.text, first.constant, step, count, lanes, active)
+        found = self._scopes.find(key)
+        if found is None:
+            size = min(lanes, self.register_bytes // BYTES)
+            parts = [
+                self._load_overlapping_part(first.moved(at * step), step, count, size, min(active - at, size))
+                for at in range(0, lanes, size)
+            ]
+            while len(parts) > 1:
+                pairs = zip(parts[::2], parts[1::2], strict=True)
+                parts = [self.builder.shuffle(a, b, range(2 * a.lanes)) for a, b in pairs]
+            found = self._scopes.put(key, parts[0])
+        return found
+
+    def _load_overlapping_part(self, first: Place, step: int, count: int, lanes: int, active: int) -> Value:
+        """The same of a register: the bytes in two loads, that of the last ones moved back to end with them."""
+        if active <= 0:
+            return Value("poison", U32, lanes)
+        span = (active - 1) * step + count
+        width = power_below(span)
+        runs = [self.load(first.moved(start), width) for start in dict.fromkeys((0, span - width))]
+        order = list[int]()
+        for lane, byte in itertools.product(range(lanes), range(BYTES)):
+            at = min(lane, active - 1) * step + min(byte, count - 1)
+            order.append(at if at < width else at - (span - width) + width)
+        picked = self.builder.shuffle(runs[0], runs[1] if len(runs) > 1 else None, order)
+        words = Value(self.builder.assign(f"bitcast {picked.typed} to {vector_type(U32, lanes)}"), U32, lanes)
+        if count == BYTES:
+            return words
+        mask = self.builder.constant(constant((1 << 8 * count) - 1, U32))
+        return self.builder.binary("and", words, self.builder.spread(mask, lanes))
 
     def load_apart(self, place: Place, step: int, lanes: int) -> Value:
         """Elements ``step`` apart: as whole vectors where that is faster than one by one."""

@@ -3,8 +3,10 @@
 A sum of ``(x - zx) * (y - zy)`` over an axis of the fold becomes one over words of 32 bits: ``dot4`` of four bytes
 each, or, where there is no such instruction, ``dot2`` of two numbers of 16 bits. The zero points are taken out of the
 sum, ``sum(x * y) - zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along the axis and padded
-with zeros, but for rows whose bytes are words as they lie in memory. Integers are exact modulo 2^32, so the sums have
-the same bits in any order. Expressions in, expressions out: the interpreter can check what really runs.
+with zeros, but for rows whose bytes are words as they lie in memory. Where a sum has no channels to pack, as depthwise
+convolutions have none, words have the neighbours that a row of a window reads, and all windows that share the row share
+its words. Integers are exact modulo 2^32, so the sums have the same bits in any order. Expressions in, expressions out:
+the interpreter can check what really runs.
 """
 
 from __future__ import annotations
@@ -53,13 +55,17 @@ def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
     products = math.prod(axis.size for axis in (*found.compute.axes, *fold.axes))
     tensors = (found.left.load.tensor, found.right.load.tensor)
     largest = max((math.prod(tensor.sizes) for tensor in tensors if tensor not in surroundings.fixed), default=0)
-    if products < largest * target.tuning.packed_uses:
-        return None
-    for axis in fold.axes:
-        if axis.size >= target.tuning.packed_steps:
-            packed = [_words(f.load, axis, int(operation[-1])) for f in (found.left, found.right)]
-            if all(packed):
+    per_word, long = int(operation[-1]), [a for a in fold.axes if a.size >= target.tuning.packed_steps]
+    if products >= largest * target.tuning.packed_uses:
+        for axis in long:
+            if all(_words(f.load, axis, per_word) for f in (found.left, found.right)):
                 return _in_words(found, axis, operation, surroundings)
+    for axis in reversed(long if operation == "dot4" else ()):
+        rows = _rows_of_windows(found.left.load, axis, per_word)
+        if rows is not None and _words(found.right.load, axis, per_word):
+            made = math.prod(found.left.load.tensor.sizes) // found.left.load.tensor.sizes[rows.dimension]
+            is_shared = products >= made * rows.groups * rows.count * target.tuning.word_uses
+            return _in_words(found, axis, operation, surroundings) if is_shared else None
     return None
 
 
@@ -110,30 +116,54 @@ def _is_of_bytes(factor: Factor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Where the words of a tensor are: the ``dimension`` that is packed has ``groups`` runs of the axis, each of which
-    becomes ``count`` words; ``group`` is the run that is read."""
+    """Where the words of a tensor are: the ``dimension`` that is packed has ``groups`` runs as long as the axis, the
+    first from element ``first`` on and each ``step`` behind the one before, each of which becomes ``count`` words;
+    ``group`` is the run that is read. ``overlaps``: runs are rows of windows, which have elements in common."""
 
     dimension: int
     groups: int
     count: int
     group: Expression
+    step: int
+    first: int = 0
+    overlaps: bool = False
 
 
 def _words(source: Load, axis: Axis, per_word: int) -> _Words | None:
     """How a load's tensor is packed along an axis, if it lies along one dimension in whole runs."""
-    forms = [affine(c) for c in source.coordinates]
-    if not all(form.is_pure for form in forms):
+    along = _dimension_along(source, axis)
+    if along is None:
         return None
-    along = [d for d, form in enumerate(forms) if form.coefficient(axis)]
-    if len(along) != 1 or forms[along[0]].coefficient(axis) != 1:
-        return None
-    (d,) = along
-    rest = forms[d].plus(Affine(((axis, 1),), 0), -1)
+    d, rest = along
     numbers = [c for _, c in rest.terms] + [rest.constant, source.tensor.sizes[d]]
     if any(n % axis.size for n in numbers):
         return None
     group = Affine(tuple((term, c // axis.size) for term, c in rest.terms), rest.constant // axis.size)
-    return _Words(d, source.tensor.sizes[d] // axis.size, -(-axis.size // per_word), group.as_expression())
+    groups, count = source.tensor.sizes[d] // axis.size, -(-axis.size // per_word)
+    return _Words(d, groups, count, group.as_expression(), axis.size)
+
+
+def _rows_of_windows(source: Load, axis: Axis, per_word: int) -> _Words | None:
+    """How a load's tensor is packed if its rows along an axis are those of windows, one for each point of another."""
+    along = _dimension_along(source, axis)
+    if along is None:
+        return None
+    d, rest = along
+    if len(rest.terms) != 1 or rest.constant < 0:
+        return None
+    ((place, step),) = rest.terms
+    if not isinstance(place, Axis) or step < 1:
+        return None
+    return _Words(d, place.size, -(-axis.size // per_word), index(place), step, rest.constant, overlaps=True)
+
+
+def _dimension_along(source: Load, axis: Axis) -> tuple[int, Affine] | None:
+    """The only dimension in which an axis is, one element after the other, and what else its coordinate is made of."""
+    forms = [affine(c) for c in source.coordinates]
+    along = [d for d, form in enumerate(forms) if form.coefficient(axis)]
+    if not all(form.is_pure for form in forms) or len(along) != 1 or forms[along[0]].coefficient(axis) != 1:
+        return None
+    return along[0], forms[along[0]].plus(Affine(((axis, 1),), 0), -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,32 +200,33 @@ class _Packing:
         self.copies: dict[tuple[Load, int], Expression] = {}
         self.sums: dict[Expression, Expression] = {}
 
+    def words(self, factor: Factor) -> _Words:
+        """How a factor is packed."""
+        source, axis, per_word = factor.load, self.axis, self.per_word
+        found = _words(source, axis, per_word) or _rows_of_windows(source, axis, per_word)
+        assert found is not None
+        return found
+
 
 class _Statement:
     """One statement, and what it takes to compute it in words."""
 
     def __init__(self, packing: _Packing, packed: Sum, panels: _Panels | None = None) -> None:
-        self.packing, self.panels, self.found = packing, panels, packing.found
-        self.compute, self.fold, self.axis, self.operation = (
-            packed.compute,
-            packed.fold,
-            packing.axis,
-            packing.operation,
-        )
-        self.left, self.right = packed.left, packed.right
-        self.per_word, self.word = packing.per_word, packing.word
+        self.packing, self.packed, self.panels, self.found = packing, packed, panels, packing.found
+        self.axis, self.operation = packing.axis, packing.operation
+        self.word, self.per_word = packing.word, packing.per_word
         self.axes = tuple(self.word if a is self.axis else a for a in packed.fold.axes)
 
     def add(self) -> None:
         """The copies, the sums of the factors alone, and the statement itself."""
-        rewrite = substitute({Part(self.fold, 0): self._total()})
-        stores = tuple(Store(s.tensor, s.coordinates, rewrite(s.value)) for s in self.compute.stores)
-        self.found.statements.append(Compute(self.compute.axes, stores))
+        rewrite = substitute({Part(self.packed.fold, 0): self._total()})
+        stores = tuple(Store(s.tensor, s.coordinates, rewrite(s.value)) for s in self.packed.compute.stores)
+        self.found.statements.append(Compute(self.packed.compute.axes, stores))
 
     def _total(self) -> Expression:
         """Of the bytes of ``dot4`` one factor's are unsigned and the other one's signed: of two alike the first is
         moved by 128."""
-        left, right = self.left, self.right
+        left, right = self.packed.left, self.packed.right
         is_alike = self.operation == "dot4" and left.load.type is right.load.type
         moved = 0 if not is_alike else 128 if left.load.type is I8 else -128
         is_unsigned = (left.load.type is U8) != (moved != 0)
@@ -212,7 +243,7 @@ class _Statement:
         if a_zero is not None:
             total = total - a_zero * self._alone("right_sums", *((ones, b) if is_unsigned else (b, ones)))
         if a_zero is not None and b_zero is not None:
-            total = total + a_zero * b_zero * math.prod(axis.size for axis in self.fold.axes)
+            total = total + a_zero * b_zero * math.prod(axis.size for axis in self.packed.fold.axes)
         return total
 
     def _sum(self, a: Expression, b: Expression) -> Expression:
@@ -226,7 +257,7 @@ class _Statement:
         known = self.packing.sums
         if total not in known:
             moving = Dependencies().of(total)
-            axes = tuple(axis for axis in self.compute.axes if axis in moving)
+            axes = tuple(axis for axis in self.packed.compute.axes if axis in moving)
             sums = temporary(name, I32, [axis.size for axis in axes] or [1])
             place = indices(axes) or (constant(0, index(self.word).type),)
             self.found.temporaries.append(sums)
@@ -242,17 +273,19 @@ class _Statement:
         return known[key]
 
     def _copied(self, factor: Factor, flipped: int) -> Expression:
-        source, size = factor.load.tensor, self.axis.size
-        words = _words(factor.load, self.axis, self.per_word)
-        assert words is not None
-        panels = self.panels if factor is self.right else None
+        source = factor.load.tensor
+        words = self.packing.words(factor)
+        if words.overlaps and words.count == 1 and not self._is_shared():
+            return self._word_there(factor, words, flipped)
+        panels = self.panels if factor is self.packed.right else None
         there, step, parts = list[Expression](), index(self.word), list[_Part]()
         for d, (n, stride) in enumerate(zip(source.sizes, source.strides, strict=True)):
             rank = self._rank(factor, d)
             if d == words.dimension:
                 group, word = grid([words.groups, words.count], "gw")
-                parts += [_Part(rank, group, words.group), _Part(rank, word, index(self.word))]
-                there.append(index(group) * size)
+                both = [_Part(rank, group, words.group), _Part(rank, word, index(self.word))]
+                parts += reversed(both) if words.overlaps else both  # Windows are next to one another.
+                there.append(index(group) * words.step + words.first)
                 step = index(word) * self.per_word
             elif panels is not None and d == panels.dimension:
                 block, within = grid([panels.block.size, panels.within.size], "no")
@@ -278,45 +311,54 @@ class _Statement:
         """The word of the elements that follow the ``first`` one along a dimension, which is at a ``step`` of the sum;
         zeros behind the last step."""
         bits, size = 32 // self.per_word, self.axis.size
-        is_whole = size % self.per_word == 0
+        is_whole, count = size % self.per_word == 0 or size < self.per_word, min(size, self.per_word)
         value: Expression = constant(0, U32)
-        for i in range(self.per_word):
+        for i in range(count):
             place = [c + i if d == dimension else c for d, c in enumerate(first)]
             part = cast(load(source, place), U8) if bits == 8 else cast(cast(load(source, place), I16), U16)
             if not is_whole:
                 part = select(step + i < size, part ^ flipped, 0)
             value = value | cast(part, U32) << (bits * i)
-        return value ^ flipped * 0x01010101 if is_whole else value
+        return value ^ flipped * (0x01010101 & (1 << bits * count) - 1) if is_whole else value
+
+    def _is_shared(self) -> bool:
+        """Whether words of the left factor are multiplied by several of the right one, so that a copy pays off."""
+        dependencies = Dependencies()
+        left, right = (dependencies.of(factor.load) for factor in (self.packed.left, self.packed.right))
+        return any(axis in right and axis not in left for axis in self.packed.compute.axes)
+
+    def _word_there(self, factor: Factor, words: _Words, flipped: int) -> Expression:
+        """The word that a sum reads, made of the factor's bytes."""
+        coordinates, step = list(factor.load.coordinates), index(self.word) * self.per_word
+        coordinates[words.dimension] = words.group * words.step + words.first + step
+        return cast(self._word(factor.load.tensor, coordinates, words.dimension, step, flipped), I32)
 
     def _in_place(self, factor: Factor) -> Expression | None:
         """The words of a factor where it lies, if they are there, and no sum of it alone wants them too."""
-        source, words = factor.load.tensor, _words(factor.load, self.axis, self.per_word)
-        assert words is not None
+        source, words = factor.load.tensor, self.packing.words(factor)
         strides = list(source.strides)
         is_run = strides.pop(words.dimension) == 1 and not any(stride % 4 for stride in strides)
         is_plain = self.operation == "dot4" and self.panels is not None and not self.packing.in_tiles
+        is_run &= not words.overlaps
         if not is_plain or not is_run or self.axis.size % self.per_word:
             return None
-        coordinates = list(factor.load.coordinates)
-        step = index(self.word) * self.per_word
-        coordinates[words.dimension] = words.group * self.axis.size + step
-        return cast(self._word(source, coordinates, words.dimension, step, 0), I32)
+        return self._word_there(factor, words, 0)
 
     def _rank(self, factor: Factor, dimension: int) -> int:
         """Where a dimension stands in a copy. Of what is packed once, or in panels, dimensions are apart that the steps
         of the fold move along, so that neighbouring outputs lie next to each other at every step; but where tile
         registers take rows of it, the words of a sum are to lie next to each other, so they come last."""
         form = affine(factor.load.coordinates[dimension])
-        is_moved = any(form.coefficient(axis) for axis in self.fold.axes)
-        if factor is self.right and self._has_rows_of_right():
+        is_moved = any(form.coefficient(axis) for axis in self.packed.fold.axes)
+        if factor is self.packed.right and self._has_rows_of_right():
             return 2 * (form.coefficient(self.axis) != 0) + is_moved
-        if factor is self.right and self.panels is not None:  # Columns within a panel are last.
+        if factor is self.packed.right and self.panels is not None:  # Columns within a panel are last.
             return is_moved
         return not is_moved if factor.load.tensor in self.packing.fixed else 0
 
     def _has_rows_of_right(self) -> bool:
         """Whether rows of the right factor are multiplied by columns of the left one, in tile registers: the left one
         is a run along the outputs, as in convolutions, and not along the words."""
-        coordinates, column = self.left.load.coordinates, self.compute.axes[-1]
+        coordinates, column = self.packed.left.load.coordinates, self.packed.compute.axes[-1]
         form = affine(coordinates[-1])
         return self.packing.in_tiles and not form.coefficient(self.axis) and form.coefficient(column) == 1
