@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from opendml.building.contents import Contents
 from opendml.building.graph_assembly import GraphAssembly, GraphInterface, KeptConstant
 from opendml.building.graph_tensor import GraphTensor
 from opendml.building.layouts import check_layout
@@ -81,7 +82,7 @@ class Graph:
             raise InvalidDescriptorError(f"graphs do not exist at feature level {level}, only from {SINCE} on")
         self._inputs: list[_Input] = []
         self._nodes: list[_Node] = []
-        self._constants: dict[bytes | memoryview, int] = {}
+        self._constants = Contents()
         self._scopes: list[str] = []
 
     def __repr__(self) -> str:
@@ -132,7 +133,7 @@ class Graph:
         values = values.view(np.uint8) if values.dtype == np.bool_ else values
         with at_place(caller_place()):
             desc, data = _constant(values)
-        return GraphTensor(self, desc, _FromConstant(self._constants.setdefault(data, len(self._constants))))
+        return GraphTensor(self, desc, _FromConstant(self._constants.number_of(data)))
 
     def append(self, operator: Operator, *inputs: Operand | None) -> tuple[GraphTensor | None, ...]:
         """The outputs of a new node, None for those that its descriptor does not have.
