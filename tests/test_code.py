@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 import re
@@ -42,7 +43,8 @@ from opendml.expression.ir import (
 )
 from opendml.expression.statements import Compute, Definition, Scatter, Store
 from opendml.llvm.builder import Builder, Value, literal
-from opendml.llvm.native import assembly
+from opendml.llvm.host import host_machine
+from opendml.llvm.native import assembly, compile_object, load_object
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.program import Program
@@ -316,6 +318,25 @@ def test_a_scalar_is_spread_only_where_needed() -> None:
     assert builder.lines == []
     with pytest.raises(ValueError, match="lanes"):
         builder.spread(Value("%x", F32, 4), 8)
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+@pytest.mark.parametrize(("type", "side"), [(F32, 2), (F32, 8), (F32, 16), (U8, 16), (U8, 64), (F64, 8)])
+def test_squares_are_transposed(type: ElementType, side: int, fenced: bool) -> None:
+    """With fences behind the shuffles of float32, where there are some, and without."""
+    builder, kind = Builder(), Value("", type, side).llvm_type
+    places = [f"getelementptr {kind}, ptr %p, i64 {n}" for n in range(side)]
+    rows = [Value(builder.assign(f"load {kind}, ptr {builder.assign(p)}, align 1"), type, side) for p in places]
+    columns = builder.transposed(rows, fenced=fenced)
+    for place, column in zip(places, columns, strict=True):
+        builder.line(f"store {column.typed}, ptr {builder.assign(place)}, align 1")
+    lines = "\n".join([*sorted(builder.declarations), "define void @f(ptr %p) {", *builder.lines, "ret void", "}"])
+    assert ("@llvm.arithmetic.fence" in lines) == (fenced and type is F32)
+    matrix = np.arange(side * side).reshape(side, side).astype(NUMPY_TYPES[type.name])
+    loaded = load_object(compile_object(lines + "\n", host_machine()), ["f"])
+    expected = matrix.T.copy()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded["f"])(matrix.ctypes.data)
+    np.testing.assert_array_equal(matrix, expected)
 
 
 def test_unary_is_what_python_writes() -> None:

@@ -268,8 +268,9 @@ class Builder:
         lanes, count = values[0].lanes, len(values)
         return self.shuffle(joined, None, [number * lanes + lane for lane in range(lanes) for number in range(count)])
 
-    def transposed(self, rows: Sequence[Value]) -> list[Value]:
-        """The columns of a square of vectors of at most 64 bytes.
+    def transposed(self, rows: Sequence[Value], *, fenced: bool = False) -> list[Value]:
+        """The columns of a square of vectors of at most 64 bytes; with fences between the shuffles, if these are to
+        stay as they are written. Of what is loaded, LLVM makes loads that do a part of the work.
 
         First groups of rows in each 16 bytes of the vectors, then blocks of 16 bytes between the groups: what
         processors have instructions for, and LLVM finds quickly.
@@ -278,12 +279,13 @@ class Builder:
         values, size = list(rows), 1
         while size < unit:
             for i in (i for i in range(count) if not i & size):
-                values[i], values[i + size] = self._unpacked(values[i], values[i + size], size, unit)
+                pair = self._unpacked(values[i], values[i + size], size, unit)
+                values[i], values[i + size] = map(self.fenced, pair) if fenced else pair
             size *= 2
         columns: list[Value] = []
         for residue in range(unit):
             place = sum(unit >> 1 >> bit for bit in range(unit.bit_length()) if residue >> bit & 1)
-            columns += self._exchanged(values[place::unit], unit)
+            columns += self._exchanged(values[place::unit], unit, self.fenced if fenced else lambda value: value)
         blocks = count // unit
         return [columns[column % unit * blocks + column // unit] for column in range(count)]
 
@@ -302,11 +304,12 @@ class Builder:
 
         return half(False), half(True)
 
-    def _exchanged(self, rows: Sequence[Value], unit: int) -> list[Value]:
-        """A square of blocks of ``unit`` lanes transposed: 1, 2 or 4 rows of as many blocks."""
+    def _exchanged(self, rows: Sequence[Value], unit: int, kept: Callable[[Value], Value]) -> list[Value]:
+        """A square of blocks of ``unit`` lanes transposed: 1, 2 or 4 rows of as many blocks; ``kept``: what is done to
+        the result of each shuffle."""
 
         def picked(a: Value, b: Value, blocks: Sequence[int]) -> Value:
-            return self.shuffle(a, b, [block * unit + lane for block in blocks for lane in range(unit)])
+            return kept(self.shuffle(a, b, [block * unit + lane for block in blocks for lane in range(unit)]))
 
         if len(rows) == 1:
             return list(rows)
@@ -352,6 +355,18 @@ class Builder:
         """The same address, of which LLVM does not know how it was computed. It costs no instruction."""
         self.declarations.add("declare ptr @llvm.strip.invariant.group.p0(ptr)")
         return self.assign(f"call ptr @llvm.strip.invariant.group.p0(ptr {pointer})")
+
+    def fenced(self, value: Value) -> Value:
+        """The same value; of float32, LLVM does not look at how it was computed. It costs no instruction.
+
+        Behind shuffles: for each of them LLVM tries anew to make one of all that lead to it, which takes it longer than
+        all else where there are hundreds that are as they should be.
+        """
+        if value.type is not F32 or value.lanes == 1:
+            return value
+        kind, name = value.llvm_type, f"llvm.arithmetic.fence.v{value.lanes}f32"
+        self.declarations.add(f"declare {kind} @{name}({kind})")
+        return Value(self.assign(f"call {kind} @{name}({value.typed})"), value.type, value.lanes)
 
     # Operations of the grammar ---------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ def turned(builder: Builder, rows: Sequence[Value]) -> list[Value]:
     for start in range(0, rows[0].lanes, side):
         part = range(start, start + side)
         cut = square if side == rows[0].lanes else [_cut(builder, row, part) for row in square]
-        columns += builder.transposed(cut) if side > 1 else cut
+        columns += builder.transposed(cut, fenced=True) if side > 1 else cut
     return columns
 
 
