@@ -678,7 +678,8 @@ class _Problem:
         distance = e.address.coefficient(step)
         a_step = -(-distance // tiles)
         a_point = -(-a_step * step.size // tile.tile_size)
-        if distance < tile.lanes * tile.vectors:
+        leaves_lines_out = cut is tile.vector and a_step * e.type.bits // 8 > self.machine.cache_line
+        if distance < tile.lanes * tile.vectors or leaves_lines_out:
             return ()
         terms = tuple((t, a_step if t is step else c) for t, c in e.address.terms)
         further = e.address.constant + e.address.coefficient(cut) * blocks[cut]

@@ -507,7 +507,7 @@ class Tuning:
     far_tile_bytes: int = 256 << 10
     """Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
 
-    asking_tiles: int = 2
+    asking_tiles: int = 4
     """Tiles along the tile axis up to which each asks for all that the next strip of the other side loads."""
 
     near_bytes: int = 256
