@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from opendml.expression.affine import Affine, Element
 from opendml.expression.ir import Axis, Binary, Expression, Part, Tensor, Variable, temporary
@@ -65,6 +66,13 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     return Nest((Tiles(maker.tile_sizes(), (items,)),), rows=rows, rolled=True)
 
 
+class _Counts(NamedTuple):
+    """Registers along the vector axis and points of the row of the tiles that are being made."""
+
+    vectors: int
+    rows: int
+
+
 class _Maker:
     """What is made of the steps from ``first`` to before ``end``, where they are not done at once."""
 
@@ -87,34 +95,33 @@ class _Maker:
         self.sums = sums or temporary("sums", kernel.fold.type, (rows, self.pitch))
         waiting = (kernel.tile, kernel.vector) if kernel.steps_at_once else ()
         self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in waiting}
-        self.row_count = kernel.row_count  # of the tiles that are being made
+        self.counts = _Counts(kernel.vectors, kernel.row_count)
 
-    def loops(self, axes: Sequence[Axis], vectors: int, body: Callable[[int], Body]) -> Body:
+    def loops(self, axes: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
         """Loops of an item. The last tile of an axis is moved back to end with it: some sums are done twice."""
         if not axes:
-            return body(vectors)
+            return body(counts)
         axis, *rest = axes
         if axis is self.kernel.vector:
-            return self._strips(rest, body)
+            return self._strips(rest, counts, body)
         kernel = self.kernel
         if axis is kernel.row and axis is not kernel.tile and axis.size % kernel.row_count:
-            return self._groups(axis, rest, vectors, body)
+            return self._groups(axis, rest, counts, body)
         step = kernel.step(axis)
         limit = None if axis.size % step == 0 else axis.size - step
         unmoved = self.unmoved.get(axis)
-        return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, vectors, body), limit, unmoved=unmoved),)
+        return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, counts, body), limit, unmoved=unmoved),)
 
-    def _groups(self, axis: Axis, inner: Sequence[Axis], vectors: int, body: Callable[[int], Body]) -> Body:
+    def _groups(self, axis: Axis, inner: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
         """The loop along the axis of rows, and a copy of what is inside of it for those that are left."""
         count = self.kernel.row_count
         whole = axis.size - axis.size % count
-        groups = Loop(axis, Start(axis), Least(End(axis), whole), count, self.loops(inner, vectors, body))
-        self.row_count = axis.size - whole
-        rest = Loop(axis, whole, End(axis), count, self.loops(inner, vectors, body))
-        self.row_count = count
+        groups = Loop(axis, Start(axis), Least(End(axis), whole), count, self.loops(inner, counts, body))
+        left = counts._replace(rows=axis.size - whole)
+        rest = Loop(axis, whole, End(axis), count, self.loops(inner, left, body))
         return (groups, rest)
 
-    def _strips(self, inner: Sequence[Axis], body: Callable[[int], Body]) -> Body:
+    def _strips(self, inner: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
         """The loop along the vector axis; its last strip has a copy of the loops ``inner`` if it is narrower."""
         kernel = self.kernel
         axis = kernel.vector
@@ -122,7 +129,8 @@ class _Maker:
         def strips(first: Integer, last: Integer, vectors: int) -> Loop:
             """Their body knows where the strip is in the panel, if there is one."""
             points = vectors * kernel.lanes
-            nodes, unmoved = self.loops(inner, vectors, body), self.unmoved.get(axis)
+            nodes = self.loops(inner, counts._replace(vectors=vectors), body)
+            unmoved = self.unmoved.get(axis)
             if kernel.panel is not None:
                 unmoved = unmoved or Local("strip")
                 base = kernel.panel.first(unmoved, kernel.along, dict(kernel.blocks), self.first)
@@ -141,7 +149,7 @@ class _Maker:
     def whole(self) -> Body:
         """All steps of the sums of a tile, and then those of the next one."""
         tile = self.tile if self.kernel.words is None else self.rectangle
-        return self.loops(self.kernel.loops, self.kernel.vectors, tile)
+        return self.loops(self.kernel.loops, self.counts, tile)
 
     def interrupted(self) -> Body:
         """Some steps of all tiles, and then the next ones: in between sums are in memory. A tile that is moved back has
@@ -170,7 +178,7 @@ class _Maker:
 
     def some_steps(self) -> Body:
         """Those of the tiles of a work item."""
-        return self.loops(self.kernel.loops, self.kernel.vectors, self._some_steps)
+        return self.loops(self.kernel.loops, self.counts, self._some_steps)
 
     # The panel -------------------------------------------------------------------------------------------------------
 
@@ -199,14 +207,14 @@ class _Maker:
         kernel = self.kernel
         fill = Leaf((ElementStore(panel.tensor, panel.element.address, panel.source),))
         if panel.transposed is None:
-            strips = self.loops(kernel.along, kernel.vectors, lambda vectors: self._vectors(vectors, (fill,)))
-            return self.loops(kernel.batch, kernel.vectors, lambda _: self._steps(kernel.fold.axes, strips))
+            strips = self.loops(kernel.along, self.counts, lambda counts: self._vectors(counts.vectors, (fill,)))
+            return self.loops(kernel.batch, self.counts, lambda _: self._steps(kernel.fold.axes, strips))
         rest = [axis for axis in kernel.fold.axes if axis is not panel.transposed]
         squares = self._squares(panel.source, panel.transposed, fill)
         axes = [*kernel.batch, *kernel.along]
-        return self.loops(axes, kernel.vectors, lambda vectors: self._steps(rest, squares(vectors)))
+        return self.loops(axes, self.counts, lambda counts: self._steps(rest, squares(counts)))
 
-    def _squares(self, source: Expression, axis: Axis, fill: Leaf) -> Callable[[int], Body]:
+    def _squares(self, source: Expression, axis: Axis, fill: Leaf) -> Callable[[_Counts], Body]:
         """Squares of as many steps as a vector has lanes; the last one is moved back to end with the steps."""
         lanes = self.kernel.lanes
         side = min(lanes, 1 << (axis.size.bit_length() - 1))
@@ -214,8 +222,8 @@ class _Maker:
         transpose: Body = (Points(axis, side, "together", (Transpose(loads, axis),)),) if loads else ()
         square: Body = (*transpose, Points(axis, side, "unrolled", (fill,)))
         limit = None if axis.size % side == 0 else axis.size - side
-        return lambda vectors: (
-            Loop(axis, *self._part(axis), side, self._vectors(vectors, square, is_block=True), limit),
+        return lambda counts: (
+            Loop(axis, *self._part(axis), side, self._vectors(counts.vectors, square, is_block=True), limit),
         )
 
     def _transposed(self, source: Expression, axis: Axis) -> Iterator[Element]:
@@ -233,11 +241,11 @@ class _Maker:
 
     # Tiles -----------------------------------------------------------------------------------------------------------
 
-    def tile(self, vectors: int) -> Body:
+    def tile(self, counts: _Counts) -> Body:
         """The sums of a tile, then what is made of them."""
         leaves = self._results(self.turned if self.kernel.turned else self.sum)
-        stored = self._turned(vectors, leaves) if self.kernel.turned else self._tile("unrolled", vectors, leaves)
-        return (*self._sums(vectors), *stored)
+        stored = self._turned(counts, leaves) if self.kernel.turned else self._tile("unrolled", counts, leaves)
+        return (*self._sums(counts), *stored)
 
     def _results(self, total: Variable) -> Body:
         """What is stored, of a sum in registers."""
@@ -246,10 +254,10 @@ class _Maker:
 
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
         """Rows and words of the tile registers; of those that are not used none."""
-        (sums,) = (node for node in self.rectangle(self.kernel.vectors) if isinstance(node, SumInTiles))
+        (sums,) = (node for node in self.rectangle(self.counts) if isinstance(node, SumInTiles))
         return tuple(sums.tiles.get(number, (0, 0)) for number in range(max(sums.tiles) + 1))
 
-    def rectangle(self, vectors: int) -> Body:
+    def rectangle(self, counts: _Counts) -> Body:
         """The sums of a tile in tile registers, to memory, and from there what is made of them."""
         kernel = self.kernel
         words, product = kernel.words, kernel.fold.elements[0]
@@ -259,7 +267,7 @@ class _Maker:
         by_rows, by_columns = factors if words.operation == "tiles of unsigned rows" else reversed(factors)
         assert isinstance(by_rows, Element)
         assert isinstance(by_columns, Element)
-        rows, columns = _parts(kernel.tile_size, ROWS), (kernel.lanes,) * vectors
+        rows, columns = _parts(kernel.tile_size, ROWS), (kernel.lanes,) * counts.vectors
         sums = SumInTiles(
             self.sums,
             self.pitch,
@@ -281,22 +289,27 @@ class _Maker:
         leaf = Leaf(tuple(ElementStore(s.tensor, s.address, rewrite(s.value)) for s in kernel.stores))
         active = kernel.lanes if kernel.lanes < WORDS else None
         vector: Body = (Block((Points(kernel.vector, WORDS, "vector", (leaf,), active),)),)
-        row: Body = (Points(kernel.vector, vectors, "unrolled", vector, step=WORDS),)
+        row: Body = (Points(kernel.vector, counts.vectors, "unrolled", vector, step=WORDS),)
         return (sums, At(base, Difference(0, here), (Points(kernel.tile, kernel.tile_size, "unrolled", row),)))
 
-    def _tile(self, kind: Kind, vectors: int, body: Body) -> Body:
+    def _tile(self, kind: Kind, counts: _Counts, body: Body) -> Body:
         """All points of a tile; those of its rows are next to one another."""
         return (
-            Points(self.kernel.tile, self.kernel.tile_size, kind, self._rows(self._vectors(vectors, body, kind), kind)),
+            Points(
+                self.kernel.tile,
+                self.kernel.tile_size,
+                kind,
+                self._rows(counts, self._vectors(counts.vectors, body, kind), kind),
+            ),
         )
 
-    def _rows(self, body: Body, kind: Kind = "unrolled") -> Body:
+    def _rows(self, counts: _Counts, body: Body, kind: Kind = "unrolled") -> Body:
         """In every row of the tile."""
         kernel = self.kernel
         step = kernel.tile_size if kernel.row is kernel.tile else 1
-        return body if kernel.row is None else (Points(kernel.row, self.row_count, kind, body, step=step),)
+        return body if kernel.row is None else (Points(kernel.row, counts.rows, kind, body, step=step),)
 
-    def _some_steps(self, vectors: int) -> Body:
+    def _some_steps(self, counts: _Counts) -> Body:
         """The sums of a tile from one step to another: from memory, if these are not the first, and to memory or, if
         these are the last, to what is made of them."""
         kernel, steps = self.kernel, self._last_step()
@@ -307,15 +320,15 @@ class _Maker:
         base = Axis("sums_base", 1 << 40)
         place = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
         begin = fold.initial if is_first else (Element(self.sums, place, True),)
-        begins = self._tile("together", vectors, (Leaf(registers=(self.sum,), values=begin),))
-        ahead = self._lines_ahead(vectors, self._steps_ahead)
+        begins = self._tile("together", counts, (Leaf(registers=(self.sum,), values=begin),))
+        ahead = self._lines_ahead(counts.vectors, self._steps_ahead)
         if kernel.panel is None:
-            ahead = self._lines_ahead(vectors, lambda _: kernel.steps_at_once, cache=2)
-        body: Body = (*ahead, *self._tile("together", vectors, (Accumulate(self.sum, product),)))
-        inside = Loop(steps, *self._part(steps), 1, body, carried=(self.sum,), copies=size * vectors)
+            ahead = self._lines_ahead(counts.vectors, lambda _: kernel.steps_at_once, cache=2)
+        body: Body = (*ahead, *self._tile("together", counts, (Accumulate(self.sum, product),)))
+        inside = Loop(steps, *self._part(steps), 1, body, carried=(self.sum,), copies=size * counts.vectors)
         waiting = (Leaf((ElementStore(self.sums, place, self.sum),)),)
-        stored = self._tile("unrolled", vectors, self._results(self.sum) if is_last else waiting)
-        expected = self._expected(vectors) if is_last else ()
+        stored = self._tile("unrolled", counts, self._results(self.sum) if is_last else waiting)
+        expected = self._expected(counts) if is_last else ()
         row, column = (
             self.unmoved[axis] if kernel.by_rounds else Difference(self.unmoved[axis], Start(axis))
             for axis in (kernel.tile, kernel.vector)
@@ -328,46 +341,48 @@ class _Maker:
             nodes = nodes if axis is steps else (At(axis, 0, nodes),)
         return nodes
 
-    def _sums(self, vectors: int) -> Body:
+    def _sums(self, counts: _Counts) -> Body:
         """All side by side, in the order of the fold."""
-        fold, copies = self.kernel.fold, self.kernel.tile_size * self.row_count * vectors
+        fold, copies = self.kernel.fold, self.kernel.tile_size * counts.rows * counts.vectors
         product = fold.elements[0]
         assert isinstance(product, Binary)
-        begin = self._tile("together", vectors, (Leaf(registers=(self.sum,), values=fold.initial),))
-        step = self._tile("together", vectors, (Accumulate(self.sum, product),))
-        body: Body = (*self._prefetched(vectors), *step)
+        begin = self._tile("together", counts, (Leaf(registers=(self.sum,), values=fold.initial),))
+        step = self._tile("together", counts, (Accumulate(self.sum, product),))
+        body: Body = (*self._prefetched(counts), *step)
         loops = [axis for axis in fold.axes if axis.size > 1]
         is_nested = len(loops) > 1
         is_inside = False
         for axis in reversed(fold.axes):
             is_inside |= axis.size > 1
             if is_nested and axis is loops[0]:
-                body = (*self._expected_at(axis, vectors), *body)
+                body = (*self._expected_at(axis, counts), *body)
             if is_inside:
                 body = (Loop(axis, 0, axis.size, 1, body, carried=(self.sum,), copies=copies),)
             else:
                 body = (At(axis, 0, body),)
-        return (*begin, *body) if is_nested else (*self._expected(vectors), *begin, *body)
+        return (*begin, *body) if is_nested else (*self._expected(counts), *begin, *body)
 
-    def _turned(self, vectors: int, leaves: Body) -> Body:
+    def _turned(self, counts: _Counts, leaves: Body) -> Body:
         """The sums transposed, so that the points of the tile axis fill the lanes."""
         kernel = self.kernel
-        turn = Turn(self.sum, self.turned, kernel.tile_size, self.row_count * vectors, kernel.lanes)
+        turn = Turn(self.sum, self.turned, kernel.tile_size, counts.rows * counts.vectors, kernel.lanes)
         active = None if turn.width == kernel.tile_size else kernel.tile_size
         column: Body = (Block((Points(kernel.tile, turn.width, "vector", leaves, active),)),)
         columns = Points(kernel.vector, kernel.lanes, "unrolled", column)
-        return self._rows((Points(kernel.vector, vectors, "unrolled", (turn, columns), step=kernel.lanes),))
+        return self._rows(
+            counts, (Points(kernel.vector, counts.vectors, "unrolled", (turn, columns), step=kernel.lanes),)
+        )
 
-    def _prefetched(self, vectors: int) -> Body:
+    def _prefetched(self, counts: _Counts) -> Body:
         """What is far from what is loaded now: scalars of another tile or a later step, and vectors of a later step."""
         kernel = self.kernel
         tile, size = kernel.tile, kernel.step(kernel.tile)
         nodes: Body = tuple(Prefetch(e.tensor, _moved(e.address, tile, size), cache=2) for e in kernel.next_tile)
         nodes += tuple(Prefetch(e.tensor, e.address, cache=2) for e in kernel.next_block)
-        nodes += tuple(itertools.chain.from_iterable(self._next_strip(e, vectors) for e in kernel.next_strip))
+        nodes += tuple(itertools.chain.from_iterable(self._next_strip(e, counts.vectors) for e in kernel.next_strip))
         for e in kernel.far:
-            nodes += self._ahead(e) if kernel.far_ahead else self._below(e)
-        return nodes + self._lines_ahead(vectors, self._steps_ahead)
+            nodes += self._ahead(e, counts) if kernel.far_ahead else self._below(e, counts)
+        return nodes + self._lines_ahead(counts.vectors, self._steps_ahead)
 
     def _next_strip(self, e: Element, vectors: int) -> Body:
         """The lines of this step of the next strip, wherever in a line strips begin: this one's last line is here."""
@@ -396,7 +411,7 @@ class _Maker:
         is_streamed = self.kernel.panel is None and distance <= tuning.near_bytes
         return tuning.streamed_steps_ahead if is_streamed else tuning.steps_ahead
 
-    def _ahead(self, e: Element) -> Body:
+    def _ahead(self, e: Element, counts: _Counts) -> Body:
         """The first and the last of a tile's scalars of some steps on."""
         kernel = self.kernel
         there = _moved(e.address, self._last_step(), self.target.tuning.steps_ahead)
@@ -406,10 +421,10 @@ class _Maker:
             )
             return ends
         return self._rows(
-            tuple(Prefetch(e.tensor, _moved(there, kernel.tile, end)) for end in (0, kernel.tile_size - 1))
+            counts, tuple(Prefetch(e.tensor, _moved(there, kernel.tile, end)) for end in (0, kernel.tile_size - 1))
         )
 
-    def _below(self, e: Element) -> Body:
+    def _below(self, e: Element, counts: _Counts) -> Body:
         """The scalars of this step of the tile below, or of the next tile if there is none below."""
         kernel, line = self.kernel, self.target.machine.cache_line
         tile, size = kernel.tile, kernel.tile_size
@@ -417,22 +432,22 @@ class _Maker:
         there = _moved(e.address, below, kernel.step(below))
         lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // line)
         ends = (size - 1 - number * size // lines for number in range(lines))
-        return self._rows(tuple(Prefetch(e.tensor, _moved(there, tile, end)) for end in ends))
+        return self._rows(counts, tuple(Prefetch(e.tensor, _moved(there, tile, end)) for end in ends))
 
     # What is loaded and stored after the sums of a tile, asked for while they are done --------------------------------
 
-    def _expected(self, vectors: int) -> Body:
+    def _expected(self, counts: _Counts) -> Body:
         """All of it."""
-        axis, count = self._lines_along(vectors)
-        return (Points(axis, count, "unrolled", self._lines(vectors)),)
+        axis, count = self._lines_along(counts.vectors)
+        return (Points(axis, count, "unrolled", self._lines(counts)),)
 
-    def _expected_at(self, axis: Axis, vectors: int) -> Body:
+    def _expected_at(self, axis: Axis, counts: _Counts) -> Body:
         """The part of it for where an axis of the fold stands: all at once would be more lines than a processor can
         wait for, and what the sums load would have to wait behind them. The last part is asked for half way."""
-        along, count = self._lines_along(vectors)
+        along, count = self._lines_along(counts.vectors)
         each = -(-2 * count // axis.size)
         number = Least(Quotient(Product(Position(axis), 2 * count), axis.size), count - each)
-        lines = Points(along, each, "unrolled", self._lines(vectors))
+        lines = Points(along, each, "unrolled", self._lines(counts))
         return (At(along, Sum(Position(along), number), (lines,)),) if each < count else (lines,)
 
     def _lines_along(self, vectors: int) -> tuple[Axis, int]:
@@ -440,7 +455,7 @@ class _Maker:
         kernel = self.kernel
         return (kernel.vector, kernel.lanes * vectors) if kernel.turned else (kernel.tile, kernel.tile_size)
 
-    def _lines(self, vectors: int) -> Body:
+    def _lines(self, counts: _Counts) -> Body:
         """The lines of one of these points."""
         kernel, inside = self.kernel, set(walk(self.kernel.fold))
         run = kernel.tile if kernel.turned else kernel.vector
@@ -452,9 +467,9 @@ class _Maker:
                 *(Prefetch(e.tensor, e.address) for e in loads if e.address.coefficient(run) == 1),
             )
         if not kernel.turned:
-            return self._rows((Points(kernel.vector, vectors, "unrolled", asked, step=kernel.lanes),))
+            return self._rows(counts, (Points(kernel.vector, counts.vectors, "unrolled", asked, step=kernel.lanes),))
         size = kernel.tile_size
-        return self._rows((Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1)),))
+        return self._rows(counts, (Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1)),))
 
 
 def _parts(size: int, most: int) -> tuple[int, ...]:
