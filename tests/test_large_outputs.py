@@ -239,10 +239,11 @@ def test_lines_of_outputs_are_asked_for_ahead_where_they_are_not_past_the_caches
 def test_few_threads_of_some_processors_write_through_the_caches() -> None:
     """What all knobs but those of streams are is the same for all."""
     machine = machine_of("x86_64-unknown-linux-gnu", "avx512")
-    assert tuning_of(machine, 2) is TUNING
+    assert tuning_of(machine, TUNING.many_threads) == TUNING
     few, many = (tuning_of(replace(machine, cpu_name="cascadelake"), threads) for threads in (8, 9))
-    assert many is TUNING and few.streamed_bytes > TUNING.streamed_bytes and few.stored_prefetch_distance > 0
-    knobs = {name: getattr(TUNING, name) for name in ("streamed_bytes", "stored_prefetch_distance")}
+    assert many == tuning_of(machine, 9)
+    assert few.streamed_bytes > TUNING.streamed_bytes and few.stored_prefetch_distance > 0
+    knobs = {n: getattr(TUNING, n) for n in ("streamed_bytes", "stored_prefetch_distance", "blocks_of_channels")}
     assert replace(few, **knobs) == TUNING
 
 

@@ -149,7 +149,7 @@ def explain_graph(
     sections["Expressions"] = format_definition(parts.execution)
     kernels = []
     for kernel in code.describe_kernels():
-        nodes = ", ".join(_node_text(graph, node) for node in provenance.nodes(kernel.statement))
+        nodes = ", ".join(_node_text(graph, node) for node in provenance.nodes(kernel.whole))
         kernels.append(f"{nodes}\n{kernel.text}\n")
     sections["Kernels"] = "\n".join(kernels)
     sections["Sequence"] = code.describe_sequence()

@@ -334,7 +334,7 @@ def _names(bindings: Iterable[Any]) -> tuple[str, ...]:
 def _kernels(subject: _Subject, times: Sequence[KernelTimes]) -> Iterator[KernelProfile]:
     for number, (kernel, taken) in enumerate(zip(subject.timed.kernels, times, strict=True)):
         cost, repetitions = cost_of(kernel.statement, kernel.repeats), _product(kernel.repeats)
-        operators, nodes = subject.operators(kernel.statement)
+        operators, nodes = subject.operators(kernel.whole)
         yield KernelProfile(
             number=number,
             operators=operators,

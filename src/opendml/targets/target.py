@@ -41,11 +41,13 @@ NOTHING_NEEDED: Final = Requirements(0, 0, 0, False)
 
 class KernelDescription(NamedTuple):
     """A kernel, for people: the ``statement`` that it computes, at each point of ``repeats``, the axes around it, and
-    its loops from the outside in as ``text``."""
+    its loops from the outside in as ``text``. ``whole`` is the statement that the target was given: the same, or one
+    that this is a part of."""
 
     statement: Single
     repeats: tuple[Axis, ...]
     text: str
+    whole: Single
 
 
 class Code(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from opendml.expression.statements import Definition
+from opendml.expression.statements import Definition, Single
 
 if TYPE_CHECKING:
     from opendml.targets.cpu.code.program_code import ProgramCode
@@ -24,8 +24,12 @@ def generate(
     ``begin`` is given modules that are written while others are not."""
     from opendml.llvm.float16 import CONVERSIONS
     from opendml.targets.cpu.code.program_code import program_code
+    from opendml.targets.cpu.refine.blocks_of_channels import blocks_of_channels
     from opendml.targets.cpu.runtime.barrier_code import barrier_ir, control_ir
 
     machine = target.machine
     support = barrier_ir(machine) + control_ir() + ("" if machine.converts_float16 else CONVERSIONS)
-    return program_code(definition, target, support, in_place=in_place, profiled=profiled, begin=begin)
+    wholes = dict[Single, Single]()
+    if not in_place:
+        definition, wholes = blocks_of_channels(definition, target.tuning)
+    return program_code(definition, target, support, in_place=in_place, profiled=profiled, begin=begin, wholes=wholes)

@@ -30,4 +30,5 @@ _KNOBS: Final[Mapping[str, _Knobs]] = dict.fromkeys(("skylake-avx512", "cascadel
 def tuning_of(machine: Machine, threads: int) -> Tuning:
     """The knobs for a processor on which programs have ``threads`` threads at most."""
     found = _KNOBS.get(machine.cpu_name)
-    return TUNING if found is None or threads > found.most_threads else found.tuning
+    tuning = TUNING if found is None or threads > found.most_threads else found.tuning
+    return replace(tuning, blocks_of_channels=tuning.blocks_of_channels * threads // tuning.many_threads)

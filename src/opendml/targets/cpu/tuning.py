@@ -90,6 +90,25 @@ class Tuning:
     """Rows of a block at least, however long, and of which a block has whole multiples: as many share what a product
     loads on the widest processors."""
 
+    kept_channels_bytes: int = 512 << 10
+    """Bytes that a block of channels has between a product and the windows over it: they stay in a second-level cache,
+    beside what the product reads."""
+
+    fewest_kept_channels: int = 8
+    """Channels of such a block at least: as many share what the product loads."""
+
+    most_kept_channels: int = 32
+    """Channels of such a block at most: more make nothing faster, and leave shares that are less even."""
+
+    blocks_of_channels: int = 64
+    """Such blocks at least, four for each of sixteen threads: these share them out in whole ones."""
+
+    fewest_kept_bytes: int = 1 << 20
+    """Bytes of all blocks from which on they are not all in caches anyway."""
+
+    fewest_kept_points: int = 512
+    """Points of an image from which on vectors along them leave few lanes over, where images are done one by one."""
+
     rows_worth_copies: int = 16
     """Rows that read all of a product's right factor from which on it is copied, if it does not lie row by row."""
 

@@ -119,7 +119,7 @@ class GpuCode:
 
     def describe_kernels(self) -> tuple[KernelDescription, ...]:
         """The nests of the kernels."""
-        return tuple(KernelDescription(k.statement, k.loops, format_nest(k.nest)) for k in self.kernels)
+        return tuple(KernelDescription(k.statement, k.loops, format_nest(k.nest), k.statement) for k in self.kernels)
 
     def describe_sequence(self) -> str:
         """The launches, each behind the one before it, and the loops of the host around them."""

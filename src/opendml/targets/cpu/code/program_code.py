@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opendml.expression.ir import Axis, Tensor
@@ -26,7 +27,7 @@ class ProgramCode:
     The entry expects the buffers of the ``sequence.slots``, in order; after them comes one buffer of
     ``requirements.temporary_size`` bytes and ``scratch_size`` more for each thread, aligned to 64, if that is not
     nothing; then, if the program is profiled, one for records: the number of threads that it has room for, then as many
-    RECORDs for each kernel.
+    RECORDs for each kernel. ``wholes`` are the statements of the graph that statements of it are a part of.
     """
 
     modules: tuple[str, ...]
@@ -34,6 +35,7 @@ class ProgramCode:
     requirements: Requirements
     target: CpuTarget
     in_place: bool
+    wholes: Mapping[Single, Single]
 
     @property
     def slots(self) -> tuple[Tensor, ...]:
@@ -62,7 +64,10 @@ class ProgramCode:
         from opendml.loops.nest_printer import format_nest
 
         pairs = zip(self.origins, self.nests, strict=True)
-        return tuple(KernelDescription(*origin, format_nest(nest)) for origin, nest in pairs)
+        return tuple(
+            KernelDescription(statement, repeats, format_nest(nest), self.wholes.get(statement, statement))
+            for (statement, repeats), nest in pairs
+        )
 
     def describe_sequence(self) -> str:
         """Kernels, barriers and what repeats."""
@@ -77,12 +82,13 @@ def program_code(
     in_place: bool = False,
     profiled: bool = False,
     begin: Begin | None = None,
+    wholes: Mapping[Single, Single] | None = None,
 ) -> ProgramCode:
     """The modules of a definition. ``support`` defines ``barrier_wait``, ``go_on`` and what else the machine lacks.
 
     ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
     records of time, for which all threads wait for each other behind every kernel. ``begin`` is given
-    modules that are written while others are not.
+    modules that are written while others are not. ``wholes`` are for people who ask what a kernel computes.
     """
     writer = ModuleWriter(support, target, begin)
     kernels = KernelWriter(target, in_place, writer)
@@ -94,4 +100,4 @@ def program_code(
     modules = writer.modules(entry.text(), entry.globals)
     least_size, is_parallel = sequence.memory.least_size, sequence.is_parallel
     requirements = Requirements(entry.temporary_size, least_size, entry.scratch_in_memory, is_parallel)
-    return ProgramCode(modules, sequence, requirements, target, in_place)
+    return ProgramCode(modules, sequence, requirements, target, in_place, wholes or {})

@@ -1,0 +1,187 @@
+"""Windows over what a product of matrices gives, some channels at a time: what lies between them stays in a cache.
+
+A depthwise convolution, or a pooling, behind a convolution of single points reads every channel by itself. So a thread
+that has computed some channels of an image goes on with these, and nobody else ever sees them: the two statements
+become those of a block of channels, one after the other (``Each``), with a tensor of its own between them. Which
+channels are together changes no bit.
+
+This is a matter of two operators, so it comes behind fusion, when what is left to be written is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Axis, Expression, Fold, Index, Load, Tensor, constant, index, load, temporary
+from opendml.expression.rewriting import Rewriter, walk
+from opendml.expression.statements import (
+    Compute,
+    Definition,
+    Each,
+    Single,
+    Statement,
+    Store,
+    expressions_of,
+    reads_of,
+    writes_of,
+)
+from opendml.targets.cpu.tuning import Tuning
+
+
+def blocks_of_channels(definition: Definition, tuning: Tuning) -> tuple[Definition, dict[Single, Single]]:
+    """The definition with such pairs of statements in blocks, where these are enough for all threads, and more lies
+    between the two than stays in their caches anyway; and for each statement of a block that which it is a part of."""
+    statements, temporaries = list(definition.statements), list(definition.temporaries)
+    wholes = dict[Single, Single]()
+    for pair in reversed(list(_pairs(definition, tuning))):
+        each = pair.each()
+        statements[pair.number : pair.number + 2] = [each]
+        temporaries[temporaries.index(pair.between)] = each.own[0]
+        wholes |= zip(each.statements, (pair.first, pair.second), strict=True)
+    if not wholes:
+        return definition, wholes
+    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries)), wholes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pair:
+    """Statements number ``number`` and the next one of a definition, and the tensor ``between`` them, which nothing
+    else reads. In both one axis walks the images, if there are several, and one the channels; a block has ``block`` of
+    these."""
+
+    number: int
+    first: Compute
+    second: Compute
+    between: Tensor
+    axes: tuple[tuple[Axis | None, Axis], tuple[Axis | None, Axis]]
+    block: int
+
+    def each(self) -> Each:
+        """Both for every block."""
+        _, channels, *sizes = self.between.sizes
+        around = Axis("image", self.between.sizes[0]), Axis("block", channels // self.block)
+        own = temporary(self.between.name, self.between.type, [1, self.block, *sizes])
+        parts = (
+            self._part(statement, axes, around, own)
+            for statement, axes in zip((self.first, self.second), self.axes, strict=True)
+        )
+        return Each(around, tuple(parts), (own,))
+
+    def _part(self, statement: Compute, axes: tuple[Axis | None, Axis], around: Sequence[Axis], own: Tensor) -> Compute:
+        """A statement for the channels of one block."""
+        image, channel = axes
+        within = Axis(channel.name, self.block)
+        place: dict[Expression, Expression] = {Index(channel): index(around[1]) * self.block + index(within)}
+        if image is not None:
+            place[Index(image)] = index(around[0])
+
+        def there(coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
+            return (constant(0, I64), index(within), *map(rewrite, coordinates[2:]))
+
+        def visit(e: Expression) -> Expression | None:
+            if isinstance(e, Load) and e.tensor is self.between:
+                return load(own, there(e.coordinates))
+            return place.get(e) if isinstance(e, Index) else None
+
+        rewrite = Rewriter(visit)
+        stores = (
+            Store(own, there(s.coordinates), rewrite(s.value))
+            if s.tensor is self.between
+            else Store(s.tensor, tuple(map(rewrite, s.coordinates)), rewrite(s.value))
+            for s in statement.stores
+        )
+        kept = (within if axis is channel else axis for axis in statement.axes if axis is not image)
+        return Compute(tuple(kept), tuple(stores))
+
+
+# Which pairs there are ------------------------------------------------------------------------------------------------
+
+
+def _pairs(definition: Definition, tuning: Tuning) -> Iterator[_Pair]:
+    """Those that are worth it, in order; no statement is in two."""
+    statements, number = definition.statements, 0
+    readers = Counter(tensor for s in statements for tensor in reads_of(s))
+    writers = Counter(tensor for s in statements for tensor in writes_of(s))
+    roots = dict(definition.views)
+    viewed = {*roots, *roots.values()}
+    only = {t for t in definition.temporaries if readers[t] == writers[t] == 1 and t not in viewed}
+    while number + 1 < len(statements):
+        first, second = statements[number : number + 2]
+        pair = None if _update(first, second, roots) else _pair(number, first, second, only, tuning)
+        if pair is not None:
+            yield pair
+        number += 1 if pair is None else 2
+
+
+def _pair(number: int, first: Statement, second: Statement, only: set[Tensor], tuning: Tuning) -> _Pair | None:
+    if not isinstance(first, Compute) or not isinstance(second, Compute) or len(first.stores) != 1:
+        return None
+    (store,) = first.stores
+    between = store.tensor
+    if between not in only or len(between.sizes) < 3 or between not in reads_of(second):
+        return None
+    if not _is_product(first) or not _is_window(second, tuning):
+        return None
+    places = [store.coordinates[:2]]
+    loads = {e for x in expressions_of(second) for e in walk(x) if isinstance(e, Load) and e.tensor is between}
+    found = _axes(first, between, places), _axes(second, between, [e.coordinates[:2] for e in loads])
+    if found[0] is None or found[1] is None:
+        return None
+    block = _block(between, tuning)
+    return None if block is None else _Pair(number, first, second, between, (found[0], found[1]), block)
+
+
+def _update(first: Statement, second: Statement, roots: Mapping[Tensor, Tensor]) -> bool:
+    """Whether the second of two statements writes what either of them reads, by this name or another one."""
+    reads, writes = reads_of(first) | reads_of(second), writes_of(second)
+    return not {roots.get(t, t) for t in reads}.isdisjoint([roots.get(t, t) for t in writes])
+
+
+def _is_product(statement: Compute) -> bool:
+    """Whether a statement is a sum of products of floating-point numbers at single points."""
+    folds = [e for e in walk(statement.stores[0].value) if isinstance(e, Fold)]
+    return len(folds) > 0 and all(
+        fold.contract and fold.type.is_float and sum(axis.size > 1 for axis in fold.axes) == 1 for fold in folds
+    )
+
+
+def _is_window(statement: Compute, tuning: Tuning) -> bool:
+    """Whether a statement folds a few elements at each of its points."""
+    folds = [e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold)]
+    return len(folds) > 0 and all(math.prod(a.size for a in fold.axes) <= tuning.most_guarded_taps for fold in folds)
+
+
+def _axes(
+    statement: Compute, between: Tensor, places: Iterable[Sequence[Expression]]
+) -> tuple[Axis | None, Axis] | None:
+    """The axes of a statement that walk the images and the channels of a tensor, wherever it is read or written."""
+    found = set(places)
+    if len(found) != 1:
+        return None
+    image, channel = found.pop()
+    images, channels = between.sizes[:2]
+    if not isinstance(channel, Index) or channel.axis not in statement.axes or channel.axis.size != channels:
+        return None
+    if images == 1:
+        return None, channel.axis
+    if not isinstance(image, Index) or image.axis not in statement.axes or image.axis.size != images:
+        return None
+    return image.axis, channel.axis
+
+
+def _block(between: Tensor, tuning: Tuning) -> int | None:
+    """Channels of a block, as many as fit into a cache and leave blocks enough for all threads; None where there is no
+    such number, or all of the tensor stays in caches anyway."""
+    images, channels, *sizes = between.sizes
+    plane = math.prod(sizes) * between.type.bits // 8
+    if math.prod(sizes) < tuning.fewest_kept_points or images * channels * plane < tuning.fewest_kept_bytes:
+        return None
+    most = min(tuning.kept_channels_bytes // plane, tuning.most_kept_channels)
+    for block in range(min(channels, most), tuning.fewest_kept_channels - 1, -1):
+        if channels % block == 0 and images * channels // block >= tuning.blocks_of_channels:
+            return block
+    return None
