@@ -11,6 +11,7 @@ from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.fusion import fuse
 from opendml.graph.joining import JoinedGraph
 from opendml.graph.sharing import shared
+from opendml.graph.widening import read_widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,9 @@ def _definition(
     joined: JoinedGraph,
     costs: GraphCosts | None,
 ) -> Definition:
-    fused = fuse(statements, kept, joined.views, costs) if costs else list(statements)
+    fused = list(statements)
+    if costs:
+        fused = fuse(read_widened(statements, kept, joined.views), kept, joined.views, costs)
     used = {t for s in fused for t in reads_of(s) | writes_of(s)}
     roots = used | {_root(t, joined.views) for t in used}
     bound = {t for t in (*inputs, *outputs) if t is not None}
