@@ -436,6 +436,18 @@ def test_each_of_many_threads_copies_a_part_of_the_panel() -> None:
     assert parts(512, 64) >= parts(512, 16)
 
 
+@pytest.mark.parametrize("images", [1, 4, 8])
+def test_images_of_short_sums_are_panels_of_their_own(images: int) -> None:
+    """However short their rows of outputs, which that leaves as they are: a thread copies no more than one image."""
+    kernel = product_kernel(convolution(images, 64, 384, 14, window=1))
+    assert kernel.steps <= TUNING.short_sums and kernel.panel is not None
+    blocks = dict(kernel.blocks)
+    assert blocks[kernel.vector] == kernel.vector.size or images == 1
+    assert math.prod(blocks[axis] for axis in kernel.along if axis is not kernel.vector) == 1
+    assert images == 1 or kernel.block_counts[0] == images
+    assert kernel.item_count >= TUNING.items
+
+
 def test_rows_of_the_next_tile_are_asked_for_while_they_are_short() -> None:
     assert product_kernel(gemm(512, 256, 512)).next_tile
     assert not product_kernel(gemm(64, 256, 512)).next_tile  # in the cache anyway

@@ -527,9 +527,10 @@ class _Problem:
         tuning, side = self.tuning, self._side(tile)
         threads, packing = tuning.many_threads, self._packing(side, tile)
         reading = self._side_bytes(1 - side) / tuning.far_cache_bytes
-        strips = math.prod(-(-axis.size // steps[axis]) for axis in along)
+        strips = -(-tile.vector.size // steps[tile.vector])
         if self.steps <= tuning.short_sums:
-            strips = tile.vector.size * self.fold.type.bits // 8 // tuning.page_bytes
+            strips = max(tile.vector.size * self.fold.type.bits // 8 // tuning.page_bytes, 1)
+        strips *= math.prod(-(-axis.size // steps[axis]) for axis in along if axis is not tile.vector)
 
         def cycles(parts: int) -> float:
             return packing * min(1 / parts + 1 / threads, 1) + reading * max(parts, 1) / threads
