@@ -62,13 +62,14 @@ def test_key_depends_on_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         object_key(ADD, replace(host, llvm_features=host.llvm_features + ",-avx"), options),
         object_key(ADD, replace(host, cpu_name="other"), options),
         object_key(ADD, replace(host, triple="other"), options),
-        object_key(ADD, host, CompileOptions(speed_level=1)),
+        object_key(ADD, host, replace(options, speed_level=options.speed_level + 1)),
+        object_key(ADD, host, replace(options, between_functions=not options.between_functions)),
     }
     monkeypatch.setattr(compiled_objects, "compiler_version", lambda: "another")
     keys.add(object_key(ADD, host, options))
     monkeypatch.setattr(object_cache, "FORMAT_VERSION", 999)
     keys.add(object_key(ADD, host, options))
-    assert len(keys) == 8
+    assert len(keys) == 9
 
 
 def test_entry_of_another_format_version_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
