@@ -20,7 +20,6 @@ from opendml.llvm.compiled_objects import get_or_compile, object_key
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import (
     DEFAULT_OPTIONS,
-    CompileOptions,
 )
 from opendml.llvm.object_cache import CacheWarning, ObjectCache, default_cache
 
