@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_modules import module
 
 from opendml.targets.machine_limits import MachineLimits
 
@@ -26,10 +26,6 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(threads)
     torch.set_grad_enabled(gradients)
     torch.set_rng_state(state)
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.{name}")
 
 
 def normal(*sizes: int) -> Any:

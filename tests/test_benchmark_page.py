@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_modules import module, timing
 
 pytest.importorskip("rich")
 
@@ -16,14 +16,6 @@ pytest.importorskip("rich")
 @pytest.fixture(autouse=True)
 def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent))
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.{name}")
-
-
-def timing(*samples: float) -> Any:
-    return module("timing").Timing.of(samples)
 
 
 def run(threads: int = 2, machine: str = "Model T (cpu, 512-bit vectors)", **tables: Any) -> Any:

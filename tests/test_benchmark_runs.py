@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import math
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_modules import module, timing
 
 pytest.importorskip("rich")
 
@@ -19,14 +19,6 @@ pytest.importorskip("rich")
 @pytest.fixture(autouse=True)
 def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent))
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.{name}")
-
-
-def timing(*samples: float) -> Any:
-    return module("timing").Timing.of(samples)
 
 
 def run(**tables: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_modules import module
 
 import opendml as dml
 from opendml import operators
@@ -23,10 +23,6 @@ from opendml.targets.cpu.target import host_target
 @pytest.fixture(autouse=True)
 def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent))
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.{name}")
 
 
 def all_cases() -> list[Any]:

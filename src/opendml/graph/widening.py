@@ -22,12 +22,13 @@ def read_widened(
     and of none that is seen by another name in ``views``."""
     barred = {*kept, *views, *views.values()}
     copies = {n: source for n, one in enumerate(statements) if (source := _copied(one)) is not None}
-    state = _Statements(statements) if copies else None
+    if not copies:
+        return list(statements)
+    state = _Statements(statements)
     for number, source in copies.items():
-        assert state is not None
         if source not in barred and not writes_of(statements[number]) & barred:
             state.read_copy(number, source)
-    return list(statements) if state is None else state.in_order()
+    return state.in_order()
 
 
 def _copied(copy: Statement) -> Tensor | None:

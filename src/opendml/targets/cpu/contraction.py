@@ -487,6 +487,7 @@ class _Problem:
         waits_for_memory = tile.steps_at_once > 0 and tile.tile.size < self.tuning.rows_of_tiles
         panel = self._panel(tile, near) if tile.packed else None
         far, is_far_ahead = self._tiles_ahead(1 - side, tile)
+        next_strip = self._next_strip(tile, across)
         stores, fold = self.stores, self.fold
         if panel is not None:
             stores, fold = self._reading(panel)
@@ -511,8 +512,8 @@ class _Problem:
             far_vectors=() if waits_for_memory else self._vectors_ahead(tile, panel),
             strip_ahead=not tile.steps_at_once and not keeps_tiles and self._has_strip_ahead(tile),
             next_tile=() if tile.steps_at_once else self._next_tile(1 - side, tile.tile),
-            next_block=self._next_block(tile, along, across, dict(near)),
-            next_strip=self._next_strip(tile, across),
+            next_block=() if next_strip else self._next_block(tile, along, across, dict(near)),
+            next_strip=next_strip,
             panel=panel,
             words=tile.words,
             steps_at_once=tile.steps_at_once,
@@ -667,7 +668,7 @@ class _Problem:
     ) -> tuple[Element, ...]:
         """Loads of a factor that is cut into blocks, each read by all tiles while it is in the second-level cache, as
         loads of the next block: a tile that has a part of all rows goes through as much of each strip."""
-        if tile.packed or tile.steps_at_once or self._keeps_tiles(tile) or self._next_strip(tile, across):
+        if tile.packed or tile.steps_at_once or self._keeps_tiles(tile):
             return ()
         steps, elements = [a for a in self.fold.axes if a.size > 1], self._elements[self._side(tile)]
         cut = next((axis for axis in along if blocks[axis] < axis.size), None)

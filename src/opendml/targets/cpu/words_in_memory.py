@@ -53,7 +53,9 @@ def bytes_in_memory(e: Expression) -> MemoryWord | None:
         found.append(_byte(part.left) if is_moved and isinstance(part, Binary) else None)
     following = [one for one in found if one is not None]
     is_run = all(map(_follow, following, following[1:]))
-    return MemoryWord(following[0], len(found)) if len(following) == len(found) in range(2, 5) and is_run else None
+    if len(following) < len(found) or not 2 <= len(found) <= BYTES or not is_run:
+        return None
+    return MemoryWord(following[0], len(found))
 
 
 def _byte(e: Expression) -> Element | None:
