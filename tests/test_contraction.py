@@ -39,10 +39,11 @@ from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.device import compile_operator
-from opendml.targets.cpu import contraction
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
+from opendml.targets.cpu.contractions import tiles as choice
+from opendml.targets.cpu.contractions.blocks import even_block
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import Processor, host_processor
@@ -142,7 +143,7 @@ def test_every_choice_of_loops_gives_the_same_bits(
     expected = dict(zip(tensors, (c.copy() for c in contents), strict=True))
     interpret(definition, expected)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction._Problem, "cost", any_tile(seed))
+        patch.setattr(choice._Choices, "cost", any_tile(seed))
         bindings = [Binding(t.name, TensorDesc(data_type(t), [t.extent])) for t in tensors]
         program = compile_definition(
             definition,
@@ -245,7 +246,7 @@ def test_nests_of_every_choice_of_loops(
     knobs = dict.fromkeys(("vector_side_bytes", "far_tile_bytes", "near_strip_bytes"), near_bytes)
     target = target.tuned(serial_work=0, items=items, **knobs, **waiting(near_bytes))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction._Problem, "cost", any_tile(seed))
+        patch.setattr(choice._Choices, "cost", any_tile(seed))
         kernel = schedule_contraction(statement, target)
     assume(kernel is not None)
     nest = kernel_nest(kernel, target)
@@ -377,7 +378,7 @@ def test_steps_of_sums_need_no_address_from_the_stack() -> None:
 
 @given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))
 def test_blocks_are_even(size: int, step: int, wanted: int) -> None:
-    block = contraction._block(size, step, TUNING.block_unevenness, wanted)
+    block = even_block(size, step, TUNING.block_unevenness, wanted)
     count = -(-size // block)
     tiles, in_block = -(-size // step), -(-block // step)
     assert block == size or block % step == 0

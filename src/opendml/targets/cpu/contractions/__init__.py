@@ -1,0 +1,1 @@
+"""How the loops of sums of products are chosen: tiles, blocks and prefetches."""

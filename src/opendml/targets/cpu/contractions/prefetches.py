@@ -1,0 +1,123 @@
+"""What a sum of products asks for ahead: the loads whose places processors do not foresee, and when."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from opendml.expression.affine import Affine, Element
+from opendml.expression.ir import Axis
+from opendml.targets.cpu.contractions.blocks import keeps_tiles
+from opendml.targets.cpu.contractions.problem import Problem
+from opendml.targets.cpu.contractions.tiles import Tile
+from opendml.targets.cpu.panels import Panel, strip_bytes
+from opendml.targets.cpu.words_in_memory import BYTES
+
+
+def tiles_ahead(problem: Problem, side: int, tile: Tile) -> tuple[tuple[Element, ...], bool]:
+    """Loads along the tile axis that are asked for, and whether that is some steps ahead: where there are new lines
+    at every step, too many for the nearest cache to keep those of a tile until the next one comes."""
+    line = problem.machine.cache_line
+    is_far = all(distance > line for distance in problem.distances(side) or [0])
+    if is_far and problem.steps * line > problem.tuning.near_strip_bytes and not tile.steps_at_once:
+        return _far(problem, side, tile.tile, line), True
+    # Beside one vector every sum loads a scalar of its own: nothing else can be loaded while rows of them are done.
+    is_full = tile.vectors == 1 and tile.row is not None
+    return () if is_full or tile.steps_at_once else _far(problem, side, tile.tile), False
+
+
+def vectors_ahead(problem: Problem, tile: Tile, panel: Panel | None) -> tuple[Element, ...]:
+    """Loads along the vector axis that are asked for some steps ahead: all of them if the steps go through more of
+    a strip than the nearest cache keeps, else those that are far apart from step to step."""
+    side = problem.side(tile.vector)
+    if problem.steps == 1 or (panel is None and problem.words[side] is not None):
+        return ()
+    if strip_bytes(problem.fold, tile.lanes * tile.vectors) <= problem.tuning.near_strip_bytes:
+        return () if panel is not None else _far(problem, side, tile.vector)
+    elements = problem.elements[side] if panel is None else [panel.element]
+    return tuple(e for e in elements if 0 < abs(e.address.coefficient(tile.vector)) <= problem.tuning.shuffled_stride)
+
+
+def has_strip_ahead(problem: Problem, tile: Tile) -> bool:
+    """Whether vectors that are loaded where they lie had best be asked for while those of the strip before are
+    summed up: the nearest cache keeps both, and at the first steps of a strip, too, nothing is waited for. Steps
+    along rows of windows would ask for the same lines again and again."""
+    is_plain = sum(axis.size > 1 for axis in problem.fold.axes) == 1 and not tile.packed and tile.words is None
+    return is_plain and strip_bytes(problem.fold, tile.lanes * tile.vectors) <= problem.tuning.near_strip_bytes
+
+
+def next_tile(problem: Problem, side: int, axis: Axis) -> tuple[Element, ...]:
+    """Loads of a large factor that is one run of memory along the steps of the fold and then along an axis, as
+    loads that move by a cache line with every step. Where points are more than a page apart processors see by
+    themselves what comes next."""
+    elements = problem.elements[side]
+    is_short = problem.steps * problem.fold.type.bits // 8 <= problem.tuning.page_bytes
+    word = problem.words[side]
+    if len(elements) != 1 or not is_short or problem.bytes_of(elements) < problem.tuning.far_tile_bytes:
+        return ()
+    (e,) = elements
+    run = 1
+    line = problem.machine.cache_line * 8 // e.type.bits
+    for inner in reversed(problem.fold.axes):
+        if inner.size > 1 and e.address.coefficient(inner) != run:
+            return ()
+        run *= inner.size
+    if axis.size > 1 and not run <= e.address.coefficient(axis) <= run + line:
+        return ()
+    if word is not None:
+        e, line = word.first, problem.machine.cache_line // BYTES
+    terms = tuple((t, c * line if t in problem.fold.axes else c) for t, c in e.address.terms)
+    return (Element(e.tensor, Affine(terms, e.address.constant), e.safe),)
+
+
+def next_block(
+    problem: Problem, tile: Tile, along: Sequence[Axis], across: Sequence[Axis], blocks: Mapping[Axis, int]
+) -> tuple[Element, ...]:
+    """Loads of a factor that is cut into blocks, each read by all tiles while it is in the second-level cache, as
+    loads of the next block: a tile that has a part of all rows goes through as much of each strip."""
+    if tile.packed or tile.steps_at_once or keeps_tiles(problem, tile):
+        return ()
+    steps, elements = [a for a in problem.fold.axes if a.size > 1], problem.elements[problem.side(tile.vector)]
+    cut = next((axis for axis in along if blocks[axis] < axis.size), None)
+    tiles = -(-tile.tile.size // tile.tile_size)
+    is_plain = len(steps) == 1 and len(across) == 1 and len(elements) == 1 and tile.words is None
+    if cut is None or not is_plain or tiles == 1 or problem.words[problem.side(tile.vector)] is not None:
+        return ()
+    (e,), (step,) = elements, steps
+    distance = e.address.coefficient(step)
+    a_step = -(-distance // tiles)
+    a_point = -(-a_step * step.size // tile.tile_size)
+    leaves_lines_out = cut is tile.vector and a_step * e.type.bits // 8 > problem.machine.cache_line
+    if distance < tile.lanes * tile.vectors or leaves_lines_out:
+        return ()
+    terms = tuple((t, a_step if t is step else c) for t, c in e.address.terms)
+    further = e.address.constant + e.address.coefficient(cut) * blocks[cut]
+    return (Element(e.tensor, Affine((*terms, (tile.tile, a_point)), further), e.safe),)
+
+
+def next_strip(problem: Problem, tile: Tile, across: Sequence[Axis]) -> tuple[Element, ...]:
+    """Loads of a factor that comes from beyond the second-level cache, in strips of as many runs as there are
+    steps: more than processors follow. Where it is read by many tiles each asks for its part of a block."""
+    side = problem.side(tile.vector)
+    elements, line = problem.elements[side], problem.machine.cache_line
+    tiles = math.prod(axis.size for axis in across) / tile.points
+    is_plain = not tile.packed and not tile.steps_at_once and not tile.turned and tile.words is None
+    is_far = all(d > problem.tuning.near_bytes and d > line for d in problem.distances(side) or [0])
+    if not is_plain or tiles > problem.tuning.asking_tiles or not is_far or problem.words[side] is not None:
+        return ()
+    is_large = len(elements) == 1 and problem.bytes_of(elements) >= problem.tuning.far_tile_bytes
+    return tuple(elements) if is_large and problem.coefficients(side, tile.vector) == {1} else ()
+
+
+def _far(problem: Problem, side: int, axis: Axis, near_bytes: int | None = None) -> tuple[Element, ...]:
+    """Loads of a factor in runs along an axis that are far apart from step to step."""
+    if problem.words[side] is not None:
+        return ()
+    near = problem.tuning.near_bytes if near_bytes is None else near_bytes
+    steps = [a for a in problem.fold.axes if a.size > 1]
+    return tuple(
+        e
+        for e in problem.elements[side]
+        if 0 < abs(e.address.coefficient(axis)) <= problem.tuning.shuffled_stride
+        and any(abs(e.address.coefficient(a)) * e.type.bits // 8 > near for a in steps)
+    )

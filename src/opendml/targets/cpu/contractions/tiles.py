@@ -1,0 +1,259 @@
+"""Tiles of registers for a sum of products: all choices, and what each of them costs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from opendml.expression.ir import Axis
+from opendml.targets.cpu.contractions.problem import Problem
+from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
+from opendml.targets.cpu.matrix_tiles import MatrixSteps, matrix_steps
+from opendml.targets.cpu.panels import strip_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A choice of axes and of the numbers of points along them that are computed together; with ``words`` in tile
+    registers."""
+
+    vector: Axis
+    lanes: int
+    vectors: int
+    tile: Axis
+    tile_size: int
+    turned: bool
+    packed: bool
+    row: Axis | None = None
+    row_count: int = 1
+    words: MatrixSteps | None = None
+    steps_at_once: int = 0
+    by_rounds: bool = False
+
+    @property
+    def points(self) -> int:
+        """Points along the tile axis and that of the rows."""
+        return self.tile_size * self.row_count
+
+    @property
+    def steps(self) -> dict[Axis, int]:
+        """How many points of an axis it takes, other than that of its vectors."""
+        if self.row is None or self.row is self.tile:
+            return {self.tile: self.points}
+        return {self.tile: self.tile_size, self.row: self.row_count}
+
+
+def cheapest_tile(problem: Problem) -> Tile | None:
+    """The choice that costs least; None if there is none."""
+    choices = _Choices(problem)
+    return min(choices.tiles(), key=choices.cost, default=None)
+
+
+def last_vectors(size: int, lanes: int, vectors: int) -> int:
+    """How many registers the last strip of an axis takes if the others take ``vectors``."""
+    return -(-(size % (lanes * vectors) or lanes * vectors) // lanes)
+
+
+class _Choices:
+    """The tiles that a sum of products may be done in."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.tuning = problem, problem.tuning
+
+    def tiles(self) -> Iterator[Tile]:
+        """All choices."""
+        width = self.problem.machine.vector_bytes * 8 // self.problem.fold.type.bits
+        for side, other in ((0, 1), (1, 0)):
+            own = [
+                axis
+                for axis in self.problem.axes
+                if axis in self.problem.sides[side] and axis not in self.problem.sides[other]
+            ]
+            across = [
+                axis
+                for axis in self.problem.axes
+                if axis in self.problem.sides[other] and axis not in self.problem.sides[side]
+            ]
+            for vector, packed in itertools.product(own, (False, True)):
+                if vector.size < width or not self.problem.is_readable(side, vector, packed):
+                    continue
+                for tile in across:
+                    rows = [axis for axis in across if axis is not tile]
+                    for one in self._tiles_of(vector, tile, width, packed):
+                        yield one
+                        yield from self._in_rows(one, rows)
+                    yield from self._in_rounds(self._tiles_of(vector, tile, width, packed))
+                if not packed and len(own) == 1 and len(across) <= 1:
+                    yield from self._interrupted(side, vector, across[0] if across else Axis("row", 1), width)
+        yield from self._matrix_tiles()
+
+    def _in_rows(self, tile: Tile, rows: Iterable[Axis]) -> Iterator[Tile]:
+        """The tile in several rows, where one has few points: rows of another axis, or, where tiles are transposed
+        and so no longer than a vector, of points of the same axis."""
+        most = min(self._most_sums(tile.vectors), self.tuning.most_points) // tile.tile_size
+        if tile.tile_size == tile.tile.size:
+            for row in rows:
+                for count in range(2, min(most, row.size) + 1):
+                    yield replace(tile, row=row, row_count=count)
+        elif tile.turned:
+            for count in range(2, min(most, tile.tile.size // tile.tile_size) + 1):
+                yield replace(tile, row=tile.tile, row_count=count)
+
+    def _most_sums(self, vectors: int) -> int:
+        """Points of a tile of which the sums stay in registers, beside what a step loads."""
+        return (self.problem.machine.vector_registers - 1 - vectors) // vectors
+
+    def _interrupted(self, side: int, vector: Axis, tile: Axis, width: int) -> Iterator[Tile]:
+        """Tiles of a few rows whose sums wait in memory, where the vectors of each step are on pages of their own: runs
+        of all tiles together are longer than those of one."""
+        tuning, steps = self.tuning, [axis for axis in self.problem.fold.axes if axis.size > 1]
+        is_plain = (
+            len(steps) == 1 and self.problem.words[side] is None and self.problem.coefficients(side, vector) == {1}
+        )
+        count = tuning.steps_at_once if tile.size >= tuning.rows_of_tiles else tuning.steps_of_few_rows
+        is_long = self.problem.steps > tuning.fewest_interrupted * count
+        row = vector.size * self.problem.fold.type.bits // 8
+        is_far = row >= tuning.page_bytes and min(self.problem.distances(side), default=0) >= tuning.page_bytes
+        is_far &= tile.size > 1 or self.problem.bytes_of(self.problem.elements[side]) >= tuning.prefetched_bytes
+        if is_plain and is_long and is_far and tile.size <= tuning.interrupted_rows and self.problem.is_along(vector):
+            for one in self._tiles_of(vector, tile, width, packed=False):
+                yield replace(one, steps_at_once=count)
+
+    def _in_rounds(self, tiles: Iterable[Tile]) -> Iterator[Tile]:
+        """Tiles whose sums wait in memory until those of all others of a thread have come as far."""
+        for tile in tiles if self.problem.is_deep else ():
+            if self.problem.is_along(tile.vector):
+                yield replace(tile, steps_at_once=self.tuning.steps_of_deep_sums, by_rounds=True)
+
+    def _most_points(self, vectors: int) -> int:
+        """Points of a row of a tile at most."""
+        return min(self._most_sums(vectors), self.tuning.most_tile)
+
+    def _matrix_tiles(self) -> Iterator[Tile]:
+        """Choices in tile registers."""
+        for side, (vector, tile) in itertools.product((0, 1), itertools.permutations(self.problem.axes, 2)):
+            is_own = vector in self.problem.sides[side] and vector not in self.problem.sides[1 - side]
+            is_across = tile in self.problem.sides[1 - side] and tile not in self.problem.sides[side]
+            if not is_own or not is_across or not self.problem.is_along(vector):
+                continue
+            words = matrix_steps(self.problem.fold, self.problem.factors, side, tile, self.problem.target)
+            for packed in (False, True) if words is not None else ():
+                lanes = min(WORDS, vector.size)
+                vectors = min(2, vector.size // lanes)
+                is_loadable = self.problem.coefficients(side, vector) == {1} if not packed else lanes == WORDS
+                if is_loadable and self.problem.is_readable(side, vector, packed):
+                    yield Tile(vector, lanes, vectors, tile, min(2 * ROWS, tile.size), False, packed, words=words)
+
+    def _tiles_of(self, vector: Axis, tile: Axis, lanes: int, packed: bool) -> Iterator[Tile]:
+        tuning = self.tuning
+        turned = not self.problem.is_along(vector) and self.problem.is_along(tile)
+        for vectors in range(1, min(tuning.most_vectors, vector.size // lanes) + 1):
+            if packed and strip_bytes(self.problem.fold, vectors * lanes) > tuning.most_panel_bytes:
+                return
+            most = min(self._most_points(vectors), tile.size)
+            most = min(most, lanes) if turned else most
+            counts = range(-(-tile.size // most), min(tile.size, tuning.smaller_tiles * -(-tile.size // most)) + 1)
+            for size in sorted({-(-tile.size // count) for count in counts}):
+                yield Tile(vector, lanes, vectors, tile, size, turned, packed)
+
+    def cost(self, tile: Tile) -> float:
+        """Cycles of all sums, by and large."""
+        side = self.problem.side(tile.vector)
+        strips = -(-tile.vector.size // (tile.lanes * tile.vectors))
+        last = replace(tile, vectors=last_vectors(tile.vector.size, tile.lanes, tile.vectors))
+        row = (strips - 1) * self._tile_cost(side, tile) + self._tile_cost(side, last)
+        steps = tile.steps
+        others = self.problem.points // math.prod(axis.size for axis in (tile.vector, *steps))
+        # Rows that are left are a tile of their own, others are done twice.
+        counts = (axis.size / step if axis is not tile.tile else -(-axis.size // step) for axis, step in steps.items())
+        rows = others * math.prod(counts)
+        if tile.turned and tile.packed:
+            row *= self.tuning.repacked_penalty
+        return rows * row + (self.problem.packing(side, tile.vector) if tile.packed else 0)
+
+    def _walking(self, side: int, tile: Tile) -> float:
+        """How much longer steps take for where their loads are."""
+        result, tuning = 1.0, self.tuning
+        if tile.steps_at_once:
+            return tuning.prefetched_penalty
+        if self.problem.is_deep:
+            return tuning.lost_penalty
+        distances = [] if tile.packed else self.problem.distances(side)
+        if any(d > tuning.near_bytes for d in distances):
+            is_lost = self.problem.steps > tuning.many_steps or any(d % tuning.page_bytes == 0 for d in distances)
+            is_far = any(d > tuning.page_bytes for d in distances)
+            result = tuning.lost_penalty if is_lost else tuning.far_penalty if is_far else tuning.prefetched_penalty
+        if self._is_across_lines(side, tile) and not self._is_near(tile):
+            result = max(result, tuning.far_penalty)
+        if tile.tile_size > 1 and self._is_scattered(1 - side, tile.tile):
+            result *= tuning.far_penalty
+        scalars = max(self.problem.distances(1 - side), default=0)
+        if scalars >= tuning.page_bytes:
+            return result * (tuning.far_penalty if scalars % tuning.page_bytes else tuning.lost_penalty)
+        return result * (tuning.prefetched_penalty if scalars >= tuning.near_bytes else 1)
+
+    def _is_across_lines(self, side: int, tile: Tile) -> bool:
+        """Whether vectors begin anywhere in a line."""
+        return not tile.packed and any(d % self.problem.machine.vector_bytes for d in self.problem.distances(side))
+
+    def _is_near(self, tile: Tile) -> bool:
+        """Whether what the vectors of a tile are loaded from stays in the nearest cache: steps along a row of windows
+        read the same lines again, and a vector in two of them costs no more than two loads."""
+        is_dense = self.problem.coefficients(self.problem.side(tile.vector), tile.vector) <= {0, 1}
+        return is_dense and strip_bytes(self.problem.fold, tile.lanes * tile.vectors) <= self.tuning.near_strip_bytes
+
+    def _is_scattered(self, side: int, axis: Axis) -> bool:
+        """Whether neighbours along an axis are far apart, and no runs of memory either along the steps of the fold."""
+        size = self.problem.fold.type.bits // 8
+        if all(abs(step) * size <= self.tuning.near_bytes for step in self.problem.coefficients(side, axis)):
+            return False
+        run = 1
+        for inner in reversed(self.problem.fold.axes):
+            if inner.size > 1 and self.problem.coefficients(side, inner) != {run}:
+                break
+            run *= inner.size
+        return run * size < self.problem.machine.cache_line
+
+    def _is_aliased(self, side: int, axis: Axis) -> bool:
+        distances = [step * self.problem.fold.type.bits // 8 for step in self.problem.coefficients(side, axis)]
+        return any(distance and distance % self.tuning.page_bytes == 0 for distance in distances)
+
+    def _tile_cost(self, side: int, tile: Tile) -> float:
+        """Cycles of the sums of one tile."""
+        tuning = self.tuning
+        if tile.words is not None:
+            return self._matrix_cost(tile, tile.words)
+        is_dense = tile.packed or self.problem.coefficients(side, tile.vector) <= {0, 1}
+        halves = 2 if self._is_across_lines(side, tile) and self._is_near(tile) else 1
+        loads = tile.vectors * (halves if is_dense else tuning.strided_load)
+        sums = tile.vectors * tile.points
+        step = max(sums / tuning.issued, (loads + tile.points) / tuning.issued, tuning.latency)
+        loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
+        step = max(step, loading) + tuning.loading_share * loading + tuning.step_overhead
+        step *= self._walking(side, tile)
+        rows = tile.steps[tile.tile]
+        if rows > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
+            step *= tuning.aliased_penalty if rows <= 2 * tuning.aliased_rows else tuning.lost_penalty
+        rounds = -(-self.problem.steps // tile.steps_at_once) if tile.steps_at_once else 1
+        return self.problem.steps * step + (self._finishing(tile) + tuning.tile_overhead) * rounds
+
+    def _matrix_cost(self, tile: Tile, words: MatrixSteps) -> float:
+        """The same in tile registers."""
+        tuning, rows, columns = self.tuning, -(-tile.tile_size // ROWS), tile.vectors
+        loads = tuning.tile_load * (rows + columns)
+        step = max(tuning.tile_product * rows * columns, loads) + tuning.step_overhead
+        finishing = tile.tile_size * columns * tuning.tile_store
+        distance = 0 if tile.packed else max(self.problem.coefficients(self.problem.side(tile.vector), words.axis)) * 4
+        is_page = distance >= tuning.page_bytes
+        penalty = tuning.lost_penalty if is_page and distance % tuning.page_bytes == 0 else tuning.far_penalty
+        walking = penalty if is_page else tuning.prefetched_penalty if distance > tuning.near_bytes else 1
+        return self.problem.steps // words.depth * step * walking + finishing + tuning.tile_overhead
+
+    def _finishing(self, tile: Tile) -> float:
+        """Cycles for storing a tile."""
+        if tile.turned:
+            return tile.vectors * tile.row_count * tile.lanes * (math.log2(tile.lanes) + 1)
+        lane_by_lane = self.tuning.scattered_store * tile.lanes
+        return tile.vectors * tile.points * (1 if self.problem.is_along(tile.vector) else lane_by_lane)
