@@ -58,7 +58,7 @@ def run_operator(
     """The outputs (None for absent ones) of a valid descriptor, for logical inputs in DirectML's binding order.
 
     The operator is interpreted, and compiled and run by 1, 2 and 7 threads between guard pages; all must agree bit for
-    bit (any NaN equals any other).
+    bit (any NaN equals any other). Two threads are given inputs that are not aligned.
     """
     violations = validate(desc, FeatureLevel.parse(level))
     assert not violations, [str(violation) for violation in violations]
@@ -147,7 +147,7 @@ PROTECTED: weakref.WeakKeyDictionary[Program, list[int]] = weakref.WeakKeyDictio
 
 def _run_compiled(program: Program, arrays: Sequence[Array | None], thread_count: int, at_end: bool) -> list[Any]:
     inputs = [
-        None if binding.desc is None or array is None else _guarded(binding.desc, array, at_end)
+        None if binding.desc is None or array is None else _guarded(binding.desc, array, at_end, shift=not at_end)
         for binding, array in zip(program.inputs, arrays, strict=True)
     ]
     outputs = [None if b.desc is None else _guarded(b.desc, None, at_end) for b in program.outputs]
@@ -250,9 +250,9 @@ def guarded_memory(apart: bool) -> Iterator[None]:
         yield
 
 
-def _guarded(desc: TensorDesc, content: Array | None, at_end: bool) -> tuple[Array, Array]:
+def _guarded(desc: TensorDesc, content: Array | None, at_end: bool, *, shift: bool = False) -> tuple[Array, Array]:
     """A tensor between guard pages, as a logical view and as the flat buffer."""
-    buffer = guarded_buffer(desc.element_span, desc.data_type.dtype, at_end)
+    buffer = guarded_buffer(desc.element_span, desc.data_type.dtype, at_end, shift=shift)
     strides = tuple(stride * buffer.itemsize for stride in desc.effective_strides)
     view = np.lib.stride_tricks.as_strided(buffer, desc.sizes, strides)
     if content is not None:
@@ -260,16 +260,17 @@ def _guarded(desc: TensorDesc, content: Array | None, at_end: bool) -> tuple[Arr
     return view, buffer
 
 
-def guarded_buffer(count: int, dtype: np.dtype[Any], at_end: bool) -> Array:
-    """``count`` elements right before (``at_end``) or right after a page that may not be touched."""
+def guarded_buffer(count: int, dtype: np.dtype[Any], at_end: bool, *, shift: bool = False) -> Array:
+    """``count`` elements right before (``at_end``) or right after a page that may not be touched; with ``shift`` one
+    byte further on, so that they are not aligned."""
     page = mmap.PAGESIZE
-    size = -(-max(count * dtype.itemsize, 1) // page) * page
+    size = -(-max(count * dtype.itemsize + shift, 1) // page) * page
     memory = mmap.mmap(-1, size + 2 * page)
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     for guard in (base, base + page + size):
         if _mprotect(guard, page, 0) != 0:
             pytest.skip("this system does not let a page be protected")
-    start = page + (size - count * dtype.itemsize if at_end else 0)
+    start = page + (size - count * dtype.itemsize if at_end else shift)
     return np.frombuffer(memory, dtype, count, start)
 
 

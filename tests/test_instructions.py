@@ -104,7 +104,7 @@ def _write_computation(builder: Builder, instruction: Instruction, registers: in
 def _write_load(builder: Builder, instruction: Instruction) -> None:
     """``p0 = p1[lanes]`` where ``p2``."""
     mask = _mask(builder, 2, instruction.lanes)
-    value = instruction.write(builder, instruction.type, "%p1", mask)
+    value = instruction.write(builder, instruction.type, "%p1", mask, 1)
     builder.line(f"store {value.typed}, ptr %p0, align 1")
 
 
@@ -114,7 +114,7 @@ def _write_gather(builder: Builder, instruction: Instruction) -> None:
     places = builder.assign(f"load <{lanes} x i64>, ptr %p3, align 1")
     pointers = builder.assign(f"getelementptr {vector_type(type, 1)}, ptr %p1, <{lanes} x i64> {places}")
     mask = _mask(builder, 2, lanes)
-    value = instruction.write(builder, type, pointers, mask)
+    value = instruction.write(builder, type, pointers, mask, 1)
     zero = builder.spread(builder.constant(constant(0, type)), lanes)
     builder.line(f"store {builder.select(mask, value, zero).typed}, ptr %p0, align 1")
 

@@ -22,6 +22,7 @@ from opendml import operators as op
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.tensor import TensorDesc
 from opendml.loops.alignment import ALIGNMENT
+from opendml.programs.binding import BoundTensor, bind_all
 from opendml.programs.device import Device, compile_operator
 from opendml.programs.program import Program
 from opendml.targets.host_memory import aligned_empty, empty
@@ -126,14 +127,19 @@ def test_read_only_arrays_are_inputs_only() -> None:
         _add(VECTOR).bind([x, x], [bytes(24) and memoryview(bytes(24)).cast("f")])
 
 
-def test_misaligned_inputs_are_copied_and_outputs_refused() -> None:
+def test_misaligned_inputs_are_read_where_they_are_and_outputs_refused() -> None:
     raw = np.zeros(25, np.uint8)
     odd = raw[1:].view(np.float32)
     odd[:] = _numbers(6)
     assert not odd.flags.aligned
-    np.testing.assert_array_equal(_add(VECTOR)(odd, odd), 2 * _numbers(6))
+    program = _add(VECTOR)
+    (bound,) = bind_all(program.inputs[:1], [odd], "input", program.target)
+    assert program.target is not None
+    assert isinstance(bound, BoundTensor)
+    assert (bound.array is odd) == program.target.reads_anywhere == (bound.refresh is None)
+    np.testing.assert_array_equal(program(odd, odd), 2 * _numbers(6))
     with pytest.raises(BindingError, match="aligned"):
-        _add(VECTOR).bind([_numbers(6), _numbers(6)], [odd])
+        program.bind([_numbers(6), _numbers(6)], [odd])
 
 
 def test_flat_buffers() -> None:

@@ -71,6 +71,11 @@ class Machine:
         return self.has("f16c") or self.has("neon")
 
     @property
+    def reads_anywhere(self) -> bool:
+        """Whether loads take no longer where the address is no multiple of an element's size."""
+        return self.architecture in ("x86_64", "aarch64")
+
+    @property
     def masks_vectors(self) -> bool:
         """Whether loads and stores of vectors of every type may leave out lanes at no cost."""
         return self.has("avx512bw", "avx512vl")

@@ -128,14 +128,14 @@ def several(values: Any, what: str) -> list[Any]:
 def bind_all(
     bindings: Sequence[Binding], values: Sequence[Any], role: str, target: Target | None = None
 ) -> list[Bound | None]:
-    """Arrays for tensors, None for absent ones, or what lives in the own memory of ``target``. ``role``: "input" or
-    "output". Raises BindingError."""
+    """Arrays for tensors, None for absent ones, or what lives in the own memory of ``target``. Inputs that are not
+    aligned are taken as they are where the target reads them so. ``role``: "input" or "output". Raises BindingError."""
     values = values if isinstance(values, (list, tuple)) else several(values, f"{role}s")
     if len(values) != len(bindings):
         names = ", ".join(binding.name for binding in bindings) or "none"
         raise BindingError(f"expected {len(bindings)} {role}s ({names}), got {len(values)}")
     return [
-        _bind_tensor(binding, value, role, target) if isinstance(value, DeviceTensor) else _bind(binding, value, role)
+        (_bind_tensor if isinstance(value, DeviceTensor) else _bind)(binding, value, role, target)
         for binding, value in zip(bindings, values, strict=True)
     ]
 
@@ -144,7 +144,7 @@ def _bind_tensor(binding: Binding, tensor: DeviceTensor, role: str, target: Targ
     """A tensor that lives in a device's memory: nothing of it can be copied to fit."""
     name, desc, memory = binding.name, binding.desc, tensor.memory
     if memory is None:
-        return _bind(binding, tensor.array, role)
+        return _bind(binding, tensor.array, role, target)
     if desc is None:
         raise BindingError(f"{name}: the descriptor does not have this tensor, so None is expected")
     if target is None or tensor.device != target.name:
@@ -163,7 +163,7 @@ def _bind_tensor(binding: Binding, tensor: DeviceTensor, role: str, target: Targ
     return DeviceBuffer(name, memory)
 
 
-def _bind(binding: Binding, value: Any, role: str) -> BoundTensor | None:
+def _bind(binding: Binding, value: Any, role: str, target: Target | None) -> BoundTensor | None:
     name, desc = binding.name, binding.desc
     if desc is None:
         if value is not None:
@@ -176,12 +176,13 @@ def _bind(binding: Binding, value: Any, role: str) -> BoundTensor | None:
         raise BindingError(f"{name}: expected elements of {desc.data_type.dtype}, got {array.dtype}")
     if role == "output" and not array.flags.writeable:
         raise BindingError(f"{name}: the array is read-only")
-    if _fits(array, desc) and array.flags.aligned:
+    is_aligned = array.flags.aligned or (role == "input" and target is not None and target.reads_anywhere)
+    if _fits(array, desc) and is_aligned:
         return BoundTensor(name, desc, array)
     if _is_flat_buffer(array, desc):
         if array.size < desc.element_span:
             raise BindingError(f"{name}: a buffer of {desc.element_span} elements is needed, got {array.size}")
-        if array.flags.aligned:
+        if is_aligned:
             return BoundTensor(name, desc, array)
     elif array.shape != desc.sizes:
         raise BindingError(f"{name}: expected sizes {list(desc.sizes)}, got {list(array.shape)}")
@@ -207,9 +208,10 @@ def _copied(name: str, desc: TensorDesc, array: Array) -> BoundTensor:
     return BoundTensor(name, desc, place, refresh)
 
 
-def copied(binding: Binding, value: Any) -> Array:
-    """A copy of the memory of an array that fits a binding, as the flat buffer that its descriptor describes."""
-    bound = _read_once(binding, value)
+def copied(binding: Binding, value: Any, target: Target | None) -> Array:
+    """A copy of the memory of an array that fits a binding, as the flat buffer that its descriptor describes, for a
+    program of the target."""
+    bound = _read_once(binding, value, target)
     source = _flat(bound)
     if bound.refresh is not None:
         return source  # which had to be laid out anew, so it is a copy
@@ -218,14 +220,14 @@ def copied(binding: Binding, value: Any) -> Array:
     return buffer
 
 
-def flat_memory(binding: Binding, value: Any) -> Array:
+def flat_memory(binding: Binding, value: Any, target: Target | None) -> Array:
     """The memory of an array that fits a binding, as the flat buffer that its descriptor describes: where it is, to be
-    read only, or of a copy where the array had to be laid out anew."""
-    return _flat(_read_once(binding, value))
+    read only, or of a copy where the array had to be laid out anew for the target."""
+    return _flat(_read_once(binding, value, target))
 
 
-def _read_once(binding: Binding, value: Any) -> BoundTensor:
-    bound = _bind(binding, value.numpy() if isinstance(value, DeviceTensor) else value, "input")
+def _read_once(binding: Binding, value: Any, target: Target | None) -> BoundTensor:
+    bound = _bind(binding, value.numpy() if isinstance(value, DeviceTensor) else value, "input", target)
     assert bound is not None
     if bound.refresh is not None:
         bound.refresh()

@@ -192,7 +192,7 @@ class CompiledGraph:
         if tensor.origin == "input":
             binding, array = self.inputs[tensor.number], arrays[tensor.number]
             is_copied = is_kept and not can_stay(array)
-            memory = copied(binding, array) if is_copied else flat_memory(binding, array)
+            memory = (copied if is_copied else flat_memory)(binding, array, self.execution.target)
             if isinstance(array, np.ndarray) and not np.may_share_memory(memory, array):
                 let_go(array)
             return memory
@@ -225,8 +225,11 @@ class CompiledGraph:
         output overlaps anything. Of a graph that is initialised; it goes on with what that was initialised with.
         """
         assert self._kept is not None
-        given = [constants.get(n) for n in range(len(self.inputs))]
-        fixed = [None if a is None else bind_all([b], [a], "input")[0] for b, a in zip(self.inputs, given, strict=True)]
+        target, given = self.execution.target, [constants.get(n) for n in range(len(self.inputs))]
+        fixed = [
+            None if a is None else bind_all([b], [a], "input", target)[0]
+            for b, a in zip(self.inputs, given, strict=True)
+        ]
         return runner_of(self.execution.executable, [*fixed, *self._kept], positions, len(self.outputs))
 
     def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:

@@ -93,6 +93,10 @@ class Target(Protocol):
     def memory(self) -> MemorySpace | None:
         """The device's own memory; None where programs run on the host's arrays themselves."""
 
+    @property
+    def reads_anywhere(self) -> bool:
+        """Whether code reads arrays wherever they are, their elements aligned or not."""
+
     def thread_count(self, asked: int | None) -> int:
         """Threads of this process that run a program, where so many are asked for or the usual number is."""
 

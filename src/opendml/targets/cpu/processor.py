@@ -42,6 +42,11 @@ class Processor(CpuTarget):
     def memory(self) -> None:
         """None: it is the host's."""
 
+    @property
+    def reads_anywhere(self) -> bool:
+        """As the processor does."""
+        return self.machine.reads_anywhere
+
     def thread_count(self, asked: int | None) -> int:
         """As many as are asked for, else as many as the process may use."""
         return default_thread_count() if asked is None else asked

@@ -50,6 +50,11 @@ class OpenClTarget:
 
         return OpenClMemorySpace(self.number)
 
+    @property
+    def reads_anywhere(self) -> bool:
+        """False: pointers of OpenCL are aligned."""
+        return False
+
     def thread_count(self, asked: int | None) -> int:
         """One: the device's own are not this process's."""
         return 1

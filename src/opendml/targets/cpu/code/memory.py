@@ -170,12 +170,17 @@ class Memory:
         """Have the line of an element brought to the cache of a level; it need not be inside of the tensor."""
         write_prefetch(self.builder, self.pointer(place), is_stored=is_stored, cache=cache)
 
+    def _read_at(self, tensor: Tensor) -> int:
+        """What addresses are multiples of that a tensor's elements are read from. Any number will do where it does for
+        loads: tensors of files, weights above all, lie anywhere in these, and are read there."""
+        return 1 if self.target.machine.reads_anywhere else tensor.type.bits // 8
+
     # Loads -----------------------------------------------------------------------------------------------------------
 
     def load(self, place: Place, lanes: int = 1) -> Value:
         """Neighbouring elements."""
         kind = vector_type(place.tensor.type, lanes)
-        text = self.builder.assign(f"load {kind}, ptr {self.pointer(place)}, align {place.size}")
+        text = self.builder.assign(f"load {kind}, ptr {self.pointer(place)}, align {self._read_at(place.tensor)}")
         return Value(text, place.tensor.type, lanes)
 
     def load_words(self, first: Place, lanes: int) -> Value:
@@ -242,7 +247,7 @@ class Memory:
         ``allowed`` are the lanes where it may hold, if they are known as the code is written.
         """
         if step == 1 and (allowed is None or self.masks(place.tensor)):
-            return write_load(self.builder, place.tensor.type, self.pointer(place), mask)
+            return write_load(self.builder, place.tensor.type, self.pointer(place), mask, self._read_at(place.tensor))
         if allowed is not None and 1 <= abs(step) <= self._shuffled_stride:
             return self._load_picked(place, step, mask.lanes, allowed)
         return self.gather(place, self.pointers(place, self.builder.progression(step, I64, mask.lanes)), mask)
@@ -253,14 +258,14 @@ class Memory:
 
     def gather(self, place: Place, pointers: str, mask: Value) -> Value:
         """One load a lane from a vector of addresses, where ``mask`` holds; the others are undefined."""
-        return write_gather(self.builder, place.tensor.type, pointers, mask)
+        return write_gather(self.builder, place.tensor.type, pointers, mask, self._read_at(place.tensor))
 
     def load_from_each(self, place: Place, pointers: str, lanes: int) -> Value:
         """One load a lane from a vector of addresses."""
-        scalars = []
+        scalars, alignment = [], self._read_at(place.tensor)
         for lane in range(lanes):
             pointer = self.builder.assign(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
-            text = self.builder.assign(f"load {vector_type(place.tensor.type, 1)}, ptr {pointer}, align {place.size}")
+            text = self.builder.assign(f"load {vector_type(place.tensor.type, 1)}, ptr {pointer}, align {alignment}")
             scalars.append(Value(text, place.tensor.type))
         return self.builder.gathered(scalars, lanes)
 

@@ -44,22 +44,22 @@ def _prefetched(memory: Array, places: Array) -> None:
 # How it is written ---------------------------------------------------------------------------------------------------
 
 
-def write_load(builder: Builder, type: ElementType, pointer: str, mask: Value) -> Value:
+def write_load(builder: Builder, type: ElementType, pointer: str, mask: Value, alignment: int) -> Value:
     """Neighbouring elements from ``pointer`` on where ``mask`` holds, 0 elsewhere."""
     result = Value("", type, mask.lanes)
     kind, name = result.llvm_type, f"llvm.masked.load.{suffix(result)}.p0"
     builder.declarations.add(f"declare {kind} @{name}(ptr, {mask.llvm_type}, {kind})")
-    arguments = f"ptr align {type.bits // 8} {pointer}, {mask.typed}, {kind} zeroinitializer"
+    arguments = f"ptr align {alignment} {pointer}, {mask.typed}, {kind} zeroinitializer"
     return Value(builder.assign(f"call {kind} @{name}({arguments})"), type, mask.lanes)
 
 
-def write_gather(builder: Builder, type: ElementType, pointers: str, mask: Value) -> Value:
+def write_gather(builder: Builder, type: ElementType, pointers: str, mask: Value, alignment: int) -> Value:
     """One load a lane from a vector of addresses where ``mask`` holds; the others are undefined. On machines without
     such an instruction LLVM makes branches of it."""
     result = Value("", type, mask.lanes)
     kind, name = result.llvm_type, f"llvm.masked.gather.{suffix(result)}.v{mask.lanes}p0"
     builder.declarations.add(f"declare {kind} @{name}(<{mask.lanes} x ptr>, {mask.llvm_type}, {kind})")
-    arguments = f"<{mask.lanes} x ptr> align {type.bits // 8} {pointers}, {mask.typed}, {kind} poison"
+    arguments = f"<{mask.lanes} x ptr> align {alignment} {pointers}, {mask.typed}, {kind} poison"
     return Value(builder.assign(f"call {kind} @{name}({arguments})"), type, mask.lanes)
 
 
