@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from execution import random_array
+from execution import random_array, run_operator
 from sample_tensors import f32
 from test_recurrent import arrays_of, network
 from test_refinement import TARGET, assert_refined_is_defined
@@ -63,6 +63,63 @@ def test_blocks_are_updated_as_a_whole(desc: Operator) -> None:
 @pytest.mark.parametrize("desc", [scatter_nd(15), scatter_elements(None)])
 def test_small_blocks_and_single_elements_are_scattered(desc: Operator) -> None:
     assert not names(assert_refined_is_defined(desc))
+
+
+def scatter_in_columns(sizes: list[int], count: int) -> Operator:
+    """``count`` updates along the dimension before the last one, by indices that may be the same, negative ones too."""
+    updates = [*sizes[:-2], count, sizes[-1]]
+    return operators.ScatterElements(
+        input_tensor=f32(*sizes),
+        indices_tensor=TensorDesc("INT64", updates),
+        updates_tensor=f32(*updates),
+        output_tensor=f32(*sizes),
+        axis=len(sizes) - 2,
+    )
+
+
+def indices_in_columns(desc: Operator, seed: int) -> list[Any]:
+    """Some of them out of the tensor."""
+    generator = np.random.default_rng(seed)
+    given = [generator.random(tensor.sizes, np.float32) for _, tensor in desc.inputs() if tensor is not None]
+    size = given[0].shape[-2]
+    return [given[0], generator.integers(-size - 1, size + 1, given[1].shape), given[2]]
+
+
+IN_COLUMNS: Final = TARGET.tuned(prefetched_bytes=0, scattered_columns=32, scattered_columns_bytes=1 << 12)
+
+
+@pytest.mark.parametrize(
+    ("desc", "widths"),
+    [
+        (scatter_in_columns([5, 64], 9), [32]),
+        (scatter_in_columns([5, 70], 2), [32, 6]),
+        (scatter_in_columns([3, 4, 33], 4), [32, 1]),
+        (scatter_in_columns([2, 60, 40], 50), [16, 8]),
+    ],
+)
+def test_columns_are_scattered_in_blocks(desc: Operator, widths: list[int]) -> None:
+    for seed in range(3):
+        arrays = indices_in_columns(desc, seed)
+        refined = assert_refined_is_defined(desc, IN_COLUMNS, arrays=arrays)
+        run_operator(desc, arrays, tuning=IN_COLUMNS.tuning)
+    assert [each.own[0].sizes[-1] for each in refined.statements if isinstance(each, Each)] == widths
+    assert len(refined.statements) == len(widths)
+
+
+@pytest.mark.parametrize(
+    ("desc", "target"),
+    [
+        (scatter_in_columns([5, 64], 9), TARGET),
+        (scatter_in_columns([64, 64], 9), IN_COLUMNS),
+        (scatter_in_columns([5, 32], 9), IN_COLUMNS),
+        (scatter_in_columns([100, 64], 100), IN_COLUMNS),
+    ],
+)
+def test_near_or_long_columns_and_few_of_them_or_of_updates_are_scattered_where_they_are(
+    desc: Operator, target: Any
+) -> None:
+    arrays = indices_in_columns(desc, 0)
+    assert not names(assert_refined_is_defined(desc, target, arrays=arrays))
 
 
 def join(axis: int, *pieces: list[int], turned: bool = False) -> Operator:

@@ -150,6 +150,7 @@ def schedule_scatter(scatter: Scatter, target: CpuTarget) -> ScatterKernel:
     where = lower_loads({})(scatter.where)
     reads = read_by((store,), where)
     serial = math.prod(axis.size for axis in scatter.axes) < target.tuning.serial_work or store.tensor in reads
+    serial |= target.tuning.items == 1  # a thread is alone with all of it
     return ScatterKernel(scatter.axes, where, store, _scatter_blocks(scatter, target.tuning), serial, reads)
 
 
@@ -358,6 +359,7 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
     distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
     reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
     ahead = {t: distance for t in reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
+    ahead |= {t: rows for t in ahead if (rows := _rows_ahead(kernel, t, distance))}
     if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
         ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if _is_far(s.tensor, tuning)}
     for fold in folds:
@@ -391,6 +393,19 @@ def _is_in_strips(kernel: ComputeKernel, tensor: Tensor, distance: int) -> bool:
         return False
     steps = (e.address.coefficient(kernel.vector) for e in _elements(kernel) if e.tensor == tensor)
     return any(abs(step) * tensor.type.bits // 8 > distance for step in steps)
+
+
+def _rows_ahead(kernel: ComputeKernel, tensor: Tensor, distance: int) -> int:
+    """Bytes to the row which comes next where short parts of far apart rows are read, as far on as if these were one
+    run: ``distance`` bytes ahead in a row is what nobody asks for. 0: they are no such parts."""
+    vector, size = kernel.vector, tensor.type.bits // 8
+    if vector is None or kernel.tile is not None or _folds(kernel) or 2 * vector.size * size > distance:
+        return 0
+    places = {e.address for e in _elements(kernel) if e.tensor == tensor}
+    rows = {abs(place.coefficient(axis)) * size for place in places for axis in kernel.outer} - {0}
+    if {place.coefficient(vector) for place in places} != {1} or min(rows, default=0) <= distance:
+        return 0
+    return -(-distance // (vector.size * size)) * min(rows)
 
 
 def _next_rows(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:

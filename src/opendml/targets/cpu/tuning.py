@@ -25,6 +25,16 @@ class Tuning:
     scattered_block: int = 16
     """Elements of a block from which on a scatter updates blocks as a whole."""
 
+    scattered_columns: int = 128
+    """Columns of a block at most that a thread updates by itself: some cache lines of every row."""
+
+    scattered_columns_bytes: int = 1 << 20
+    """Bytes of such a block at most: half a second-level cache. Blocks half as wide take a quarter longer: as much less
+    of every row is read at once."""
+
+    updates_worth_copies: int = 4
+    """How many times more elements than updates there may be that blocks are worth it, since all of them are copied."""
+
     compacted_piece: int = 1024
     """Elements of a piece of a compaction: a piece of a large tensor is little work for a thread, and what it keeps of
     a piece (2 bytes an element) stays in a first-level cache. At most 65536, as places in it have 16 bits."""
