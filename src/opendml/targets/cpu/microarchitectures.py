@@ -1,34 +1,95 @@
-"""What is known of some processors that no list of instruction sets tells: the knobs that fit them."""
+"""What is known of processors that no list of instruction sets tells, and the knobs that fit it.
+
+``TUNING`` was measured on processors with the caches of ``_MEASURED``. Where they are smaller, knobs that say how much
+stays in one of them follow; where they are larger, nothing was measured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from opendml.llvm.host import Machine
 from opendml.targets.cpu.tuning import TUNING, Tuning
 
 
-@dataclass(frozen=True, slots=True)
-class _Knobs:
-    """The knobs of processors where at most so many threads run; with more, memory is what all of them wait for."""
+class _Caches(NamedTuple):
+    """Bytes of the nearest cache of a core, and of its second one."""
 
-    most_threads: int
-    tuning: Tuning
-
-
-_STORED: Final = _Knobs(8, replace(TUNING, streamed_bytes=1 << 62, stored_prefetch_distance=1024))
-"""Up to that many threads each is limited by the lines that its core has under way, about ten: 8 GB/s a core read, in
-virtual machines less. A store past the caches keeps one of these for longer than an ordinary one whose line was asked
-for, and memory has bandwidth left for reading what is written. (Beyond, that is a third of the traffic.)"""
-
-_KNOBS: Final[Mapping[str, _Knobs]] = dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), _STORED)
-"""By LLVM's names of processors."""
+    first: int
+    second: int
 
 
-def tuning_of(machine: Machine, threads: int) -> Tuning:
-    """The knobs for a processor on which programs have ``threads`` threads at most."""
-    found = _KNOBS.get(machine.cpu_name)
-    tuning = TUNING if found is None or threads > found.most_threads else found.tuning
+_MEASURED: Final = _Caches(48 << 10, 2 << 20)
+
+_SIZES: Final[Mapping[_Caches, tuple[str, ...]]] = {
+    _Caches(32 << 10, 256 << 10): ("haswell", "broadwell", "skylake", "cannonlake"),
+    _Caches(32 << 10, 512 << 10): ("znver1", "znver2", "znver3"),
+    _Caches(48 << 10, 512 << 10): ("icelake-client", "rocketlake"),
+    _Caches(32 << 10, 1 << 20): ("skylake-avx512", "cascadelake", "cooperlake", "znver4"),
+    _Caches(48 << 10, 1 << 20): ("znver5",),
+    _Caches(48 << 10, 5 << 18): ("icelake-server", "tigerlake", "alderlake"),
+    _MEASURED: ("sapphirerapids", "emeraldrapids", "graniterapids"),
+}
+"""By LLVM's names of processors, as their makers' optimization guides have them. Virtual machines often tell of other
+caches than there are, so names come before what the system says."""
+
+_CACHES: Final = {name: caches for caches, names in _SIZES.items() for name in names}
+
+_UNITS: Final[Mapping[str, int]] = {"znver4": 32}
+"""Bytes of a register that a unit for multiply-adds, or loads, does in a cycle, where the widest ones take several
+("Software Optimization Guide for the AMD Zen4 Microarchitecture")."""
+
+_NEAR_LAST: Final = ("znver1", "znver2", "znver3", "znver4", "znver5")
+"""Processors of which a few cores share a last cache that is about as near as another core's second one, and memory is
+behind a link that writes half of what it reads: what is written stays there as long as inputs as large fit beside
+it."""
+
+_STORING: Final[Mapping[str, int]] = dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), 8)
+"""Processors of which up to so many threads each are limited by the lines that their core has under way, about ten:
+8 GB/s a core read, in virtual machines less. A store past the caches keeps one of these for longer than an ordinary one
+whose line was asked for, and memory has bandwidth left for reading what is written. (Beyond, that is a third of the
+traffic.)"""
+
+
+def tuning_of(
+    machine: Machine, threads: int, name: str | None = None, system: Mapping[int, int] | None = None
+) -> Tuning:
+    """The knobs for a processor on which programs have ``threads`` threads at most. ``name`` is LLVM's of the processor
+    that runs code for ``machine``, where that is an older level; ``system`` its caches by level, as far as the system
+    knows them."""
+    name, caches = name or machine.cpu_name, system or {}
+    tuning = _with_caches(TUNING, _caches_of(name, caches))
+    unit = min(_UNITS.get(name, machine.vector_bytes), machine.vector_bytes)
+    tuning = replace(tuning, issued=tuning.issued * unit // machine.vector_bytes)
+    if name in _NEAR_LAST and len(caches) > 2:
+        tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2)
+    if threads <= _STORING.get(name, 0):
+        tuning = replace(tuning, streamed_bytes=1 << 62, stored_prefetch_distance=1024)
     return replace(tuning, blocks_of_channels=tuning.blocks_of_channels * threads // tuning.many_threads)
+
+
+def _caches_of(name: str, system: Mapping[int, int]) -> _Caches:
+    """A processor's near caches, but none larger than those that the knobs were measured with."""
+    found = _CACHES.get(name) or _Caches(system.get(1, _MEASURED.first), system.get(2, _MEASURED.second))
+    return _Caches(*map(min, found, _MEASURED))
+
+
+def _with_caches(tuning: Tuning, caches: _Caches) -> Tuning:
+    """Knobs for near caches of such sizes. Those that take a large part of what they were measured with shrink as the
+    cache does; others at first have a larger part of it."""
+    second = caches.second
+    return replace(
+        tuning,
+        near_strip_bytes=tuning.near_strip_bytes * caches.first // _MEASURED.first,
+        vector_side_bytes=tuning.vector_side_bytes * second // _MEASURED.second,
+        tile_side_bytes=tuning.tile_side_bytes * second // _MEASURED.second,
+        kept_channels_bytes=min(tuning.kept_channels_bytes, second // 2),
+        few_rows_panel_bytes=min(tuning.few_rows_panel_bytes, second),
+        block_elements=min(tuning.block_elements, second // 16),
+        vector_side_bytes_of_words=min(tuning.vector_side_bytes_of_words, second // 4),
+        far_tile_bytes=min(tuning.far_tile_bytes, second // 4),
+        next_row_bytes=min(tuning.next_row_bytes, second // 4),
+        transposed_stage_bytes=min(tuning.transposed_stage_bytes, second // 4),
+    )

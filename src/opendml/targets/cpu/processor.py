@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from opendml.graph.costs import GraphCosts
 from opendml.llvm.compiled_objects import Compilation, get_or_compile_all, object_key
 from opendml.llvm.host import default_thread_count, host_machine
+from opendml.llvm.processor_facts import processor_facts
+from opendml.targets.cpu.caches import system_caches
 from opendml.targets.cpu.microarchitectures import tuning_of
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
@@ -122,7 +124,9 @@ class Processor(CpuTarget):
 def host_processor(level: str | None = None, tuning: Tuning | None = None) -> Processor:
     """This process's processor, as ``host_target``."""
     machine = host_machine(level)
-    return Processor(machine, tuning or tuning_of(machine, default_thread_count()))
+    if tuning is None:
+        tuning = tuning_of(machine, default_thread_count(), processor_facts().cpu_name, system_caches())
+    return Processor(machine, tuning)
 
 
 def open_target(number: int, tuning: Tuning | None) -> Target:

@@ -1,0 +1,131 @@
+"""Knobs that follow what is known of a processor: its caches, and how wide its units are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import run_operator
+
+from opendml import operators
+from opendml.description.tensor import TensorDesc
+from opendml.llvm.host import machine_of
+from opendml.targets.cpu.caches import caches_in
+from opendml.targets.cpu.microarchitectures import tuning_of
+from opendml.targets.cpu.tuning import TUNING, Tuning
+
+THREADS = TUNING.many_threads
+SYSTEM = {1: 32 << 10, 2: 1 << 20, 3: 32 << 20}
+
+
+def tuned(name: str, level: str = "avx512", system: Mapping[int, int] | None = None) -> Tuning:
+    return tuning_of(replace(machine_of("x86_64-unknown-linux-gnu", level), cpu_name=name), THREADS, system=system)
+
+
+@pytest.mark.parametrize("name", ["sapphirerapids", "emeraldrapids", "somebody's"])
+def test_what_was_measured_stays_where_caches_are_as_large_or_unknown(name: str) -> None:
+    assert tuned(name) == tuned(name, system={1: 128 << 10, 2: 16 << 20}) == TUNING
+
+
+@pytest.mark.parametrize(
+    ("name", "second", "part"),
+    [("skylake", 256 << 10, 8), ("znver3", 512 << 10, 4), ("cascadelake", 1 << 20, 2), ("znver4", 1 << 20, 2)],
+)
+def test_what_is_to_stay_in_a_cache_fits_into_smaller_ones(name: str, second: int, part: int) -> None:
+    """Whatever the system says: virtual machines tell of caches that there are not."""
+    found = tuned(name, system={1: 32 << 10, 2: 4 << 20})
+    assert found.vector_side_bytes * part == TUNING.vector_side_bytes
+    assert found.near_strip_bytes == TUNING.near_strip_bytes * 2 // 3
+    for knob in ("kept_channels_bytes", "few_rows_panel_bytes", "tile_side_bytes", "transposed_stage_bytes"):
+        assert getattr(found, knob) <= min(second, getattr(TUNING, knob))
+    assert 2 * 4 * found.block_elements <= second
+    assert 3 * found.next_row_bytes < second
+
+
+def test_of_other_processors_the_system_knows() -> None:
+    found = tuned("somebody's", system=SYSTEM)
+    assert found.vector_side_bytes == TUNING.vector_side_bytes // 2
+    assert found.near_strip_bytes == TUNING.near_strip_bytes * 2 // 3
+    assert found.streamed_bytes == TUNING.streamed_bytes
+
+
+def test_a_last_cache_that_is_near_keeps_what_is_written() -> None:
+    assert tuned("znver4", system=SYSTEM).streamed_bytes == 16 << 20
+    assert tuned("znver4", system={1: 32 << 10}).streamed_bytes == tuned("znver4").streamed_bytes
+    assert tuned("znver4").streamed_bytes == tuned("icelake-server", system=SYSTEM).streamed_bytes
+
+
+def test_units_that_are_half_as_wide_begin_half_as_many() -> None:
+    assert [tuned("znver4", level).issued for level in ("avx512", "avx2", "baseline")] == [1, 2, 2]
+    assert tuned("znver5").issued == 2
+
+
+def test_an_older_level_has_the_caches_of_the_processor_that_it_runs_on() -> None:
+    machine = machine_of("x86_64-unknown-linux-gnu", "avx2")
+    assert tuning_of(machine, THREADS) == TUNING
+    assert tuning_of(machine, THREADS, "znver3") == tuned("znver3", "avx2")
+
+
+@pytest.mark.parametrize("name", ["skylake", "znver2", "znver4"])
+def test_results_are_the_same(name: str) -> None:
+    """Interpreted and run, with panels and blocks of the sizes that another processor has."""
+    random = np.random.default_rng(3)
+    sizes: list[list[int]] = [[2, 130, 9, 9], [70, 130, 3, 3], [2, 70, 9, 9]]
+    x, weights, out = (TensorDesc("float32", size) for size in sizes)
+    desc = operators.Convolution(
+        input_tensor=x,
+        filter_tensor=weights,
+        output_tensor=out,
+        mode="CROSS_CORRELATION",
+        direction="FORWARD",
+        strides=[1, 1],
+        dilations=[1, 1],
+        start_padding=[1, 1],
+        end_padding=[1, 1],
+        output_padding=[0, 0],
+        group_count=1,
+    )
+    arrays: list[Any] = [random.standard_normal(size, np.float32) for size in sizes[:2]]
+    run_operator(desc, [*arrays, None], tuning=tuned(name, system=SYSTEM))
+
+
+def listed(root: Path, caches: Mapping[int, tuple[str, str, str]]) -> Path:
+    """A folder in which the system lists caches: type, level and size."""
+    for number, texts in caches.items():
+        folder = root / "sys/devices/system/cpu/cpu0/cache" / f"index{number}"
+        folder.mkdir(parents=True)
+        for name, text in zip(("type", "level", "size"), texts, strict=True):
+            (folder / name).write_text(text)
+    return root
+
+
+def test_what_the_system_lists(tmp_path: Path) -> None:
+    caches = {
+        0: ("Data\n", "1\n", "32K\n"),
+        1: ("Instruction\n", "1\n", "64K\n"),
+        2: ("Unified\n", "2\n", "1024K\n"),
+        3: ("Unified\n", "3\n", "32768K\n"),
+    }
+    assert caches_in(listed(tmp_path, caches)) == SYSTEM
+    assert caches_in(tmp_path / "nowhere") == {}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Data", "1", "0K"),
+        ("Data", "1", "-32K"),
+        ("Data", "1", "32"),
+        ("Data", "1", "9" * 30 + "K"),
+        ("Data", "1", "\u0663K"),
+        ("Data", "9", "32K"),
+        ("Data", "", "32K"),
+        ("Trace", "1", "32K"),
+    ],
+)
+def test_what_the_system_cannot_mean_is_nothing(tmp_path: Path, texts: tuple[str, str, str]) -> None:
+    assert caches_in(listed(tmp_path, {0: texts})) == {}
