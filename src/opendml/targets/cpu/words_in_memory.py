@@ -39,31 +39,31 @@ def word_in_memory(e: Expression) -> MemoryWord | None:
 
 def bytes_in_memory(e: Expression) -> MemoryWord | None:
     """The same of two bytes or more."""
-    if isinstance(e, Cast) and e.type is I32:
-        e = e.operand
-    if e.type is not U32:
-        return None
-    moved = list[Expression]()
-    while isinstance(e, Binary) and e.operation == "or" and len(moved) < BYTES:
-        moved.append(e.right)
-        e = e.left
-    found = [_byte(e)]
-    for number, part in enumerate(reversed(moved), 1):
-        is_moved = isinstance(part, Binary) and part.operation == "shl" and _is(part.right, 8 * number)
-        found.append(_byte(part.left) if is_moved and isinstance(part, Binary) else None)
-    following = [one for one in found if one is not None]
+    found = parts_of_word(e)
+    following = [one for one in found if isinstance(one, Element)]
     is_run = all(map(_follow, following, following[1:]))
     if len(following) < len(found) or not 2 <= len(found) <= BYTES or not is_run:
         return None
     return MemoryWord(following[0], len(found))
 
 
-def _byte(e: Expression) -> Element | None:
-    """The element of a byte that is widened to a word without a sign."""
-    if not isinstance(e, Cast) or e.type is not U32 or e.operand.type is not U8:
-        return None
-    byte = e.operand.operand if isinstance(e.operand, Cast) else e.operand
-    return byte if isinstance(byte, Element) and byte.type in (I8, U8) else None
+def parts_of_word(e: Expression) -> list[Expression]:
+    """The bytes that an expression joins in a word, the lowest first, each with or without a sign; none if it does not
+    join bytes."""
+    if isinstance(e, Cast) and e.type is I32:
+        e = e.operand
+    moved = list[Expression]()
+    while isinstance(e, Binary) and e.operation == "or" and len(moved) < BYTES:
+        moved.append(e.right)
+        e = e.left
+    widened = [e]
+    for number, part in enumerate(reversed(moved), 1):
+        if not isinstance(part, Binary) or part.operation != "shl" or not _is(part.right, 8 * number):
+            return []
+        widened.append(part.left)
+    bytes = [part.operand for part in widened if isinstance(part, Cast) and part.type is U32]
+    bytes = [byte.operand if isinstance(byte, Cast) and byte.type is U8 else byte for byte in bytes]
+    return bytes if len(bytes) == len(widened) and all(byte.type in (I8, U8) for byte in bytes) else []
 
 
 def _follow(first: Element, second: Element) -> bool:

@@ -1,0 +1,310 @@
+"""Bytes between convolutions with the channels of a point side by side: words of four that need no copies.
+
+Convolutions of bytes read words of four channels and compute many channels of a point together. Where tensors between
+them have the channels of each point side by side (N, spatial..., C), these are stored as they are computed, and the
+next one finds its words in memory: the copies that packed them are gone, and those that put a margin around a tensor
+copy runs of bytes. What else reads such a tensor, as residual sums and poolings do, stores channels side by side, too,
+or runs over all points. Strides change, and the places of bits with them; no arithmetic does.
+
+This is a matter of several operators, so it comes behind fusion, when what is left to be written is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from opendml.expression.affine import Dependencies, affine
+from opendml.expression.element_types import I8, I32, U8, U32
+from opendml.expression.ir import (
+    Axis,
+    Binary,
+    Const,
+    Expression,
+    Fold,
+    Index,
+    Load,
+    Select,
+    Tensor,
+    cast,
+    constant,
+    grid,
+    indices,
+    load,
+    packed_strides,
+    select,
+)
+from opendml.expression.rewriting import Rewriter, substitute, walk
+from opendml.expression.statements import (
+    Compute,
+    Definition,
+    Single,
+    Statement,
+    Store,
+    expressions_of,
+    reads_of,
+    rewritten,
+    writes_of,
+)
+from opendml.loops.rewriting import lowered_stores
+from opendml.targets.cpu.instructions.machine import machine_instructions
+from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.words_in_memory import BYTES, parts_of_word, word_in_memory
+
+CHANNEL: Final = 1
+"""The dimension of a tensor's channels."""
+
+
+def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition, dict[Single, Single]]:
+    """The definition with such tensors where all that writes and reads them is as fast or faster with them; and for
+    each statement that is another one now that which it was."""
+    instructions = machine_instructions(target.machine)
+    if not instructions.find("dot4", I32) or instructions.find("tiles of signed rows", I32):
+        return definition, {}
+    runs = _Runs(definition, target)
+    tensors = runs.tensors()
+    return runs.laid_out(tensors) if tensors else (definition, {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A statement that copies a tensor's bytes into words of four channels, and nothing else: the value of a word where
+    it is inside of the tensor, if ``inside`` is a condition, and ``outside`` of it."""
+
+    store: Store
+    source: Tensor
+    word: Expression
+    inside: Expression | None
+    outside: Expression | None
+
+    @property
+    def value(self) -> Expression:
+        """The word, with one condition for all of its bytes."""
+        if self.inside is None or self.outside is None:
+            return self.word
+        return select(self.inside, self.word, self.outside)
+
+
+class _Runs:
+    """Which tensors of a definition get their channels side by side."""
+
+    def __init__(self, definition: Definition, target: CpuTarget) -> None:
+        self.definition, self.dependencies = definition, Dependencies()
+        self.lanes = target.machine.vector_bytes * 8 // I32.bits
+        self.numbers = {statement: number for number, statement in enumerate(definition.statements)}
+        self.viewed = {t for pair in definition.views for t in pair}
+        self.writers, self.readers = (
+            defaultdict[Tensor, list[Statement]](list),
+            defaultdict[Tensor, list[Statement]](list),
+        )
+        for statement in definition.statements:
+            for tensor in writes_of(statement):
+                self.writers[tensor].append(statement)
+            for tensor in reads_of(statement):
+                self.readers[tensor].append(statement)
+        self.words = {s: words for s in definition.statements if (words := self._words_of(s)) is not None}
+
+    def tensors(self) -> set[Tensor]:
+        """Those that may be, and those of which everything that touches them has tensors of the same kind."""
+        found = {tensor for tensor in self.definition.temporaries if self._may_be(tensor)}
+        while True:
+            left = {tensor for tensor in found if not self._fits(tensor, found)}
+            if not left:
+                return found if any(words.source in found for words in self.words.values()) else set()
+            found -= left
+
+    def _may_be(self, tensor: Tensor) -> bool:
+        is_plain = tensor.type in (I8, U8) and len(tensor.sizes) > 2 and tensor not in self.viewed
+        if not is_plain or tensor.sizes[CHANNEL] % BYTES or tensor.sizes[CHANNEL] < self.lanes:
+            return False
+        is_whole = max(map(self.numbers.__getitem__, self.writers[tensor]), default=0) < min(
+            map(self.numbers.__getitem__, self.readers[tensor]), default=0
+        )
+        is_packed = tensor.strides == packed_strides(tensor.sizes)
+        return math.prod(tensor.sizes[CHANNEL + 1 :]) > 1 and is_packed and is_whole
+
+    def _fits(self, tensor: Tensor, others: set[Tensor]) -> bool:
+        return all(self._stores_runs(s, others) for s in self.writers[tensor]) and all(
+            self._reads_runs(s, others) for s in self.readers[tensor]
+        )
+
+    def _stores_runs(self, statement: Statement, others: set[Tensor]) -> bool:
+        """Whether a statement has vectors along the channels of what it stores: a sum of products does where one of the
+        factors alone moves along them, others where all they read has its channels side by side."""
+        if not isinstance(statement, Compute) or len(statement.stores) != 1 or _has_lanes_of_points(statement):
+            return False
+        (store,) = statement.stores
+        form = affine(store.coordinates[CHANNEL])
+        channels = [axis for axis in form.axes if form.coefficient(axis) == 1]
+        sums = [e for e in walk(store.value) if isinstance(e, Fold) and e.contract]
+        if not form.is_pure or not channels:
+            return False
+        if sums:
+            return all(self._has_vectors(fold, channels[0]) for fold in sums)
+        planes = [t for t in reads_of(statement) if len(t.sizes) == len(store.tensor.sizes)]
+        return len(planes) > 0 and all(tensor in others for tensor in planes)
+
+    def _has_vectors(self, fold: Fold, channel: Axis) -> bool:
+        (product, *_) = fold.elements
+        if not isinstance(product, Binary) or product.operation != "dot4" or channel.size < self.lanes:
+            return False
+        return sum(channel in self.dependencies.of(factor) for factor in (product.left, product.right)) == 1
+
+    def _reads_runs(self, statement: Statement, others: set[Tensor]) -> bool:
+        """Whether a statement reads what it reads of such a tensor as words, as vectors, or all points of channels."""
+        if statement in self.words:
+            return True
+        if not isinstance(statement, Compute):
+            return False
+        return all(s.tensor in others or math.prod(s.tensor.sizes[CHANNEL + 1 :]) == 1 for s in statement.stores)
+
+    def _words_of(self, statement: Statement) -> _Words | None:
+        """What a statement copies in words, if that is all it does, and sums of products alone read them."""
+        if not isinstance(statement, Compute) or len(statement.stores) != 1:
+            return None
+        (store,) = statement.stores
+        copy = store.tensor
+        is_own = copy.role == "temporary" and copy not in self.viewed and self.writers[copy] == [statement]
+        pairs = [*zip(store.coordinates, copy.sizes, strict=True)]
+        is_whole = all(size == 1 or (isinstance(c, Index) and c.axis.size == size) for c, size in pairs)
+        is_whole &= len({c for c, size in pairs if size > 1}) == sum(size > 1 for _, size in pairs)
+        if copy.type is not I32 or not is_own or not is_whole or len(copy.sizes) < CHANNEL + 3:
+            return None
+        return _packed(store) if all(self._is_sum_of(reader, copy) for reader in self.readers[copy]) else None
+
+    # Laying them out -----------------------------------------------------------------------------------------------
+
+    def laid_out(self, tensors: set[Tensor]) -> tuple[Definition, dict[Single, Single]]:
+        """The definition with other strides, and without the copies that they spare."""
+        moved = {tensor: _with_runs(tensor, CHANNEL) for tensor in tensors}
+        copied = {s: words for s, words in self.words.items() if words.source in tensors}
+        spared = {s: words for s, words in copied.items() if self._is_spared(words, moved)}
+        gone = {words.store.tensor: words for words in spared.values()}
+        kept = {s: words for s, words in copied.items() if s not in spared}
+        moved |= {words.store.tensor: _with_runs(words.store.tensor, CHANNEL + 1) for words in kept.values()}
+
+        read, there = _reading(gone), _elsewhere(moved)
+        statements, were, back = list[Statement](), dict[Single, Single](), dict[Tensor, Compute]()
+        for statement in self.definition.statements:
+            touched = (reads_of(statement) | writes_of(statement)) & {*moved, *gone}
+            if statement in spared or not touched:
+                statements += [] if statement in spared else [statement]
+                continue
+            assert isinstance(statement, Compute)
+            made = rewritten(rewritten(_merged(statement, kept.get(statement)), read, {}), there, moved)
+            if _has_lanes_of_points(statement):
+                for tensor in sorted(touched & tensors - back.keys(), key=self.definition.temporaries.index):
+                    back[tensor] = _copy(tensor, moved[tensor])
+                    were[back[tensor]] = statement
+                    statements.append(back[tensor])
+                made = rewritten(made, _elsewhere({moved[tensor]: tensor for tensor in touched & tensors}), {})
+            assert isinstance(made, Compute)
+            were[made] = statement
+            statements.append(made)
+        temporaries = (*(moved.get(t, t) for t in self.definition.temporaries if t not in gone), *back)
+        return replace(self.definition, statements=tuple(statements), temporaries=temporaries), were
+
+    def _is_spared(self, words: _Words, moved: Mapping[Tensor, Tensor]) -> bool:
+        """Whether all words of a copy are there in memory, and what reads them are sums of words."""
+        if words.inside is not None:
+            return False
+        there = substitute({e: load(moved[e.tensor], e.coordinates) for e in _loads(words.word, [words.source])})
+        (lowered,) = lowered_stores([Store(words.store.tensor, words.store.coordinates, there(words.word))])
+        word = word_in_memory(lowered.value)
+        return word is not None and word.element is not None and word.first.safe
+
+    def _is_sum_of(self, statement: Statement, words: Tensor) -> bool:
+        """Whether words are the factor of a sum's products wherever a statement reads them."""
+        if not isinstance(statement, Compute):
+            return False
+        folds = {e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold) and e.contract}
+        factors = {f for fold in folds for product in fold.elements for f in product.children}
+        loads = {e for x in expressions_of(statement) for e in _loads(x, [words])}
+        return loads <= factors
+
+
+def _has_lanes_of_points(statement: Statement) -> bool:
+    """Whether a statement sums up points in the lanes of a vector, and so wants these side by side."""
+    return any(isinstance(e, Fold) and e.partials > 1 for x in expressions_of(statement) for e in walk(x))
+
+
+def _copy(copy: Tensor, source: Tensor) -> Compute:
+    """All of a tensor in another one."""
+    axes = grid(source.sizes)
+    return Compute(axes, (Store(copy, indices(axes), load(source, indices(axes))),))
+
+
+def _elsewhere(tensors: Mapping[Tensor, Tensor]) -> Rewriter:
+    """Reads tensors where others are in their place."""
+
+    def read(_: Expression, e: Expression) -> Expression:
+        return load(tensors[e.tensor], e.coordinates) if isinstance(e, Load) and e.tensor in tensors else e
+
+    return Rewriter(read=read)
+
+
+def _reading(gone: Mapping[Tensor, _Words]) -> Rewriter:
+    """Puts words in memory where copies of them are read."""
+
+    def read(_: Expression, e: Expression) -> Expression:
+        if not isinstance(e, Load) or e.tensor not in gone:
+            return e
+        words = gone[e.tensor]
+        pairs = zip(words.store.coordinates, e.coordinates, strict=True)
+        return substitute({place: there for place, there in pairs if isinstance(place, Index)})(words.word)
+
+    return Rewriter(read=read)
+
+
+def _merged(statement: Statement, words: _Words | None) -> Statement:
+    """A copy in words with one condition for all bytes of a word."""
+    if words is None or not isinstance(statement, Compute):
+        return statement
+    return Compute(statement.axes, (Store(words.store.tensor, words.store.coordinates, words.value),))
+
+
+def _loads(expression: Expression, tensors: Iterable[Tensor]) -> list[Load]:
+    return [e for e in walk(expression) if isinstance(e, Load) and e.tensor in tensors]
+
+
+def _with_runs(tensor: Tensor, dimension: int) -> Tensor:
+    """The tensor with the elements along a dimension side by side."""
+    sizes = [*tensor.sizes]
+    *strides, last = packed_strides([*sizes[:dimension], *sizes[dimension + 1 :], sizes[dimension]])
+    return replace(tensor, strides=(*strides[:dimension], last, *strides[dimension:]))
+
+
+def _packed(store: Store) -> _Words | None:
+    """The bytes of a word, one behind the other in the dimension of channels of one tensor, maybe all under one
+    condition."""
+    parts = parts_of_word(store.value)
+    whens = {part.condition if isinstance(part, Select) else None for part in parts}
+    bytes = [part.then if isinstance(part, Select) else part for part in parts]
+    others = [part.otherwise for part in parts if isinstance(part, Select)]
+    loads = [byte for byte in bytes if isinstance(byte, Load)]
+    if not len(parts) == len(loads) == BYTES or len(whens) != 1 or not all(map(_follow, loads, loads[1:])):
+        return None
+    if not all(isinstance(other, Const) for other in others):
+        return None
+    (inside,) = whens
+    return _Words(store, loads[0].tensor, _word(loads), inside, None if inside is None else _word(others))
+
+
+def _word(bytes: Sequence[Expression]) -> Expression:
+    value: Expression = constant(0, U32)
+    for i, byte in enumerate(bytes):
+        value = value | cast(cast(byte, U8), U32) << 8 * i
+    return cast(value, I32)
+
+
+def _follow(first: Load, second: Load) -> bool:
+    """Whether one element is the channel behind another one."""
+    if first.tensor is not second.tensor or len(first.coordinates) <= CHANNEL:
+        return False
+    pairs = [*zip(first.coordinates, second.coordinates, strict=True)]
+    here, there = map(affine, pairs.pop(CHANNEL))
+    between = there.plus(here, -1)
+    return not between.terms and between.constant == 1 and all(a is b for a, b in pairs)

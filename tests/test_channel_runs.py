@@ -1,0 +1,182 @@
+"""Bytes between convolutions with their channels side by side: which tensors these are, and that no bit differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from execution import Array, assert_identical
+from test_refine_words import target_of
+
+import opendml as dml
+from opendml.expression.interpreter import run_interpreted
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition, reads_of, writes_of
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
+from opendml.targets.cpu.refine.channel_runs import channel_runs
+from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.tuning import TUNING
+
+Build = Callable[[dml.Graph, Any], Any]
+"""What makes an output of a graph's input."""
+
+PADDED: Final[dict[str, Any]] = {"start_padding": [1, 1], "end_padding": [1, 1]}
+
+
+def weights(sizes: Sequence[int], seed: int = 0, type: str = "int8") -> Array:
+    limits = np.iinfo(type)
+    return np.random.default_rng(seed).integers(limits.min, limits.max, sizes, type, endpoint=True)
+
+
+def numbers(tensor: Tensor) -> Array:
+    """Some that a tensor may have."""
+    bits, kind = tensor.type.bits, tensor.type.kind
+    if kind == "float":
+        return np.random.default_rng(0).normal(size=tensor.sizes).astype(f"float{bits}")
+    return weights(tensor.sizes, 5, f"{kind}{bits}")
+
+
+def layer(x: Any, inputs: int, outputs: int, window: int = 1, zero: int = 0, groups: int = 1, **options: Any) -> Any:
+    """A convolution with weights that are constants; ``zero``: that of its input."""
+    kind, signed = ("int8", "uint8") if x.data_type.name == "INT8" else ("uint8", "int8")
+    scales = np.linspace(0.5, 1.5, outputs, dtype=np.float32)
+    point = np.array([zero], kind)
+    return dml.quantized_linear_convolution(
+        *(x, np.float32(0.02), point, weights([outputs, inputs // groups, window, window], outputs, signed)),
+        *(scales, None, np.arange(outputs, dtype=np.int32) * 100, np.float32(2.0), np.array([3], kind)),
+        group_count=groups,
+        **options,
+    )
+
+
+def plain(graph: dml.Graph, x: Any) -> Any:
+    """Points, windows, points: two tensors between them."""
+    return layer(layer(layer(x, 32, 64), 64, 32, 3, 3, **PADDED), 32, 48, zero=3)
+
+
+def strided(graph: dml.Graph, x: Any) -> Any:
+    first = layer(x, 32, 32)
+    return layer(layer(first, 32, 40, 3, 3, strides=[2, 2], **PADDED), 40, 64, zero=3, strides=[2, 2])
+
+
+def residual(graph: dml.Graph, x: Any) -> Any:
+    """A sum of what is read twice."""
+    first = layer(x, 32, 32)
+    second = layer(layer(first, 32, 32, 3, 3, **PADDED), 32, 32, zero=3)
+    return layer(dml.max(first, second), 32, 16)
+
+
+def pooled(graph: dml.Graph, x: Any) -> Any:
+    """A pooling between convolutions; a mean at the end, whose lanes are points."""
+    first = dml.max_pooling(layer(x, 32, 32), window_size=[3, 3], **PADDED).values
+    second = dml.cast(layer(first, 32, 32), "float32")
+    return dml.reduce(second, "AVERAGE", axes=[2, 3])
+
+
+def grouped(graph: dml.Graph, x: Any) -> Any:
+    return layer(layer(layer(x, 32, 64), 64, 64, 3, groups=2, **PADDED), 64, 16)
+
+
+NETWORKS: Final[dict[str, tuple[Build, int]]] = {
+    "plain": (plain, 2),
+    "strided": (strided, 2),
+    "residual": (residual, 3),
+    "pooled": (pooled, 3),
+    "grouped": (grouped, 2),
+}
+"""Networks, and how many tensors lie otherwise."""
+
+
+def described(build: Build, batch: int, type: str) -> Any:
+    graph = dml.Graph()
+    return graph.describe(build(graph, graph.input(type, [batch, 32, 9, 11])))
+
+
+def has_runs(tensor: Tensor) -> bool:
+    """Whether the channels of a tensor lie side by side."""
+    return tensor.type.bits == 8 and len(tensor.sizes) == 4 and tensor.strides[1] == 1 and tensor.sizes[2] > 1
+
+
+def laid_out(desc: Any, level: str) -> tuple[Definition, Definition]:
+    """What runs of a graph on a processor, before and after."""
+    target = target_of(level)
+    execution = divide_and_fuse(join(desc, refining(target))).execution
+    made, were = channel_runs(execution, target)
+    assert set(were.values()) <= set(execution.statements)
+    assert set(were) <= set(made.statements)
+    return execution, made
+
+
+@pytest.mark.parametrize("type", ["uint8", "int8"])
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_bit_differs(name: str, batch: int, type: str) -> None:
+    build, _ = NETWORKS[name]
+    desc = described(build, batch, type)
+    x = weights([batch, 32, 9, 11], 7, type)
+    expected = np.asarray(dml.Device("reference").compile_graph(desc)(x))
+    for count in (1, 2, 7):
+        device = dml.Device(thread_count=count, tuning=replace(TUNING, serial_work=0))
+        assert_identical(np.asarray(device.compile_graph(desc)(x)), expected)
+
+
+@pytest.mark.parametrize("level", ["vnni", "arm"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_runs_is_what_was_written_down(name: str, level: str) -> None:
+    """Interpreted, for processors that need not be this one."""
+    build, count = NETWORKS[name]
+    before, after = laid_out(described(build, 1, "uint8"), level)
+    assert sum(map(has_runs, after.temporaries)) == count
+    arrays = [None if t is None else numbers(t) for t in before.inputs]
+    expected, found = run_interpreted(before, arrays), run_interpreted(after, arrays)
+    for a, b in zip(expected, found, strict=True):
+        assert a is not None
+        assert b is not None
+        assert_identical(b, a)
+
+
+@pytest.mark.parametrize("level", ["baseline", "avx2", "avx512"])
+def test_processors_without_products_of_four_bytes_keep_their_layouts(level: str) -> None:
+    before, after = laid_out(described(plain, 1, "uint8"), level)
+    assert after is before
+
+
+def test_words_at_single_points_are_not_copied() -> None:
+    before, after = laid_out(described(plain, 1, "uint8"), "vnni")
+    copies = [[t for s in d.statements for t in writes_of(s) if "words" in t.name] for d in (before, after)]
+    assert [len(one) for one in copies] == [3, 2]
+    (_, margin) = copies[1]
+    assert margin.strides[2] == 1  # the words of a point, too
+
+
+def depthwise(graph: dml.Graph, x: Any) -> Any:
+    """Convolutions of single channels read rows."""
+    return layer(layer(layer(x, 32, 32), 32, 32, 3, groups=32, **PADDED), 32, 16)
+
+
+def narrow(graph: dml.Graph, x: Any) -> Any:
+    """Too few channels for a vector."""
+    return layer(layer(x, 32, 8), 8, 32)
+
+
+def odd(graph: dml.Graph, x: Any) -> Any:
+    """Channels that are no whole words."""
+    return layer(layer(x, 32, 18), 18, 32)
+
+
+@pytest.mark.parametrize("build", [depthwise, narrow, odd])
+def test_what_would_not_be_faster_stays(build: Build) -> None:
+    before, after = laid_out(described(build, 1, "uint8"), "vnni")
+    assert after is before
+
+
+def test_sums_in_the_lanes_of_points_read_a_copy() -> None:
+    before, after = laid_out(described(pooled, 1, "uint8"), "vnni")
+    kept = {t for t in before.temporaries if t.type.bits == 8} & set(after.temporaries)
+    assert len(kept) == 1
+    (copy,) = (s for s in after.statements if writes_of(s) == kept)
+    assert all(map(has_runs, reads_of(copy)))
