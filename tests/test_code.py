@@ -292,6 +292,32 @@ def test_simplifications_change_nothing(type: ElementType) -> None:
             assert _value(binary(name, a, b)) == _value(Binary(name, a, b)), (name, number, c)
 
 
+@pytest.mark.sampled
+@pytest.mark.parametrize("type", [t for t in NUMBERS if t.is_float], ids=repr)
+def test_what_is_denied_of_numbers_is_one_comparison(type: ElementType) -> None:
+    special = _special(type)
+    for name, limit, number in itertools.product(("lt", "le", "gt", "ge"), special, special):
+        x, c = Unary("neg", constant(-number, type)), constant(limit, type)
+        for left, right in ((x, c), (c, x)):
+            denied, ordered = ~Binary(name, left, right), Binary("eq", x, x)
+            for found in (denied & ordered, ordered & denied):
+                assert _value(found) == _value(Binary("and", denied, ordered)), (name, number, limit)
+                assert (found.operation in COMPARISONS) == (limit == limit), (name, limit)
+
+
+def test_what_is_denied_of_anything_else_stays() -> None:
+    x, y, c = (Unary("neg", constant(number, F32)) for number in (1.0, 2.0, 3.0))
+    limit = constant(6.0, F32)
+    for denied, ordered in (
+        (~Binary("ge", y, x), Binary("eq", x, x)),
+        (~Binary("ge", limit, x), Binary("eq", y, y)),
+        (~Binary("ge", limit, x), Binary("eq", x, c)),
+        (~Binary("eq", limit, x), Binary("eq", x, x)),
+        (Binary("ge", limit, x), Binary("eq", x, x)),
+    ):
+        assert (denied & ordered).children == (denied, ordered)
+
+
 def _value(e: Expression) -> Any:
     tensor = temporary("t", e.type, [1])
     buffer = np.zeros(1, NUMPY_TYPES[e.type.name])

@@ -542,10 +542,13 @@ def temporary(name: str, type: ElementType, sizes: Sequence[int]) -> Tensor:
 
 
 def _simplify(operation: str, left: Expression, right: Expression) -> Expression | None:
-    """Identities of integers and bools with one constant operand."""
+    """Identities of integers and bools with one constant operand, and of what compares numbers with one."""
     if isinstance(left, Const) and operation in ("add", "mul", "and", "or"):
         left, right = right, left
     if not isinstance(right, Const):
+        if operation == "and" and left.type is BOOL:
+            found = _compared_with_number(left, right)
+            return _compared_with_number(right, left) if found is None else found
         return None
     value = right.value
     if left.type is BOOL:
@@ -561,3 +564,24 @@ def _simplify(operation: str, left: Expression, right: Expression) -> Expression
     if value == 1 and operation == "rem":
         return constant(0, left.type)
     return None
+
+
+def _compared_with_number(denied: Expression, ordered: Expression) -> Expression | None:
+    """``not c >= x and x = x``, as the smaller of two is chosen, where ``c`` is a constant and a number: ``c < x``,
+    which is one comparison, and with the choice one instruction."""
+    if not (isinstance(denied, Unary) and isinstance(denied.operand, Binary) and isinstance(ordered, Binary)):
+        return None
+    comparison, x = denied.operand, ordered.left
+    if ordered.operation != "eq" or x is not ordered.right or comparison.operation not in _DENIED:
+        return None
+    if not x.type.is_float or x not in (comparison.left, comparison.right):
+        return None
+    limit = comparison.left if comparison.right is x else comparison.right
+    number = limit.operand if isinstance(limit, Cast) and limit.operand.type.is_float else limit
+    if not isinstance(number, Const) or number.value != number.value:
+        return None
+    return Binary(_DENIED[comparison.operation], comparison.left, comparison.right)
+
+
+_DENIED: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+"""What holds of two numbers where a comparison does not."""
