@@ -9,10 +9,11 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from execution import Array, assert_same_values, random_array, seeds
+from execution import Array, assert_same_values, random_array, run_operator, seeds
 from hypothesis import given
 from properties import examples
 from random_descriptors import descriptors, is_drawn
+from sample_tensors import f32
 
 import opendml as dml
 from opendml import operators
@@ -214,6 +215,29 @@ def test_runs_that_one_row_widens_are_asked_for_ahead(data_type: str, is_asked_f
         asked = [line for nest in nests for line in nest.splitlines() if line.startswith("prefetch")]
         expected = f"panels {TUNING.summed_prefetch_distance} bytes ahead"
         assert [line.endswith(expected) for line in asked] == [True] * (is_asked_for and is_far)
+
+
+@pytest.mark.parametrize("columns", [1024, 1])
+def test_rows_that_sums_go_through_one_after_the_other_are_asked_for_ahead(columns: int) -> None:
+    """Where they come from far, and there is a next row."""
+    desc = operators.Gemm(
+        a_tensor=f32(1, 1, 1, 512),
+        b_tensor=f32(1, 1, columns, 512),
+        output_tensor=f32(1, 1, 1, columns),
+        trans_a=MatrixTransform.NONE,
+        trans_b=MatrixTransform.TRANSPOSE,
+        alpha=1.0,
+        beta=0.0,
+    )
+    for limit in (1 << 11, 1 << 22):
+        target = TARGET.tuned(prefetched_bytes=limit)
+        (kernel,) = generate(refine(desc.define(), target), target, in_place=False).kernels
+        is_asked_for = columns > 1 and limit < columns * 512 * 4
+        expected = f"prefetch BTensor {TUNING.row_prefetch_distance} bytes ahead, reducing k < 512"
+        assert (expected in format_nest(kernel_nest(kernel, target, ())).splitlines()) == is_asked_for
+    random = np.random.default_rng(0)
+    arrays = [random.random(tensor.sizes, np.float32) for tensor in (desc.a_tensor, desc.b_tensor)]
+    run_operator(desc, [*arrays, None], tuning=replace(TUNING, prefetched_bytes=1 << 11))
 
 
 def test_panels_are_made_once() -> None:

@@ -67,7 +67,11 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     if not kernel.together:
         chosen = chosen_rows(stores, kernel.outer, kernel.vector, tuning, target.machine.cache_line)
         kernel = replace(kernel, chosen_rows=chosen)
-    return replace(kernel, prefetched=_prefetched(kernel, tuning), next_rows=_next_rows(kernel, tuning))
+    return replace(
+        kernel,
+        prefetched=_prefetched(kernel, tuning),
+        next_rows=_next_rows(kernel, tuning) | _rows_ahead_of_sums(kernel, tuning),
+    )
 
 
 def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
@@ -384,6 +388,24 @@ def _runs_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) 
         if kernel.vector is not None and len(fold.axes) == 1
         if (e.address.coefficient(kernel.vector), e.address.coefficient(fold.axes[0])) == (1, kernel.vector.size)
     }
+
+
+def _rows_ahead_of_sums(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:
+    """The sums of products whose neighbours are lanes, each of a row of a large tensor that begins where the one before
+    ends. Such a run is all that a thread reads, and of one run processors ask for less by themselves than memory could
+    bring; behind the last lane of a row they wait for its sum besides."""
+    found = dict[Fold, dict[Tensor, int]]()
+    axis = kernel.vector or next(reversed(kernel.outer), None)
+    for fold in _all_folds(kernel):
+        if fold.contract and fold.partials > 1 and fold.type.is_float and len(fold.axes) == 1 and axis is not None:
+            row = [(e, e.address.coefficient(axis), e.address.coefficient(fold.axes[0])) for e in _loads_of(fold)]
+            far = {e.tensor for e, *steps in row if steps == [fold.axes[0].size, 1] and _is_far(e.tensor, tuning)}
+            found[fold] = dict.fromkeys(far, tuning.row_prefetch_distance)
+    return {fold: tensors for fold, tensors in found.items() if tensors}
+
+
+def _loads_of(fold: Fold) -> list[Element]:
+    return [e for e in walk(fold) if isinstance(e, Element)]
 
 
 def _is_in_strips(kernel: ComputeKernel, tensor: Tensor, distance: int) -> bool:
