@@ -1,8 +1,9 @@
-"""Modules compiled side by side, by processes of their own."""
+"""Modules compiled side by side, by threads and by processes of their own."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,10 @@ import opendml as dml
 from opendml.description.errors import CodeGenerationError
 from opendml.llvm import compile_workers
 from opendml.llvm.compile_workers import compile_objects
-from opendml.llvm.compiled_objects import Compilation
+from opendml.llvm.compiled_objects import Compilation, get_or_compile_all, object_key
 from opendml.llvm.host import Machine, host_machine
 from opendml.llvm.native import compile_object, load_object
+from opendml.llvm.object_cache import default_cache
 from opendml.targets.cpu.tuning import TUNING
 
 MODULES = [f"define i64 @f{n}(i64 %x) {{\n  %y = mul i64 %x, {n + 3}\n  ret i64 %y\n}}\n" for n in range(12)]
@@ -114,6 +116,53 @@ def test_few_modules_need_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(compile_objects(MODULES[:2], host_machine())) == 2
     assert compile_objects([], host_machine()) == []
     assert not workers
+
+
+def test_large_modules_are_compiled_by_threads_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers, together = started(monkeypatch), threading.Barrier(2, timeout=60)
+    monkeypatch.setattr(compile_workers, "HELPER_SIZE", len(MODULES[0]))
+    monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 2)
+
+    def compile_together(text: str, host: Machine) -> bytes:
+        together.wait()
+        return compile_object(text, host)
+
+    monkeypatch.setattr(compile_workers, "compile_object", compile_together)
+    assert compile_objects(MODULES[:2], host_machine()) == [compile_object(m, host_machine()) for m in MODULES[:2]]
+    assert not workers
+
+
+def test_threads_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they could not compile is compiled by who asks for it, and what cannot be is said by that one."""
+    monkeypatch.setattr(compile_workers, "HELPER_SIZE", 1)
+    monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 4)
+    asker = threading.get_ident()
+
+    def compile_here_only(text: str, host: Machine) -> bytes:
+        if threading.get_ident() != asker:
+            raise MemoryError
+        return compile_object(text, host)
+
+    expected = [compile_object(module, host_machine()) for module in MODULES]
+    monkeypatch.setattr(compile_workers, "compile_object", compile_here_only)
+    assert compile_objects(MODULES, host_machine()) == expected
+    with pytest.raises(CodeGenerationError):
+        compile_objects([*MODULES, "define nothing"], host_machine())
+
+
+def test_shared_modules_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the process: another cache is given what was compiled for the first."""
+    shared = MODULES[0].replace("@f0", "@shared")
+    for name in "first", "second":
+        (tmp_path / name).mkdir(mode=0o700)
+        monkeypatch.setenv("OPENDML_CACHE_DIR", str(tmp_path / name))
+        _, is_there = get_or_compile_all([shared], host_machine(), shared=[shared])
+        assert is_there == (name == "second")
+        cache = default_cache()
+        assert cache is not None
+        assert cache.read(object_key(shared, host_machine())) is not None
+        _, is_there = get_or_compile_all([MODULES[1]], host_machine(), shared=[shared])
+        assert not is_there
 
 
 @pytest.mark.parametrize("executable", ["", "/nonexistent/python", "end at once", "answer nonsense", "never answer"])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -240,10 +241,33 @@ def test_functions_become_parts_of_others_where_that_is_asked_for(between: bool)
 
 
 def test_what_was_compiled_before_changes_nothing() -> None:
-    native._compiling_machine.cache_clear()
+    native._idle_machines.clear()
     first = compile_object(long_text(40, 10), host_machine())
     compile_object(CALLING, host_machine(), CompileOptions(between_functions=True))
     assert compile_object(long_text(40, 10), host_machine()) == first
+
+
+def test_threads_compile_side_by_side() -> None:
+    """To the same bytes; and a fork waits until none does, but for the thread that forks."""
+    texts = [long_text(100 + n, 10) for n in range(4)]
+    expected = [compile_object(text, host_machine()) for text in texts]
+    with ThreadPoolExecutor(len(texts)) as pool:
+        assert list(pool.map(lambda text: compile_object(text, host_machine()), texts * 4)) == expected * 4
+        lock, begun, left = native._llvm_lock, threading.Event(), threading.Event()
+
+        def compile_slowly() -> None:
+            with lock.compiling():
+                begun.set()
+                time.sleep(0.05)
+                left.set()
+
+        compilation = pool.submit(compile_slowly)
+        assert begun.wait(60)
+        with lock.compiling():
+            lock.acquire()
+        assert left.is_set()
+        lock.release()
+        compilation.result()
 
 
 def long_text(steps: int, block: int) -> str:

@@ -1,5 +1,5 @@
-"""Several modules compiled at the same time, each by a process of its own: LLVM in one process serves one thread at a
-time. Workers begin while this process still writes the modules that are to follow.
+"""Several modules compiled at the same time: a few by threads of this process, many by processes of their own, which
+threads that write the modules that are to follow do not disturb. Workers begin while this process still writes.
 
 A worker is this Python, started with nothing but this module's ``serve``; it reads modules from its standard input and
 writes object files to its standard output, each behind its length in 8 bytes. What no worker gives back, because it
@@ -25,6 +25,9 @@ from opendml.llvm.native import compile_object
 
 WORKER_SIZE: Final = 200_000
 """Characters of modules, beside as many for this process, that are worth a worker: half the time that they take."""
+
+HELPER_SIZE: Final = 4_000
+"""Characters of a module that is worth a thread: some milliseconds of compilation."""
 
 WAIT: Final = 0.1
 """Seconds between reports of progress while workers are waited for."""
@@ -61,6 +64,7 @@ class Compilation:
         self._waiting: list[int] = []  # the largest last
         self._is_whole = False  # no more modules will come
         self._workers: list[threading.Thread] = []
+        self._helpers: list[threading.Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._changed = threading.Condition()
 
@@ -91,10 +95,11 @@ class Compilation:
         with self._changed:
             self._is_whole = True
             self._changed.notify_all()
+        self._start_helpers()
         while (number := self._next()) is not None:
             self._compile_here(number)
         waited = 0.0
-        while waited < PATIENCE and (alive := [worker for worker in self._workers if worker.is_alive()]):
+        while waited < PATIENCE and (alive := [one for one in self._workers + self._helpers if one.is_alive()]):
             alive[0].join(WAIT)  # which may have ended meanwhile
             self._report()
             waited += WAIT
@@ -118,6 +123,23 @@ class Compilation:
                 worker = threading.Thread(target=self._feed, daemon=True)
                 worker.start()
                 self._workers.append(worker)
+
+    def _start_helpers(self) -> None:
+        """Threads of this process's own, for what it will not come to before them."""
+        with self._changed:
+            large = [number for number in self._waiting if len(self._modules[number]) >= HELPER_SIZE]
+        count = min(default_thread_count() - 1 - len(self._workers), len(large) - 1)
+        with contextlib.suppress(RuntimeError):
+            while len(self._helpers) < count:
+                helper = threading.Thread(target=self._help, daemon=True)
+                helper.start()
+                self._helpers.append(helper)
+
+    def _help(self) -> None:
+        """One helper's life. What it fails at is done again, and reported, by who wants to have it."""
+        with contextlib.suppress(Exception):
+            while (number := self._next()) is not None:
+                self._compile_here(number)
 
     def _next(self) -> int | None:
         """A module to compile, once there is one; None if there will be no more."""

@@ -27,23 +27,26 @@ def get_or_compile(llvm_ir: str, host: Machine, options: CompileOptions = DEFAUL
 
 
 def get_or_compile_all(
-    modules: Sequence[str], host: Machine, progress: Progress | None = None
+    modules: Sequence[str], host: Machine, progress: Progress | None = None, shared: Sequence[str] = ()
 ) -> tuple[list[bytes], bool]:
     """The object files of several modules, and whether all came from the cache.
 
-    Those that did not are compiled side by side where they are large. `progress` is told which part is done.
+    Those that did not are compiled side by side where they are large. `progress` is told which part is done. `shared`
+    are modules that many programs have: the process remembers their object files, whatever becomes of the cache.
     """
-    with Compilation(host, progress) as compilation:
+    with Compilation(host, progress, shared) as compilation:
         return compilation.finish(modules)
 
 
 class Compilation:
-    """Modules that are compiled where the cache does not have them, while others are written: a context."""
+    """Modules that are compiled where the cache does not have them, while others are written: a context. ``shared`` as
+    for ``get_or_compile_all``."""
 
-    def __init__(self, host: Machine, progress: Progress | None = None) -> None:
+    def __init__(self, host: Machine, progress: Progress | None = None, shared: Sequence[str] = ()) -> None:
         from opendml.llvm import compile_workers  # and with it what starts processes
 
         self._host = host
+        self._shared = shared
         self._cache = default_cache()
         self._compilation = compile_workers.Compilation(host, progress)
         self._found: dict[str, bytes] = {}  # in the cache
@@ -65,6 +68,8 @@ class Compilation:
         compiled = self._compilation.finish([module for module in modules if self._is_missing(module)])
         for (module, key), data in zip(self._missing.items(), compiled, strict=True):
             self._found[module] = data
+            if module in self._shared:
+                _remembered[key] = data
             if self._cache is not None:
                 self._cache.write(key, data)
         return [self._found[module] for module in modules], not self._missing
@@ -75,11 +80,19 @@ class Compilation:
             return False
         key = object_key(module, self._host)
         stored = None if self._cache is None else self._cache.read(key)
+        if stored is None and key in _remembered:
+            stored = _remembered[key]
+            if self._cache is not None:
+                self._cache.write(key, stored)
         if stored is None:
             self._missing[module] = key
         else:
             self._found[module] = stored
         return stored is None
+
+
+_remembered: dict[bytes, bytes] = {}
+"""The object files of shared modules that this process has compiled, by their keys."""
 
 
 def object_key(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:

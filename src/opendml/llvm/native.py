@@ -6,6 +6,7 @@ and gives the addresses of its functions, where it can without LLVM, which is im
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 import threading
@@ -64,7 +65,7 @@ def compile_object(llvm_ir: str, host: Machine, options: CompileOptions = DEFAUL
 
     def compiled() -> bytes:
         with _optimised(llvm_ir, host, options) as (module, machine):
-            return bytes(machine.emit_object(module))
+            return _object_file(module, machine)
 
     return on_large_stack(compiled)
 
@@ -143,26 +144,42 @@ def compiler_version() -> str:
 
 
 class _LlvmLock:
-    """Held by the thread that works with LLVM.
+    """Held by the thread that works with LLVM otherwise than to compile, which several may do at a time.
 
-    llvmlite lets one thread at a time into LLVM anyway: each of its calls takes a lock of its own, also those that
-    dispose of what nobody refers to any longer, in whatever thread that happens. Around a fork that one is taken too,
-    so that no child process begins with it held, or with LLVM's state half changed.
+    Each of llvmlite's calls takes a lock of its own, also those that dispose of what nobody refers to any longer, in
+    whatever thread that happens. Around a fork that one is taken too, and nobody compiles, so that no child process
+    begins with it held, or with LLVM's state half changed.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._changed = threading.Condition(threading.RLock())
+        self._compiling: list[int] = []
         self._forking: list[Any] = []
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        self._changed.acquire()
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._changed.release()
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Inside, this thread compiles."""
+        thread = threading.get_ident()
+        with self._changed:
+            self._compiling.append(thread)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._compiling.remove(thread)
+                self._changed.notify_all()
 
     def acquire(self) -> None:
         """Before a fork."""
-        self._lock.acquire()
+        thread = threading.get_ident()
+        self._changed.acquire()
+        self._changed.wait_for(lambda: all(other == thread for other in self._compiling))
         ffi = sys.modules.get("llvmlite.binding.ffi")  # not there as long as nothing was compiled or loaded
         theirs = getattr(getattr(ffi, "lib", None), "_lock", None)
         if theirs is not None:
@@ -174,7 +191,7 @@ class _LlvmLock:
         theirs = self._forking.pop()
         if theirs is not None:
             theirs.__exit__(None, None, None)
-        self._lock.release()
+        self._changed.release()
 
 
 _llvm_lock = _LlvmLock()
@@ -184,8 +201,7 @@ hold_while_forking(_llvm_lock.acquire, _llvm_lock.release)
 @contextmanager
 def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator[tuple[Any, Any]]:
     llvm = _llvm()
-    with _llvm_lock:
-        machine = _compiling_machine(host, options.codegen_level)
+    with _compiling_machine(host, options.codegen_level) as machine:
         module = _parsed(llvm_ir, host)
         tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = options.vectorization
@@ -198,8 +214,34 @@ def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator
             with _freed(_function_passes(llvm_ir, builder, options)) as passes:
                 for function in module.functions:
                     if not function.is_declaration:
-                        passes.run(function, builder)
+                        _beside_others("LLVMPY_RunNewFunctionPassManager")(passes, function, builder)
         yield module, machine
+
+
+def _object_file(module: Any, machine: Any) -> bytes:
+    """What ``machine.emit_object(module)`` gives, beside other threads."""
+    from llvmlite.binding import ffi
+
+    with ffi.OutputString() as words:
+        buffer = _beside_others("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, words)
+        if not buffer:
+            raise CodeGenerationError(f"LLVM gives no object file: {words}")
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _beside_others(name: str) -> Any:
+    """A function of llvmlite's library without the lock that lets one thread at a time into it, if llvmlite has it so.
+
+    Of those functions that take long, and work on nothing but a module and a target machine: LLVM lets threads compile
+    side by side as long as each has a context and a machine of its own ("Threads and LLVM" in its programmer's manual).
+    """
+    from llvmlite.binding import ffi
+
+    locked = getattr(ffi.lib, name)
+    return getattr(locked, "_cfn", locked)
 
 
 def _function_passes(llvm_ir: str, builder: Any, options: CompileOptions) -> Any:
@@ -270,10 +312,23 @@ def _target_machine(host: Machine, codegen_level: int) -> Any:
     )
 
 
-@functools.cache
-def _compiling_machine(host: Machine, codegen_level: int) -> Any:
-    """The same again and again, under the lock: a new one learns first what a processor can do, which takes 2 ms."""
-    return _target_machine(host, codegen_level)
+@contextmanager
+def _compiling_machine(host: Machine, codegen_level: int) -> Iterator[Any]:
+    """A target machine for this thread alone, to compile inside. One that was used before, if there is one: a new one
+    learns first what a processor can do, which takes 2 ms."""
+    idle = _idle_machines.setdefault((host, codegen_level), [])
+    with _llvm_lock.compiling():
+        try:
+            machine = idle.pop()
+        except IndexError:
+            machine = _target_machine(host, codegen_level)
+        try:
+            yield machine
+        finally:
+            idle.append(machine)
+
+
+_idle_machines: Final[dict[tuple[Machine, int], list[Any]]] = {}
 
 
 @functools.cache

@@ -26,10 +26,8 @@ def generate(
     from opendml.targets.cpu.code.program_code import program_code
     from opendml.targets.cpu.refine.blocks_of_channels import blocks_of_channels
     from opendml.targets.cpu.refine.channel_runs import channel_runs
-    from opendml.targets.cpu.runtime.barrier_code import barrier_ir, control_ir
 
-    machine = target.machine
-    support = barrier_ir(machine) + control_ir() + ("" if machine.converts_float16 else CONVERSIONS)
+    support = "" if target.machine.converts_float16 else CONVERSIONS
     wholes = dict[Single, Single]()
     if not in_place:
         definition, were = channel_runs(definition, target)

@@ -71,13 +71,16 @@ class Processor(CpuTarget):
 
     def compile(self, modules: Sequence[str], progress: Progress | None = None) -> tuple[list[bytes], bool]:
         """Relocatable object files."""
-        return get_or_compile_all(modules, self.machine, progress)
+        from opendml.targets.cpu.runtime.barrier_code import shared_ir
+
+        return get_or_compile_all(modules, self.machine, progress, [shared_ir(self.machine)])
 
     def build(self, definitions: Sequence[Definition], progress: Progress | None = None) -> Built:
         """Modules are compiled by other processes while the next ones are written."""
         from opendml.targets.cpu.compilation import generate
+        from opendml.targets.cpu.runtime.barrier_code import shared_ir
 
-        with Compilation(self.machine, progress) as compilation:
+        with Compilation(self.machine, progress, [shared_ir(self.machine)]) as compilation:
             codes = [generate(d, self, in_place=False, begin=compilation.begin) for d in definitions]
             modules = tuple(dict.fromkeys(module for code in codes for module in code.modules))
             objects, from_cache = compilation.finish(modules)

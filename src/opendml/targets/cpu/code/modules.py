@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from opendml.targets.cpu.runtime.barrier_code import SHARED, shared_ir
 from opendml.targets.cpu.target import CpuTarget
 
 Begin = Callable[[str], None]
@@ -21,11 +22,13 @@ class _Function(NamedTuple):
 
 
 class ModuleWriter:
-    """Takes functions one by one. ``support`` stands in those modules that need it. ``begin`` is given the modules of
-    functions as they become full, where there are several."""
+    """Takes functions one by one. ``support`` stands in those modules that convert float16; what all programs share
+    (``shared_ir``) is a module of its own. ``begin`` is given the modules of functions as they become full, where there
+    are several."""
 
     def __init__(self, support: str, target: CpuTarget, begin: Begin | None = None) -> None:
         self._frame = _Frame(support, target)
+        self._machine = target.machine
         self._size = target.tuning.module_size
         self._begin = begin
         self._functions: list[_Function] = []
@@ -43,13 +46,15 @@ class ModuleWriter:
         self._room -= len(text)
 
     def modules(self, entry: str, globals: Sequence[str]) -> tuple[str, ...]:
-        """The text of all modules, first the one with the entry and the ``globals``."""
+        """The text of all modules, first the one with the entry and the ``globals``, last what they share."""
         if not self._full:
             defined = [f"define internal void @{f.name}{f.text}" for f in self._functions]
-            return (self._frame.module(_declared(self._functions), [*globals, *defined, entry]),)
-        self._end_group()
-        declared = [f"declare void @{f.name}{_parameter_types(f.text)}" for f in self._functions]
-        return (self._frame.module([], [*globals, *declared, entry]), *self._full)
+            own = [self._frame.module(_declared(self._functions), [*globals, *defined, entry])]
+        else:
+            self._end_group()
+            declared = [f"declare void @{f.name}{_parameter_types(f.text)}" for f in self._functions]
+            own = [self._frame.module([], [*globals, *declared, entry]), *self._full]
+        return (*own, *([shared_ir(self._machine)] if self._frame.refers_to_shared else []))
 
     def _end_group(self) -> None:
         defined = [f"define void @{f.name}{f.text}" for f in self._group]
@@ -71,22 +76,22 @@ class _Frame:
         width = target.machine.vector_bytes * 8
         vectors = f'"min-legal-vector-width"="{width}" "prefer-vector-width"="{width}"'
         self._support = support
+        self.refers_to_shared = False
         self._attributes = f"attributes #0 = {{ nounwind {vectors} }}"
 
     def module(self, declarations: Sequence[str], definitions: Sequence[str]) -> str:
         """The text of one."""
         parts = [*declarations, *definitions, self._attributes]
-        needs_support = any(name in part for part in parts for name in _SUPPORTED)
-        return "\n\n".join([*([self._support] if needs_support else []), *parts, _METADATA]) + "\n"
+        shared = [declaration for name, declaration in SHARED.items() if any(name in part for part in parts)]
+        self.refers_to_shared = self.refers_to_shared or bool(shared)
+        needs_support = self._support and any("half" in part for part in parts)
+        return "\n\n".join([*([self._support] if needs_support else []), *shared, *parts, _METADATA]) + "\n"
 
 
 def _parameter_types(function: str) -> str:
     """``(ptr noalias %p0, i64 %thread) noinline #0 {`` as what a declaration has: ``(ptr noalias, i64)``."""
     return re.sub(r" %\w+", "", function[: function.index(")") + 1])
 
-
-_SUPPORTED: Final = ("@barrier_wait", "@pools", "@next_run", "@go_on", "half")
-"""What modules that need the support refer to."""
 
 _METADATA: Final = """\
 !0 = !{i32 1}

@@ -84,7 +84,7 @@ def program_code(
     begin: Begin | None = None,
     wholes: Mapping[Single, Single] | None = None,
 ) -> ProgramCode:
-    """The modules of a definition. ``support`` defines ``barrier_wait``, ``go_on`` and what else the machine lacks.
+    """The modules of a definition. ``support`` defines what the machine lacks of float16.
 
     ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
     records of time, for which all threads wait for each other behind every kernel. ``begin`` is given

@@ -1,10 +1,12 @@
-"""The LLVM text that every program contains: a barrier for its threads, and the question whether they are to go on.
+"""The LLVM text of what programs share: a barrier for its threads, and the question whether they are to go on.
 
 Programs know of the structs only offsets; `team_code` has their types.
 """
 
 from __future__ import annotations
 
+import functools
+from types import MappingProxyType
 from typing import Final
 
 from opendml.llvm.host import Machine
@@ -24,8 +26,25 @@ POOLS_OFFSET: Final = 384 + MOST_GROUPS * 64
 """Bytes before the counters of pools: a line for each thread, twice."""
 
 
+SHARED: Final = MappingProxyType(
+    {
+        "@barrier_wait": "declare void @barrier_wait(ptr, i64, i64) nounwind",
+        "@pools": "declare ptr @pools(ptr, i64, i64) nounwind",
+        "@next_run": "declare { i64, i64, i64 } @next_run(ptr, i64, i64, i64, i64, i64, i64) nounwind",
+        "@go_on": "declare i1 @go_on(ptr, i64) nounwind",
+    }
+)
+"""What `shared_ir` defines, and how modules that refer to it declare that."""
+
+
+@functools.cache
+def shared_ir(host: Machine) -> str:
+    """The LLVM module of what programs share: the same for all of a machine, so that it is compiled once."""
+    return barrier_ir(host) + control_ir()
+
+
 def barrier_ir(host: Machine) -> str:
-    """LLVM text that defines `internal void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count)`.
+    """LLVM text that defines `void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count)`.
 
     All `thread_count` threads must call it equally often; what any of them wrote before is seen by all after. A thread
     that is alone returns at once and does not touch `barrier`. Waiting threads spin briefly and then sleep.
@@ -47,7 +66,7 @@ def _with_places(text: str) -> str:
 
 
 def control_ir() -> str:
-    """LLVM text that defines `internal i1 @go_on(ptr %control, i64 %thread)`: whether a thread is to do more work."""
+    """LLVM text that defines `i1 @go_on(ptr %control, i64 %thread)`: whether a thread is to do more work."""
     return _GO_ON
 
 
@@ -60,7 +79,7 @@ def control_ir() -> str:
 # barrier no thread is still in the generation before, so that it sets its own line of that one's set to 0, for the
 # generation after this one.
 _BARRIER = """
-define internal void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count) nounwind noinline {
+define void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count) nounwind noinline {
 start:
   %alone = icmp ule i64 %thread_count, 1
   br i1 %alone, label %leave, label %arrive
@@ -164,7 +183,7 @@ leave:
 _POOLS = (
     _POOLS_EMPTY
     + """
-define internal ptr @pools(ptr %barrier, i64 %threads, i64 %kernel) nounwind {
+define ptr @pools(ptr %barrier, i64 %threads, i64 %kernel) nounwind {
 start:
   %alone = icmp ule i64 %threads, 1
   %are_many = icmp ugt i64 %threads, $most_pools
@@ -185,8 +204,8 @@ leave:
   ret ptr %found
 }
 
-define internal { i64, i64, i64 } @next_run(ptr %taken, i64 %thread, i64 %threads, i64 %count, i64 %kept, i64 %run,
-                                            i64 %ahead_before) nounwind noinline {
+define { i64, i64, i64 } @next_run(ptr %taken, i64 %thread, i64 %threads, i64 %count, i64 %kept, i64 %run,
+                                   i64 %ahead_before) nounwind noinline {
 start:
   br label %look
 look:
@@ -238,7 +257,7 @@ leave:
 
 # Programs know of the control block of a dispatch: 0 whether it is to stop, 8 the function that looks for a reason.
 _GO_ON = """
-define internal i1 @go_on(ptr %control, i64 %thread) nounwind noinline {
+define i1 @go_on(ptr %control, i64 %thread) nounwind noinline {
 start:
   %is_caller = icmp eq i64 %thread, 0
   br i1 %is_caller, label %look, label %leave
