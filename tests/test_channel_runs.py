@@ -180,3 +180,13 @@ def test_sums_in_the_lanes_of_points_read_a_copy() -> None:
     assert len(kept) == 1
     (copy,) = (s for s in after.statements if writes_of(s) == kept)
     assert all(map(has_runs, reads_of(copy)))
+
+
+@pytest.mark.parametrize(("level", "width"), [("vnni", 32), ("arm", 8), ("avx2", 16)])
+def test_weights_lie_in_panels(level: str, width: int) -> None:
+    """Those of 64 channels do, as wide as two registers."""
+    target = target_of(level)
+    parts = divide_and_fuse(join(described(plain, 1, "uint8"), refining(target)))
+    assert parts.initialisation is not None
+    made = [t for s in parts.initialisation.statements for t in writes_of(s) if "FilterTensor_words" in t.name]
+    assert any(tensor.sizes[0] == 64 // width and tensor.sizes[-1] == width for tensor in made)

@@ -73,7 +73,7 @@ def _in_words(found: Sum, axis: Axis, operation: str, surroundings: Surroundings
     """The sum for all columns, or for those in whole panels and those that are left."""
     target, packing = surroundings.target, _Packing(axis, operation, surroundings)
     width = target.tuning.word_panel_registers * target.machine.vector_bytes * 8 // I32.bits
-    column = _column_in_panels(found, width, target.tuning)
+    column = _column_in_panels(found, width, packing, target.tuning)
     if column is None:
         _Statement(packing, found).add()
         return packing.found
@@ -96,18 +96,21 @@ def _regions(count: int, width: int) -> list[Columns]:
     return [Columns(0, whole // width, width), Columns(whole, 1, count - whole)]
 
 
-def _column_in_panels(found: Sum, width: int, tuning: Tuning) -> Axis | None:
-    """The axis of a matrix product's columns, if the words of the right matrix, which is read for many rows, are to lie
-    in panels of so many of them: else those of two steps would be far apart."""
+def _column_in_panels(found: Sum, width: int, packing: _Packing, tuning: Tuning) -> Axis | None:
+    """The axis of a matrix product's columns, or of a convolution's output channels, if the words of the right factor,
+    which is read for many rows, are to lie in panels of so many of them: else those of two steps would be far apart."""
     column, (left, right) = found.compute.axes[-1], (found.left.load, found.right.load)
+    if found.has_window_axes and right.tensor in packing.fixed and not packing.in_tiles:
+        column = found.compute.axes[2]
+    elif len(found.fold.axes) != 1:
+        return None
     dependencies = Dependencies()
     rows = [a for a in found.compute.axes if a in dependencies.of(left) and a not in dependencies.of(right)]
     is_even = column.size % width == 0 or column.size >= tuning.panels_beside_rest * width
     is_wide = column.size > width and is_even
     is_wide &= math.prod(axis.size for axis in rows) >= tuning.few_rows
     along = [c for c in right.coordinates if column in dependencies.of(c)]
-    is_plain = len(found.fold.axes) == 1 and column not in dependencies.of(left) and along == [index(column)]
-    return column if is_wide and is_plain else None
+    return column if is_wide and column not in dependencies.of(left) and along == [index(column)] else None
 
 
 def _is_of_bytes(factor: Factor) -> bool:
