@@ -52,6 +52,9 @@ _BINARY: Final[dict[str, tuple[str, str, str]]] = {
 UNSIGNED: Final = {"i8": U8, "i16": U16, "i32": U32, "i64": U64, "u8": U8, "u16": U16, "u32": U32, "u64": U64}
 _KIND_COLUMN: Final = {"float": 0, "int": 1, "uint": 2, "bool": 2}
 _COMPARISON: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+ROUNDING: Final = 3 << 22
+"""A number of 24 bits, an even one: what is added to it in float32 is rounded to nearest even."""
+
 _ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round_even": "rint", "sqrt": "sqrt"}
 
 ROLLED: Final = ", !llvm.loop !1"
@@ -539,13 +542,29 @@ class Builder:
         # What is clamped to 0 is +0 already, and -0 above a lower limit is not.
         return clamped if type.kind == "uint" else self.binary("add", clamped, self._spread_number(0, a))
 
-    def _clamped(self, a: Value, type: ElementType) -> Value:
-        """Numbers in the range of a type of 8 or 16 bits; 0 for NaN, which is not above the least unsigned number."""
+    def rounded_integer(self, a: Value, offset: int, type: ElementType) -> Value:
+        """The integer of 8 or 16 bits that ``a``, a float32 that is rounded to nearest even, and ``offset`` become."""
+        bits = self.bitcast(self._rounded(a, offset, type), I32)
+        moved = self.binary("add", bits, self.spread(Value(str(offset), I32), a.lanes)) if offset else bits
+        return self._resized(moved, type)
+
+    def rounded_number(self, a: Value, offset: int, type: ElementType) -> Value:
+        """The float32 of that integer without the ``offset``."""
+        return self.binary("sub", self._rounded(a, offset, type), self._spread_number(ROUNDING, a))
+
+    def _rounded(self, a: Value, offset: int, type: ElementType) -> Value:
+        """ROUNDING and ``a`` rounded, in the range of a type without ``offset``. Of numbers this large every whole one
+        is a float32, and the next one is the next pattern of bits."""
+        return self.binary("add", self._clamped(a, type, offset), self._spread_number(ROUNDING, a))
+
+    def _clamped(self, a: Value, type: ElementType, offset: int = 0) -> Value:
+        """Numbers in the range of a type of 8 or 16 bits less an ``offset``; for NaN, which is not above the least
+        unsigned number, what is 0 with it."""
         low, high = (-(2 ** (type.bits - 1)), 2 ** (type.bits - 1) - 1) if type.kind == "int" else (0, 2**type.bits - 1)
         if low:
-            a = self.select(self.binary("eq", a, a), a, self._spread_number(0, a))
+            a = self.select(self.binary("eq", a, a), a, self._spread_number(-offset, a))
         for comparison, number in (("gt", low), ("lt", high)):
-            bound = self._spread_number(number, a)
+            bound = self._spread_number(number - offset, a)
             a = self.select(self.binary(comparison, a, bound), a, bound)
         return a
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe
 from opendml.expression.element_types import BOOL, F32, I32, I64
@@ -382,9 +382,45 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
         if form.terms != ((e.operand, 1),) and not any(evaluator.varies(term, point) for term in form.opaque):
             step = form.coefficient(point.vector) if point.vector is not None else 0
             return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, e.type)
+    rounded = _rounded(e)
+    if rounded is not None:
+        return evaluator.builder.rounded_integer(evaluator.value(rounded.number, point), rounded.offset, e.type)
+    inner = _rounded(e.operand) if e.type is F32 else None
+    if inner is not None and inner.offset == 0:
+        return evaluator.builder.rounded_number(evaluator.value(inner.number, point), 0, e.operand.type)
     if e.type is F32 and isinstance(e.operand, Cast) and _is_narrowed_whole(e.operand):
         return evaluator.builder.whole_number(evaluator.value(e.operand.operand, point), e.operand.type)
     return evaluator.builder.cast(evaluator.value(e.operand, point), e.type)
+
+
+class _Rounded(NamedTuple):
+    """A number that is rounded to nearest even, and what is added to it then."""
+
+    number: Expression
+    offset: int
+
+
+def _rounded(e: Expression) -> _Rounded | None:
+    """What an integer of 8 or 16 bits is made of, if that is a float32 that is rounded, and moved by a whole number."""
+    if not isinstance(e, Cast) or not e.type.is_integer or e.type.bits not in (8, 16) or e.operand.type is not F32:
+        return None
+    whole, offset = e.operand, 0
+    if isinstance(whole, Binary) and whole.operation == "add" and isinstance(whole.right, Const):
+        number = float(whole.right.value)
+        if not number.is_integer() or abs(number) >= 1 << 16:
+            return None
+        whole, offset = whole.left, int(number)
+    return _Rounded(whole.operand, offset) if isinstance(whole, Unary) and whole.operation == "round_even" else None
+
+
+def _difference(evaluator: Evaluator, e: Binary, point: Point) -> Value | None:
+    """The float32 of a rounded integer less what was added to it: the number that was rounded, in bounds."""
+    wide, offset = e.left, e.right
+    rounded = _rounded(wide.operand) if isinstance(wide, Cast) and wide.type is F32 else None
+    if rounded is None or not isinstance(offset, Const) or float(offset.value) != rounded.offset:
+        return None
+    assert isinstance(wide, Cast)
+    return evaluator.builder.rounded_number(evaluator.value(rounded.number, point), rounded.offset, wide.operand.type)
 
 
 def _is_narrowed_whole(e: Cast) -> bool:
@@ -418,6 +454,9 @@ def _binary(evaluator: Evaluator, e: Binary, point: Point) -> Value:
     loaded = None if word is None else evaluator.load_words(word, point)
     if loaded is not None:
         return loaded
+    difference = _difference(evaluator, e, point) if e.operation == "sub" else None
+    if difference is not None:
+        return difference
     left, right = evaluator.value(e.left, point), evaluator.value(e.right, point)
     if e.operation in WORD_PRODUCTS:
         return evaluator.dot(e.operation, left, right, Value("0", I32))
