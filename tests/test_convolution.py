@@ -319,6 +319,20 @@ def test_rows_whose_windows_overlap_are_computed_together() -> None:
     assert "together" not in dml.explain(simple(group_count=3, **_apart()))
 
 
+def test_large_planes_are_shared_out_by_rows() -> None:
+    """Of one image; of several, and of many planes, each thread has some as they are."""
+    for sizes, first in (((1, 8, 96, 96), "x"), ((1, 64, 96, 96), "g"), ((2, 8, 96, 96), "n")):
+        assert re.search(rf"work items, [^:]*: {first} < \d+", dml.explain(depthwise(sizes, 3))), sizes
+
+
+@pytest.mark.parametrize("sizes", [(1, 3, 61, 40), (2, 2, 61, 40)])
+def test_planes_shared_out_by_rows_are_complete(sizes: tuple[int, ...]) -> None:
+    output, (x, w, bias) = run(depthwise(sizes, 3), 1)
+    assert x is not None and w is not None
+    exact, magnitude = expected(depthwise(sizes, 3), x, w, bias)
+    assert_within_rounding(output, exact, magnitude, w.size + 2)
+
+
 def _apart() -> dict[str, Any]:
     """Depthwise windows that do not overlap, without padding."""
     return {

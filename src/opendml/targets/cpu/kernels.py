@@ -81,6 +81,13 @@ class ComputeKernel:
         return tuple(axis for axis in (self.tile, self.rows.axis if self.rows else None) if axis is not None)
 
     @property
+    def rows_first(self) -> bool:
+        """Whether blocks of rows are shared out before planes are: where the planes of one image are few and large. The
+        sums of products before and behind are shared out by points, so a thread has most of what it reads from itself
+        and not from another's cache."""
+        return self.rows is not None and self.rows.block < self.rows.axis.size and len(self.shared) == 1
+
+    @property
     def item_count(self) -> int:
         """Work items of the kernel."""
         blocks = 1

@@ -65,13 +65,16 @@ class _ComputeNest:
 
     def _cuts(self) -> Iterator[Cut]:
         kernel = self._kernel
+        rows = () if kernel.rows is None else (Cut(kernel.rows.axis, kernel.rows.block),)
+        if kernel.rows_first:
+            yield from rows
         yield from map(Cut, kernel.shared)
         if kernel.stage is not None and kernel.stage is not kernel.tile:
             yield Cut(kernel.stage, kernel.stage_block)
         if kernel.tile is not None:
             yield Cut(kernel.tile, kernel.tile_block)
-        if kernel.rows is not None:
-            yield Cut(kernel.rows.axis, kernel.rows.block)
+        if not kernel.rows_first:
+            yield from rows
         if kernel.vector is not None and kernel.vector_block is not None:
             yield Cut(kernel.vector, kernel.vector_block)
 
