@@ -23,11 +23,14 @@ def generate(
     """The LLVM modules of a definition for a processor; if it is ``profiled``, its kernels record their times.
     ``begin`` is given modules that are written while others are not."""
     from opendml.llvm.float16 import CONVERSIONS
+    from opendml.targets.cpu.code.modules import Support
     from opendml.targets.cpu.code.program_code import program_code
     from opendml.targets.cpu.refine.blocks_of_channels import blocks_of_channels
     from opendml.targets.cpu.refine.channel_runs import channel_runs
+    from opendml.targets.cpu.runtime.barrier_code import SHARED, shared_ir
 
-    support = "" if target.machine.converts_float16 else CONVERSIONS
+    conversions = "" if target.machine.converts_float16 else CONVERSIONS
+    support = Support(conversions, shared_ir(target.machine), SHARED)
     wholes = dict[Single, Single]()
     if not in_place:
         definition, were = channel_runs(definition, target)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from opendml.targets.cpu.runtime.barrier_code import SHARED, shared_ir
 from opendml.targets.cpu.target import CpuTarget
 
 Begin = Callable[[str], None]
@@ -21,14 +20,23 @@ class _Function(NamedTuple):
     declarations: frozenset[str]
 
 
-class ModuleWriter:
-    """Takes functions one by one. ``support`` stands in those modules that convert float16; what all programs share
-    (``shared_ir``) is a module of its own. ``begin`` is given the modules of functions as they become full, where there
-    are several."""
+class Support(NamedTuple):
+    """What programs have beside their own functions: the text of ``conversions`` of float16, which those modules begin
+    with that need it, and of the module that is ``shared`` by all programs, with the declarations of what that has, by
+    names."""
 
-    def __init__(self, support: str, target: CpuTarget, begin: Begin | None = None) -> None:
+    conversions: str
+    shared: str
+    declarations: Mapping[str, str]
+
+
+class ModuleWriter:
+    """Takes functions one by one. ``begin`` is given the modules of functions as they become full, where there are
+    several."""
+
+    def __init__(self, support: Support, target: CpuTarget, begin: Begin | None = None) -> None:
         self._frame = _Frame(support, target)
-        self._machine = target.machine
+        self._shared = support.shared
         self._size = target.tuning.module_size
         self._begin = begin
         self._functions: list[_Function] = []
@@ -54,7 +62,7 @@ class ModuleWriter:
             self._end_group()
             declared = [f"declare void @{f.name}{_parameter_types(f.text)}" for f in self._functions]
             own = [self._frame.module([], [*globals, *declared, entry]), *self._full]
-        return (*own, *([shared_ir(self._machine)] if self._frame.refers_to_shared else []))
+        return (*own, *([self._shared] if self._frame.refers_to_shared else []))
 
     def _end_group(self) -> None:
         defined = [f"define void @{f.name}{f.text}" for f in self._group]
@@ -72,7 +80,7 @@ def _declared(functions: Sequence[_Function]) -> list[str]:
 class _Frame:
     """What stands around the functions of every module."""
 
-    def __init__(self, support: str, target: CpuTarget) -> None:
+    def __init__(self, support: Support, target: CpuTarget) -> None:
         width = target.machine.vector_bytes * 8
         vectors = f'"min-legal-vector-width"="{width}" "prefer-vector-width"="{width}"'
         self._support = support
@@ -82,10 +90,15 @@ class _Frame:
     def module(self, declarations: Sequence[str], definitions: Sequence[str]) -> str:
         """The text of one."""
         parts = [*declarations, *definitions, self._attributes]
-        shared = [declaration for name, declaration in SHARED.items() if any(name in part for part in parts)]
+        shared = [
+            declaration
+            for name, declaration in self._support.declarations.items()
+            if any(name in part for part in parts)
+        ]
         self.refers_to_shared = self.refers_to_shared or bool(shared)
-        needs_support = self._support and any("half" in part for part in parts)
-        return "\n\n".join([*([self._support] if needs_support else []), *shared, *parts, _METADATA]) + "\n"
+        converts = self._support.conversions and any("half" in part for part in parts)
+        before = [self._support.conversions] if converts else []
+        return "\n\n".join([*before, *shared, *parts, _METADATA]) + "\n"
 
 
 def _parameter_types(function: str) -> str:

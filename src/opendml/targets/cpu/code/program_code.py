@@ -10,7 +10,7 @@ from opendml.expression.statements import Definition, Single
 from opendml.loops.nest import Nest
 from opendml.loops.sequence import KernelSequence, Tuning, sequence_of
 from opendml.targets.cpu.code.entry_code import EntryWriter
-from opendml.targets.cpu.code.modules import Begin, ModuleWriter
+from opendml.targets.cpu.code.modules import Begin, ModuleWriter, Support
 from opendml.targets.cpu.code.written_kernels import Kernel, KernelWriter, WrittenKernel, scheduled
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.target import CpuTarget
@@ -77,14 +77,14 @@ class ProgramCode:
 def program_code(
     definition: Definition,
     target: CpuTarget,
-    support: str,
+    support: Support,
     *,
     in_place: bool = False,
     profiled: bool = False,
     begin: Begin | None = None,
     wholes: Mapping[Single, Single] | None = None,
 ) -> ProgramCode:
-    """The modules of a definition. ``support`` defines what the machine lacks of float16.
+    """The modules of a definition. ``support`` is what its functions refer to.
 
     ``in_place`` says that outputs may be bound to the same memory as inputs. ``profiled`` adds
     records of time, for which all threads wait for each other behind every kernel. ``begin`` is given
