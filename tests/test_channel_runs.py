@@ -81,12 +81,20 @@ def grouped(graph: dml.Graph, x: Any) -> Any:
     return layer(layer(layer(x, 32, 64), 64, 64, 3, groups=2, **PADDED), 64, 16)
 
 
+def depthwise(graph: dml.Graph, x: Any) -> Any:
+    """Convolutions of single channels between others, by one and by two steps."""
+    first = layer(layer(x, 32, 36), 36, 36, 3, 3, groups=36, **PADDED)
+    second = layer(layer(first, 36, 32, zero=3), 32, 32, 3, groups=32, strides=[2, 2], **PADDED)
+    return layer(second, 32, 48)
+
+
 NETWORKS: Final[dict[str, tuple[Build, int]]] = {
     "plain": (plain, 2),
     "strided": (strided, 2),
     "residual": (residual, 3),
     "pooled": (pooled, 3),
     "grouped": (grouped, 2),
+    "depthwise": (depthwise, 6),
 }
 """Networks, and how many tensors lie otherwise."""
 
@@ -153,9 +161,10 @@ def test_words_at_single_points_are_not_copied() -> None:
     assert margin.strides[2] == 1  # the words of a point, too
 
 
-def depthwise(graph: dml.Graph, x: Any) -> Any:
-    """Convolutions of single channels read rows."""
-    return layer(layer(layer(x, 32, 32), 32, 32, 3, groups=32, **PADDED), 32, 16)
+def large(graph: dml.Graph, x: Any) -> Any:
+    """Rows of windows that are more than a word."""
+    windows = layer(layer(x, 32, 32), 32, 32, 5, groups=32, start_padding=[2, 2], end_padding=[2, 2])
+    return layer(windows, 32, 48)
 
 
 def narrow(graph: dml.Graph, x: Any) -> Any:
@@ -168,7 +177,7 @@ def odd(graph: dml.Graph, x: Any) -> Any:
     return layer(layer(x, 32, 18), 18, 32)
 
 
-@pytest.mark.parametrize("build", [depthwise, narrow, odd])
+@pytest.mark.parametrize("build", [large, narrow, odd])
 def test_what_would_not_be_faster_stays(build: Build) -> None:
     before, after = laid_out(described(build, 1, "uint8"), "vnni")
     assert after is before

@@ -4,20 +4,23 @@ Convolutions of bytes read words of four channels and compute many channels of a
 them have the channels of each point side by side (N, spatial..., C), these are stored as they are computed, and the
 next one finds its words in memory: the copies that packed them are gone, and those that put a margin around a tensor
 copy runs of bytes. What else reads such a tensor, as residual sums and poolings do, stores channels side by side, too,
-or runs over all points. Strides change, and the places of bits with them; no arithmetic does.
+or runs over all points. Convolutions of single channels, whose words are neighbours in a row, go byte by byte: points
+that are next to each other share these, and all lanes are channels. Strides change, and the places of bits with them;
+no arithmetic does.
 
 This is a matter of several operators, so it comes behind fusion, when what is left to be written is known.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from opendml.expression.affine import Dependencies, affine
+from opendml.expression.affine import Dependencies, address_of, affine
 from opendml.expression.element_types import I8, I32, U8, U32
 from opendml.expression.ir import (
     Axis,
@@ -27,11 +30,14 @@ from opendml.expression.ir import (
     Fold,
     Index,
     Load,
+    Part,
     Select,
     Tensor,
+    binary,
     cast,
     constant,
     grid,
+    index,
     indices,
     load,
     packed_strides,
@@ -143,15 +149,20 @@ class _Runs:
         if not form.is_pure or not channels:
             return False
         if sums:
-            return all(self._has_vectors(fold, channels[0]) for fold in sums)
+            return all(self._has_vectors(fold, channels[0], others) for fold in sums)
         planes = [t for t in reads_of(statement) if len(t.sizes) == len(store.tensor.sizes)]
         return len(planes) > 0 and all(tensor in others for tensor in planes)
 
-    def _has_vectors(self, fold: Fold, channel: Axis) -> bool:
+    def _has_vectors(self, fold: Fold, channel: Axis, others: set[Tensor]) -> bool:
+        """Whether channels are the lanes of a sum of words: one factor moves along them, or both do, and lie so."""
         (product, *_) = fold.elements
         if not isinstance(product, Binary) or product.operation != "dot4" or channel.size < self.lanes:
             return False
-        return sum(channel in self.dependencies.of(factor) for factor in (product.left, product.right)) == 1
+        moving = [f for f in (product.left, product.right) if channel in self.dependencies.of(f)]
+        loads = [e for factor in moving for e in walk(factor) if isinstance(e, Load) and e.tensor not in others]
+        return len(moving) == 1 or all(
+            address_of(e.tensor, e.coordinates).coefficient(channel) in (0, 1) for e in loads
+        )
 
     def _reads_runs(self, statement: Statement, others: set[Tensor]) -> bool:
         """Whether a statement reads what it reads of such a tensor as words, as vectors, or all points of channels."""
@@ -194,7 +205,10 @@ class _Runs:
                 statements += [] if statement in spared else [statement]
                 continue
             assert isinstance(statement, Compute)
-            made = rewritten(rewritten(_merged(statement, kept.get(statement)), read, {}), there, moved)
+            made = _merged(statement, kept.get(statement))
+            if not writes_of(statement).isdisjoint(tensors):
+                made = rewritten(made, substitute(_byte_by_byte_in(statement)), {})
+            made = rewritten(rewritten(made, read, {}), there, moved)
             if _has_lanes_of_points(statement):
                 for tensor in sorted(touched & tensors - back.keys(), key=self.definition.temporaries.index):
                     back[tensor] = _copy(tensor, moved[tensor])
@@ -224,6 +238,45 @@ class _Runs:
         factors = {f for fold in folds for product in fold.elements for f in product.children}
         loads = {e for x in expressions_of(statement) for e in _loads(x, [words])}
         return loads <= factors
+
+
+def _byte_by_byte_in(statement: Statement) -> dict[Expression, Expression]:
+    """The sums of a statement that are better done byte by byte, and what they become."""
+    folds = {e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold) and e.contract}
+    return {Part(fold, 0): Part(made, 0) for fold in folds if (made := _byte_by_byte(fold)) is not None}
+
+
+def _byte_by_byte(fold: Fold) -> Fold | None:
+    """A sum of words of neighbours, whose bytes lie apart where channels are side by side, with a step for every byte:
+    alone in its word it meets that byte of the other factor which is lowest. Neighbours are the first axis: sums of
+    points that are next to each other share what they load. Integers are exact, so the order of steps is free."""
+    (product, *_) = fold.elements
+    if not isinstance(product, Binary) or product.operation != "dot4":
+        return None
+    for word, other in ((product.left, product.right), (product.right, product.left)):
+        bytes = [part for part in parts_of_word(word) if isinstance(part, Load)]
+        dimension = _dimension_of(bytes)
+        if len(bytes) < 2 or len(bytes) != len(parts_of_word(word)) or dimension is None:
+            continue
+        near, (first, *_) = Axis("u", len(bytes)), bytes
+        moved = [c + index(near) if d == dimension else c for d, c in enumerate(first.coordinates)]
+        byte = cast(cast(cast(load(first.tensor, moved), U8), U32), I32)
+        weight = binary("shr", other, cast(index(near) * 8, I32))
+        pair = (byte, weight) if word is product.left else (weight, byte)
+        product = binary("dot4", *pair)
+        return Fold((near, *fold.axes), fold.initial, (product,), fold.combine, contract=True)
+    return None
+
+
+def _dimension_of(bytes: Sequence[Load]) -> int | None:
+    """The dimension behind that of channels along which elements follow one another, if they do."""
+    pairs = [*itertools.pairwise(bytes)]
+    found = (
+        d
+        for d in range(CHANNEL + 1, len(bytes[0].coordinates) if bytes else 0)
+        if all(_follow(a, b, d) for a, b in pairs)
+    )
+    return next(found, None)
 
 
 def _has_lanes_of_points(statement: Statement) -> bool:
@@ -300,11 +353,11 @@ def _word(bytes: Sequence[Expression]) -> Expression:
     return cast(value, I32)
 
 
-def _follow(first: Load, second: Load) -> bool:
-    """Whether one element is the channel behind another one."""
-    if first.tensor is not second.tensor or len(first.coordinates) <= CHANNEL:
+def _follow(first: Load, second: Load, dimension: int = CHANNEL) -> bool:
+    """Whether one element is behind another one in a dimension."""
+    if first.tensor is not second.tensor or len(first.coordinates) <= dimension:
         return False
     pairs = [*zip(first.coordinates, second.coordinates, strict=True)]
-    here, there = map(affine, pairs.pop(CHANNEL))
+    here, there = map(affine, pairs.pop(dimension))
     between = there.plus(here, -1)
     return not between.terms and between.constant == 1 and all(a is b for a, b in pairs)
