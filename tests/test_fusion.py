@@ -15,7 +15,7 @@ from properties import examples
 
 import opendml as dml
 from opendml.expression.element_types import F32, I32, U8
-from opendml.expression.ir import Binary, Fold, Tensor, packed_strides
+from opendml.expression.ir import Binary, Fold, Load, Tensor, packed_strides
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Definition, expressions_of, stores_of
 from opendml.graph.compilation import divide_and_fuse
@@ -249,3 +249,19 @@ def test_numbers_that_are_quantized_between_others_have_the_bits_of_integers(dat
     compiled = dml.Device().compile_graph(desc)(x)
     expected = dml.Device("reference").compile_graph(desc)(x)
     np.testing.assert_array_equal(compiled.view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.sampled
+def test_what_several_read_is_computed_with_the_fold_behind_it() -> None:
+    """An activation of what a product gives, which several read: not once by each of them."""
+
+    def network(x: Any) -> Any:
+        made = layer(x)
+        made = made * dml.activation_sigmoid(made)
+        first, second = dml.split(made, output_axis_sizes=[2, 4], axis=1)
+        return dml.join([second, first], axis=1)
+
+    statements = fused(network, [5, 8]).statements
+    folding = [s for s in statements if has_fold(Definition((), (), (s,)))]
+    assert len(folding) == 1 and len(statements) == 3
+    assert all(isinstance(store.value, Load) for s in statements if s not in folding for store in stores_of(s))

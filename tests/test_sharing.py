@@ -1,15 +1,20 @@
-"""What nodes of a graph make of the same weights is made once."""
+"""What nodes of a graph make of the same tensors is made once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import opendml as dml
+from opendml.expression.element_types import F32
+from opendml.expression.ir import Expression, Tensor, grid, index, load, temporary
+from opendml.expression.statements import Compute, Statement, Store
 from opendml.graph.compilation import divide_and_fuse
-from opendml.graph.joining import join
+from opendml.graph.joining import JoinedGraph, join
+from opendml.graph.sharing import shared
 from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import host_target
 
@@ -64,3 +69,54 @@ def test_results_are_those_of_the_products(transposed: int) -> None:
     found = graph.compile(results)(*given)
     for number, (x, w, result) in enumerate(zip(given, weights, found, strict=True)):
         assert (result == x @ (w.swapaxes(2, 3) if number >= len(weights) - transposed else w)).all()
+
+
+def copies_of(paddings: list[int], *, between: bool = False) -> int:
+    """Copies with margins that convolutions of the same image read, those ``between`` of what another one makes. Their
+    results are those without fusion."""
+    graph = dml.Graph()
+    x = image = graph.input("float32", [1, 4, 6, 40], "x")
+    if between:
+        image = dml.activation_sigmoid(dml.convolution(x, RANDOM.normal(size=(4, 4, 1, 1)).astype("f")))
+    weights = [RANDOM.normal(size=(3, 4, 3, 3)).astype("f") for _ in paddings]
+    ends = [{"start_padding": [n, n], "end_padding": [n, n]} for n in paddings]
+    desc = graph.describe([dml.convolution(image, w, **end) for w, end in zip(weights, ends, strict=True)])
+    given = RANDOM.normal(size=[1, 4, 6, 40]).astype("f")
+    alone, together = (dml.Device().compile_graph(desc, fusion=fusion)(given) for fusion in (False, True))
+    for one, other in zip(alone, together, strict=True):
+        assert (one == other).all()
+    execution = divide_and_fuse(join(desc, refining(host_target()))).execution
+    return sum("padded" in tensor.name for tensor in execution.temporaries)
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_one_copy_with_margins_that_several_nodes_read(between: bool) -> None:
+    assert copies_of([1], between=between) == 1
+    assert copies_of([1, 1, 1], between=between) == 1
+    assert copies_of([1, 2, 1], between=between) == 2
+
+
+def test_what_is_written_again_is_copied_again() -> None:
+    """Copies of what a tensor was at different times are different."""
+    source = Tensor("source", F32, (4,), (1,), "input")
+    changing, first, second = (temporary(name, F32, [4]) for name in ("changing", "first", "second"))
+    result = Tensor("result", F32, (4,), (1,), "output")
+
+    def stored(tensor: Tensor, value: Callable[[Expression], Expression]) -> Compute:
+        (axis,) = grid([4])
+        return Compute((axis,), (Store(tensor, (index(axis),), value(index(axis))),))
+
+    def statements(is_changed: bool) -> list[Statement]:
+        change = stored(changing, lambda i: load(source, [i]) * 2)
+        return [
+            stored(changing, lambda i: load(source, [i])),
+            stored(first, lambda i: load(changing, [i])),
+            *([change] if is_changed else []),
+            stored(second, lambda i: load(changing, [i])),
+            stored(result, lambda i: load(first, [i]) - load(second, [i])),
+        ]
+
+    for is_changed in (False, True):
+        joined = JoinedGraph([source], [False], [result], statements=statements(is_changed))
+        joined.temporaries += [changing, first, second]
+        assert (second in shared(joined).temporaries) == is_changed

@@ -10,6 +10,7 @@ from opendml.expression.statements import Definition, Statement, reads_of, write
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.fusion import fuse
 from opendml.graph.joining import JoinedGraph
+from opendml.graph.lodging import Lodged, Lodging, lodged
 from opendml.graph.sharing import shared
 from opendml.graph.widening import read_widened
 
@@ -20,13 +21,15 @@ class GraphDefinitions:
 
     ``execution`` runs every time: its inputs are the graph's own (None for those OWNED_BY_DML or unread), then the
     ``persistent`` tensors. ``initialisation`` runs once and computes those persistent tensors that are not themselves
-    inputs or constants; its inputs are ``sources``. None if there is nothing to compute.
+    inputs or constants; its inputs are ``sources``. None if there is nothing to compute. ``lodgings`` are tensors that
+    live in others while it runs.
     """
 
     execution: Definition
     persistent: tuple[Tensor, ...]
     initialisation: Definition | None
     sources: tuple[Tensor, ...]
+    lodgings: Mapping[Tensor, Lodging]
 
 
 def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True, costs: GraphCosts = GRAPH_COSTS) -> GraphDefinitions:
@@ -41,14 +44,17 @@ def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True, costs: GraphCos
     persistent = tuple(t for t in order if t in read and t in fixed | made)
     inputs = [None if is_owned else t for t, is_owned in zip(joined.inputs, joined.owned, strict=True)]
     fused_by = costs if fusion else None
-    execution = _definition(always, frozenset(joined.outputs), (*inputs, *persistent), joined.outputs, joined, fused_by)
+    outputs = frozenset(joined.outputs)
+    fewer = _fused(always, outputs, joined, fused_by)
+    execution = _definition(fewer.statements, (*inputs, *persistent), joined.outputs, joined)
     computed = [t for t in persistent if t in made]
     needed = {_root(t, joined.views) for s in once for t in reads_of(s)}
     sources = tuple(t for t in (*owned, *joined.constants) if t in needed)
     initialisation = None
     if computed:
-        initialisation = _definition(once, frozenset(computed), sources, computed, joined, fused_by)
-    return GraphDefinitions(execution, persistent, initialisation, sources)
+        made_once = _fused(once, frozenset(computed), joined, fused_by)
+        initialisation = _definition(made_once.statements, sources, computed, joined)
+    return GraphDefinitions(execution, persistent, initialisation, sources, fewer.lodgings)
 
 
 def _divided(joined: JoinedGraph, fixed: set[Tensor], costs: GraphCosts) -> tuple[list[Statement], list[Statement]]:
@@ -85,23 +91,25 @@ def _divided_but_for(
     return once, always
 
 
+def _fused(
+    statements: Sequence[Statement], kept: frozenset[Tensor], joined: JoinedGraph, costs: GraphCosts | None
+) -> Lodged:
+    """As few statements as fusion leaves; as they are without ``costs``."""
+    if costs is None:
+        return Lodged(list(statements), {})
+    fused = fuse(read_widened(statements, kept, joined.views), kept, joined.views, costs)
+    return lodged(fused, kept, joined.views)
+
+
 def _definition(
-    statements: Sequence[Statement],
-    kept: frozenset[Tensor],
-    inputs: Sequence[Tensor | None],
-    outputs: Sequence[Tensor],
-    joined: JoinedGraph,
-    costs: GraphCosts | None,
+    statements: Sequence[Statement], inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], joined: JoinedGraph
 ) -> Definition:
-    fused = list(statements)
-    if costs:
-        fused = fuse(read_widened(statements, kept, joined.views), kept, joined.views, costs)
-    used = {t for s in fused for t in reads_of(s) | writes_of(s)}
+    used = {t for s in statements for t in reads_of(s) | writes_of(s)}
     roots = used | {_root(t, joined.views) for t in used}
     bound = {t for t in (*inputs, *outputs) if t is not None}
     temporaries = tuple(t for t in joined.temporaries if t in roots and t not in bound)
     views = tuple((view, root) for view, root in joined.views.items() if view in used)
-    return Definition(tuple(inputs), tuple(outputs), tuple(fused), temporaries, views)
+    return Definition(tuple(inputs), tuple(outputs), tuple(statements), temporaries, views)
 
 
 def _root(tensor: Tensor, views: Mapping[Tensor, Tensor]) -> Tensor:

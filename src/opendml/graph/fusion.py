@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from opendml.expression.affine import Dependencies, address_of, affine, follows_axes
+from opendml.expression.affine import Dependencies, affine
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Axis, Const, Expression, Fold, Index, Load, Part, Select, Tensor, Variable, constant
 from opendml.expression.rewriting import Rewriter, asks_for, inner_first, walk
@@ -41,6 +41,7 @@ from opendml.expression.statements import (
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
 from opendml.graph.margins import inside_and_margins
+from opendml.graph.rows import has_loops, innermost_last, run_on
 
 SLOW: Final = frozenset(("div", "rem", "sqrt"))
 """Operations that take as long as several others."""
@@ -219,7 +220,7 @@ class _State:
         if any(folding) and not _keeps_neighbours(reader, place, tensor):
             return False
         joined = [_joined(p, reader, tensor, place) for p in producers if isinstance(p, Compute)]
-        if not all(map(_has_loops, joined)):
+        if not all(map(has_loops, joined)):
             return False
         facts = [self.facts(producer).joined(later, {tensor, place.name}) for producer in producers]
         for producer in producers:
@@ -299,12 +300,19 @@ class _State:
             return False
         if not _is_worth_pulling(producer, consumers, tensor, self.costs):
             return False
+        # What several read is computed once where it can be a part of what computes its own input.
+        if len(readers) > 1 and not isinstance(producer.stores[0].value, Load) and self._push_any(own.reads):
+            return True
         self._remove(producer)
         for consumer, count in zip(consumers, times, strict=True):
             facts = self.facts(consumer).joined(own, {tensor}, count)
             inlined = rewritten(consumer, replaced_loads({tensor: _inlined(producer)}), {})
             self._enter(inlined, self._remove(consumer), facts)
         return True
+
+    def _push_any(self, tensors: set[Tensor]) -> bool:
+        """Move the only reader of any of some tensors into its writers."""
+        return any(self.push(t) for t in sorted(tensors - self.kept, key=lambda t: t.name))
 
     def _stays_the_same(self, producer: Statement, reader: Statement) -> bool:
         """Whether what a statement reads is not written before and by a later one."""
@@ -323,13 +331,13 @@ class _State:
         facts = self.facts(reader)
         if not isinstance(reader, Compute) or facts.has_fold or not all(t.type.is_float for t in facts.writes):
             return False
-        if not all(isinstance(p, Compute) and _has_rows_apart(p, self.costs) for p in self.writers(tensor)):
-            return False
         parts = inside_and_margins(reader)
         if parts is None:
             return False
-        order = self._remove(reader)
         inside, margins = parts
+        if not all(isinstance(p, Compute) and _has_rows_apart(p, inside, self.costs) for p in self.writers(tensor)):
+            return False
+        order = self._remove(reader)
         for number, part in enumerate((*margins, inside)):
             self._enter(part, (*order, number), _facts_of(part, self.views))
         if self.push(tensor):
@@ -340,14 +348,17 @@ class _State:
         return False
 
 
-def _has_rows_apart(producer: Compute, costs: GraphCosts) -> bool:
+def _has_rows_apart(producer: Compute, inside: Compute, costs: GraphCosts) -> bool:
     """Whether a statement sums in rows that do not run on in what it reads, as over windows: rows that do not run on in
-    what it stores make it no slower then. Others may take all places of an image as one row."""
+    what it stores make it no slower then. Others may take all places of an image as one row. What sums nothing, as
+    what joins tensors, takes less time than a copy of what is ``inside``, as long as its rows are."""
     steps = [math.prod(a.size for a in x.axes) for s in producer.stores for x in walk(s.value) if isinstance(x, Fold)]
-    if not steps or min(steps) < costs.surrounded_steps:
+    if not steps:
+        return any(axis.size >= costs.surrounded_row for axis in innermost_last(inside)[-1:])
+    if min(steps) < costs.surrounded_steps:
         return False
-    axes = [axis for axis in _innermost_last(producer) if axis.size > 1]
-    return len(axes) > 1 and axes[-1].size >= costs.surrounded_row and not _run_on(producer, axes[-2:])
+    axes = innermost_last(producer)
+    return len(axes) > 1 and axes[-1].size >= costs.surrounded_row and not run_on(producer, axes[-2:])
 
 
 def _between(places: Sequence[Order], start: Order, end: Order) -> bool:
@@ -358,15 +369,6 @@ def _between(places: Sequence[Order], start: Order, end: Order) -> bool:
 
 def _loads_of(statement: Statement, tensor: Tensor) -> set[Load]:
     return {x for e in expressions_of(statement) for x in walk(e) if isinstance(x, Load) and x.tensor is tensor}
-
-
-def _has_loops(statement: Compute) -> bool:
-    """Whether there are loops for a statement: every store is at a sum of its axes.
-
-    Digits of a coordinate that are put together again are one: ``i / 3 * 3 + i % 3``. What reads them in another order
-    stores at a place that is none.
-    """
-    return all(follows_axes(address_of(s.tensor, s.coordinates), statement.axes) for s in statement.stores)
 
 
 def _is_index(e: Expression, axis: Axis) -> bool:
@@ -420,7 +422,7 @@ def _own_point(reader: Compute, tensor: Tensor) -> tuple[_Digit | None, ...] | N
         axes = _digits(coordinate, size)
         if axes is None or any(axis in digits or axis not in reader.axes for axis in axes):
             return None
-        if len(axes) > 1 and not _run_on(reader, axes):
+        if len(axes) > 1 and not run_on(reader, axes):
             return None
         for number, axis in enumerate(axes):
             below = tuple(inner.size for inner in reversed(axes[number + 1 :]))
@@ -443,25 +445,6 @@ def _digits(coordinate: Expression, size: int) -> list[Axis] | None:
             return None
         expected *= axis.size
     return axes if expected == size and (axes or isinstance(coordinate, Const)) else None
-
-
-def _run_on(reader: Compute, axes: Sequence[Axis]) -> bool:
-    """Whether ``reader`` moves through memory along several axes as along one wherever it uses them."""
-    places = [(store.tensor, store.coordinates) for store in reader.stores]
-    for store in reader.stores:
-        for x in walk(store.value, lambda part: isinstance(part, Load)):
-            if isinstance(x, Load):
-                places.append((x.tensor, x.coordinates))
-            elif isinstance(x, Index) and x.axis in axes:
-                return False
-    for tensor, coordinates in places:
-        address = address_of(tensor, coordinates)
-        if not address.is_pure:
-            return False
-        moves = [address.coefficient(axis) for axis in axes]
-        if any(moves[i] != moves[i + 1] * axes[i + 1].size for i in range(len(axes) - 1)):
-            return False
-    return True
 
 
 def _keeps_neighbours(reader: Compute, place: _OwnPlace, tensor: Tensor) -> bool:
@@ -520,7 +503,7 @@ def _keeps_rows_of(consumer: Compute, fold: Fold, costs: GraphCosts) -> bool:
     size = fold.axes[-1].size * max(element.type.bits for element in fold.elements) // 8
     if fold.partials == 1 or len(fold.axes) != 1 or fold.where is not None or size > costs.kept_row_bytes:
         return False
-    (around,) = _loops_around((_innermost_last(consumer),), Dependencies().of(fold))
+    (around,) = _loops_around((innermost_last(consumer),), Dependencies().of(fold))
     return math.prod(a.size for a in consumer.axes) == math.prod(a.size for a in around) * fold.axes[0].size
 
 
@@ -532,7 +515,7 @@ def _evaluations(consumer: Compute, tensor: Tensor) -> int:
     """
     found: dict[Expression, int] = {}
     free = Dependencies()
-    outer = _innermost_last(consumer)
+    outer = innermost_last(consumer)
     pending: list[tuple[Expression, tuple[tuple[Axis, ...], ...]]] = [(e, (outer,)) for e in expressions_of(consumer)]
     while pending:
         e, loops = pending.pop()
@@ -551,17 +534,6 @@ def _loops_around(loops: Sequence[tuple[Axis, ...]], free: frozenset[Axis | Vari
     outer, *folds = loops
     last = max((number for number, axis in enumerate(outer) if axis in free), default=-1)
     return [outer[: last + 1], *(nest for nest in folds if free.intersection(nest))]
-
-
-def _innermost_last(statement: Compute) -> tuple[Axis, ...]:
-    """The axes as loops nest: the one with the smallest steps in what is stored is the innermost."""
-    return tuple(sorted(statement.axes, key=lambda axis: -_pace(statement.stores[0], axis)))
-
-
-def _pace(store: Store, axis: Axis) -> int:
-    """How far what is stored moves in memory with an axis."""
-    pairs = zip(store.coordinates, store.tensor.strides, strict=True)
-    return max((abs(stride) for coordinate, stride in pairs if asks_for(coordinate, (axis,))), default=0)
 
 
 def _work(value: Expression, costs: GraphCosts) -> int:

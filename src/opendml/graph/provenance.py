@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import NodeInput, NodeOutput, Source, sources, topological_order
-from opendml.expression.ir import Tensor
-from opendml.expression.statements import Definition, Statement, reads_of, writes_of
+from opendml.expression.ir import Load, Tensor
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import Definition, Statement, expressions_of, stores_of
 from opendml.graph.joining import JoinedGraph
+from opendml.graph.lodging import Lodging, Region, is_within, region_of
 
 
 class _Branch(NamedTuple):
@@ -28,16 +31,25 @@ class Provenance:
     """The nodes behind the statements of a fused definition of a graph.
 
     A statement stands for the node that writes its tensor, and for all nodes before that one whose tensors no longer
-    exist because they are computed on the way.
+    exist because they are computed on the way. Tensors that live in others, as ``lodgings`` say, exist.
     """
 
-    def __init__(self, graph: GraphDesc, joined: JoinedGraph, definition: Definition) -> None:
+    def __init__(
+        self,
+        graph: GraphDesc,
+        joined: JoinedGraph,
+        definition: Definition,
+        lodgings: Mapping[Tensor, Lodging] = MappingProxyType({}),
+    ) -> None:
         self._graph = graph
         self._joined = joined
         self._views = dict(definition.views)
         self._sources = sources(graph)
         self._order = {node: place for place, node in enumerate(topological_order(graph))}
-        writers = Counter(t for s in definition.statements for t in writes_of(s))
+        self._lodgers: dict[Tensor, list[tuple[Region, Tensor]]] = {}
+        for tensor, lodging in lodgings.items():
+            self._lodgers.setdefault(lodging.host, []).append((lodging.region(tensor), tensor))
+        writers = Counter(t for s in definition.statements for t in self._writes(s))
         self._existing = {*writers, *(t for t in definition.inputs if t is not None)}
         self._in_parts = {t for t, count in writers.items() if count > 1}
         self._written: dict[int, list[Tensor]] = {}  # what still exists of the tensors that a node writes
@@ -49,8 +61,8 @@ class Provenance:
     def nodes(self, statement: Statement) -> tuple[int, ...]:
         """Positions of the operators in the graph's nodes, in the order in which they run."""
         found: set[int] = set()
-        reads = {self._views.get(t, t) for t in reads_of(statement)}
-        for tensor in writes_of(statement):
+        reads = {self._views.get(t, t) for t in self._reads(statement)}
+        for tensor in self._writes(statement):
             last = self._joined.nodes.get(tensor)
             if last is not None:
                 branches = self._branches_of(last)
@@ -58,6 +70,21 @@ class Provenance:
                     branches = [branch for branch in branches if branch.is_read(reads)]
                 found = found.union((last,), *(branch.nodes for branch in branches))
         return tuple(sorted(found, key=self._order.__getitem__))
+
+    def _writes(self, statement: Statement) -> set[Tensor]:
+        """The tensors that a statement writes, those that live in others by their own names."""
+        return {self._own(store.tensor, region_of(store.coordinates)) for store in stores_of(statement)}
+
+    def _reads(self, statement: Statement) -> set[Tensor]:
+        """The tensors that it reads, likewise."""
+        found = (e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load))
+        return {self._own(e.tensor, region_of(e.coordinates)) for e in found}
+
+    def _own(self, tensor: Tensor, region: Region | None) -> Tensor:
+        """The tensor that lives in a region of another one, if any does."""
+        if region is None:
+            return tensor
+        return next((own for around, own in self._lodgers.get(tensor, ()) if is_within(region, around)), tensor)
 
     def _branches_of(self, index: int) -> list[_Branch]:
         """What is computed on the way to each input of a node."""

@@ -1,7 +1,7 @@
-"""What several nodes make of the same weights is made once: panels, sums of columns, padded copies.
+"""What several nodes make of the same tensors is made once: panels, sums of columns, padded copies.
 
 Every step of a recurrent network that is written out multiplies by the same matrix; each has a layout of it made that
-is like the others'.
+is like the others'. Convolutions that read the same image each have a copy of it made with the same margins.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ __all__ = ["shared"]
 
 
 def shared(joined: JoinedGraph) -> JoinedGraph:
-    """The graph with one tensor in place of all that are computed alike from what is fixed before it runs."""
-    fixed = {t for t, is_owned in zip(joined.inputs, joined.owned, strict=True) if t is not None and is_owned}
-    fixed |= set(joined.constants)
+    """The graph with one tensor in place of all that are computed alike from what nothing writes any more."""
     writers = Counter(joined.views.get(t, t) for statement in joined.statements for t in writes_of(statement))
+    missing = writers.copy()
     candidates = set(joined.temporaries) - set(joined.outputs) - set(joined.tensors.values())
     found: dict[tuple[object, ...], Tensor] = {}
     same: dict[Tensor, Tensor] = {}
     kept: list[Statement] = []
     for statement in joined.statements:
-        name = _name(statement, fixed, candidates, writers, same)
+        is_settled = not any(missing[joined.views.get(t, t)] for t in reads_of(statement))
+        missing.subtract(joined.views.get(t, t) for t in writes_of(statement))
+        name = _name(statement, candidates, writers, same) if is_settled else None
         if name is None:
             kept.append(statement)
             continue
         (written,) = writes_of(statement)
-        fixed.add(written)
         first = found.setdefault(name, written)
         if first is written:
             kept.append(statement)
@@ -44,18 +44,14 @@ def shared(joined: JoinedGraph) -> JoinedGraph:
 
 
 def _name(
-    statement: Statement,
-    fixed: set[Tensor],
-    candidates: set[Tensor],
-    writers: Mapping[Tensor, int],
-    same: Mapping[Tensor, Tensor],
+    statement: Statement, candidates: set[Tensor], writers: Mapping[Tensor, int], same: Mapping[Tensor, Tensor]
 ) -> tuple[object, ...] | None:
-    """What is equal for statements that compute the same; None for those that are not fixed, or no such tensors."""
+    """What is equal for statements that compute the same; None for those of other tensors."""
     if not isinstance(statement, Compute) or len(statement.stores) != 1:
         return None
     written = statement.stores[0].tensor
     reads = reads_of(statement)
-    if written not in candidates or writers[written] != 1 or not reads or not reads <= fixed or written in reads:
+    if written not in candidates or writers[written] != 1 or not reads or written in reads:
         return None
     like = likeness(statement, (), dict.fromkeys((written, *reads), 0))
     tensors = tuple(None if t is written else same.get(t, t) for t in like.tensors)

@@ -142,7 +142,7 @@ def explain_graph(
     joined = join(graph, target.refine)
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
     code = target.generate(parts.execution, in_place=False)
-    provenance = Provenance(graph, joined, parts.execution)
+    provenance = Provenance(graph, joined, parts.execution, parts.lodgings)
     sections = {"Graph": describe_graph(graph)}
     if parts.initialisation is not None:
         sections["Expressions of the initialisation"] = format_definition(parts.initialisation)

@@ -309,7 +309,7 @@ def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
     joined = join(graph, target.refine)
     parts = divide_and_fuse(joined, fusion=program.fusion, costs=target.costs)
     timed = _timed_program(parts.execution, program.execution)
-    provenance = Provenance(graph, joined, parts.execution)
+    provenance = Provenance(graph, joined, parts.execution, parts.lodgings)
 
     def operators(statement: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         numbers = provenance.nodes(statement)

@@ -61,7 +61,8 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     kernel = _with_transposition(_with_interleaving(kernel, tuning), tuning)
     kernel = _with_rows(_with_tile(kernel, target), target)
     lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, target)
-    serial, streamed = work_of(kernel) < tuning.serial_work, _is_streamed(kernel, tuning)
+    work = work_of(kernel) * (tuning.line_work if _writes_lines(kernel, target) else 1)
+    serial, streamed = work < tuning.serial_work, _is_streamed(kernel, tuning)
     kernel = replace(kernel, lanes=lanes, serial=serial, streamed=streamed)
     kernel = _with_items(_with_stage(kernel, target), tuning)
     if not kernel.together:
@@ -292,6 +293,14 @@ def work_of(kernel: ComputeKernel) -> int:
     rows = math.prod(axis.size for axis in kernel.outer)
     once = sum(fold_steps(fold) for fold in _all_folds(kernel)) - steps
     return points * max(steps, 1) + rows * once
+
+
+def _writes_lines(kernel: ComputeKernel, target: CpuTarget) -> bool:
+    """Whether every point is in a line of memory that no other one of a vector is in, as at the ends of rows."""
+    vector, line = kernel.vector, target.machine.cache_line
+    return vector is not None and all(
+        abs(s.address.coefficient(vector)) * s.tensor.type.bits // 8 >= line for s in kernel.stores
+    )
 
 
 def _with_interleaving(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:

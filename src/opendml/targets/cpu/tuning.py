@@ -127,6 +127,9 @@ class Tuning:
     serial_work: int = 32768
     """Steps of a kernel below which waking other threads costs more than it saves."""
 
+    line_work: int = 8
+    """Steps that a point counts as whose store has a line of memory for itself."""
+
     items: int = 64
     """Work items that a kernel is cut into at least, where it is large enough: a multiple of usual numbers of
     threads."""
