@@ -335,7 +335,23 @@ SOURCE, WEIGHTS = "packed_InputTensor", "packed_FilterTensor"
         (convolution([1, 3, 6, 7], [3, 1, 2, 2], is_transposed=True, groups=3, stride=3, extra=2), [PADDED]),
         (convolution([1, 3, 6, 7], [3, 1, 9, 9], is_transposed=True, groups=3), [PADDED]),
         (convolution([2, 3, 9, 14], [3, 70, 3, 3], is_transposed=True), [PADDED, PANELS, PANELS]),
-        (convolution([1, 3, 9, 7], [3, 16, 2, 2], is_transposed=True, stride=2), [*[PANELS] * 4, PHASES]),
+        (convolution([1, 3, 9, 7], [3, 16, 2, 2], is_transposed=True, stride=2), [PANELS, PHASES]),
+        (convolution([2, 3, 9, 7], [3, 17, 4, 2], is_transposed=True, stride=2, turned=True), [PADDED, PANELS, PHASES]),
+        (convolution([2, 3, 2, 3, 5], [3, 80, 3, 3, 3], is_transposed=True, stride=3), [PANELS, PANELS, PHASES]),
+        (
+            convolution([2, 3, 3, 5], [3, 80, 3, 3], is_transposed=True, stride=3, data_type="FLOAT16"),
+            [SOURCE, PANELS, PANELS, PHASES],
+        ),
+        (
+            convolution([1, 3, 9, 7], [3, 16, 3, 3], is_transposed=True, stride=2, extra=1),
+            [PADDED, *[PANELS] * 4, PHASES],
+        ),
+        (
+            convolution([1, 3, 9, 7], [3, 16, 4, 4], is_transposed=True, stride=2, padding=1),
+            [PADDED, *[PANELS] * 4, PHASES],
+        ),
+        (convolution([1, 3, 9, 7], [3, 16, 2, 2], is_transposed=True, stride=2, padding=1), [*[PANELS] * 4, PHASES]),
+        (convolution([1, 4, 9, 7], [4, 16, 2, 2], is_transposed=True, stride=2, groups=2), [*[PANELS] * 4, PHASES]),
     ],
 )
 def test_convolutions_read_copies_where_it_is_worth_it(desc: operators.Convolution, names: list[str]) -> None:

@@ -150,6 +150,9 @@ def _refinement(found: Sum, ways: Sequence[_Way], surroundings: Surroundings) ->
     is_in_panels, apart = _is_worth_panels(found, surroundings), _columns_apart(found, ways[-1])
     as_it_is: Read = lambda place: cast(load(found.right.load.tensor, place), found.right.element.type)  # noqa: E731
     reads = read or guarded, as_it_is if is_in_panels else widened(found.right, refinement)
+    if is_in_panels and _are_alike(found, ways, phases):
+        _add_alike(found, ways, [own[0] for own in phases], reads, surroundings.target.tuning.panel, refinement)
+        return refinement
     for each in itertools.product(*phases):
         sums = _of_phase(found, ways, each, reads, apart)
         one = sum_of(sums) if is_in_panels else None
@@ -210,6 +213,73 @@ def _interleaved(apart: Tensor, output: Tensor) -> Iterator[Compute]:
         *place, column, phase = indices(axes)
         there = load(apart, (phase, *place, column + first))
         yield Compute(axes, (Store(output, (*place, (column + first) * stride + phase), there),))
+
+
+# All phases at once ---------------------------------------------------------------------------------------------------
+
+
+def _are_alike(found: Sum, ways: Sequence[_Way], phases: Sequence[Sequence[_Phase]]) -> bool:
+    """Whether there are sums of several phases, which differ in nothing but the taps that they begin with, as those of
+    windows that do not overlap: then they are like further channels. So they are only where there is one group, and
+    where all elements of the output are written each at its own place."""
+    (batch, group, channel, *places), (store, *others) = found.compute.axes, found.compute.stores
+    targets, counts = (batch, channel, *places), [len(own) for own in phases]
+    if others or group.size > 1 or math.prod(counts) == 1 or counts != [way.stride for way in ways]:
+        return False
+    is_whole = store.tensor.sizes == tuple(axis.size for axis in targets)
+    is_own = all(coordinate_is(c, {axis: 1}) for c, axis in zip(store.coordinates, targets, strict=True))
+    return is_whole and is_own and all(map(_differ_in_taps_alone, phases))
+
+
+def _differ_in_taps_alone(phases: Sequence[_Phase]) -> bool:
+    """Whether those of a dimension do, each of which begins with the tap of its number."""
+    first = phases[0]
+    return first.tap_count > 0 and all(p == replace(first, start=p.start, tap=p.start) for p in phases)
+
+
+def _add_alike(
+    found: Sum,
+    ways: Sequence[_Way],
+    first: Sequence[_Phase],
+    reads: tuple[Read, Read],
+    panel: int,
+    refinement: Refinement,
+) -> None:
+    """Adds the sums of all phases as those of groups, to a tensor in which each phase is apart, and what puts them side
+    by side."""
+    (batch, _, channel, *_), (inner, *_), (store,) = found.compute.axes, found.fold.axes, found.compute.stores
+    strides, output = [way.stride for way in ways], store.tensor
+    phase, lengths = Axis("phase", math.prod(strides)), [p.length for p in first]
+    places, taps = grid(lengths, "xyz"), grid([p.tap_count for p in first], "tuv")
+    starts = [index(phase) // math.prod(strides[d + 1 :]) % stride for d, stride in enumerate(strides)]
+    steps = list(zip(ways, places, taps, first, starts, strict=True))
+    position = [index(q) + p.place - index(j) * p.back for _, q, j, p, _ in steps]
+    there = {way.tap: index(j) * p.step + start for way, _, j, p, start in steps}
+    left = reads[0]((*found.left.load.coordinates[:2], *position))
+    right = reads[1]([at(coordinate, there) for coordinate in found.right.load.coordinates])
+    outputs = {way.place: index(q) * way.stride + start for way, q, _, _, start in steps}
+    replaced = {Part(found.fold, 0): sum_of_products((inner, *taps), left, right), **moved(outputs)}
+    made = found.rewritten(replaced, (batch, phase, channel, *places))
+    apart = temporary(f"{output.name}_by_phases", output.type, [phase.size, *output.sizes[:2], *lengths])
+    spread = (index(phase), index(batch), index(channel), *indices(places))
+    sums = sum_of(replace(made, stores=(Store(apart, spread, made.stores[0].value),)))
+    assert sums is not None
+    filter_in_panels(sums, panel, refinement)
+    refinement.temporaries.append(apart)
+    refinement.statements.append(_side_by_side(apart, output, strides))
+
+
+def _side_by_side(apart: Tensor, output: Tensor, strides: Sequence[int]) -> Compute:
+    """The elements of all phases in their places."""
+    axes = grid([*apart.sizes[1:3], *itertools.chain(*zip(apart.sizes[3:], strides, strict=True))])
+    batch, channel, *rest = indices(axes)
+    places, starts = rest[::2], rest[1::2]
+    number: Expression = constant(0, I64)
+    for stride, start in zip(strides, starts, strict=True):
+        number = number * stride + start
+    value = load(apart, (number, batch, channel, *places))
+    target = (place * stride + start for place, stride, start in zip(places, strides, starts, strict=True))
+    return Compute(axes, (Store(output, (batch, channel, *target), value),))
 
 
 def _of_phase(
