@@ -35,9 +35,21 @@ from opendml.expression.ir import (
     Tensor,
     Unary,
     Variable,
+    index,
 )
 from opendml.expression.rewriting import inner_first, step_limits, walk
-from opendml.expression.statements import Compute, Definition, Each, Order, Repeat, Scan, Scatter, Statement, Store
+from opendml.expression.statements import (
+    Compute,
+    Definition,
+    Each,
+    Order,
+    Repeat,
+    RowMargins,
+    Scan,
+    Scatter,
+    Statement,
+    Store,
+)
 
 Array = npt.NDArray[Any]
 
@@ -236,6 +248,8 @@ def interpret_statement(statement: Statement, storage: dict[Tensor, Array], boun
         prepared = [(store, frame.values(store.coordinates), frame.value(store.value)) for store in statement.stores]
         for store, coordinates, value in prepared:
             _write(storage, store, sizes, coordinates, value, None)
+            if store.margins is not None:
+                _write_margins(storage, store, store.margins, sizes, coordinates, frame)
     elif isinstance(statement, Scan):
         _scan(statement, storage, bound)
     elif isinstance(statement, Order):
@@ -283,6 +297,23 @@ def _write(
         chosen = np.fromiter(last.values(), np.int64, len(last))
         flat_address, flat_value = flat_address[chosen], flat_value[chosen]
     storage[tensor][flat_address] = flat_value
+
+
+def _write_margins(
+    storage: dict[Tensor, Array],
+    store: Store,
+    margins: RowMargins,
+    sizes: Sequence[int],
+    coordinates: Sequence[Array],
+    frame: Frame,
+) -> None:
+    """What is around rows in the last dimension."""
+    *others, last = coordinates
+    along = frame.value(index(margins.along)) % margins.row
+    around = [(-1 - n, 0) for n in range(margins.before)] + [(1 + n, margins.row - 1) for n in range(margins.behind)]
+    for distance, position in around:
+        places = (*others, last + distance)
+        _write(storage, store, sizes, places, np.asarray(margins.value.value), along == position)
 
 
 def _check_apart(scatter: Scatter, coordinates: Sequence[Array], where: Array) -> None:

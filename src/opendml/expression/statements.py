@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from opendml.expression.affine import Element
-from opendml.expression.ir import Axis, Expression, Load, Tensor, Variable
+from opendml.expression.ir import Axis, Const, Expression, Load, Tensor, Variable
 from opendml.expression.rewriting import Rewriter, walk
+
+
+@dataclass(frozen=True, slots=True)
+class RowMargins:
+    """What a store of rows writes around them: where ``along`` is at the first point of a row, which has ``row`` of
+    them, the ``before`` elements before it in the last dimension become ``value``, where it is at the last one, the
+    ``behind`` elements behind it."""
+
+    along: Axis
+    row: int
+    before: int
+    behind: int
+    value: Const
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """``tensor[coordinates] = value``."""
+    """``tensor[coordinates] = value``, and margins around its rows, if it has them."""
 
     tensor: Tensor
     coordinates: tuple[Expression, ...]
     value: Expression
+    margins: RowMargins | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +216,8 @@ def _simple(statement: Single, rewrite: Callable[[Expression], Expression], tens
         return tuple(map(rewrite, expressions))
 
     def store_of(store: Store) -> Store:
-        return Store(tensors.get(store.tensor, store.tensor), all_of(store.coordinates), rewrite(store.value))
+        tensor = tensors.get(store.tensor, store.tensor)
+        return replace(store, tensor=tensor, coordinates=all_of(store.coordinates), value=rewrite(store.value))
 
     if isinstance(statement, Compute):
         return Compute(statement.axes, tuple(map(store_of, statement.stores)))

@@ -34,6 +34,10 @@ class GraphCosts:
     """Elements of a row from which on it does so: margins before and behind shorter ones are in so many of the lines of
     memory that writing them takes as long as the copy."""
 
+    margined_row: int | None = None
+    """Elements of a row from which on a sum that is the only one to write a tensor writes margins of one element around
+    its rows, whether these run on in what it reads or not; None: it would take longer than the copy."""
+
     fused_expressions: int = 512
     """Expressions that a fused statement consists of at most, each counted once: so many that a tensor in between costs
     about a hundredth of what it takes to compute them, and that statements go on growing only where it gains nothing.

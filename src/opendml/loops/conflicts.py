@@ -137,4 +137,8 @@ def _region(store: Store) -> Region:
     def reach(coordinate: Expression, size: int) -> Interval:
         return affine(coordinate).range({}) or (0, size - 1)
 
-    return tuple(map(reach, store.coordinates, store.tensor.sizes))
+    region = tuple(map(reach, store.coordinates, store.tensor.sizes))
+    if store.margins is None:
+        return region
+    low, high = region[-1]
+    return (*region[:-1], (low - store.margins.before, high + store.margins.behind))

@@ -64,6 +64,7 @@ from typing import Final, Literal
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Axis, Binary, Expression, Fold, Tensor, Variable
+from opendml.expression.statements import RowMargins
 from opendml.loops.instructions import NO_INSTRUCTIONS, Instructions
 from opendml.loops.nest_integers import Condition, Integer, Local, Within
 from opendml.loops.plans import AS_THEY_STAND, KeptRow, Plan
@@ -71,11 +72,12 @@ from opendml.loops.plans import AS_THEY_STAND, KeptRow, Plan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementStore:
-    """A store by address: ``tensor@address = value``."""
+    """A store by address: ``tensor@address = value``, and margins around its rows, if it has them."""
 
     tensor: Tensor
     address: Affine
     value: Expression
+    margins: RowMargins | None = None
 
 
 # Memory --------------------------------------------------------------------------------------------------------------

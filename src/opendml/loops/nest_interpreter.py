@@ -29,8 +29,9 @@ from opendml.expression.interpreter import (
     Operations,
     StrayAccessError,
 )
-from opendml.expression.ir import WORD_PRODUCTS, Axis, Expression, Part, Tensor, Variable
+from opendml.expression.ir import WORD_PRODUCTS, Axis, Expression, Part, Tensor, Variable, index
 from opendml.expression.rewriting import Rewriter
+from opendml.expression.statements import RowMargins
 from opendml.loops.instructions import Instruction, Instructions
 from opendml.loops.nest import (
     POSITION_BITS,
@@ -316,6 +317,8 @@ class _Thread:
         if node.own is None or self._holds(node.own, place):
             for store, address, value in stores:
                 self._store(store, address, value, place, node.written)
+                if store.margins is not None:
+                    self._store_margins(store, store.margins, address, frame.value(index(store.margins.along)), place)
         for variable, value in zip(node.registers, values, strict=True):
             self._set(variable, value, place)
 
@@ -382,6 +385,19 @@ class _Thread:
         if stored.size and (int(stored.min()) < 0 or int(stored.max()) >= staged.memory.size):
             raise StrayAccessError(f"{store.tensor.name}: a store outside of its stage")
         write(staged.memory, places, values, active, instruction)
+
+    def _store_margins(
+        self, store: ElementStore, margins: RowMargins, address: Array, along: Array, place: Place
+    ) -> None:
+        """What is around rows whose first or last point is one of these."""
+        places, positions = at_points(address, place), at_points(along, place) % margins.row
+        active = np.ones(places.shape, bool) if place.mask is None else at_points(place.mask, place)
+        value = np.full(places.shape, margins.value.value, NUMPY_TYPES[store.tensor.type.name])
+        around = [(-1 - n, 0) for n in range(margins.before)] + [
+            (1 + n, margins.row - 1) for n in range(margins.behind)
+        ]
+        for distance, position in around:
+            self._memory.write(store.tensor, places + distance, value, active & (positions == position))
 
     def reduce(self, node: Reduce, place: Place) -> None:
         """Values of folds are computed again, by the same plan, where they are wanted; the rows that they write are

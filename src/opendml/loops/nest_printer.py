@@ -8,6 +8,7 @@ from typing import Any, Final
 from opendml.expression.affine import format_address
 from opendml.expression.ir import Expression
 from opendml.expression.printer import format_together, format_values
+from opendml.expression.statements import RowMargins
 from opendml.loops.instructions import Instruction
 from opendml.loops.nest import (
     Accumulate,
@@ -180,9 +181,15 @@ def _leaf(node: Leaf) -> list[str]:
         (f"{_WRITTEN[node.written]}{store.tensor.name}@({format_address(store.address)})", store.value)
         for store in node.stores
     ]
+    margins = [(store.tensor.name, store.margins) for store in node.stores if store.margins is not None]
     values += [(variable.name, value) for variable, value in zip(node.registers, node.values, strict=True)]
-    lines = format_values(values)
+    lines = [*format_values(values), *(_margins(*one) for one in margins)]
     return lines if node.own is None else [f"only if {_condition(node.own)[1]}", *_indented(lines)]
+
+
+def _margins(name: str, margins: RowMargins) -> str:
+    around = f"{margins.before} before and {margins.behind} behind"
+    return f"{name} {around} every {margins.row} along {margins.along.name} = {margins.value.value}"
 
 
 # Plans ---------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def lowered_stores(stores: Sequence[Store]) -> tuple[ElementStore, ...]:
     """Stores and the loads in them by address instead of by coordinates."""
     lower, decided = lower_loads({}), simplify({})
     return tuple(
-        ElementStore(store.tensor, address.rebuilt(decided), decided(lower(store.value)))
+        ElementStore(store.tensor, address.rebuilt(decided), decided(lower(store.value)), store.margins)
         for store in stores
         for address in [address_of(store.tensor, map(lower, store.coordinates))]
     )

@@ -27,13 +27,16 @@ def generate(
     from opendml.targets.cpu.code.program_code import program_code
     from opendml.targets.cpu.refine.blocks_of_channels import blocks_of_channels
     from opendml.targets.cpu.refine.channel_runs import channel_runs
+    from opendml.targets.cpu.refine.rows_with_margins import rows_with_margins
     from opendml.targets.cpu.runtime.barrier_code import SHARED, shared_ir
 
     conversions = "" if target.machine.converts_float16 else CONVERSIONS
     support = Support(conversions, shared_ir(target.machine), SHARED)
     wholes = dict[Single, Single]()
     if not in_place:
-        definition, were = channel_runs(definition, target)
-        definition, wholes = blocks_of_channels(definition, target.tuning)
-        wholes = were | {part: were.get(whole, whole) for part, whole in wholes.items()}
+        definition, wholes = channel_runs(definition, target)
+        definition, rows = rows_with_margins(definition, target)
+        wholes |= {part: wholes.get(whole, whole) for part, whole in rows.items()}
+        definition, blocks = blocks_of_channels(definition, target.tuning)
+        wholes |= {part: wholes.get(whole, whole) for part, whole in blocks.items()}
     return program_code(definition, target, support, in_place=in_place, profiled=profiled, begin=begin, wholes=wholes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Element
 from opendml.expression.ir import Axis, Const, Fold, Tensor
@@ -19,7 +19,7 @@ from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lowered_stores
-from opendml.targets.cpu.coalescing import coalesce
+from opendml.targets.cpu.coalescing import coalesce, has_parted_rows
 from opendml.targets.cpu.contractions.blocks import cuts, keeps_tiles
 from opendml.targets.cpu.contractions.prefetches import (
     has_strip_ahead,
@@ -160,7 +160,7 @@ def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKern
     stores = lowered_stores(compute.stores)
     axes = [axis for axis in compute.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
-    axes, stores = coalesce(axes, stores)
+    axes, stores = coalesce(_rows_together(axes, stores), stores, parts_rows=True)
     fold = _only_fold(stores)
     if fold is None or not _is_plain(stores):
         return None
@@ -180,10 +180,24 @@ def _only_fold(stores: Sequence[ElementStore]) -> Fold | None:
     return fold if is_sum and everywhere else None
 
 
+def _rows_together(axes: list[Axis], stores: Sequence[ElementStore]) -> list[Axis]:
+    """The axes with that of rows beside that along them, where rows with margins are apart in what is stored alone."""
+    margins = stores[0].margins
+    if margins is None or margins.along not in axes or not has_parted_rows(stores[0]):
+        return axes
+    along = margins.along
+    loads = [e.address for store in stores for e in walk(store.value) if isinstance(e, Element)]
+    steps = [(a.coefficient(along) * along.size, a) for a in loads]
+    rows = [axis for axis in axes if all(step == a.coefficient(axis) for step, a in steps) and any(s for s, _ in steps)]
+    others = [axis for axis in axes if axis not in (*rows[:1], along)]
+    return [*others, *rows[:1], along]
+
+
 def _is_plain(stores: Sequence[ElementStore]) -> bool:
-    """Whether all places are sums of axes, and all loads may be done whatever the conditions."""
+    """Whether all places are sums of axes, but for rows with margins, and all loads may be done in any case."""
     elements = [e for store in stores for e in walk(store.value) if isinstance(e, Element)]
-    return all(e.safe and e.address.is_pure for e in elements) and all(store.address.is_pure for store in stores)
+    is_safe = all(e.safe and e.address.is_pure for e in elements)
+    return is_safe and all(store.address.is_pure or store.margins is not None for store in stores)
 
 
 def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
@@ -251,4 +265,4 @@ def _reading(problem: Problem, panel: Panel) -> tuple[tuple[ElementStore, ...], 
     rewrite = substitute({panel.source: panel.element})
     fold = rewrite(problem.fold)
     assert isinstance(fold, Fold)
-    return tuple(ElementStore(s.tensor, s.address, rewrite(s.value)) for s in problem.stores), fold
+    return tuple(replace(s, value=rewrite(s.value)) for s in problem.stores), fold

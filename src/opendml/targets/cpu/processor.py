@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from opendml.graph.costs import GraphCosts
@@ -37,8 +37,9 @@ class Processor(CpuTarget):
 
     @property
     def costs(self) -> GraphCosts:
-        """What fusion weighs."""
-        return self.tuning.graph
+        """What fusion weighs: rows have margins where stores leave lanes out."""
+        graph = self.tuning.graph
+        return graph if self.machine.masks_vectors else replace(graph, margined_row=None)
 
     @property
     def memory(self) -> None:

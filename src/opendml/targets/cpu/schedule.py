@@ -48,6 +48,8 @@ from opendml.targets.cpu.words_in_memory import bytes_in_memory
 def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> ComputeKernel:
     """Loops for a Compute; ``in_place`` says that an output may be the same memory as an input."""
     stores = lowered_stores(compute.stores)
+    if any(store.margins is not None for store in stores):
+        raise CodeGenerationError("only sums of products have stores with margins around their rows")
     axes = [axis for axis in compute.axes if axis.size > 1]
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
     axes, stores = coalesce(axes, stores)

@@ -6,18 +6,21 @@ alignment of memory, the bound of a stack) is no knob and stands where it is kep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.loops.placement import PLACEMENT, Placement
+
+_GRAPH: Final = replace(GRAPH_COSTS, margined_row=7)
+"""Rows down to those of the last layers of networks have margins: a vector reaches four of them then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """The knobs. Another value is another entry of the cache: ``dataclasses.replace(TUNING, serial_work=0)``."""
 
-    graph: GraphCosts = GRAPH_COSTS
+    graph: GraphCosts = _GRAPH
     """What fusion weighs: a package before this one defines these knobs, since it is fusion that asks them."""
 
     # Refinement: what statements are made of definitions -------------------------------------------------------------

@@ -144,6 +144,11 @@ class Evaluator:
         scalar = point._replace(vector=None, lanes=1)
         return [(term, point if self.varies(term, point) else scalar) for term in terms]
 
+    def known(self, key: object, write: Callable[[], Value]) -> Value:
+        """What ``write`` gives, from where it has been written on."""
+        found = self._scopes.find(key)
+        return self._scopes.put(key, write()) if found is None else found
+
     def define(self, e: Expression, point: Point, value: Value) -> None:
         """Let ``e`` at ``point`` be ``value``, which was computed elsewhere."""
         self._scopes.put(self._key(e, point), value)

@@ -68,6 +68,7 @@ from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.order_code import OrderWriter
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.code.register_squares import turned
+from opendml.targets.cpu.code.row_code import write_rows
 from opendml.targets.cpu.code.stage_code import StageWriter
 from opendml.targets.cpu.code.tile_code import write_sum_in_tiles
 from opendml.targets.cpu.code.work_items import Bounds, block_bounds, decoded, share, smaller, write_items
@@ -311,7 +312,10 @@ class _NestWriter:
         numbers = [number for number, _ in place.numbered]
         for number, point, (values, stored) in zip(numbers, points, computed, strict=True):
             for store, value in zip(node.stores, stored, strict=True):
-                self._evaluator.store(store.tensor, store.address, value, point, is_aligned)
+                if store.margins is None:
+                    self._evaluator.store(store.tensor, store.address, value, point, is_aligned)
+                else:
+                    write_rows(self._evaluator, store, store.margins, value, point)
             self._registers.setdefault(number, {}).update(zip(node.registers, values, strict=True))
 
     def _own(self, node: Leaf, own: Within, place: _Place, rows: Sequence[Sequence[Value]]) -> None:

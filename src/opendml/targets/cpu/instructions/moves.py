@@ -19,6 +19,9 @@ from opendml.loops.instructions import Instruction
 
 Array = npt.NDArray[Any]
 
+SHORTEST_MASKED: Final = 16
+"""Bytes of the shortest vector of which lanes are left out."""
+
 # What is done --------------------------------------------------------------------------------------------------------
 
 

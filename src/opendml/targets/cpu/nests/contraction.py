@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from opendml.expression.affine import Affine, Element
@@ -250,7 +251,7 @@ class _Maker:
     def _results(self, total: Variable) -> Body:
         """What is stored, of a sum in registers."""
         rewrite = substitute({Part(self.kernel.fold, 0): total})
-        return tuple(Leaf((ElementStore(s.tensor, s.address, rewrite(s.value)),)) for s in self.kernel.stores)
+        return tuple(Leaf((replace(s, value=rewrite(s.value)),)) for s in self.kernel.stores)
 
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
         """Rows and words of the tile registers; of those that are not used none."""
@@ -286,7 +287,7 @@ class _Maker:
         here = Sum(Product(Position(kernel.tile), self.pitch), Position(kernel.vector))
         there = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
         rewrite = substitute({Part(kernel.fold, 0): Element(self.sums, there, True)})
-        leaf = Leaf(tuple(ElementStore(s.tensor, s.address, rewrite(s.value)) for s in kernel.stores))
+        leaf = Leaf(tuple(replace(s, value=rewrite(s.value)) for s in kernel.stores))
         active = kernel.lanes if kernel.lanes < WORDS else None
         vector: Body = (Block((Points(kernel.vector, WORDS, "vector", (leaf,), active),)),)
         row: Body = (Points(kernel.vector, counts.vectors, "unrolled", vector, step=WORDS),)
