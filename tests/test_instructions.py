@@ -538,6 +538,14 @@ def test_machines_have_what_their_facts_say(level: str) -> None:
         assert (instructions.find("load", F32) is not None) == machine.has("avx2")
 
 
+def test_processors_that_gather_in_microcode_load_one_by_one() -> None:
+    machine = machine_of("x86_64-unknown-linux-gnu", "avx512")
+    names = ("x86-64-v4", "icelake-server", "znver4", "znver5")
+    found = [machine_instructions(replace(machine, cpu_name=name)) for name in names]
+    assert [each.find("gather", F32) is not None for each in found] == [True, True, False, False]
+    assert all(each.find("load", F32) is not None for each in found)
+
+
 def test_explanations_name_instructions() -> None:
     """What ``explain`` shows of a root is what its kernel is written with."""
     tensor = dml.TensorDesc("float32", [64])

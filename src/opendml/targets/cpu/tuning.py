@@ -219,6 +219,10 @@ class Tuning:
     """Windows of an image up to which the planes of several channels are on a page: a tile stores to all of its
     channels' planes."""
 
+    large_registers: int = 512
+    """Bytes of all vector registers of a processor from which on such tiles, and ``streamed_panel``, pay off: 16 of 32
+    bytes, or 32 of 16."""
+
     narrowest_panel: int = 16
     """Output channels of a group from which on panels of a filter pay off."""
 
@@ -475,6 +479,10 @@ class Tuning:
 
     issued: int = 2
     """Multiply-adds, and loads, that begin in a cycle."""
+
+    scalar_loads: float = 1.25
+    """Loads that a scalar counts as where multiply-adds do not take it from memory by themselves: it is an instruction
+    of its own then, and needs a register until its last multiply-add. Tiles of several vectors load fewer of them."""
 
     smaller_tiles: int = 4
     """How many times as many tiles along the tile axis as there have to be are tried at most."""

@@ -229,7 +229,8 @@ class _Choices:
         halves = 2 if self._is_across_lines(side, tile) and self._is_near(tile) else 1
         loads = tile.vectors * (halves if is_dense else tuning.strided_load)
         sums = tile.vectors * tile.points
-        step = max(sums / tuning.issued, (loads + tile.points) / tuning.issued, tuning.latency)
+        scalars = tile.points * (1 if self.problem.machine.has("avx512f") else tuning.scalar_loads)
+        step = max(sums / tuning.issued, (loads + scalars) / tuning.issued, tuning.latency)
         loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
         step = max(step, loading) + tuning.loading_share * loading + tuning.step_overhead
         step *= self._walking(side, tile)

@@ -238,10 +238,10 @@ class _Refined:
         is_small = math.prod(windows.counted) <= tuning.small_plane
         fewest = tuning.fewest_panel_steps // (2 if is_small else 1)
         is_near = is_small or windows.batch.size == 1
-        return self.is_fixed and is_near and windows.inner.size >= fewest and self._has_many_registers()
+        return self.is_fixed and is_near and windows.inner.size >= fewest and self._has_large_registers()
 
-    def _has_many_registers(self) -> bool:
-        return self.machine.vector_registers >= self.tuning.many_registers
+    def _has_large_registers(self) -> bool:
+        return self.machine.vector_registers * self.machine.vector_bytes >= self.tuning.large_registers
 
     def _is_streamed(self) -> bool:
         """Whether a fixed filter is so large beside the windows of an image that reading it is what takes time."""
@@ -250,7 +250,7 @@ class _Refined:
             windows.batch.size == 1 and tuning.few_windows < math.prod(windows.counted) <= tuning.streamed_windows
         )
         is_whole = windows.channel.size >= tuning.narrowest_panel and windows.channel.size % tuning.streamed_panel == 0
-        return self.is_fixed and is_small and is_whole and self._has_many_registers()
+        return self.is_fixed and is_small and is_whole and self._has_large_registers()
 
     def _are_few(self) -> bool:
         """Whether windows are too few for vectors along them, as of images of one point, and output channels are not:
