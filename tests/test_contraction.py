@@ -39,6 +39,7 @@ from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.device import compile_operator
+from opendml.targets.cpu.code.modules import Support
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
@@ -618,7 +619,7 @@ def test_other_folds_are_left_alone() -> None:
 
 def test_threads_have_scratch_memory_of_their_own() -> None:
     desc = gemm(256, 256, 256)
-    code = program_code(refined_definition(desc, TARGETS[0]), TARGETS[0], "")
+    code = program_code(refined_definition(desc, TARGETS[0]), TARGETS[0], Support("", "", {}))
     (kernel,) = code.kernels
     assert isinstance(kernel, ContractionKernel)
     assert code.requirements.scratch_size >= kernel.panel_bytes > 0
