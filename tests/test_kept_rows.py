@@ -38,6 +38,7 @@ from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu.code.memory import Memory
+from opendml.targets.cpu.code.modules import Support
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.nests.kernels import kernel_nest
@@ -98,7 +99,7 @@ def kept(definition: Definition) -> list[int]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Memory, "allocate", recorded)
-        program_code(definition, CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512")), "")
+        program_code(definition, CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512")), Support("", "", {}))
     return sizes
 
 

@@ -326,7 +326,7 @@ def test_scatters_decide_without_a_jump_what_is_theirs() -> None:
     desc = op.ScatterElements(
         input_tensor=data, indices_tensor=indices, updates_tensor=many, output_tensor=data, axis=0
     )
-    (text,) = generate(desc.define(), target, in_place=False).modules
+    text = "".join(generate(desc.define(), target, in_place=False).modules)
     (loop,) = (part for part in text.split("define ")[1:] if "select i1" in part and "ptr %" in part and "sext" in part)
     assert loop.count("br i1") == 2
     assert len(re.findall(r"select i1 %\w+, ptr %\w+, ptr %elsewhere", loop)) == 1

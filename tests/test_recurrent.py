@@ -24,6 +24,7 @@ from opendml.llvm.host import host_machine, machine_of
 from opendml.llvm.native import assembly
 from opendml.llvm.stacks import STACK_BOUND
 from opendml.operators.recurrent import Recurrent
+from opendml.targets.cpu.code.modules import Support
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.refine.refining import refined_definition
@@ -352,7 +353,7 @@ def test_threads_wait_once_a_step(operator: type[Any], fields: dict[str, Any], w
     """Not for the other direction; and three times outside of the steps: behind copies, projections and steps. All of
     these are shared out."""
     desc = network(operator, (9, 32, 3, 64), direction, optional=ALL, **fields)
-    code = program_code(refined_definition(desc, TARGET), TARGET, "")
+    code = program_code(refined_definition(desc, TARGET), TARGET, Support("", "", {}))
     assert sum(text.count("call void @barrier_wait(ptr %barrier") for text in code.modules) == 3 + waits
 
 
@@ -360,7 +361,7 @@ def test_threads_wait_once_a_step(operator: type[Any], fields: dict[str, Any], w
 def test_items_of_a_batch_share_weights(operator: type[Any]) -> None:
     """In all sums of a step: those of several items are computed for each vector of weights that is loaded."""
     desc = network(operator, (3, 8, 4, 64), optional=ALL)
-    kernels = program_code(refined_definition(desc, TARGET), TARGET, "").kernels
+    kernels = program_code(refined_definition(desc, TARGET), TARGET, Support("", "", {})).kernels
     steps = [kernel for kernel in kernels if "packed_RecurrenceTensor" in {tensor.name for tensor in kernel.reads}]
     assert steps and all(getattr(kernel, "tile_size", 1) >= 4 for kernel in steps)
 
