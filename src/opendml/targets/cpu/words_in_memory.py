@@ -39,8 +39,8 @@ def word_in_memory(e: Expression) -> MemoryWord | None:
 
 def bytes_in_memory(e: Expression) -> MemoryWord | None:
     """The same of two bytes or more."""
-    found = parts_of_word(e)
-    following = [one for one in found if isinstance(one, Element)]
+    found = [_element(part) for part in parts_of_word(e)]
+    following = [one for one in found if one is not None]
     is_run = all(map(_follow, following, following[1:]))
     if len(following) < len(found) or not 2 <= len(found) <= BYTES or not is_run:
         return None
@@ -48,8 +48,7 @@ def bytes_in_memory(e: Expression) -> MemoryWord | None:
 
 
 def parts_of_word(e: Expression) -> list[Expression]:
-    """The bytes that an expression joins in a word, the lowest first, each with or without a sign; none if it does not
-    join bytes."""
+    """The bytes that an expression joins in a word, the lowest first; none if it does not join bytes."""
     if isinstance(e, Cast) and e.type is I32:
         e = e.operand
     moved = list[Expression]()
@@ -62,8 +61,13 @@ def parts_of_word(e: Expression) -> list[Expression]:
             return []
         widened.append(part.left)
     bytes = [part.operand for part in widened if isinstance(part, Cast) and part.type is U32]
-    bytes = [byte.operand if isinstance(byte, Cast) and byte.type is U8 else byte for byte in bytes]
     return bytes if len(bytes) == len(widened) and all(byte.type in (I8, U8) for byte in bytes) else []
+
+
+def _element(byte: Expression) -> Element | None:
+    """The element that a byte is, with or without a sign."""
+    signed = byte.operand if isinstance(byte, Cast) else byte
+    return signed if isinstance(signed, Element) and signed.type in (I8, U8) else None
 
 
 def _follow(first: Element, second: Element) -> bool:

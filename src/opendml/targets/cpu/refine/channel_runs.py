@@ -25,13 +25,12 @@ from opendml.expression.element_types import I8, I32, U8, U32
 from opendml.expression.ir import (
     Axis,
     Binary,
-    Const,
+    Cast,
     Expression,
     Fold,
     Index,
     Load,
     Part,
-    Select,
     Tensor,
     binary,
     cast,
@@ -41,7 +40,7 @@ from opendml.expression.ir import (
     indices,
     load,
     packed_strides,
-    select,
+    temporary,
 )
 from opendml.expression.rewriting import Rewriter, substitute, walk
 from opendml.expression.statements import (
@@ -57,6 +56,7 @@ from opendml.expression.statements import (
 )
 from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.instructions.machine import machine_instructions
+from opendml.targets.cpu.refine.margins_in_place import margins_in_place
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.words_in_memory import BYTES, parts_of_word, word_in_memory
 
@@ -70,28 +70,78 @@ def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition,
     instructions = machine_instructions(target.machine)
     if not instructions.find("dot4", I32) or instructions.find("tiles of signed rows", I32):
         return definition, {}
-    runs = _Runs(definition, target)
-    tensors = runs.tensors()
-    return runs.laid_out(tensors) if tensors else (definition, {})
+    apart = _bytes_apart(definition)
+    while True:
+        split, whole = _split(definition, apart)
+        runs = _Runs(split, target)
+        tensors = runs.tensors()
+        left = {statement for statement, (made, _) in apart.items() if writes_of(made).isdisjoint(tensors)}
+        if not left:
+            break
+        apart = {statement: pair for statement, pair in apart.items() if statement not in left}
+    if not tensors:
+        return definition, {}
+    made, were = runs.laid_out(tensors)
+    were = {s: whole.get(was, was) for s, was in were.items()}
+    placed, before = margins_in_place(made)
+    were |= {s: were.get(was, was) for s, was in before.items()}
+    return placed, {s: was for s, was in were.items() if s in placed.statements}
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """A statement that copies a tensor's bytes into words of four channels, and nothing else: the value of a word where
-    it is inside of the tensor, if ``inside`` is a condition, and ``outside`` of it."""
+    """A statement that copies a tensor's bytes into words of four channels, and nothing else."""
 
     store: Store
     source: Tensor
-    word: Expression
-    inside: Expression | None
-    outside: Expression | None
 
-    @property
-    def value(self) -> Expression:
-        """The word, with one condition for all of its bytes."""
-        if self.inside is None or self.outside is None:
-            return self.word
-        return select(self.inside, self.word, self.outside)
+
+def _bytes_apart(definition: Definition) -> dict[Statement, tuple[Compute, Compute]]:
+    """Of statements that compute words of four channels, as residual sums and margins, those of the bytes, and of the
+    words as copies of these."""
+    found = dict[Statement, tuple[Compute, Compute]]()
+    for statement in definition.statements:
+        pair = _pair(statement)
+        if pair is not None:
+            found[statement] = pair
+    return found
+
+
+def _pair(statement: Statement) -> tuple[Compute, Compute] | None:
+    if not isinstance(statement, Compute) or len(statement.stores) != 1:
+        return None
+    (store,) = statement.stores
+    copy, parts = store.tensor, parts_of_word(store.value)
+    is_own = copy.role == "temporary" and copy.type is I32 and len(copy.sizes) > CHANNEL + 2
+    if not is_own or len(parts) != BYTES or _packed(store) is not None or copy.sizes[CHANNEL] != 1:
+        return None
+    image, _, word, *place = store.coordinates
+    if not isinstance(word, Index) or word.axis.size != copy.sizes[CHANNEL + 1]:
+        return None
+    channel, four = Axis("c", BYTES * word.axis.size), word * BYTES
+    value = substitute({four: index(channel)})(parts[0])
+    there = [substitute({index(channel): four + i if i else four})(value) for i in range(BYTES)]
+    if word.axis in Dependencies().of(value) or any(a is not b for a, b in zip(there, parts, strict=True)):
+        return None
+    bytes = temporary(f"{copy.name}_bytes", U8, [copy.sizes[0], channel.size, *copy.sizes[CHANNEL + 2 :]])
+    axes = tuple(channel if axis is word.axis else axis for axis in statement.axes)
+    first = Compute(axes, (Store(bytes, (image, index(channel), *place), value),))
+    loads = [load(bytes, (image, four + i if i else four, *place)) for i in range(BYTES)]
+    return first, Compute(statement.axes, (Store(copy, store.coordinates, _word(loads)),))
+
+
+def _split(
+    definition: Definition, apart: Mapping[Statement, tuple[Compute, Compute]]
+) -> tuple[Definition, dict[Single, Single]]:
+    """The definition with pairs of statements in the place of some; and which these were."""
+    statements, temporaries, were = list[Statement](), list(definition.temporaries), dict[Single, Single]()
+    for statement in definition.statements:
+        pair = apart.get(statement)
+        statements += [statement] if pair is None else pair
+        if pair is not None and isinstance(statement, Compute):
+            temporaries.append(pair[0].stores[0].tensor)
+            were |= dict.fromkeys(pair, statement)
+    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries)), were
 
 
 class _Runs:
@@ -160,9 +210,8 @@ class _Runs:
             return False
         moving = [f for f in (product.left, product.right) if channel in self.dependencies.of(f)]
         loads = [e for factor in moving for e in walk(factor) if isinstance(e, Load) and e.tensor not in others]
-        return len(moving) == 1 or all(
-            address_of(e.tensor, e.coordinates).coefficient(channel) in (0, 1) for e in loads
-        )
+        is_along = all(address_of(e.tensor, e.coordinates).coefficient(channel) in (0, 1) for e in loads)
+        return len(moving) == 1 or (len(moving) == 2 and is_along and _byte_by_byte(fold) is not None)
 
     def _reads_runs(self, statement: Statement, others: set[Tensor]) -> bool:
         """Whether a statement reads what it reads of such a tensor as words, as vectors, or all points of channels."""
@@ -205,7 +254,7 @@ class _Runs:
                 statements += [] if statement in spared else [statement]
                 continue
             assert isinstance(statement, Compute)
-            made = _merged(statement, kept.get(statement))
+            made: Statement = statement
             if not writes_of(statement).isdisjoint(tensors):
                 made = rewritten(made, substitute(_byte_by_byte_in(statement)), {})
             made = rewritten(rewritten(made, read, {}), there, moved)
@@ -223,10 +272,8 @@ class _Runs:
 
     def _is_spared(self, words: _Words, moved: Mapping[Tensor, Tensor]) -> bool:
         """Whether all words of a copy are there in memory, and what reads them are sums of words."""
-        if words.inside is not None:
-            return False
-        there = substitute({e: load(moved[e.tensor], e.coordinates) for e in _loads(words.word, [words.source])})
-        (lowered,) = lowered_stores([Store(words.store.tensor, words.store.coordinates, there(words.word))])
+        there = substitute({e: load(moved[e.tensor], e.coordinates) for e in _loads(words.store.value, [words.source])})
+        (lowered,) = lowered_stores([Store(words.store.tensor, words.store.coordinates, there(words.store.value))])
         word = word_in_memory(lowered.value)
         return word is not None and word.element is not None and word.first.safe
 
@@ -254,9 +301,9 @@ def _byte_by_byte(fold: Fold) -> Fold | None:
     if not isinstance(product, Binary) or product.operation != "dot4":
         return None
     for word, other in ((product.left, product.right), (product.right, product.left)):
-        bytes = [part for part in parts_of_word(word) if isinstance(part, Load)]
+        bytes = _loads_of_word(word)
         dimension = _dimension_of(bytes)
-        if len(bytes) < 2 or len(bytes) != len(parts_of_word(word)) or dimension is None:
+        if len(bytes) < 2 or dimension is None:
             continue
         near, (first, *_) = Axis("u", len(bytes)), bytes
         moved = [c + index(near) if d == dimension else c for d, c in enumerate(first.coordinates)]
@@ -307,16 +354,9 @@ def _reading(gone: Mapping[Tensor, _Words]) -> Rewriter:
             return e
         words = gone[e.tensor]
         pairs = zip(words.store.coordinates, e.coordinates, strict=True)
-        return substitute({place: there for place, there in pairs if isinstance(place, Index)})(words.word)
+        return substitute({place: there for place, there in pairs if isinstance(place, Index)})(words.store.value)
 
     return Rewriter(read=read)
-
-
-def _merged(statement: Statement, words: _Words | None) -> Statement:
-    """A copy in words with one condition for all bytes of a word."""
-    if words is None or not isinstance(statement, Compute):
-        return statement
-    return Compute(statement.axes, (Store(words.store.tensor, words.store.coordinates, words.value),))
 
 
 def _loads(expression: Expression, tensors: Iterable[Tensor]) -> list[Load]:
@@ -331,19 +371,18 @@ def _with_runs(tensor: Tensor, dimension: int) -> Tensor:
 
 
 def _packed(store: Store) -> _Words | None:
-    """The bytes of a word, one behind the other in the dimension of channels of one tensor, maybe all under one
-    condition."""
-    parts = parts_of_word(store.value)
-    whens = {part.condition if isinstance(part, Select) else None for part in parts}
-    bytes = [part.then if isinstance(part, Select) else part for part in parts]
-    others = [part.otherwise for part in parts if isinstance(part, Select)]
-    loads = [byte for byte in bytes if isinstance(byte, Load)]
-    if not len(parts) == len(loads) == BYTES or len(whens) != 1 or not all(map(_follow, loads, loads[1:])):
-        return None
-    if not all(isinstance(other, Const) for other in others):
-        return None
-    (inside,) = whens
-    return _Words(store, loads[0].tensor, _word(loads), inside, None if inside is None else _word(others))
+    """The bytes of a word, one behind the other in the dimension of channels of one tensor."""
+    loads = _loads_of_word(store.value)
+    is_word = len(loads) == BYTES and all(itertools.starmap(_follow, itertools.pairwise(loads)))
+    return _Words(store, loads[0].tensor) if is_word else None
+
+
+def _loads_of_word(e: Expression) -> list[Load]:
+    """The elements that an expression joins in a word; none if any of its bytes is something else."""
+    parts = parts_of_word(e)
+    signed = [part.operand if isinstance(part, Cast) else part for part in parts]
+    loads = [byte for byte in signed if isinstance(byte, Load) and byte.type in (I8, U8)]
+    return loads if len(loads) == len(parts) else []
 
 
 def _word(bytes: Sequence[Expression]) -> Expression:
