@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 from properties import examples
 
 import opendml as dml
-from opendml.expression.element_types import F32
+from opendml.expression.element_types import F32, I64
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Tensor, both, constant, grid, in_range, indices, load, packed_strides, select
+from opendml.expression.ir import Tensor, both, constant, grid, in_range, index, indices, load, packed_strides, select
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.costs import GRAPH_COSTS
 from opendml.graph.joining import join
 from opendml.graph.margins import inside_and_margins
 from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.schedule import schedule_compute
 from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.tuning import TUNING
 
 ROW = GRAPH_COSTS.surrounded_row
 
@@ -135,3 +137,15 @@ def test_planes_in_one_row_and_short_rows_stay_apart(size: int, columns: int) ->
     padding = {} if size == 1 else PADDED
     found = between(lambda x: convolved(convolved(x, 8, size, **padding), 4, **PADDED), [1, 16, 6, columns])
     assert (1, 8, 6, columns) in found
+
+
+@pytest.mark.parametrize(("rows", "is_serial"), [(TUNING.serial_work // TUNING.line_work, False), (64, True)])
+def test_ends_of_many_rows_are_written_by_all_threads(rows: int, is_serial: bool) -> None:
+    """Each is in a line of memory of its own; of a dense row all threads would write a part from more elements on."""
+    tensor = Tensor("t", F32, (rows, ROW), (ROW, 1), "output")
+    (row,) = grid([rows])
+    ends = Compute((row,), (Store(tensor, (index(row), constant(0, I64)), constant(0, F32)),))
+    assert schedule_compute(ends, host_target(), in_place=False).serial == is_serial
+    dense = Tensor("t", F32, (rows,), (1,), "output")
+    row_of_them = Compute((row,), (Store(dense, (index(row),), constant(0, F32)),))
+    assert schedule_compute(row_of_them, host_target(), in_place=False).serial
