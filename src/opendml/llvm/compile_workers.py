@@ -83,6 +83,7 @@ class Compilation:
         """Have a module compiled while others are written, if a worker is there for it."""
         self._add(module)
         self._start_workers()
+        self._start_helpers(0)
 
     def finish(self, modules: Sequence[str]) -> list[bytes]:
         """The object files of all modules that were begun, in their order, and of the last ones.
@@ -95,7 +96,7 @@ class Compilation:
         with self._changed:
             self._is_whole = True
             self._changed.notify_all()
-        self._start_helpers()
+        self._start_helpers(1)
         while (number := self._next()) is not None:
             self._compile_here(number)
         waited = 0.0
@@ -124,11 +125,11 @@ class Compilation:
                 worker.start()
                 self._workers.append(worker)
 
-    def _start_helpers(self) -> None:
-        """Threads of this process's own, for what it will not come to before them."""
+    def _start_helpers(self, own: int) -> None:
+        """Threads of this process's own, for what waits beside the ``own`` modules that this one takes now."""
         with self._changed:
             large = [number for number in self._waiting if len(self._modules[number]) >= HELPER_SIZE]
-        count = min(default_thread_count() - 1 - len(self._workers), len(large) - 1)
+        count = min(default_thread_count() - 1 - len(self._workers), len(large) - own)
         with contextlib.suppress(RuntimeError):
             while len(self._helpers) < count:
                 helper = threading.Thread(target=self._help, daemon=True)

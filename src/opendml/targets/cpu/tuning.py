@@ -350,7 +350,7 @@ class Tuning:
     unrolled_steps: int = 64
     """Steps of a fold that are written out one after the other at most."""
 
-    unrolled_operations: int = 1024
+    unrolled_operations: int = 512
     """Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
 
     most_cases: int = 6
@@ -624,6 +624,10 @@ class Tuning:
     module_size: int = 1 << 16
     """Characters of kernels from which on the next ones go to another module, which may be compiled at the same
     time."""
+
+    first_module_size: int = 1 << 13
+    """The same for the first module; each has room for twice as much as the one before it. So there is work for
+    several threads in small graphs, and large ones have hardly more modules."""
 
     stacked_scratch_bytes: int = 2048
     """Bytes of a thread's own memory up to which it lies on the stack: small programs are called without other

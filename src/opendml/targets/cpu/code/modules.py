@@ -37,11 +37,11 @@ class ModuleWriter:
     def __init__(self, support: Support, target: CpuTarget, begin: Begin | None = None) -> None:
         self._frame = _Frame(support, target)
         self._shared = support.shared
-        self._size = target.tuning.module_size
+        self._largest = target.tuning.module_size
         self._begin = begin
         self._functions: list[_Function] = []
         self._group: list[_Function] = []  # those of the module that is not full yet, or of which none has followed
-        self._room = self._size
+        self._size = self._room = min(target.tuning.first_module_size, self._largest)
         self._full: list[str] = []
 
     def add(self, name: str, text: str, declarations: frozenset[str]) -> None:
@@ -68,6 +68,7 @@ class ModuleWriter:
         defined = [f"define void @{f.name}{f.text}" for f in self._group]
         module = self._frame.module(_declared(self._group), defined)
         self._full.append(module)
+        self._size = min(2 * self._size, self._largest)
         self._group, self._room = [], self._size
         if self._begin is not None:
             self._begin(module)
