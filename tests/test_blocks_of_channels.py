@@ -30,6 +30,9 @@ TUNED: Final = replace(
     kept_channels_bytes=1 << 12,
     fewest_kept_channels=2,
     most_kept_channels=6,
+    most_kept_steps=40,
+    kept_window_channels=4,
+    kept_window_bytes=1 << 12,
     blocks_of_channels=4,
     fewest_kept_bytes=1,
     fewest_kept_points=1,
@@ -106,6 +109,25 @@ def test_pooling_is_done_with_its_channels() -> None:
         return dml.max_pooling(dml.convolution(x, points), window_size=[3, 3], strides=[2, 2]).values
 
     assert blocks(network, ([2, 5, 9, 17], [12, 5, 1, 1])) == [((2, 2), (1, 6, 9, 17))]
+
+
+def test_windows_of_windows_are_done_with_their_channels() -> None:
+    """Where the first ones have few steps: some whole vectors of channels, if these fit and leave blocks enough."""
+
+    def depthwise(x: Any, filters: Any, windows: Any) -> Any:
+        first = dml.activation_relu(dml.convolution(x, filters, strides=[2, 2], **PADDED))
+        return dml.convolution(first, windows, group_count=filters.sizes[0], **PADDED)
+
+    def pooled(x: Any, filters: Any) -> Any:
+        first = dml.activation_relu(dml.convolution(x, filters))
+        return dml.max_pooling(first, window_size=[3, 3], strides=[2, 2]).values
+
+    assert blocks(depthwise, ([2, 4, 17, 33], [12, 4, 3, 3], [12, 1, 3, 3])) == [((2, 3), (1, 4, 9, 17))]
+    assert blocks(pooled, ([1, 4, 11, 19], [8, 4, 3, 3])) == [((1, 2), (1, 4, 9, 17))]
+    assert blocks(pooled, ([1, 4, 11, 19], [4, 4, 3, 3])) == []  # blocks for too few threads
+    assert blocks(pooled, ([1, 4, 11, 19], [10, 4, 3, 3])) == []  # no whole vectors
+    assert blocks(pooled, ([1, 4, 22, 19], [8, 4, 3, 3])) == []  # more than fits
+    assert blocks(pooled, ([1, 5, 11, 19], [8, 5, 3, 3])) == []  # more steps
 
 
 def test_windows_may_read_their_channels_again() -> None:

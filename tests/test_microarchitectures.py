@@ -40,7 +40,13 @@ def test_what_is_to_stay_in_a_cache_fits_into_smaller_ones(name: str, second: in
     found = tuned(name, system={1: 32 << 10, 2: 4 << 20})
     assert found.vector_side_bytes * part == TUNING.vector_side_bytes
     assert found.near_strip_bytes == TUNING.near_strip_bytes * 2 // 3
-    for knob in ("kept_channels_bytes", "few_rows_panel_bytes", "tile_side_bytes", "transposed_stage_bytes"):
+    for knob in (
+        "kept_channels_bytes",
+        "kept_window_bytes",
+        "few_rows_panel_bytes",
+        "tile_side_bytes",
+        "transposed_stage_bytes",
+    ):
         assert getattr(found, knob) <= min(second, getattr(TUNING, knob))
     assert 2 * 4 * found.block_elements <= second
     assert 3 * found.next_row_bytes < second

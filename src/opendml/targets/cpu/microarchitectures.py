@@ -86,6 +86,7 @@ def _with_caches(tuning: Tuning, caches: _Caches) -> Tuning:
         vector_side_bytes=tuning.vector_side_bytes * second // _MEASURED.second,
         tile_side_bytes=tuning.tile_side_bytes * second // _MEASURED.second,
         kept_channels_bytes=min(tuning.kept_channels_bytes, second // 2),
+        kept_window_bytes=min(tuning.kept_window_bytes, second // 2),
         few_rows_panel_bytes=min(tuning.few_rows_panel_bytes, second),
         block_elements=min(tuning.block_elements, second // 16),
         vector_side_bytes_of_words=min(tuning.vector_side_bytes_of_words, second // 4),

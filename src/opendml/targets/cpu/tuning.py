@@ -113,8 +113,20 @@ class Tuning:
     most_kept_channels: int = 32
     """Channels of such a block at most: more make nothing faster, and leave shares that are less even."""
 
+    most_kept_steps: int = 160
+    """Steps of sums over windows up to which these are done for a block of channels, as those of a network's first
+    convolution: what more steps read is no longer near when the next block wants it."""
+
+    kept_window_channels: int = 16
+    """Channels of such a block: as many as the widest registers have lanes."""
+
+    kept_window_bytes: int = 1 << 20
+    """Bytes that such a block has between the sums and the windows over them: half a second-level cache, as what the
+    sums read comes but once for each block."""
+
     blocks_of_channels: int = 64
-    """Such blocks at least, four for each of sixteen threads: these share them out in whole ones."""
+    """Such blocks at least, four for each of sixteen threads: these share them out in whole ones. Where sums over
+    windows come first half as many do."""
 
     fewest_kept_bytes: int = 1 << 20
     """Bytes of all blocks from which on they are not all in caches anyway."""

@@ -1,6 +1,7 @@
 """Windows over what a product of matrices gives, some channels at a time: what lies between them stays in a cache.
 
-A depthwise convolution, or a pooling, behind a convolution of single points reads every channel by itself. So a thread
+A depthwise convolution, or a pooling, behind a convolution reads every channel by itself. If that one's sums are of
+single points, or short, what it reads is worth reading once for each block of channels. So a thread
 that has computed some channels of an image goes on with these, and nobody else ever sees them: the two statements
 become those of a block of channels, one after the other (``Each``), with a tensor of its own between them. Which
 channels are together changes no bit.
@@ -124,14 +125,15 @@ def _pair(number: int, first: Statement, second: Statement, only: set[Tensor], t
     between = store.tensor
     if between not in only or len(between.sizes) < 3 or between not in reads_of(second):
         return None
-    if not _is_product(first) or not _is_window(second, tuning):
+    windows = _windows_of_product(first)
+    if windows is None or windows > tuning.most_kept_steps or not _is_window(second, tuning):
         return None
     places = [store.coordinates[:2]]
     loads = {e for x in expressions_of(second) for e in walk(x) if isinstance(e, Load) and e.tensor is between}
     found = _axes(first, between, places), _axes(second, between, [e.coordinates[:2] for e in loads])
     if found[0] is None or found[1] is None:
         return None
-    block = _block(between, tuning)
+    block = _block(between, tuning) if windows == 0 else _block_of_windows(between, tuning)
     return None if block is None else _Pair(number, first, second, between, (found[0], found[1]), block)
 
 
@@ -141,12 +143,16 @@ def _update(first: Statement, second: Statement, roots: Mapping[Tensor, Tensor])
     return not {roots.get(t, t) for t in reads}.isdisjoint([roots.get(t, t) for t in writes])
 
 
-def _is_product(statement: Compute) -> bool:
-    """Whether a statement is a sum of products of floating-point numbers at single points."""
+def _windows_of_product(statement: Compute) -> int | None:
+    """Steps of sums of products of floating-point numbers over windows, 0 where these are single points; None where a
+    statement has no such sums."""
     folds = [e for e in walk(statement.stores[0].value) if isinstance(e, Fold)]
-    return len(folds) > 0 and all(
-        fold.contract and fold.type.is_float and sum(axis.size > 1 for axis in fold.axes) == 1 for fold in folds
-    )
+    if not folds or not all(fold.contract and fold.type.is_float for fold in folds):
+        return None
+    counts = [[axis.size for axis in fold.axes if axis.size > 1] for fold in folds]
+    if not all(counts):
+        return None
+    return max(0 if len(sizes) == 1 else math.prod(sizes) for sizes in counts)
 
 
 def _is_window(statement: Compute, tuning: Tuning) -> bool:
@@ -176,12 +182,27 @@ def _axes(
 def _block(between: Tensor, tuning: Tuning) -> int | None:
     """Channels of a block, as many as fit into a cache and leave blocks enough for all threads; None where there is no
     such number, or all of the tensor stays in caches anyway."""
-    images, channels, *sizes = between.sizes
-    plane = math.prod(sizes) * between.type.bits // 8
-    if math.prod(sizes) < tuning.fewest_kept_points or images * channels * plane < tuning.fewest_kept_bytes:
-        return None
-    most = min(tuning.kept_channels_bytes // plane, tuning.most_kept_channels)
+    images, channels, plane = _planes(between, tuning)
+    most = 0 if plane == 0 else min(tuning.kept_channels_bytes // plane, tuning.most_kept_channels)
     for block in range(min(channels, most), tuning.fewest_kept_channels - 1, -1):
         if channels % block == 0 and images * channels // block >= tuning.blocks_of_channels:
             return block
     return None
+
+
+def _block_of_windows(between: Tensor, tuning: Tuning) -> int | None:
+    """As ``_block``, where sums over windows come first: these have vectors along channels, some of which are whole."""
+    images, channels, plane = _planes(between, tuning)
+    block = tuning.kept_window_channels
+    fits = 0 < block * plane <= tuning.kept_window_bytes and channels % block == 0
+    return block if fits and images * channels // block * 2 >= tuning.blocks_of_channels else None
+
+
+def _planes(between: Tensor, tuning: Tuning) -> tuple[int, int, int]:
+    """Images, channels, and the bytes of a plane; these are 0 where all of it stays in caches anyway, or its rows are
+    short."""
+    images, channels, *sizes = between.sizes
+    plane = math.prod(sizes) * between.type.bits // 8
+    if math.prod(sizes) < tuning.fewest_kept_points or images * channels * plane < tuning.fewest_kept_bytes:
+        plane = 0
+    return images, channels, plane
