@@ -453,7 +453,9 @@ def test_images_of_short_sums_are_panels_of_their_own(images: int) -> None:
 def test_rows_of_the_next_tile_are_asked_for_while_they_are_short() -> None:
     assert product_kernel(gemm(512, 256, 512)).next_tile
     assert not product_kernel(gemm(64, 256, 512)).next_tile  # in the cache anyway
-    assert not product_kernel(gemm(512, 4096, 512)).next_tile  # longer than a page
+    assert product_kernel(gemm(512, 4096, 512)).next_tile  # longer than a page, from memory
+    assert not product_kernel(gemm(128, 4096, 512)).next_tile  # longer than a page, from the last cache
+    assert not product_kernel(gemm(512, 4112, 512)).next_tile
 
 
 def test_vectors_of_long_strips_are_asked_for_ahead() -> None:

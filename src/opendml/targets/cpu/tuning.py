@@ -566,6 +566,10 @@ class Tuning:
     far_tile_bytes: int = 256 << 10
     """Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
 
+    longest_next_row: int = 16 << 10
+    """Bytes of all steps of a point up to which the next tile's are asked for: of what is longer than a page only where
+    it comes from memory (``prefetched_bytes``)."""
+
     asking_tiles: int = 4
     """Tiles along the tile axis up to which each asks for all that the next strip of the other side loads."""
 

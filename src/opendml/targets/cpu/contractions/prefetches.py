@@ -49,11 +49,12 @@ def has_strip_ahead(problem: Problem, tile: Tile) -> bool:
 def next_tile(problem: Problem, side: int, axis: Axis) -> tuple[Element, ...]:
     """Loads of a large factor that is one run of memory along the steps of the fold and then along an axis, as
     loads that move by a cache line with every step. Where points are more than a page apart processors see by
-    themselves what comes next."""
-    elements = problem.elements[side]
-    is_short = problem.steps * problem.fold.type.bits // 8 <= problem.tuning.page_bytes
+    themselves what comes next, soon enough if it does not come from memory."""
+    elements, tuning = problem.elements[side], problem.tuning
+    size, row = problem.bytes_of(elements), problem.steps * problem.fold.type.bits // 8
+    is_far = size >= (tuning.far_tile_bytes if row <= tuning.page_bytes else tuning.prefetched_bytes)
     word = problem.words[side]
-    if len(elements) != 1 or not is_short or problem.bytes_of(elements) < problem.tuning.far_tile_bytes:
+    if len(elements) != 1 or not is_far or row > tuning.longest_next_row:
         return ()
     (e,) = elements
     run = 1
