@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import platform
 import re
@@ -33,7 +34,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import Machine, machine_of
 from opendml.llvm.native import assembly
-from opendml.loops.nest import Prefetch, nodes_of
+from opendml.loops.nest import Loop, Prefetch, nodes_of
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
@@ -289,6 +290,17 @@ def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int
 
 def product_kernel(desc: Any, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
     *_, statement = refined_definition(desc, target).statements
+    kernel = schedule_contraction(statement, target)
+    assert kernel is not None
+    return kernel
+
+
+def fixed_kernel(desc: operators.Convolution, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
+    """Of a convolution whose filter is fixed: its panels are made at initialisation."""
+    definition = desc.define()
+    weights = definition.inputs[1]
+    assert weights is not None
+    *_, statement = refine(definition, target, (weights,)).statements
     kernel = schedule_contraction(statement, target)
     assert kernel is not None
     return kernel
@@ -571,6 +583,48 @@ def test_tiles_ask_for_the_next_block_of_weights_together() -> None:
     assert all(end >= begin for end, begin in zip(ends, begins[1:], strict=False))
     assert 0 < e.address.coefficient(step) <= 16  # no line is left out
     assert not product_kernel(gemm(128, 2048, 768)).next_block
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "size", "window"), [(256, 1024, 14, 1), (1024, 256, 14, 1), (256, 256, 14, 3)]
+)
+def test_each_tile_asks_for_its_part_of_the_next_panel(channels: int, filters: int, size: int, window: int) -> None:
+    """All tiles of a strip together for all of its lines, and for hardly any behind them."""
+    kernel = fixed_kernel(convolution(1, channels, filters, size, window))
+    assert kernel.keeps_tiles and kernel.vector.size == kernel.strip and kernel.panel is None
+    (e,) = kernel.next_block
+    run, line = kernel.steps * kernel.strip, TARGETS[0].machine.cache_line // 4
+    tiles = [0]
+    for axis in kernel.across:
+        moves = (e.address.coefficient(axis) * n for n in range(0, axis.size, kernel.step(axis)))
+        tiles = [tile + move for move, tile in itertools.product(moves, tiles)]
+    steps = [0]
+    for axis in kernel.fold.axes:
+        steps = [step + e.address.coefficient(axis) * n for step, n in itertools.product(steps, range(axis.size))]
+    asked = {(e.address.constant + tile + step - run) // line for tile in tiles for step in steps}
+    assert asked >= set(range(run // line)) and min(asked) == 0
+    assert len(asked) <= 2 * run // line
+    assert any(e.address.coefficient(axis) == run for axis in kernel.along if axis is not kernel.vector)
+
+
+def test_small_filters_and_those_with_wider_panels_are_not_asked_for_by_panel() -> None:
+    """They are near anyway, or their strips do not follow one another."""
+    assert not fixed_kernel(convolution(1, 64, 64, 56)).next_block
+    wider = replace(TARGETS[0], tuning=replace(TUNING, filter_panel_registers=4))
+    assert not fixed_kernel(convolution(1, 256, 1024, 14, 1), wider).next_block
+
+
+def test_lines_of_the_results_are_asked_for_between_the_steps() -> None:
+    """A point's every few steps, of sums that have steps enough; else all of them before the first."""
+    kernel = fixed_kernel(convolution(1, 256, 1024, 14, 1))
+    nest = kernel_nest(kernel, TARGETS[0])
+    loops = [node for node in nodes_of(nest.body) if isinstance(node, Loop)]
+    stored = [node for node in nodes_of(nest.body) if isinstance(node, Prefetch) and node.is_stored]
+    (asking,) = (node for node in loops if node.carried and any(n in stored for n in nodes_of(node.body)))
+    assert asking.step * kernel.strip <= TUNING.asking_part * kernel.steps < (asking.step + 1) * kernel.strip
+    assert [node.step for node in loops if node.carried] == [asking.step, 1]
+    before = kernel_nest(kernel, replace(TARGETS[0], tuning=replace(TUNING, asking_part=0.0)))
+    assert [n.step for n in nodes_of(before.body) if isinstance(n, Loop) and n.carried] == [1]
 
 
 def test_threads_have_parts_of_the_larger_factor_of_their_own() -> None:

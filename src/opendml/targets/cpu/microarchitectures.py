@@ -84,6 +84,7 @@ def _with_caches(tuning: Tuning, caches: _Caches) -> Tuning:
         tuning,
         near_strip_bytes=tuning.near_strip_bytes * caches.first // _MEASURED.first,
         vector_side_bytes=tuning.vector_side_bytes * second // _MEASURED.second,
+        kept_side_bytes=tuning.kept_side_bytes * second // _MEASURED.second,
         tile_side_bytes=tuning.tile_side_bytes * second // _MEASURED.second,
         kept_channels_bytes=min(tuning.kept_channels_bytes, second // 2),
         kept_window_bytes=min(tuning.kept_window_bytes, second // 2),

@@ -189,8 +189,8 @@ class Tuning:
     """Columns, or output channels, of a panel, the copied form of weights: whole registers on every processor."""
 
     filter_panel_registers: int = 2
-    """Registers of output channels of a panel of a filter, where one of ``panel`` has more than ``vector_side_bytes``:
-    as many as a tile has, so that the lines of other tiles are not brought along with its own."""
+    """Registers of output channels of a panel of a filter: as many as a tile has, so that its steps follow one another
+    in memory, and the next strip behind them."""
 
     matrix_panel_registers: int = 3
     """Registers of columns of a panel of a matrix that ``rows_of_tiles`` read: as many as a tile has, so that its steps
@@ -473,6 +473,9 @@ class Tuning:
     """Bytes of the factor along the tile axis up to which strips of transposed tiles go through all of them, in parts
     of ``vector_side_bytes``: more come from memory, and those along the vector axis are better read again."""
 
+    kept_side_bytes: int = 1 << 20
+    """Bytes of the smaller factor up to which they do."""
+
     vector_side_bytes_of_words: int = 256 << 10
     """The same of products of words, whose other factor is read again for each such part at little cost: a byte of it
     is worth four times as many products as one of a float."""
@@ -526,7 +529,7 @@ class Tuning:
     loading_share: float = 0.1
     """The part of the time that vectors take from that cache which does not pass while sums are done."""
 
-    packing: float = 0.5
+    packing: float = 0.75
     """Cycles for copying an element of a factor into a panel."""
 
     transposing: float = 0.8
@@ -569,6 +572,10 @@ class Tuning:
     longest_next_row: int = 16 << 10
     """Bytes of all steps of a point up to which the next tile's are asked for: of what is longer than a page only where
     it comes from memory (``prefetched_bytes``)."""
+
+    asking_part: float = 0.75
+    """The part of a sum's steps between which what a tile stores, and what its results read, is asked for line by line:
+    all at once would be more than a processor can wait for, and what the sums load would wait behind it."""
 
     asking_tiles: int = 4
     """Tiles along the tile axis up to which each asks for all that the next strip of the other side loads."""

@@ -93,7 +93,9 @@ def keeps_tiles(problem: Problem, tile: Tile) -> bool:
     again; if that is done in parts, all strips are read as often."""
     side, near = problem.side(tile.vector), problem.most_near_bytes()
     tiles, strips = problem.side_bytes(1 - side), problem.side_bytes(side)
-    is_near = tiles <= problem.tuning.tile_side_bytes and min(tiles, strips) <= near
+    is_near = tiles <= problem.tuning.tile_side_bytes and min(tiles, strips) <= max(
+        near, problem.tuning.kept_side_bytes
+    )
     return tile.turned and not tile.packed and is_near
 
 

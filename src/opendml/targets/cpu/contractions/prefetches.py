@@ -76,8 +76,10 @@ def next_block(
 ) -> tuple[Element, ...]:
     """Loads of a factor that is cut into blocks, each read by all tiles while it is in the second-level cache, as
     loads of the next block: a tile that has a part of all rows goes through as much of each strip."""
-    if tile.packed or tile.steps_at_once or keeps_tiles(problem, tile):
+    if tile.packed or tile.steps_at_once:
         return ()
+    if keeps_tiles(problem, tile):
+        return _next_panel(problem, tile, along, across)
     steps, elements = [a for a in problem.fold.axes if a.size > 1], problem.elements[problem.side(tile.vector)]
     cut = next((axis for axis in along if blocks[axis] < axis.size), None)
     tiles = -(-tile.tile.size // tile.tile_size)
@@ -94,6 +96,40 @@ def next_block(
     terms = tuple((t, a_step if t is step else c) for t, c in e.address.terms)
     further = e.address.constant + e.address.coefficient(cut) * blocks[cut]
     return (Element(e.tensor, Affine((*terms, (tile.tile, a_point)), further), e.safe),)
+
+
+def _next_panel(problem: Problem, tile: Tile, along: Sequence[Axis], across: Sequence[Axis]) -> tuple[Element, ...]:
+    """Where a strip goes along all tiles before the next one does, and strips follow one another in memory, loads of
+    the next strip: each tile asks for its part of the lines, so that all of them come while sums are done, not while
+    the first tile waits for them."""
+    side, line = problem.side(tile.vector), problem.machine.cache_line
+    elements, strip = problem.elements[side], tile.lanes * tile.vectors
+    if (
+        len(elements) != 1
+        or problem.words[side] is not None
+        or problem.bytes_of(elements) < problem.tuning.far_tile_bytes
+    ):
+        return ()
+    (e,) = elements
+    run = strip
+    for axis in reversed([axis for axis in problem.fold.axes if axis.size > 1]):
+        if e.address.coefficient(axis) != run:
+            return ()
+        run *= axis.size
+    panel = next((axis for axis in along if axis is not tile.vector and e.address.coefficient(axis) == run), None)
+    counts = [-(-axis.size // tile.steps.get(axis, 1)) for axis in across]
+    tiles = math.prod(counts)
+    if tile.vector.size != strip or panel is None or tiles == 1:
+        return ()
+    a_step = -(-strip // tiles)
+    if a_step * e.type.bits // 8 > line:
+        return ()
+    terms = [(t, c * a_step // strip if t in problem.fold.axes else c) for t, c in e.address.terms]
+    part = a_step * problem.steps
+    for axis, count in zip(reversed(across), reversed(counts), strict=True):
+        terms.append((axis, -(-part // tile.steps.get(axis, 1))))
+        part *= count
+    return (Element(e.tensor, Affine(tuple(terms), e.address.constant + run), e.safe),)
 
 
 def next_strip(problem: Problem, tile: Tile, across: Sequence[Axis]) -> tuple[Element, ...]:

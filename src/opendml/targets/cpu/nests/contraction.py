@@ -357,11 +357,30 @@ class _Maker:
             is_inside |= axis.size > 1
             if is_nested and axis is loops[0]:
                 body = (*self._expected_at(axis, counts), *body)
-            if is_inside:
+            if is_inside and not is_nested:
+                body = self._expecting(axis, counts, body, copies)
+            elif is_inside:
                 body = (Loop(axis, 0, axis.size, 1, body, carried=(self.sum,), copies=copies),)
             else:
                 body = (At(axis, 0, body),)
-        return (*begin, *body) if is_nested else (*self._expected(counts), *begin, *body)
+        return (*begin, *body) if loops else (*self._expected(counts), *begin, *body)
+
+    def _expecting(self, axis: Axis, counts: _Counts, body: Body, copies: int) -> Body:
+        """The steps along the only axis of the fold, and what is asked for between them: a point's lines every few
+        steps, so that the last ones, which are asked for again, are when a part of the steps is left."""
+        along, count = self._lines_along(counts.vectors)
+        few, lines = int(axis.size * self.target.tuning.asking_part) // count, self._lines(counts)
+
+        def steps(first: Integer, end: Integer) -> Body:
+            return (Loop(axis, first, end, 1, body, carried=(self.sum,), copies=copies),)
+
+        if few < 1:
+            return (Points(along, count, "unrolled", lines), *steps(0, axis.size))
+        here = Axis(axis.name, axis.size)
+        number = Least(Quotient(Position(here), few), count - 1)
+        asked = At(along, Sum(Position(along), number), lines)
+        some = (asked, *steps(Position(here), Least(Sum(Position(here), few), axis.size)))
+        return (Loop(here, 0, axis.size, few, some, carried=(self.sum,), copies=copies),)
 
     def _turned(self, counts: _Counts, leaves: Body) -> Body:
         """The sums transposed, so that the points of the tile axis fill the lanes."""

@@ -212,24 +212,19 @@ class _Refined:
         if self.is_streamed:
             return tuning.streamed_panel
         if max(windows.tap_counts) == 1:
-            return tuning.panel if self._is_long() else 0
+            return self._width_of_tiles() if self._is_long() else 0
         # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
         # as the threads' own.
         is_long = windows.counted[-1] >= tuning.wide_row or (self.is_fixed and windows.batch.size > 1)
         if not is_long or self._has_columns():
             return 0
         is_often_read = windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels
-        return self._width_of_near_panels() if self.is_fixed or is_often_read else 0
+        return self._width_of_tiles() if self.is_fixed or is_often_read else 0
 
-    def _width_of_near_panels(self) -> int:
-        """The usual width, but that of a tile where a panel would leave the second-level cache before the next tile
-        reads it again."""
-        tuning, type = self.tuning, self.sum.fold.type
-        steps = math.prod(axis.size for axis in self.sum.fold.axes)
-        if steps * tuning.panel * type.bits // 8 <= tuning.vector_side_bytes:
-            return tuning.panel
-        lanes = self.machine.vector_bytes * 8 // type.bits
-        return min(tuning.panel, max(tuning.narrowest_panel, tuning.filter_panel_registers * lanes))
+    def _width_of_tiles(self) -> int:
+        """The channels of a tile, whose steps then follow one another in memory, and the next tile's behind them."""
+        lanes = self.machine.vector_bytes * 8 // self.sum.fold.type.bits
+        return min(self.tuning.panel, max(self.tuning.narrowest_panel, self.tuning.filter_panel_registers * lanes))
 
     def _is_long(self) -> bool:
         """Whether sums of one tap are so long that tiles of many channels, transposed before they are stored, take less
