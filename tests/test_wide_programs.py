@@ -246,7 +246,7 @@ def test_long_statements_that_differ_in_numbers_are_written_once(monkeypatch: py
     assert [len({call.kernel.name for call in c.sequence.calls}) for c in (code, apart)] == [1, 3]
     assert not apart.sequence.constants
     types = [constant.type.name for constant in code.sequence.constants.values()]
-    assert sorted(types) == 6 * ["f32"] + 6 * ["i32"]
+    assert sorted(types) == 6 * ["f32"] + 6 * ["i16"]
     narrowed = [text.count("fptoui") + text.count("fptosi") for text in map("".join, (code.modules, apart.modules))]
     assert 3 * narrowed[0] == narrowed[1]  # as many conversions in a kernel as where the numbers are known
     results = []

@@ -542,34 +542,40 @@ class Builder:
         # What is clamped to 0 is +0 already, and -0 above a lower limit is not.
         return clamped if type.kind == "uint" else self.binary("add", clamped, self._spread_number(0, a))
 
-    def rounded_integer(self, a: Value, offset: int, type: ElementType) -> Value:
-        """The integer of 8 or 16 bits that ``a``, a float32 that is rounded to nearest even, and ``offset`` become."""
+    def rounded_integer(self, a: Value, offset: int | Value, type: ElementType) -> Value:
+        """The integer of 8 or 16 bits that ``a``, a float32 that is rounded to nearest even, and ``offset``, of as many
+        bits at most if it is not known, become."""
         bits = self.bitcast(self._rounded(a, offset, type), I32)
-        moved = self.binary("add", bits, self.spread(Value(str(offset), I32), a.lanes)) if offset else bits
+        whole = Value(str(offset), I32) if isinstance(offset, int) else self.cast(offset, I32)
+        moved = bits if offset == 0 else self.binary("add", bits, self.spread(whole, a.lanes))
         return self._resized(moved, type)
 
-    def rounded_number(self, a: Value, offset: int, type: ElementType) -> Value:
+    def rounded_number(self, a: Value, offset: int | Value, type: ElementType) -> Value:
         """The float32 of that integer without the ``offset``."""
         return self.binary("sub", self._rounded(a, offset, type), self._spread_number(ROUNDING, a))
 
-    def _rounded(self, a: Value, offset: int, type: ElementType) -> Value:
+    def _rounded(self, a: Value, offset: int | Value, type: ElementType) -> Value:
         """ROUNDING and ``a`` rounded, in the range of a type without ``offset``. Of numbers this large every whole one
         is a float32, and the next one is the next pattern of bits."""
         return self.binary("add", self._clamped(a, type, offset), self._spread_number(ROUNDING, a))
 
-    def _clamped(self, a: Value, type: ElementType, offset: int = 0) -> Value:
+    def _clamped(self, a: Value, type: ElementType, offset: int | Value = 0) -> Value:
         """Numbers in the range of a type of 8 or 16 bits less an ``offset``; for NaN, which is not above the least
         unsigned number, what is 0 with it."""
         low, high = (-(2 ** (type.bits - 1)), 2 ** (type.bits - 1) - 1) if type.kind == "int" else (0, 2**type.bits - 1)
         if low:
-            a = self.select(self.binary("eq", a, a), a, self._spread_number(-offset, a))
+            a = self.select(self.binary("eq", a, a), a, self._spread_number(0, a, offset))
         for comparison, number in (("gt", low), ("lt", high)):
-            bound = self._spread_number(number - offset, a)
+            bound = self._spread_number(number, a, offset)
             a = self.select(self.binary(comparison, a, bound), a, bound)
         return a
 
-    def _spread_number(self, number: int, a: Value) -> Value:
-        return self.spread(self.constant(constant(number, a.type)), a.lanes)
+    def _spread_number(self, number: int, a: Value, offset: int | Value = 0) -> Value:
+        """A whole number less an ``offset``, of the type of ``a``."""
+        if isinstance(offset, int):
+            return self.spread(self.constant(constant(number - offset, a.type)), a.lanes)
+        found = self.binary("sub", self.constant(constant(number, a.type)), self.cast(offset, a.type))
+        return self.spread(found, a.lanes)
 
     def _integer_to_float(self, a: Value, type: ElementType) -> Value:
         if type is F16 and a.type is not BOOL:

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opendml.expression.element_types import BOOL, F32, I32, I64, U32, bits_of
+from opendml.expression.element_types import BOOL, F32, I16, I32, I64, U32, bits_of
 from opendml.expression.ir import Binary, Cast, Const, Expression, Fold, Load, Tensor, cast, constant, load
 from opendml.expression.likeness import likeness
 from opendml.expression.rewriting import substitute, walk
@@ -49,7 +49,7 @@ def read_constants(
                     changed[statement] = _rewritten(statement, loads)
 
     def loaded(const: Const, *, as_integer: bool) -> Expression:
-        stored = constant(const.value, I32) if as_integer else const
+        stored = constant(const.value, I16) if as_integer else const
         tensor = Tensor(f"constant{len(constants)}", stored.type, (1,), (1,), "input")
         constants[tensor] = stored
         return cast(load(tensor, [0]), const.type)
@@ -121,11 +121,11 @@ def _narrows(statement: Compute) -> bool:
 
 def _is_whole(const: Const) -> bool:
     """Whether a number of float32 is a whole one, as zero points of quantised tensors are. Read as an integer it has
-    the same bits, and code that writes out what is done with whole numbers can tell that it is one."""
+    the same bits, and code that writes out what is done with whole numbers can tell that it is one, of 16 bits."""
     if const.type is not F32 or const.bits == bits_of(-0.0, F32):
         return False
     number = float(const.value)
-    return number.is_integer() and abs(number) < 1 << 24
+    return number.is_integer() and -(1 << 15) <= number < 1 << 15
 
 
 def _rewritten(statement: Compute, loads: dict[Expression, Expression]) -> Compute:

@@ -389,7 +389,8 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
             return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, e.type)
     rounded = _rounded(e)
     if rounded is not None:
-        return evaluator.builder.rounded_integer(evaluator.value(rounded.number, point), rounded.offset, e.type)
+        number, offset = evaluator.value(rounded.number, point), _offset(evaluator, rounded, point)
+        return evaluator.builder.rounded_integer(number, offset, e.type)
     inner = _rounded(e.operand) if e.type is F32 else None
     if inner is not None and inner.offset == 0:
         return evaluator.builder.rounded_number(evaluator.value(inner.number, point), 0, e.operand.type)
@@ -399,33 +400,48 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
 
 
 class _Rounded(NamedTuple):
-    """A number that is rounded to nearest even, and what is added to it then."""
+    """A number that is rounded to nearest even, and what is added to it then: a whole number, or an integer of up to 16
+    bits that is read."""
 
     number: Expression
-    offset: int
+    offset: int | Expression
 
 
 def _rounded(e: Expression) -> _Rounded | None:
     """What an integer of 8 or 16 bits is made of, if that is a float32 that is rounded, and moved by a whole number."""
     if not isinstance(e, Cast) or not e.type.is_integer or e.type.bits not in (8, 16) or e.operand.type is not F32:
         return None
-    whole, offset = e.operand, 0
-    if isinstance(whole, Binary) and whole.operation == "add" and isinstance(whole.right, Const):
-        number = float(whole.right.value)
-        if not number.is_integer() or abs(number) >= 1 << 16:
-            return None
-        whole, offset = whole.left, int(number)
-    return _Rounded(whole.operand, offset) if isinstance(whole, Unary) and whole.operation == "round_even" else None
+    moved, whole = e.operand, e.operand
+    offset: int | Expression | None = 0
+    if isinstance(moved, Binary) and moved.operation == "add":
+        whole, offset = moved.left, _whole_number(moved.right)
+    if offset is None or not isinstance(whole, Unary) or whole.operation != "round_even":
+        return None
+    return _Rounded(whole.operand, offset)
+
+
+def _whole_number(e: Expression) -> int | Expression | None:
+    """A float32 that is a whole number, if it is known, or widened from an integer of 8 or 16 bits: that integer."""
+    if isinstance(e, Const):
+        number = float(e.value)
+        return int(number) if number.is_integer() and abs(number) < 1 << 16 else None
+    is_wide = isinstance(e, Cast) and e.operand.type.is_integer and e.operand.type.bits in (8, 16)
+    return e.operand if isinstance(e, Cast) and is_wide else None
+
+
+def _offset(evaluator: Evaluator, rounded: _Rounded, point: Point) -> int | Value:
+    return rounded.offset if isinstance(rounded.offset, int) else evaluator.value(rounded.offset, point)
 
 
 def _difference(evaluator: Evaluator, e: Binary, point: Point) -> Value | None:
     """The float32 of a rounded integer less what was added to it: the number that was rounded, in bounds."""
     wide, offset = e.left, e.right
     rounded = _rounded(wide.operand) if isinstance(wide, Cast) and wide.type is F32 else None
-    if rounded is None or not isinstance(offset, Const) or float(offset.value) != rounded.offset:
+    if rounded is None or _whole_number(offset) != rounded.offset:
         return None
     assert isinstance(wide, Cast)
-    return evaluator.builder.rounded_number(evaluator.value(rounded.number, point), rounded.offset, wide.operand.type)
+    number, moved = evaluator.value(rounded.number, point), _offset(evaluator, rounded, point)
+    return evaluator.builder.rounded_number(number, moved, wide.operand.type)
 
 
 def _is_narrowed_whole(e: Cast) -> bool:
