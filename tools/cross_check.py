@@ -304,9 +304,11 @@ def _compile(case: Case, number: int, target: CpuTarget, folder: Path) -> tuple[
     share and that each has alone."""
     from opendml.llvm.native import compile_object
     from opendml.targets.cpu.compilation import generate
+    from opendml.targets.cpu.runtime.barrier_code import shared_ir
 
     code = generate(case.definition, target, in_place=False)
-    for part, module in enumerate(code.modules):
+    shared = shared_ir(target.machine)
+    for part, module in enumerate(module for module in code.modules if module != shared):
         text = re.sub(r"@(opendml_entry|kernel\d+)\b", rf"@program{number}_\1", module)
         (folder / f"program{number}_{part}.o").write_bytes(compile_object(text, target.machine))
     return code.requirements.temporary_size, code.requirements.scratch_size
@@ -314,12 +316,14 @@ def _compile(case: Case, number: int, target: CpuTarget, folder: Path) -> tuple[
 
 def _link(count: int, target: CpuTarget, folder: Path) -> None:
     from opendml.llvm.native import compile_object
+    from opendml.targets.cpu.runtime.barrier_code import shared_ir
     from opendml.targets.cpu.runtime.team_code import team_ir
 
     names = [f"program{number}_opendml_entry" for number in range(count)]
     text = MAIN.replace("@DECLARATIONS@", "".join(f"extern entry_function {name};\n" for name in names))
     (folder / "main.c").write_text(text.replace("@ENTRIES@", ", ".join(names)))
     (folder / "team.o").write_bytes(compile_object(team_ir(target.machine), target.machine))
+    (folder / "shared.o").write_bytes(compile_object(shared_ir(target.machine), target.machine))
     objects = sorted(path.name for path in folder.glob("*.o"))
     command = [COMPILER, "-O1", "-static", "-pthread", "-o", "programs", "main.c", *objects, "-lm"]
     subprocess.run(command, cwd=folder, check=True)

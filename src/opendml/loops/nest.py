@@ -46,11 +46,12 @@ a Loop whose body sets some anew carries them from step to step. Each of the poi
 registers of its own. Their numbers are those of a row of all these points, the innermost fastest: what is computed
 together may be stored one after the other.
 
-Expressions are those of ``expression.ir`` with loads by address (``Element``). What a node of a planned nest evaluates
-has a plan: which Selects jump, or leave lanes out, and how folds go through their steps. All else is computed as it
-stands, both branches of a Select too. A nest without plans computes every point by itself, and of a Select the branch
-that it takes. An operation of whole registers of one of the nest's instructions is done by it
-(``loops/instructions.py``); how the others become code is the target's.
+Expressions are those of ``expression.ir`` with loads by address (``Element``). A store may have margins: what is
+around the rows that it writes is written with them. What a node of a planned nest evaluates has a plan: which Selects
+jump, or leave lanes out, and how folds go through their steps. All else is computed as it stands, both branches of a
+Select too. A nest without plans computes every point by itself, and of a Select the branch that it takes. An operation
+of whole registers of one of the nest's instructions is done by it (``loops/instructions.py``); how the others
+become code is the target's.
 """
 
 from __future__ import annotations
