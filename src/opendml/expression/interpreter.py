@@ -310,8 +310,7 @@ def _write_margins(
     """What is around rows in the last dimension."""
     *others, last = coordinates
     along = frame.value(index(margins.along)) % margins.row
-    around = [(-1 - n, 0) for n in range(margins.before)] + [(1 + n, margins.row - 1) for n in range(margins.behind)]
-    for distance, position in around:
+    for distance, position in margins.around:
         places = (*others, last + distance)
         _write(storage, store, sizes, places, np.asarray(margins.value.value), along == position)
 

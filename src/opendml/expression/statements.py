@@ -24,6 +24,12 @@ class RowMargins:
     behind: int
     value: Const
 
+    @property
+    def around(self) -> list[tuple[int, int]]:
+        """For every element of a margin, how far it is from the row's point beside it, and where in the row that is."""
+        first = [(-1 - n, 0) for n in range(self.before)]
+        return first + [(1 + n, self.row - 1) for n in range(self.behind)]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:

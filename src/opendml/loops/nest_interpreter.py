@@ -393,10 +393,7 @@ class _Thread:
         places, positions = at_points(address, place), at_points(along, place) % margins.row
         active = np.ones(places.shape, bool) if place.mask is None else at_points(place.mask, place)
         value = np.full(places.shape, margins.value.value, NUMPY_TYPES[store.tensor.type.name])
-        around = [(-1 - n, 0) for n in range(margins.before)] + [
-            (1 + n, margins.row - 1) for n in range(margins.behind)
-        ]
-        for distance, position in around:
+        for distance, position in margins.around:
             self._memory.write(store.tensor, places + distance, value, active & (positions == position))
 
     def reduce(self, node: Reduce, place: Place) -> None:

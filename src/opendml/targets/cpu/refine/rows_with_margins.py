@@ -27,10 +27,11 @@ def rows_with_margins(definition: Definition, target: CpuTarget) -> tuple[Defini
     wholes, dropped = dict[Single, Single](), set[Statement]()
     if target.tuning.graph.margined_row is None or not target.machine.masks_vectors:
         return definition, wholes
-    writers = dict[Tensor, list[Statement]]()
+    writers = dict[Tensor, list[Compute]]()
     for statement in definition.statements:
-        for tensor in writes_of(statement):
-            writers.setdefault(tensor, []).append(statement)
+        if isinstance(statement, Compute):
+            for tensor in writes_of(statement):
+                writers.setdefault(tensor, []).append(statement)
     made = dict[Statement, Compute]()
     for tensor in definition.temporaries:
         if len(writers.get(tensor, ())) < 2 or tensor.strides[-1] != 1:
@@ -40,7 +41,7 @@ def rows_with_margins(definition: Definition, target: CpuTarget) -> tuple[Defini
             if found is not None:
                 made[rows], parts = found
                 dropped |= set(parts)
-                wholes[made[rows]] = rows if isinstance(rows, Compute) else made[rows]
+                wholes[made[rows]] = rows
     if not made:
         return definition, wholes
     statements = tuple(made.get(s, s) for s in definition.statements if s not in dropped)
@@ -55,10 +56,10 @@ class _Box(NamedTuple):
 
 
 def _with_margins(
-    statement: Statement, others: Sequence[Statement], target: CpuTarget
+    statement: Compute, others: Sequence[Compute], target: CpuTarget
 ) -> tuple[Compute, list[Compute]] | None:
     """A sum of products that writes the margins that others write, and these others."""
-    if not isinstance(statement, Compute) or len(statement.stores) != 1:
+    if len(statement.stores) != 1:
         return None
     (store,) = statement.stores
     box, last = _box(store), affine(store.coordinates[-1])
@@ -70,16 +71,16 @@ def _with_margins(
     value: Const | None = None
     parts = list[Compute]()
     for other in others:
-        widths = [_width_beside(box, one, most) for one in other.stores] if isinstance(other, Compute) else []
-        if not widths or not isinstance(other, Compute) or any(width is None for width in widths):
+        widths = [width for one in other.stores if (width := _width_beside(box, one, most)) is not None]
+        written, *different = {one.value for one in other.stores}
+        if len(widths) < len(other.stores) or different or not isinstance(written, Const):
             continue
-        values = [one.value for one in other.stores]
-        if not all(isinstance(v, Const) and (value is None or v == value) for v in values):
+        if value is not None and written != value:
             continue
-        (value,) = {v for v in values if isinstance(v, Const)}
+        value = written
         parts.append(other)
-        before += sum(-width for width in widths if width is not None and width < 0)
-        behind += sum(width for width in widths if width is not None and width > 0)
+        before += sum(-width for width in widths if width < 0)
+        behind += sum(width for width in widths if width > 0)
     if value is None:
         return None
     margins = RowMargins(along, along.size, before, behind, value)
