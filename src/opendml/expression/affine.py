@@ -40,6 +40,14 @@ Term = Axis | Expression
 Interval = tuple[int, int]
 Ranges = Mapping[Axis, Interval]
 
+Region = tuple[Interval, ...]
+"""The least and the greatest coordinate in every dimension."""
+
+
+def meet(a: Region, b: Region) -> bool:
+    """Whether two regions have elements in common."""
+    return all(x[0] <= y[1] and y[0] <= x[1] for x, y in zip(a, b, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:

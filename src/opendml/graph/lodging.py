@@ -19,15 +19,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opendml.expression.affine import Affine, Interval, affine, interval
+from opendml.expression.affine import Affine, Region, affine, interval, meet
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Expression, Load, Tensor, constant
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Compute, Statement, Store, reads_of, writes_of
 from opendml.graph.rows import has_loops, last_rows_run_on
-
-Region = tuple[Interval, ...]
-"""The least and the greatest coordinate in every dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +124,7 @@ class _Statements:
             if not isinstance(writer, Compute):
                 return False
             written = (region_of(store.coordinates) for store in writer.stores if store.tensor is lodging.host)
-            if any(region is None or _meet(region, own) for region in written):
+            if any(region is None or meet(region, own) for region in written):
                 return False
         return True
 
@@ -217,7 +214,7 @@ def _dimensions_along(sources: Sequence[Affine], targets: Sequence[Affine], tens
 def _covers(tensor: Tensor, regions: Sequence[Region]) -> bool:
     """Whether regions are all of a tensor, each element in one of them."""
     elements = sum(math.prod(high - low + 1 for low, high in region) for region in regions)
-    apart = not any(_meet(a, b) for a, b in itertools.combinations(regions, 2))
+    apart = not any(meet(a, b) for a, b in itertools.combinations(regions, 2))
     return apart and elements == math.prod(tensor.sizes)
 
 
@@ -231,8 +228,3 @@ def region_of(coordinates: Sequence[Expression]) -> Region | None:
 def is_within(region: Region, other: Region) -> bool:
     """Whether all elements of a region are in another one."""
     return all(x[0] >= y[0] and x[1] <= y[1] for x, y in zip(region, other, strict=True))
-
-
-def _meet(a: Region, b: Region) -> bool:
-    """Whether two regions have elements in common."""
-    return all(x[0] <= y[1] and y[0] <= x[1] for x, y in zip(a, b, strict=True))

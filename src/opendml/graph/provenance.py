@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import NodeInput, NodeOutput, Source, sources, topological_order
+from opendml.expression.affine import Region
 from opendml.expression.ir import Load, Tensor
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Definition, Statement, expressions_of, stores_of
 from opendml.graph.joining import JoinedGraph
-from opendml.graph.lodging import Lodging, Region, is_within, region_of
+from opendml.graph.lodging import Lodging, is_within, region_of
 
 
 class _Branch(NamedTuple):

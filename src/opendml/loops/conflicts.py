@@ -5,14 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
-from opendml.expression.affine import Interval, affine
+from opendml.expression.affine import Interval, Region, affine, meet
 from opendml.expression.ir import Expression, Tensor
 from opendml.expression.statements import Store
 from opendml.loops.memory_plan import MemoryPlan
-
-Region = tuple[Interval, ...]
-"""The least and the greatest coordinate in every dimension."""
-
 
 Who = int | None
 """By whom something is read or written: the thread that has the turn of this number, or all threads together."""
@@ -124,11 +120,6 @@ def written_regions(stores: Iterable[Store]) -> dict[Tensor, list[Region]]:
     for store in stores:
         found.setdefault(store.tensor, []).append(_region(store))
     return found
-
-
-def meet(a: Region, b: Region) -> bool:
-    """Whether two regions have elements in common."""
-    return all(x[0] <= y[1] and y[0] <= x[1] for x, y in zip(a, b, strict=True))
 
 
 def _region(store: Store) -> Region:

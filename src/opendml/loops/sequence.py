@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from opendml.expression.affine import Region
 from opendml.expression.ir import Axis, Const, Tensor
 from opendml.expression.likeness import Likeness, likeness
 from opendml.expression.statements import (
@@ -37,7 +38,7 @@ from opendml.expression.statements import (
     writes_of,
 )
 from opendml.loops.alignment import ALIGNMENT
-from opendml.loops.conflicts import Accesses, Region, Who, written_regions
+from opendml.loops.conflicts import Accesses, Who, written_regions
 from opendml.loops.memory_plan import MemoryPlan, bytes_of, plan_memory
 from opendml.loops.placement import PLACEMENT, Placement
 from opendml.loops.read_constants import read_constants
