@@ -20,15 +20,27 @@ def inside_and_margins(copy: Compute) -> tuple[Compute, list[Compute]] | None:
     if len(copy.stores) != 1:
         return None
     (store,) = copy.stores
-    value, sizes = store.value, tuple(axis.size for axis in copy.axes)
-    if not isinstance(value, Select) or not isinstance(value.otherwise, Const) or sizes != store.tensor.sizes:
+    value, sizes, axes = store.value, store.tensor.sizes, _axes_of(copy)
+    if not isinstance(value, Select) or not isinstance(value.otherwise, Const) or axes is None:
         return None
-    if any(c != index(axis) for c, axis in zip(store.coordinates, copy.axes, strict=True)):
-        return None
-    ranges = _ranges(value.condition, copy.axes)
+    ranges = _ranges(value.condition, axes)
     if ranges is None or all(range == (0, size) for range, size in zip(ranges, sizes, strict=True)):
         return None
-    return _inside(copy, value.then, ranges), _margins(store, value.otherwise, ranges)
+    return _inside(store, axes, value.then, ranges), _margins(store, value.otherwise, ranges)
+
+
+def _axes_of(copy: Compute) -> list[Axis] | None:
+    """The axis along each dimension of the tensor that a statement writes, if it writes the tensor at its own points;
+    any axis of one point where a dimension has no more."""
+    (store,) = copy.stores
+    axes = [c.axis if isinstance(c, Index) else Axis("one", 1) for c in store.coordinates]
+    if tuple(axis.size for axis in axes) != store.tensor.sizes:
+        return None
+    if any(c != index(axis) for c, axis in zip(store.coordinates, axes, strict=True)):
+        return None
+    longer = [axis for axis in axes if axis.size > 1]
+    is_each_once = len(longer) == len({*longer}) and {*longer} == {axis for axis in copy.axes if axis.size > 1}
+    return axes if is_each_once else None
 
 
 def _ranges(condition: Expression, axes: Sequence[Axis]) -> list[Range] | None:
@@ -50,16 +62,15 @@ def _ranges(condition: Expression, axes: Sequence[Axis]) -> list[Range] | None:
     return ranges if all(first < end for first, end in ranges) else None
 
 
-def _inside(copy: Compute, value: Expression, ranges: Sequence[Range]) -> Compute:
+def _inside(store: Store, along: Sequence[Axis], value: Expression, ranges: Sequence[Range]) -> Compute:
     """The points within the ranges."""
     axes = grid([end - first for first, end in ranges])
-    place = {old: index(new) + first for old, new, (first, _) in zip(copy.axes, axes, ranges, strict=True)}
+    place = {old: index(new) + first for old, new, (first, _) in zip(along, axes, ranges, strict=True)}
 
     def visit(e: Expression) -> Expression | None:
         return place.get(e.axis) if isinstance(e, Index) else None
 
-    (store,) = copy.stores
-    return Compute(axes, (Store(store.tensor, tuple(place[axis] for axis in copy.axes), Rewriter(visit)(value)),))
+    return Compute(axes, (Store(store.tensor, tuple(place[axis] for axis in along), Rewriter(visit)(value)),))
 
 
 def _margins(store: Store, value: Expression, ranges: Sequence[Range]) -> list[Compute]:

@@ -83,7 +83,7 @@ def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition,
         return definition, {}
     made, were = runs.laid_out(tensors)
     were = {s: whole.get(was, was) for s, was in were.items()}
-    placed, before = margins_in_place(made)
+    placed, before = margins_in_place(made, CHANNEL)
     were |= {s: were.get(was, was) for s, was in before.items()}
     return placed, {s: was for s, was in were.items() if s in placed.statements}
 
