@@ -136,7 +136,7 @@ def check_graph(
     """The text of a graph can be written, fused or not; ``interpret``: its statements mean the same fused and not;
     ``device``: compiled on it, they give the same bits."""
     plain, joined = join(assembly.desc), join(assembly.desc, refining(target))
-    fused, alone = (divide_and_fuse(joined, fusion=fusion) for fusion in (True, False))
+    fused, alone = (divide_and_fuse(joined, fusion=fusion, costs=target.costs) for fusion in (True, False))
     write_text(fused, target)
     if not interpret and device is None:
         return

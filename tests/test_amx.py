@@ -134,7 +134,7 @@ def test_weights_that_are_fixed_are_packed_once() -> None:
     x = graph.input("uint8", [1, 16, 3, 20])
     one = np.float32(1)
     y = dml.quantized_linear_convolution(x, one, None, weights, one, None, None, one, start_padding=[1, 1])
-    parts = divide_and_fuse(join(graph.describe(y), refining(AMX)))
+    parts = divide_and_fuse(join(graph.describe(y), refining(AMX)), costs=AMX.costs)
     assert parts.initialisation is not None
     names = [t.name for t in parts.initialisation.outputs if t is not None]
     assert any(name.endswith("FilterTensor_words") for name in names)

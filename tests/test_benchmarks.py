@@ -58,7 +58,9 @@ def test_chains_compile_to_one_kernel() -> None:
         inputs = [graph.input(desc.data_type, desc.sizes) for _, desc in case.operator.inputs()]
         output = case.operator.build(*inputs)
         assert output.sizes == case.operator.sizes
-        execution = divide_and_fuse(join(graph.describe(output), refining(host_target()))).execution
+        execution = divide_and_fuse(
+            join(graph.describe(output), refining(host_target())), costs=host_target().costs
+        ).execution
         assert len(execution.statements) == 1, case.title
 
 

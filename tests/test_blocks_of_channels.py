@@ -58,7 +58,7 @@ def blocks(network: Network, sizes: Sequence[Sequence[int]]) -> list[tuple[tuple
     expected = np.asarray(dml.Device("reference").compile_graph(desc)(*arrays))
     for count in (1, 2, 7):
         assert_identical(dml.Device(thread_count=count, tuning=TUNED).compile_graph(desc)(*arrays), expected)
-    execution = divide_and_fuse(join(desc, refining(host_target()))).execution
+    execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
     cut, wholes = blocks_of_channels(execution, TUNED)
     (found,) = run_interpreted(cut, arrays)
     assert found is not None
@@ -171,7 +171,9 @@ def test_small_tensors_stay_whole() -> None:
         return dml.convolution(dml.convolution(x, points), windows, group_count=96, **PADDED)
 
     def count(*x: int) -> int:
-        execution = divide_and_fuse(join(described(network, (x, *weights)), refining(host_target()))).execution
+        execution = divide_and_fuse(
+            join(described(network, (x, *weights)), refining(host_target())), costs=host_target().costs
+        ).execution
         return len(blocks_of_channels(execution, TUNING)[1])
 
     assert count(8, 5, 112, 112) == 2
@@ -199,7 +201,7 @@ def test_a_thread_does_both_behind_each_other() -> None:
     """Without a barrier between them; not where results may be in the memory of inputs."""
     desc = described(inverted(), ([2, 5, 9, 17], [12, 5, 1, 1], [12, 1, 3, 3]))
     target = host_target(tuning=TUNED)
-    execution = divide_and_fuse(join(desc, refining(target))).execution
+    execution = divide_and_fuse(join(desc, refining(target)), costs=target.costs).execution
 
     def points(code: ProgramCode) -> list[int]:
         return [len(step.calls) for step in code.sequence.steps if isinstance(step, Points)]

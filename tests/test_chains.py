@@ -63,4 +63,6 @@ def test_chains_for_older_processors(level: str) -> None:
     """Text is written for any processor, whatever this one can run."""
     target = host_target(level)
     for seed in range(25):
-        assert write_text(divide_and_fuse(join(chain(Random(seed), DEVICE).desc, refining(target))), target)
+        assert write_text(
+            divide_and_fuse(join(chain(Random(seed), DEVICE).desc, refining(target)), costs=target.costs), target
+        )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
+from byte_networks import NETWORKS, Build, described, layer, plain, pooled, weights
 from execution import Array, assert_identical
 from test_refine_words import target_of
 
@@ -21,16 +21,6 @@ from opendml.targets.cpu.refine.channel_runs import channel_runs
 from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.tuning import TUNING
 
-Build = Callable[[dml.Graph, Any], Any]
-"""What makes an output of a graph's input."""
-
-PADDED: Final[dict[str, Any]] = {"start_padding": [1, 1], "end_padding": [1, 1]}
-
-
-def weights(sizes: Sequence[int], seed: int = 0, type: str = "int8") -> Array:
-    limits = np.iinfo(type)
-    return np.random.default_rng(seed).integers(limits.min, limits.max, sizes, type, endpoint=True)
-
 
 def numbers(tensor: Tensor) -> Array:
     """Some that a tensor may have."""
@@ -38,70 +28,6 @@ def numbers(tensor: Tensor) -> Array:
     if kind == "float":
         return np.random.default_rng(0).normal(size=tensor.sizes).astype(f"float{bits}")
     return weights(tensor.sizes, 5, f"{kind}{bits}")
-
-
-def layer(x: Any, inputs: int, outputs: int, window: int = 1, zero: int = 0, groups: int = 1, **options: Any) -> Any:
-    """A convolution with weights that are constants; ``zero``: that of its input."""
-    kind, signed = ("int8", "uint8") if x.data_type.name == "INT8" else ("uint8", "int8")
-    scales = np.linspace(0.5, 1.5, outputs, dtype=np.float32)
-    point = np.array([zero], kind)
-    return dml.quantized_linear_convolution(
-        *(x, np.float32(0.02), point, weights([outputs, inputs // groups, window, window], outputs, signed)),
-        *(scales, None, np.arange(outputs, dtype=np.int32) * 100, np.float32(2.0), np.array([3], kind)),
-        group_count=groups,
-        **options,
-    )
-
-
-def plain(graph: dml.Graph, x: Any) -> Any:
-    """Points, windows, points: two tensors between them."""
-    return layer(layer(layer(x, 32, 64), 64, 32, 3, 3, **PADDED), 32, 48, zero=3)
-
-
-def strided(graph: dml.Graph, x: Any) -> Any:
-    first = layer(x, 32, 32)
-    return layer(layer(first, 32, 40, 3, 3, strides=[2, 2], **PADDED), 40, 64, zero=3, strides=[2, 2])
-
-
-def residual(graph: dml.Graph, x: Any) -> Any:
-    """A sum of what is read twice."""
-    first = layer(x, 32, 32)
-    second = layer(layer(first, 32, 32, 3, 3, **PADDED), 32, 32, zero=3)
-    return layer(dml.max(first, second), 32, 16)
-
-
-def pooled(graph: dml.Graph, x: Any) -> Any:
-    """A pooling between convolutions; a mean at the end, whose lanes are points."""
-    first = dml.max_pooling(layer(x, 32, 32), window_size=[3, 3], **PADDED).values
-    second = dml.cast(layer(first, 32, 32), "float32")
-    return dml.reduce(second, "AVERAGE", axes=[2, 3])
-
-
-def grouped(graph: dml.Graph, x: Any) -> Any:
-    return layer(layer(layer(x, 32, 64), 64, 64, 3, groups=2, **PADDED), 64, 16)
-
-
-def depthwise(graph: dml.Graph, x: Any) -> Any:
-    """Convolutions of single channels between others, by one and by two steps."""
-    first = layer(layer(x, 32, 36), 36, 36, 3, 3, groups=36, **PADDED)
-    second = layer(layer(first, 36, 32, zero=3), 32, 32, 3, groups=32, strides=[2, 2], **PADDED)
-    return layer(second, 32, 48)
-
-
-NETWORKS: Final[dict[str, tuple[Build, int]]] = {
-    "plain": (plain, 2),
-    "strided": (strided, 2),
-    "residual": (residual, 4),
-    "pooled": (pooled, 3),
-    "grouped": (grouped, 1),
-    "depthwise": (depthwise, 4),
-}
-"""Networks, and how many tensors lie otherwise."""
-
-
-def described(build: Build, batch: int, type: str) -> Any:
-    graph = dml.Graph()
-    return graph.describe(build(graph, graph.input(type, [batch, 32, 9, 11])))
 
 
 def has_runs(tensor: Tensor) -> bool:
@@ -112,7 +38,7 @@ def has_runs(tensor: Tensor) -> bool:
 def laid_out(desc: Any, level: str) -> tuple[Definition, Definition]:
     """What runs of a graph on a processor, before and after."""
     target = target_of(level)
-    execution = divide_and_fuse(join(desc, refining(target))).execution
+    execution = divide_and_fuse(join(desc, refining(target)), costs=target.costs).execution
     made, were = channel_runs(execution, target)
     assert set(were.values()) <= set(execution.statements)
     assert set(were) <= set(made.statements)
@@ -199,7 +125,7 @@ def test_sums_in_the_lanes_of_points_read_a_copy() -> None:
 def test_weights_lie_in_panels(level: str, width: int) -> None:
     """Those of 64 channels do, as wide as two registers."""
     target = target_of(level)
-    parts = divide_and_fuse(join(described(plain, 1, "uint8"), refining(target)))
+    parts = divide_and_fuse(join(described(plain, 1, "uint8"), refining(target)), costs=target.costs)
     assert parts.initialisation is not None
     made = [t for s in parts.initialisation.statements for t in writes_of(s) if "FilterTensor_words" in t.name]
     assert any(tensor.sizes[0] == 64 // width and tensor.sizes[-1] == width for tensor in made)

@@ -569,7 +569,7 @@ def test_tiles_ask_for_the_next_block_of_weights_together() -> None:
     graph = dml.Graph()
     x = graph.input("float32", [1, 1, 128, 2048])
     desc = graph.describe(dml.gemm(x, graph.constant(np.ones((1, 1, 2048, 768), np.float32))))
-    (statement,) = divide_and_fuse(join(desc, refining(TARGETS[0]))).execution.statements
+    (statement,) = divide_and_fuse(join(desc, refining(TARGETS[0])), costs=TARGETS[0].costs).execution.statements
     kernel = schedule_contraction(statement, TARGETS[0])
     assert kernel is not None and kernel.panel is None
     (e,), (block, panels), (step,) = kernel.next_block, kernel.blocks[0], kernel.fold.axes

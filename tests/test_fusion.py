@@ -217,7 +217,7 @@ def test_factors_by_which_sums_are_quantized_are_made_once() -> None:
     desc = graph.describe(
         dml.quantized_linear_matrix_multiply(x, np.float32(0.5), None, factor, scales, None, np.float32(0.7))
     )
-    found = divide_and_fuse(join(desc, refining(host_target())))
+    found = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs)
     divisions = [
         sum(
             isinstance(e, Binary) and e.operation == "div"

@@ -42,7 +42,7 @@ def convolved(x: Any, channels: int, size: int = 3, **how: Any) -> Any:
 
 
 def refined(desc: Any) -> GraphDefinitions:
-    return divide_and_fuse(join(desc, refining(host_target())))
+    return divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs)
 
 
 def checked(network: Callable[[Any], Any], sizes: list[int]) -> GraphDefinitions:

@@ -94,7 +94,7 @@ def between(network: Any, sizes: list[int]) -> list[tuple[int, ...]]:
     expected = dml.Device().compile_graph(desc, fusion=False)(x)
     for count in (1, 2, 7):
         assert_identical(dml.Device(thread_count=count).compile_graph(desc)(x), expected)
-    execution = divide_and_fuse(join(desc, refining(host_target()))).execution
+    execution = divide_and_fuse(join(desc, refining(host_target()))).execution  # where no store has margins of its own
     return [t.sizes for t in execution.temporaries if t.name.count("filter_panels") == 0]
 
 

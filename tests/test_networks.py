@@ -85,7 +85,11 @@ def test_networks_give_what_their_nodes_give(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_memory_is_close_to_what_is_alive(name: str) -> None:
     graph, network = built(name)
-    plan = plan_memory(divide_and_fuse(join(graph.describe(network.output), refining(host_target()))).execution)
+    plan = plan_memory(
+        divide_and_fuse(
+            join(graph.describe(network.output), refining(host_target())), costs=host_target().costs
+        ).execution
+    )
     assert 0 < plan.least_size <= plan.size <= 1.1 * plan.least_size
 
 

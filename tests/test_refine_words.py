@@ -203,7 +203,7 @@ def test_weights_are_packed_once() -> None:
     graph = dml.Graph()
     x, zero_point = graph.input("uint8", [17, 40], name="x"), graph.input("uint8", [1, 1], name="z")
     described = graph.describe(dml.matrix_multiply_integer(x, zero_point, graph.constant(weights)))
-    parts = divide_and_fuse(join(described, refining(target_of("vnni"))))
+    parts = divide_and_fuse(join(described, refining(target_of("vnni"))), costs=target_of("vnni").costs)
     assert parts.initialisation is not None
     names = {t.name for t in parts.initialisation.outputs if t is not None}
     assert any(name.endswith("_words") for name in names) and any(name.endswith("right_sums") for name in names)

@@ -207,7 +207,7 @@ def test_runs_that_one_row_widens_are_asked_for_ahead(data_type: str, is_asked_f
     graph = dml.Graph()
     x = graph.input(data_type, [1, 1, 1, 512])
     product = dml.gemm(x, graph.constant(np.ones((1, 1, 512, 1024), data_type)))
-    definition = divide_and_fuse(join(graph.describe(product), refining(TARGET))).execution
+    definition = divide_and_fuse(join(graph.describe(product), refining(TARGET)), costs=TARGET.costs).execution
     for limit, is_far in ((1 << 20, True), (1 << 22, False)):
         target = TARGET.tuned(prefetched_bytes=limit)
         code = generate(definition, target, in_place=False)
@@ -245,7 +245,7 @@ def test_panels_are_made_once() -> None:
     graph = dml.Graph()
     x = graph.input("float32", [1, 1, 5, 100])
     graph_desc = graph.describe(dml.gemm(x, graph.constant(np.ones((1, 1, 100, 70), np.float32))))
-    parts = divide_and_fuse(join(graph_desc, refining(TARGET)))
+    parts = divide_and_fuse(join(graph_desc, refining(TARGET)), costs=TARGET.costs)
     assert parts.initialisation is not None
     assert [t.name.rpartition(".")[2] for t in parts.initialisation.outputs if t is not None] == ["panels", "panels"]
     assert not any(tensor.name.endswith("panels") for tensor in parts.execution.temporaries)

@@ -74,5 +74,5 @@ def test_no_instruction_rounds(type: str, zero: int, is_widened: bool) -> None:
     made = dml.quantize_linear(graph.input("float32", [64]), np.float32(1), point)
     desc = graph.describe(dml.dequantize_linear(made, np.float32(0.5), point) if is_widened else made)
     target = host_target()
-    code = generate(divide_and_fuse(join(desc, refining(target))).execution, target, in_place=False)
+    code = generate(divide_and_fuse(join(desc, refining(target)), costs=target.costs).execution, target, in_place=False)
     assert not any("llvm.rint" in module for module in code.modules)

@@ -43,7 +43,9 @@ def graph_of(weights: list[Array], *, owned: bool = False, transposed: int = 0) 
 def once(graph: dml.Graph, results: list[Any], *, fusion: bool = True) -> int:
     """Statements that run once."""
     target = host_target()
-    initialisation = divide_and_fuse(join(graph.describe(results), refining(target)), fusion=fusion).initialisation
+    initialisation = divide_and_fuse(
+        join(graph.describe(results), refining(target)), fusion=fusion, costs=target.costs
+    ).initialisation
     return 0 if initialisation is None else len(initialisation.statements)
 
 
@@ -85,7 +87,7 @@ def copies_of(paddings: list[int], *, between: bool = False) -> int:
     alone, together = (dml.Device().compile_graph(desc, fusion=fusion)(given) for fusion in (False, True))
     for one, other in zip(alone, together, strict=True):
         assert (one == other).all()
-    execution = divide_and_fuse(join(desc, refining(host_target()))).execution
+    execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
     return sum("padded" in tensor.name for tensor in execution.temporaries)
 
 

@@ -41,7 +41,7 @@ def test_what_a_residual_sum_is_around_is_widened_once(branches: int, is_kept: b
     for number in range(branches):
         result = result + convolved(first, 1 + number)
     desc = graph.describe([dml.activation_relu(result), *([first] if is_kept else [])])
-    execution = divide_and_fuse(join(desc, refining(host_target()))).execution
+    execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
     assert not copies(execution)
     x = np.random.default_rng(9).normal(size=(1, CHANNELS, SIDE, SIDE)).astype(np.float16)
     device = dml.Device()

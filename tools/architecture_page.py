@@ -94,8 +94,8 @@ def stages() -> list[tuple[str, str, str, str]]:
     the text."""
     operator, graph = pooling([1, 64, 32, 64]), pooling_and_relu()
     joined = join(graph, refining(PROCESSOR))
-    apart = format_definition(divide_and_fuse(joined, fusion=False).execution)
-    fused = divide_and_fuse(joined).execution
+    apart = format_definition(divide_and_fuse(joined, fusion=False, costs=PROCESSOR.costs).execution)
+    fused = divide_and_fuse(joined, costs=PROCESSOR.costs).execution
     code = generate(fused, PROCESSOR, in_place=False)
     row = np.array([[[[1, -3, -2, 0], [-1, -4, -5, 2]]]], np.float32)
     result = dml.activation_relu(dml.max_pooling(row, window_size=[2, 2]).values)

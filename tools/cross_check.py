@@ -166,7 +166,7 @@ def _graph_cases(number: int, target: CpuTarget) -> Iterator[Case]:
 
     assembly = chain(Random(number), dml.Device(thread_count=1))
     joined = join(assembly.desc, refining(target))
-    parts = divide_and_fuse(joined)
+    parts = divide_and_fuse(joined, costs=target.costs)
     content = {t: b for t, b in zip(joined.inputs, input_buffers(assembly, number), strict=True) if b is not None}
     for tensor, place in joined.constants.items():
         node = assembly.desc.nodes[place]

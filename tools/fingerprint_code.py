@@ -9,6 +9,7 @@
 - ``random``: random descriptors of every operator (``tests/random_descriptors.py``), half of them of huge sizes,
 - ``chain``: random graphs (``tests/random_chains.py``), fused and not,
 - ``benchmark``: the cases of ``benchmarks``,
+- ``bytes``: networks of quantised convolutions (``tests/byte_networks.py``),
 - ``network``: the networks of ``examples/networks`` at their usual sizes,
 - ``runtime``: what is linked with every program, and the team of threads.
 
@@ -38,7 +39,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 for _folder in (ROOT / "examples" / "networks", ROOT / "tests", ROOT):
     sys.path.insert(0, str(_folder))
 
-KINDS: Final = ("network", "benchmark", "chain", "sample", "random", "runtime")
+KINDS: Final = ("network", "benchmark", "chain", "bytes", "sample", "random", "runtime")
 """Those that take longest come first, so that all processes end at the same time."""
 
 SHOWN: Final = 60
@@ -93,6 +94,12 @@ def _chains(_: int, chains: int, __: object) -> Iterator[Work]:
     return (Work("chain", str(number)) for number in range(chains))
 
 
+def _networks_of_bytes(*_: object) -> Iterator[Work]:
+    from byte_networks import NETWORKS
+
+    return (Work("bytes", name) for name in NETWORKS)
+
+
 def _samples(_: int, __: int, operators: Sequence[str]) -> Iterator[Work]:
     from sample_descriptors import samples
 
@@ -145,6 +152,7 @@ _CORPORA: Final[dict[str, Callable[[int, int, Sequence[str]], Iterator[Work]]]] 
     "network": _networks,
     "benchmark": _benchmarks,
     "chain": _chains,
+    "bytes": _networks_of_bytes,
     "sample": _samples,
     "random": _drawn,
     "runtime": lambda *_: iter([Work("runtime", "")]),
@@ -204,7 +212,7 @@ def _graph_programs(work: Work) -> Iterator[Program]:
     for machine, target in targets().items():
         joined = join(graph, refining(target))
         for fusion in (True, False) if work.kind == "chain" else (True,):
-            parts = divide_and_fuse(joined, fusion=fusion)
+            parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
             for label, part in (("", parts.execution), (" initialisation", parts.initialisation)):
                 if part is not None:
                     name = f"{machine}{label}{'' if fusion else ' unfused'}"
@@ -225,6 +233,10 @@ def _graph(work: Work) -> Any:
         from random_chains import chain
 
         return chain(Random(int(work.name)), device).desc
+    if work.kind == "bytes":
+        from byte_networks import NETWORKS, described
+
+        return described(NETWORKS[work.name][0], 2, "uint8")
     graph = dml.Graph(device)
     if work.kind == "network":
         return graph.assemble(importlib.import_module(work.name).build(graph).output).desc

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opendml.graph.costs import GraphCosts
 from opendml.llvm.compiled_objects import Compilation, get_or_compile_all, object_key
 from opendml.llvm.host import default_thread_count, host_machine
 from opendml.llvm.processor_facts import processor_facts
@@ -34,12 +33,6 @@ class Processor(CpuTarget):
     def name(self) -> str:
         """The only device of this kind."""
         return "cpu"
-
-    @property
-    def costs(self) -> GraphCosts:
-        """What fusion weighs: rows have margins where stores leave lanes out."""
-        graph = self.tuning.graph
-        return graph if self.machine.masks_vectors else replace(graph, margined_row=None)
 
     @property
     def memory(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from opendml.graph.costs import GraphCosts
 from opendml.llvm.host import Machine, host_machine
 from opendml.targets.cpu.tuning import TUNING, Tuning
 
@@ -19,6 +20,12 @@ class CpuTarget:
 
     machine: Machine
     tuning: Tuning = TUNING
+
+    @property
+    def costs(self) -> GraphCosts:
+        """What fusion weighs: rows have margins where stores leave lanes out."""
+        graph = self.tuning.graph
+        return graph if self.machine.masks_vectors else replace(graph, margined_row=None)
 
     def tuned(self, **knobs: Any) -> CpuTarget:
         """The target with other values of some knobs."""

@@ -25,7 +25,7 @@ from opendml.targets.cpu.target import CpuTarget
 def rows_with_margins(definition: Definition, target: CpuTarget) -> tuple[Definition, dict[Single, Single]]:
     """The definition with such statements together, and for each of these the one that computes the rows."""
     wholes, dropped = dict[Single, Single](), set[Statement]()
-    if target.tuning.graph.margined_row is None or not target.machine.masks_vectors:
+    if target.costs.margined_row is None:
         return definition, wholes
     writers = dict[Tensor, list[Compute]]()
     for statement in definition.statements:
