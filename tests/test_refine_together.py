@@ -77,15 +77,17 @@ def scatter_in_columns(sizes: list[int], count: int) -> Operator:
     )
 
 
-def indices_in_columns(desc: Operator, seed: int) -> list[Any]:
+def indices_along(axis: int, desc: Operator, seed: int) -> list[Any]:
     """Some of them out of the tensor."""
     generator = np.random.default_rng(seed)
     given = [generator.random(tensor.sizes, np.float32) for _, tensor in desc.inputs() if tensor is not None]
-    size = given[0].shape[-2]
+    size = given[0].shape[axis]
     return [given[0], generator.integers(-size - 1, size + 1, given[1].shape), given[2]]
 
 
-IN_COLUMNS: Final = TARGET.tuned(prefetched_bytes=0, scattered_columns=32, scattered_columns_bytes=1 << 12)
+IN_COLUMNS: Final = TARGET.tuned(
+    prefetched_bytes=0, scattered_columns=32, scattered_columns_bytes=1 << 12, most_scattered_rows_bytes=0
+)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ IN_COLUMNS: Final = TARGET.tuned(prefetched_bytes=0, scattered_columns=32, scatt
 )
 def test_columns_are_scattered_in_blocks(desc: Operator, widths: list[int]) -> None:
     for seed in range(3):
-        arrays = indices_in_columns(desc, seed)
+        arrays = indices_along(-2, desc, seed)
         refined = assert_refined_is_defined(desc, IN_COLUMNS, arrays=arrays)
         run_operator(desc, arrays, tuning=IN_COLUMNS.tuning)
     assert [each.own[0].sizes[-1] for each in refined.statements if isinstance(each, Each)] == widths
@@ -118,7 +120,61 @@ def test_columns_are_scattered_in_blocks(desc: Operator, widths: list[int]) -> N
 def test_near_or_long_columns_and_few_of_them_or_of_updates_are_scattered_where_they_are(
     desc: Operator, target: Any
 ) -> None:
-    arrays = indices_in_columns(desc, 0)
+    arrays = indices_along(-2, desc, 0)
+    assert not names(assert_refined_is_defined(desc, target, arrays=arrays))
+
+
+def scatter_in_rows(sizes: list[int], count: int) -> Operator:
+    """A row of so many updates for every row of the tensor."""
+    updates = [*sizes[:-1], count]
+    return operators.ScatterElements(
+        input_tensor=f32(*sizes),
+        indices_tensor=TensorDesc("INT64", updates),
+        updates_tensor=f32(*updates),
+        output_tensor=f32(*sizes),
+        axis=len(sizes) - 1,
+    )
+
+
+IN_ROWS: Final = TARGET.tuned(prefetched_bytes=0, scattered_rows_bytes=64, most_scattered_rows_bytes=512)
+
+
+@pytest.mark.parametrize(
+    ("desc", "parts"),
+    [
+        (scatter_in_rows([5, 64], 70), [((5,), (1, 64))]),
+        (scatter_in_rows([3, 4, 33], 20), [((3, 4), (1, 1, 33))]),
+        (scatter_in_rows([17, 3], 2), [((3,), (5, 3)), ((1,), (2, 3))]),
+        (scatter_in_rows([2, 8, 4], 9), [((2, 2), (1, 4, 4))]),
+        (scatter_in_rows([2, 7, 1, 4], 3), [((2, 1), (1, 4, 1, 4)), ((2, 1), (1, 3, 1, 4))]),
+    ],
+)
+def test_rows_are_scattered_one_or_some_at_a_time(
+    desc: Operator, parts: list[tuple[tuple[int, ...], tuple[int, ...]]]
+) -> None:
+    for seed in range(3):
+        arrays = indices_along(-1, desc, seed)
+        refined = assert_refined_is_defined(desc, IN_ROWS, arrays=arrays)
+        run_operator(desc, arrays, tuning=IN_ROWS.tuning)
+    eachs = [each for each in refined.statements if isinstance(each, Each)]
+    assert [(tuple(axis.size for axis in each.axes), each.own[0].sizes) for each in eachs] == parts
+    assert len(refined.statements) == len(parts)
+
+
+@pytest.mark.parametrize(
+    ("desc", "target"),
+    [
+        (scatter_in_rows([5, 64], 70), TARGET),
+        (scatter_in_rows([5, 64], 1), IN_ROWS),
+        (scatter_in_rows([64], 64), IN_ROWS),
+        (scatter_in_rows([3, 2], 2), IN_ROWS),
+        (scatter_in_rows([2, 129], 129), IN_ROWS),
+    ],
+)
+def test_near_or_long_rows_and_few_of_them_or_of_updates_are_scattered_where_they_are(
+    desc: Operator, target: Any
+) -> None:
+    arrays = indices_along(-1, desc, 0)
     assert not names(assert_refined_is_defined(desc, target, arrays=arrays))
 
 

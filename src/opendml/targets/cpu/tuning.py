@@ -35,6 +35,12 @@ class Tuning:
     """Bytes of such a block at most: half a second-level cache. Blocks half as wide take a quarter longer: as much less
     of every row is read at once."""
 
+    scattered_rows_bytes: int = 4096
+    """Bytes of rows, at least, that a thread updates by itself: what three calls cost is little beside that."""
+
+    most_scattered_rows_bytes: int = 1 << 17
+    """Bytes of such a row at most: a tensor that is far has many of them, and each thread some."""
+
     updates_worth_copies: int = 4
     """How many times more elements than updates there may be that blocks are worth it, since all of them are copied."""
 

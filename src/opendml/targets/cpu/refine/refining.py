@@ -39,7 +39,7 @@ from opendml.targets.cpu.refine.refinement import (
 )
 from opendml.targets.cpu.refine.row_blocks import blocks_of_rows
 from opendml.targets.cpu.refine.runs import runs_in_memory
-from opendml.targets.cpu.refine.scattered_columns import blocks_of_columns
+from opendml.targets.cpu.refine.scattered_parts import scatters_in_parts
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
 from opendml.targets.cpu.refine.shared_values import values_of_columns
 from opendml.targets.cpu.refine.sums import sum_of
@@ -56,7 +56,7 @@ TOGETHER: Final[tuple[DefinitionRule, ...]] = (
     values_beside_elements,
     values_of_columns,
     blocks_of_updates,
-    blocks_of_columns,
+    scatters_in_parts,
     factors_of_chains,
     joined_copies,
     blocks_of_strides,
