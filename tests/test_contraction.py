@@ -34,7 +34,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import Machine, machine_of
 from opendml.llvm.native import assembly
-from opendml.loops.nest import Loop, Prefetch, nodes_of
+from opendml.loops.nest import At, Loop, Points, Prefetch, nodes_of
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
@@ -625,6 +625,21 @@ def test_lines_of_the_results_are_asked_for_between_the_steps() -> None:
     assert [node.step for node in loops if node.carried] == [asking.step, 1]
     before = kernel_nest(kernel, replace(TARGETS[0], tuning=replace(TUNING, asking_part=0.0)))
     assert [n.step for n in nodes_of(before.body) if isinstance(n, Loop) and n.carried] == [1]
+
+
+def test_loops_between_which_lines_are_asked_for_have_some_steps() -> None:
+    """Of short sums those of several points are asked for at once, so that all are behind a part of the steps."""
+    kernel = product_kernel(gemm(64, 64, 64, trans_a=True, trans_b=True))
+    assert kernel.turned
+    nodes = [*nodes_of(kernel_nest(kernel, TARGETS[0]).body)]
+    (asking,) = (node for node in nodes if isinstance(node, Loop) and node.carried and node.step > 1)
+    assert asking.step == TUNING.fewest_asking_steps
+    asked, *_ = asking.body
+    assert isinstance(asked, At)
+    (points,) = asked.body
+    assert isinstance(points, Points)
+    rounds = int(TUNING.asking_part * kernel.steps) // asking.step
+    assert (points.count - 1) * rounds < kernel.strip <= points.count * rounds
 
 
 def test_threads_have_parts_of_the_larger_factor_of_their_own() -> None:

@@ -583,6 +583,9 @@ class Tuning:
     """The part of a sum's steps between which what a tile stores, and what its results read, is asked for line by line:
     all at once would be more than a processor can wait for, and what the sums load would wait behind it."""
 
+    fewest_asking_steps: int = 4
+    """Steps of such a sum at least between which that is done: all sums of a tile go through a loop within a loop."""
+
     asking_tiles: int = 4
     """Tiles along the tile axis up to which each asks for all that the next strip of the other side loads."""
 

@@ -366,19 +366,24 @@ class _Maker:
         return (*begin, *body) if loops else (*self._expected(counts), *begin, *body)
 
     def _expecting(self, axis: Axis, counts: _Counts, body: Body, copies: int) -> Body:
-        """The steps along the only axis of the fold, and what is asked for between them: a point's lines every few
-        steps, so that the last ones, which are asked for again, are when a part of the steps is left."""
+        """The steps along the only axis of the fold, and what is asked for between them: lines of a point or more every
+        few steps, so that the last ones, which are asked for again, are when a part of the steps is left."""
         along, count = self._lines_along(counts.vectors)
-        few, lines = int(axis.size * self.target.tuning.asking_part) // count, self._lines(counts)
+        tuning, lines = self.target.tuning, self._lines(counts)
+        asking = int(axis.size * tuning.asking_part)
+        few = max(asking // count, tuning.fewest_asking_steps)
 
         def steps(first: Integer, end: Integer) -> Body:
             return (Loop(axis, first, end, 1, body, carried=(self.sum,), copies=copies),)
 
-        if few < 1:
+        if asking < 2 * few:
             return (Points(along, count, "unrolled", lines), *steps(0, axis.size))
+        each = -(-count // (asking // few))
         here = Axis(axis.name, axis.size)
-        number = Least(Quotient(Position(here), few), count - 1)
-        asked = At(along, Sum(Position(along), number), lines)
+        number = Least(Product(Quotient(Position(here), few), each), count - each)
+        asked = At(
+            along, Sum(Position(along), number), (Points(along, each, "unrolled", lines),) if each > 1 else lines
+        )
         some = (asked, *steps(Position(here), Least(Sum(Position(here), few), axis.size)))
         return (Loop(here, 0, axis.size, few, some, carried=(self.sum,), copies=copies),)
 
