@@ -21,9 +21,11 @@ from properties import HANGS, SHARE, examples, some
 from opendml import operators as op
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.tensor import TensorDesc
+from opendml.llvm.object_cache import default_cache
 from opendml.loops.alignment import ALIGNMENT
 from opendml.programs.binding import BoundTensor, bind_all
 from opendml.programs.device import Device, compile_operator
+from opendml.programs.graph_plan import operator_key, stored_program
 from opendml.programs.program import Program
 from opendml.targets.host_memory import aligned_empty, empty
 
@@ -489,3 +491,41 @@ def test_the_cache_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         results.append(program(x).tobytes())
     assert found == [False, False, True]
     assert len(set(results)) == 1
+
+
+def _fail(*_: Any, **__: Any) -> None:
+    raise AssertionError("code is written again")
+
+
+def test_an_operator_from_the_cache_passes_no_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENDML_CACHE_DIR", str(tmp_path / "cache"))
+    first, x = _add(VECTOR), _numbers(6)
+    monkeypatch.setattr("opendml.targets.cpu.compilation.generate", _fail)
+    again = _add(VECTOR)
+    assert (first.from_cache, again.from_cache) == (False, True)
+    np.testing.assert_array_equal(again(x, x), first(x, x))
+    strided = TensorDesc("float32", [6], [2])
+    others = [
+        (op.ElementWiseAdd(a_tensor=VECTOR, b_tensor=b, output_tensor=VECTOR), tuning)
+        for b, tuning in ((strided, None), (VECTOR, ALL_THREADS))
+    ]
+    for other, tuning in others:
+        with pytest.raises(AssertionError, match="written again"):
+            compile_operator(other, 1, tuning=tuning)
+
+
+def test_an_operator_whose_code_is_gone_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its plan and its objects are entries of their own."""
+    monkeypatch.setenv("OPENDML_CACHE_DIR", str(tmp_path / "cache"))
+    first, x, cache = _add(VECTOR), _numbers(6), default_cache()
+    assert first.desc is not None and first.target is not None and cache is not None
+    key = operator_key(first.desc, first.target)
+    stored = stored_program(key)
+    assert key is not None and stored is not None
+    for entry in map(cache.path, (key, *stored.keys)):
+        content = entry.read_bytes()
+        entry.unlink()
+        program = _add(VECTOR)
+        np.testing.assert_array_equal(program(x, x), first(x, x))
+        assert entry.read_bytes() == content
+        assert _add(VECTOR).from_cache

@@ -12,7 +12,6 @@ from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, OutOfMemoryError
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.tensor import TensorDesc
-from opendml.llvm.object_cache import default_cache
 from opendml.operators.element_types import DATA_TYPE_OF
 from opendml.programs.binding import Binding, bind_all, copied, flat_memory, signature_text
 from opendml.programs.compilation import program_of
@@ -24,6 +23,7 @@ from opendml.programs.graph_plan import (
     graph_key,
     plan_of,
     store_plan,
+    stored_objects,
     stored_plan,
 )
 from opendml.programs.program import BoundCall, Program
@@ -255,7 +255,7 @@ def compile_graph(
     """
     key = graph_key(graph, target, fusion)
     plan = stored_plan(key)
-    objects = None if plan is None else _stored_objects(plan)
+    objects = None if plan is None else stored_objects(plan.execution, plan.initialisation)
     from_cache = objects is not None
     if plan is None or objects is None:
         plan, objects, from_cache = _compiled(graph, target, fusion, progress)
@@ -271,7 +271,7 @@ def compile_graph(
 def stored_graph(outline: GraphOutline, key: bytes, *, target: Target, thread_count: int) -> CompiledGraph | None:
     """The program whose ``key`` was this, if the disk cache still has it, for the outline of its graph."""
     plan = stored_plan(key)
-    objects = None if plan is None else _stored_objects(plan)
+    objects = None if plan is None else stored_objects(plan.execution, plan.initialisation)
     if plan is None or objects is None:
         return None
     program = _loaded(outline, _Parts(plan, objects, True), target=target, thread_count=thread_count, fusion=True)
@@ -373,15 +373,6 @@ def _check_memory(plan: GraphPlan, execution: Program, initialisation: Program |
     if kept + temporary > limit:
         reason = f"{temporary} bytes for temporary tensors and {kept} for constants and what is made of them"
         raise OutOfMemoryError(f"the graph needs {reason}; the limit is {limit} bytes")
-
-
-def _stored_objects(plan: GraphPlan) -> dict[bytes, bytes] | None:
-    """The object files of a plan by their keys; None if one of them is no longer in the cache."""
-    cache = default_cache()
-    keys = [key for part in (plan.execution, plan.initialisation) if part is not None for key in part.keys]
-    objects = {key: cache.read(key) for key in keys} if cache is not None else {}
-    found = {key: data for key, data in objects.items() if data is not None}
-    return found if found and len(found) == len(objects) else None
 
 
 def _compiled(

@@ -13,8 +13,8 @@ from opendml.description.quoting import quoted
 from opendml.description.validation import validate_or_raise
 from opendml.llvm.host import MAXIMUM_THREADS
 from opendml.programs import dlpack
-from opendml.programs.binding import Binding, as_array
-from opendml.programs.compilation import compile_definition
+from opendml.programs.binding import as_array
+from opendml.programs.compilation import operator_program
 from opendml.programs.device_tensor import DeviceTensor, adopted, tensor_of, tensor_on
 from opendml.programs.program import Program
 from opendml.targets.registry import KINDS, find_target, parse_target_name
@@ -297,16 +297,7 @@ def compile_operator(
     device: str = DEFAULT_DEVICE,
 ) -> Program:
     """Native code for a valid descriptor."""
-
-    target = find_target(device, tuning)
-    program = compile_definition(
-        target.refine(desc.define()),
-        inputs=[Binding(name, tensor) for name, tensor in desc.inputs()],
-        outputs=[Binding(name, tensor) for name, tensor in desc.outputs()],
-        in_place=desc.in_place,
-        target=target,
-        thread_count=thread_count,
-    )
+    program = operator_program(desc, find_target(device, tuning), thread_count)
     program.desc, program.execution_flags = desc, execution_flags
     program.origin = compile_operator, (desc, program.thread_count, execution_flags, tuning, device)
     return program

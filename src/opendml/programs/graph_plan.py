@@ -1,5 +1,5 @@
-"""What is left of a graph when it is compiled: tensors that are kept, and object files. Plans are stored on disk, so
-that a graph that was compiled before needs no stage of the compiler again."""
+"""What is left of a graph, or of an operator, when it is compiled: tensors that are kept, and object files. Plans are
+stored on disk, so that what was compiled before needs no stage of the compiler again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from opendml._loading import LOADED_AT
+from opendml.description.descriptors import Operator
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.expression.element_types import ELEMENT_TYPES
 from opendml.llvm.native import DEFAULT_OPTIONS, compiler_version
@@ -55,6 +56,16 @@ class StoredProgram(NamedTuple):
     requirements: Requirements
     keys: tuple[bytes, ...]
 
+    def to_fields(self) -> list[Any]:
+        """What JSON can hold of it."""
+        return [self.requirements, [key.hex() for key in self.keys]]
+
+    @classmethod
+    def from_fields(cls, fields: Sequence[Any]) -> StoredProgram:
+        """The program that ``to_fields`` was asked for."""
+        requirements, keys = fields
+        return cls(Requirements(*requirements), tuple(map(bytes.fromhex, keys)))
+
 
 @dataclass(frozen=True, slots=True)
 class GraphPlan:
@@ -73,7 +84,7 @@ class GraphPlan:
 
     def to_bytes(self) -> bytes:
         """The plan as JSON."""
-        programs = [p and [p.requirements, [k.hex() for k in p.keys]] for p in (self.execution, self.initialisation)]
+        programs = [p and p.to_fields() for p in (self.execution, self.initialisation)]
         return json.dumps([self.kept, self.persistent, self.sources, self.computed, *programs]).encode()
 
     @classmethod
@@ -85,14 +96,9 @@ class GraphPlan:
             tuple(persistent),
             tuple(sources),
             tuple(computed),
-            _stored_program(execution),
-            None if initialisation is None else _stored_program(initialisation),
+            StoredProgram.from_fields(execution),
+            None if initialisation is None else StoredProgram.from_fields(initialisation),
         )
-
-
-def _stored_program(fields: list[Any]) -> StoredProgram:
-    requirements, keys = fields
-    return StoredProgram(Requirements(*requirements), tuple(map(bytes.fromhex, keys)))
 
 
 def plan_of(
@@ -125,16 +131,50 @@ def plan_of(
 
 def stored_plan(key: bytes | None) -> GraphPlan | None:
     """The plan that is stored under a key."""
-    cache = default_cache()
-    stored = None if cache is None or key is None else cache.read(key)
+    stored = _stored(key)
     return None if stored is None else GraphPlan.from_bytes(stored)
 
 
 def store_plan(key: bytes | None, plan: GraphPlan) -> None:
     """Keep a plan, if there is a cache."""
+    _store(key, plan.to_bytes())
+
+
+def stored_program(key: bytes | None) -> StoredProgram | None:
+    """The program of an operator that is stored under a key."""
+    stored = _stored(key)
+    return None if stored is None else StoredProgram.from_fields(json.loads(stored))
+
+
+def store_program(key: bytes | None, program: StoredProgram) -> None:
+    """Keep an operator's program, if there is a cache."""
+    _store(key, json.dumps(program.to_fields()).encode())
+
+
+def stored_objects(*programs: StoredProgram | None) -> dict[bytes, bytes] | None:
+    """The object files of programs by their keys; None if one of them is no longer in the cache."""
+    cache = default_cache()
+    keys = [key for program in programs if program is not None for key in program.keys]
+    objects = {key: cache.read(key) for key in keys} if cache is not None else {}
+    found = {key: data for key, data in objects.items() if data is not None}
+    return found if found and len(found) == len(objects) else None
+
+
+def _stored(key: bytes | None) -> bytes | None:
+    cache = default_cache()
+    return None if cache is None or key is None else cache.read(key)
+
+
+def _store(key: bytes | None, data: bytes) -> None:
     cache = default_cache()
     if cache is not None and key is not None:
-        cache.write(key, plan.to_bytes())
+        cache.write(key, data)
+
+
+def operator_key(desc: Operator, target: Target) -> bytes | None:
+    """As ``graph_key``, of a program for one operator."""
+    facts = code_facts(target)
+    return None if facts is None else hashlib.sha256(f"operator\n{facts}\n{desc!r}".encode()).digest()
 
 
 def graph_key(graph: GraphDesc, target: Target | None, fusion: bool) -> bytes | None:

@@ -32,6 +32,7 @@ class Problem:
         self.words = tuple(map(word_in_memory, self.factors))
         self.elements = tuple(map(_elements, self.factors))
         self._known_coefficients: dict[tuple[int, Axis], set[int]] = {}
+        self._distances = tuple(map(self._steps_apart, (0, 1)))
         self.is_deep = self._is_of_deep_sums()
         self._contiguous = {axis for axis in axes if all(s.address.coefficient(axis) == 1 for s in stores)}
 
@@ -77,8 +78,11 @@ class Problem:
         """The number of the factor that an axis of its own moves along."""
         return 0 if vector in self.sides[0] else 1
 
-    def distances(self, side: int) -> list[int]:
+    def distances(self, side: int) -> Sequence[int]:
         """Bytes from one step of the fold to the next one."""
+        return self._distances[side]
+
+    def _steps_apart(self, side: int) -> list[int]:
         last = [axis for axis in self.fold.axes if axis.size > 1][-1:]
         size = self.fold.type.bits // 8
         return [abs(step) * size for axis in last for step in self.coefficients(side, axis)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from opendml.expression.ir import Axis
 from opendml.targets.cpu.contractions.problem import Problem
@@ -14,8 +14,7 @@ from opendml.targets.cpu.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.panels import strip_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(NamedTuple):
     """A choice of axes and of the numbers of points along them that are computed together; with ``words`` in tile
     registers."""
 
@@ -96,10 +95,10 @@ class _Choices:
         if tile.tile_size == tile.tile.size:
             for row in rows:
                 for count in range(2, min(most, row.size) + 1):
-                    yield replace(tile, row=row, row_count=count)
+                    yield tile._replace(row=row, row_count=count)
         elif tile.turned:
             for count in range(2, min(most, tile.tile.size // tile.tile_size) + 1):
-                yield replace(tile, row=tile.tile, row_count=count)
+                yield tile._replace(row=tile.tile, row_count=count)
 
     def _most_sums(self, vectors: int) -> int:
         """Points of a tile of which the sums stay in registers, beside what a step loads."""
@@ -119,13 +118,13 @@ class _Choices:
         is_far &= tile.size > 1 or self.problem.bytes_of(self.problem.elements[side]) >= tuning.prefetched_bytes
         if is_plain and is_long and is_far and tile.size <= tuning.interrupted_rows and self.problem.is_along(vector):
             for one in self._tiles_of(vector, tile, width, packed=False):
-                yield replace(one, steps_at_once=count)
+                yield one._replace(steps_at_once=count)
 
     def _in_rounds(self, tiles: Iterable[Tile]) -> Iterator[Tile]:
         """Tiles whose sums wait in memory until those of all others of a thread have come as far."""
         for tile in tiles if self.problem.is_deep else ():
             if self.problem.is_along(tile.vector):
-                yield replace(tile, steps_at_once=self.tuning.steps_of_deep_sums, by_rounds=True)
+                yield tile._replace(steps_at_once=self.tuning.steps_of_deep_sums, by_rounds=True)
 
     def _most_points(self, vectors: int) -> int:
         """Points of a row of a tile at most."""
@@ -162,8 +161,9 @@ class _Choices:
         """Cycles of all sums, by and large."""
         side = self.problem.side(tile.vector)
         strips = -(-tile.vector.size // (tile.lanes * tile.vectors))
-        last = replace(tile, vectors=last_vectors(tile.vector.size, tile.lanes, tile.vectors))
-        row = (strips - 1) * self._tile_cost(side, tile) + self._tile_cost(side, last)
+        last = tile._replace(vectors=last_vectors(tile.vector.size, tile.lanes, tile.vectors))
+        strip = self._tile_cost(side, tile)
+        row = (strips - 1) * strip + (strip if last == tile else self._tile_cost(side, last))
         steps = tile.steps
         others = self.problem.points // math.prod(axis.size for axis in (tile.vector, *steps))
         # Rows that are left are a tile of their own, others are done twice.
