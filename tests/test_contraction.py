@@ -541,17 +541,26 @@ def test_tiles_have_few_rows_that_are_pages_apart() -> None:
 
 @pytest.mark.parametrize("trans_b", [False, True])
 def test_left_matrices_are_read_by_columns_where_these_stay_near(trans_b: bool) -> None:
-    """Not where steps are whole pages apart, nor where there are many of them in a large matrix."""
+    """Not where steps are whole pages apart, nor where there are many of them in a large matrix. In the former case
+    nothing is copied, either, where vectors may as well lie along those columns: both sides are transposed."""
 
     def copies(rows: int, inner: int) -> int:
         *copies, _ = refined_definition(gemm(rows, inner, 256, trans_b, True), TARGETS[0]).statements
         return len(copies)
 
     assert [copies(512, 512), copies(64, 2048)] == [0, 0]
-    assert [copies(1024, 512), copies(512, 4096)] == [1, 1]
+    assert [copies(1024, 512), copies(512, 4096)] == [int(not trans_b), 1]
 
 
-@pytest.mark.parametrize(("trans_b", "rows"), [(False, 61), (True, 61), (False, 256)])
+def test_tiles_are_transposed_where_both_sides_of_a_product_are() -> None:
+    """And left columns are whole pages apart: vectors are along these, in panels of a thread's own."""
+    kernel = product_kernel(gemm(1024, 1024, 1024, trans_a=True, trans_b=True))
+    assert kernel.turned
+    assert kernel.panel is not None
+    assert not product_kernel(gemm(1024, 1024, 1024, trans_a=True)).turned
+
+
+@pytest.mark.parametrize(("trans_b", "rows"), [(False, 61), (True, 61), (False, 256), (True, 1024)])
 def test_products_of_left_matrices_by_columns(trans_b: bool, rows: int) -> None:
     desc = gemm(rows, 173, 150, trans_b, True)
     run_single(desc, *(random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor))), None)

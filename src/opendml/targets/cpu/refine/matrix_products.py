@@ -101,7 +101,8 @@ class _Refined:
         left, columns = self.product.left, self.product.column.size
         if columns < self.tuning.few_rows or 0 in (left.stride(-1), left.stride(-2)):
             return False
-        is_worth = columns >= self.tuning.columns_of_rows and left.stride(-1) != 1 and not self._has_near_columns()
+        is_worth = columns >= self.tuning.columns_of_rows and left.stride(-1) != 1
+        is_worth &= not (self._has_near_columns() or self._is_better_turned())
         return left.tensor.type is F16 or is_worth
 
     def _has_near_columns(self) -> bool:
@@ -110,8 +111,22 @@ class _Refined:
         product, tuning = self.product, self.tuning
         left, steps, size = product.left, product.inner.size, product.left.tensor.type.bits // 8
         is_small = product.row.size * steps * size <= tuning.vector_side_bytes
-        is_aliased = left.stride(-1) * size % tuning.page_bytes == 0
-        return not self.is_dot and left.stride(-2) == 1 and (is_small or steps <= tuning.many_steps) and not is_aliased
+        is_near = is_small or steps <= tuning.many_steps
+        return not self.is_dot and left.stride(-2) == 1 and is_near and not self._is_aliased(left)
+
+    def _is_better_turned(self) -> bool:
+        """Whether vectors had better lie along the columns of the left matrix, which each thread copies to panels of
+        its own, and tiles be transposed: where these columns, and the rows of the right matrix, are runs of memory, and
+        tiles would not read the left one by columns, since its rows are whole pages apart."""
+        product = self.product
+        left, right = product.left, product.right
+        is_turned = left.stride(-2) == 1 and right.stride(-2) == 1 and right.stride(-1) != 1
+        is_wide = product.row.size >= self.tuning.columns_of_rows
+        return not self.is_dot and is_turned and is_wide and self._is_aliased(left)
+
+    def _is_aliased(self, matrix: _Matrix) -> bool:
+        """Whether what one step reads and what the next one does are whole pages apart."""
+        return matrix.stride(-1) * matrix.tensor.type.bits // 8 % self.tuning.page_bytes == 0
 
     def _is_worth_panels(self) -> bool:
         """Whether to lay the right matrix out in panels: where that is done only once, before the product ever runs."""
