@@ -31,6 +31,7 @@ from opendml.loops.instructions import Instruction, Instructions
 from opendml.loops.nest import Accumulate, At, Body, ElementStore, Leaf, Loop, Nest, Points
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_printer import format_nest
+from opendml.targets.cpu.instructions.bytes import JOINED
 from opendml.targets.cpu.instructions.machine import INSTRUCTIONS, machine_instructions
 from opendml.targets.cpu.instructions.registers import by_registers
 from opendml.targets.cpu.instructions.roots import ERROR, ESTIMATE, LEAST, ROOT, corrected
@@ -68,6 +69,8 @@ SEEN = {
     "store": r"\{%k\d\}",
     "stream": "movnt|stnp",
     "prefetch": "prefetch|prfm",
+    "round": "vcvtps2dq",
+    "bytes": "vpackuswb",
 }
 """What is in the listing of a function that uses an instruction."""
 
@@ -99,6 +102,19 @@ def _write_computation(builder: Builder, instruction: Instruction, registers: in
         return []
 
     builder.loop("0", "%threads", lanes, [], step)
+
+
+def _write_rounding(builder: Builder, instruction: Instruction) -> None:
+    """``p0 = instruction(p1)``, of one register."""
+    value = instruction.write(builder, _vector(builder, 1, F32, instruction.lanes))
+    builder.line(f"store {value.typed}, ptr %p0, align 1")
+
+
+def _write_bytes(builder: Builder, instruction: Instruction) -> None:
+    """``p0 = instruction(p1...)``, of registers that lie behind one another."""
+    lanes = instruction.lanes // JOINED
+    words = [_vector(builder, 1, I32, lanes, str(n * lanes)) for n in range(JOINED)]
+    builder.line(f"store {instruction.write(builder, *words).typed}, ptr %p0, align 1")
 
 
 def _write_load(builder: Builder, instruction: Instruction) -> None:
@@ -135,6 +151,8 @@ WRITERS: dict[str, Callable[[Builder, Instruction], None]] = {
     "gather": _write_gather,
     "store": _write_store,
     "stream": _write_stream,
+    "round": _write_rounding,
+    "bytes": _write_bytes,
     "prefetch": lambda builder, instruction: instruction.write(builder, "%p1"),
 }
 
@@ -282,6 +300,37 @@ def test_prefetches_of_what_is_not_there() -> None:
         _native(instruction)(memory, memory.ctypes.data + place)
         instruction.body(memory, np.array([place]))
     assert not memory.any()
+
+
+@pytest.mark.skipif("round" not in OF, reason="this processor has no such instruction")
+def test_rounding_of_any_number() -> None:
+    """Halves, which go to the even neighbour, and numbers that no i32 holds."""
+    halves = np.arange(-64, 64, dtype=np.float32) / 2
+    large = np.float32(2) ** np.arange(20, 36, dtype=np.float32)
+    odd = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
+    drawn = _random(F32, 4096, np.random.default_rng(5))
+    numbers = np.concatenate([halves, large, -large, np.nextafter(large, np.float32(0)), odd, drawn])
+    numbers = np.concatenate([numbers, np.zeros(-numbers.size % 16, np.float32)])
+    for instruction in OF["round"]:
+        for start in range(0, numbers.size, instruction.lanes):
+            part = numbers[start : start + instruction.lanes].copy()
+            found = np.empty(instruction.lanes, np.int32)
+            _native(instruction)(found, part)
+            _assert_same_bits(found, instruction.body(part), instruction.name)
+
+
+@pytest.mark.skipif("bytes" not in OF, reason="this processor has no such instruction")
+def test_bytes_of_any_integers() -> None:
+    """In order, and clamped: those of 16 bits, where packs saturate first, and their neighbours, too."""
+    edges = [n + d for n in (0, 255, 256, -256, 32767, -32768, 65535, -65536, 2**31 - 2, 1 - 2**31) for d in (-1, 0, 1)]
+    drawn = np.random.default_rng(6).integers(-(2**31), 2**31, 64)
+    integers = np.array([*range(-32, 288), *edges, *edges[::-1], *drawn, *[0] * 62]).astype(np.int32)
+    for instruction in OF["bytes"]:
+        for start in range(0, integers.size - instruction.lanes + 1, instruction.lanes // 2):
+            part = integers[start : start + instruction.lanes].copy()
+            found = np.empty(instruction.lanes, np.uint8)
+            _native(instruction)(found, part)
+            _assert_same_bits(found, instruction.body(*np.split(part, JOINED)), instruction.name)
 
 
 # Square roots --------------------------------------------------------------------------------------------------------

@@ -3,11 +3,14 @@ compiled and as NumPy does it."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import pytest
 from execution import Array, assert_identical
+from test_refine_words import target_of
 
 import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
@@ -15,6 +18,7 @@ from opendml.graph.joining import join
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.tuning import TUNING
 
 HALVES: Final = np.arange(-1100, 1100, dtype=np.float32) / 2
 NUMBERS: Final = np.concatenate(
@@ -76,3 +80,53 @@ def test_no_instruction_rounds(type: str, zero: int, is_widened: bool) -> None:
     target = host_target()
     code = generate(divide_and_fuse(join(desc, refining(target)), costs=target.costs).execution, target, in_place=False)
     assert not any("llvm.rint" in module for module in code.modules)
+
+
+FACTORS: Final = np.array(
+    [0.0, -0.0, 1e-3, -1e-3, 0.5, -0.5, 1.0, -1.0, 2e4, -2e4, 2e6, -2e6, 1e30, -1e30, np.inf, -np.inf, np.nan, 3e-39],
+    np.float32,
+)
+"""Factors of sums: these become small, too large for 32 bits, infinite or NaN."""
+
+
+@pytest.mark.parametrize("zero", [0, 3, 255, None])
+@pytest.mark.parametrize("columns", [32, 48, 80])
+def test_sums_become_bytes(columns: int, zero: int | None) -> None:
+    """Registers of them are rounded, clamped and joined at a time, and those that are left one by one; ``zero``: that
+    of the results, or None where it is read."""
+    rows, inner = 29, 64
+    generator = np.random.default_rng(columns)
+    a = generator.integers(0, 256, (rows, inner), np.uint8)
+    b = generator.integers(-128, 128, (inner, columns), np.int8)
+    b[:, ::5] = 0
+    factors = np.resize(FACTORS, columns)
+    graph = dml.Graph()
+    given = [graph.input("uint8", a.shape), graph.input("float32", [columns])]
+    point = graph.input("uint8", [1]) if zero is None else np.array([zero], np.uint8)
+    made = dml.quantized_linear_matrix_multiply(
+        given[0], np.float32(1), None, graph.constant(b), given[1], None, np.float32(1), point
+    )
+    arrays = [a, factors, *([np.array([127], np.uint8)] if zero is None else [])]
+    sums = a.astype(np.int32) @ b.astype(np.int32)
+    with np.errstate(all="ignore"):
+        value = np.rint(sums.astype(np.float32) * factors) + np.float32(127 if zero is None else zero)
+    expected = np.where(np.isnan(value), np.float32(0), np.clip(value, 0, 255)).astype(np.uint8)
+    for count in (1, 2, 7):
+        device = dml.Device(thread_count=count, tuning=replace(TUNING, serial_work=0))
+        assert_identical(np.asarray(device.compile_graph(graph.describe(made))(*arrays)), expected)
+
+
+@pytest.mark.parametrize(("level", "pack"), [("vnni", "avx512.packuswb.512"), ("avx2", "avx2.packuswb")])
+def test_sums_are_packed(level: str, pack: str) -> None:
+    """No register of them by itself."""
+    graph = dml.Graph()
+    x = graph.input("uint8", [28, 64])
+    product = dml.quantized_linear_matrix_multiply(
+        *(x, np.float32(0.5), None, graph.constant(np.ones([64, 64], np.int8)), np.float32(0.25), None),
+        *(np.float32(2), np.array([3], np.uint8)),
+    )
+    target = target_of(level)
+    code = generate(divide_and_fuse(join(graph.describe(product), refining(target))).execution, target, in_place=False)
+    text = "\n".join(code.modules)
+    assert re.search(rf"call <\d+ x i8> @llvm.x86.{pack}\(", text)
+    assert not re.search(r"trunc <\d+ x i32> .* to <\d+ x i8>", text)

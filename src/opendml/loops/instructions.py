@@ -11,6 +11,8 @@ mean, and so what a body is given and returns:
     store, stream        body(memory, places, mask, values)        -- ``stream``: past the caches
     prefetch             body(memory, places)                      -- nothing that a value depends on
     estimate             body(x) -> y                              -- of 1 / sqrt(x): a step of other instructions
+    round                body(x) -> i                              -- to nearest even; -2^31 of what is beyond an i32
+    bytes                body(a, b, c, d) -> those of all          -- of i32, clamped, one register behind the other
 
 ``memory`` is a row of elements. A body touches those at ``places`` where the mask holds and no others: the places of
 lanes that are left out may be outside of the memory.
@@ -36,6 +38,8 @@ Operation = Literal[
     "stream",
     "prefetch",
     "estimate",
+    "round",
+    "bytes",
 ]
 
 

@@ -20,6 +20,7 @@ from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.coalescing import coalesce, has_parted_rows
+from opendml.targets.cpu.contractions.beginnings import begun_with_terms
 from opendml.targets.cpu.contractions.blocks import cuts, keeps_tiles
 from opendml.targets.cpu.contractions.prefetches import (
     has_strip_ahead,
@@ -219,6 +220,8 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
     stores, fold = problem.stores, problem.fold
     if panel is not None:
         stores, fold = _reading(problem, panel)
+    if tile.words is None and not tile.steps_at_once:
+        stores, fold = begun_with_terms(stores, fold, {axis for axis in tile.steps if axis is not tile.vector})
     return ContractionKernel(
         stores=stores,
         fold=fold,

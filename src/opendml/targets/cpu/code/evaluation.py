@@ -387,11 +387,11 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
         if form.terms != ((e.operand, 1),) and not any(evaluator.varies(term, point) for term in form.opaque):
             step = form.coefficient(point.vector) if point.vector is not None else 0
             return evaluator._spread_index(evaluator.index(form, point), step, point.lanes, e.type)
-    rounded = _rounded(e)
+    rounded = rounded_to_integer(e)
     if rounded is not None:
-        number, offset = evaluator.value(rounded.number, point), _offset(evaluator, rounded, point)
+        number, offset = evaluator.value(rounded.number, point), offset_of(evaluator, rounded, point)
         return evaluator.builder.rounded_integer(number, offset, e.type)
-    inner = _rounded(e.operand) if e.type is F32 else None
+    inner = rounded_to_integer(e.operand) if e.type is F32 else None
     if inner is not None and inner.offset == 0:
         return evaluator.builder.rounded_number(evaluator.value(inner.number, point), 0, e.operand.type)
     if e.type is F32 and isinstance(e.operand, Cast) and _is_narrowed_whole(e.operand):
@@ -399,7 +399,7 @@ def _cast(evaluator: Evaluator, e: Cast, point: Point) -> Value:
     return evaluator.builder.cast(evaluator.value(e.operand, point), e.type)
 
 
-class _Rounded(NamedTuple):
+class Rounded(NamedTuple):
     """A number that is rounded to nearest even, and what is added to it then: a whole number, or an integer of up to 16
     bits that is read."""
 
@@ -407,7 +407,7 @@ class _Rounded(NamedTuple):
     offset: int | Expression
 
 
-def _rounded(e: Expression) -> _Rounded | None:
+def rounded_to_integer(e: Expression) -> Rounded | None:
     """What an integer of 8 or 16 bits is made of, if that is a float32 that is rounded, and moved by a whole number."""
     if not isinstance(e, Cast) or not e.type.is_integer or e.type.bits not in (8, 16) or e.operand.type is not F32:
         return None
@@ -417,7 +417,7 @@ def _rounded(e: Expression) -> _Rounded | None:
         whole, offset = moved.left, _whole_number(moved.right)
     if offset is None or not isinstance(whole, Unary) or whole.operation != "round_even":
         return None
-    return _Rounded(whole.operand, offset)
+    return Rounded(whole.operand, offset)
 
 
 def _whole_number(e: Expression) -> int | Expression | None:
@@ -429,18 +429,19 @@ def _whole_number(e: Expression) -> int | Expression | None:
     return e.operand if isinstance(e, Cast) and is_wide else None
 
 
-def _offset(evaluator: Evaluator, rounded: _Rounded, point: Point) -> int | Value:
+def offset_of(evaluator: Evaluator, rounded: Rounded, point: Point) -> int | Value:
+    """The number that is added, read if it is not known."""
     return rounded.offset if isinstance(rounded.offset, int) else evaluator.value(rounded.offset, point)
 
 
 def _difference(evaluator: Evaluator, e: Binary, point: Point) -> Value | None:
     """The float32 of a rounded integer less what was added to it: the number that was rounded, in bounds."""
     wide, offset = e.left, e.right
-    rounded = _rounded(wide.operand) if isinstance(wide, Cast) and wide.type is F32 else None
+    rounded = rounded_to_integer(wide.operand) if isinstance(wide, Cast) and wide.type is F32 else None
     if rounded is None or _whole_number(offset) != rounded.offset:
         return None
     assert isinstance(wide, Cast)
-    number, moved = evaluator.value(rounded.number, point), _offset(evaluator, rounded, point)
+    number, moved = evaluator.value(rounded.number, point), offset_of(evaluator, rounded, point)
     return evaluator.builder.rounded_number(number, moved, wide.operand.type)
 
 

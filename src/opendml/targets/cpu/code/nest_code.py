@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -64,6 +64,7 @@ from opendml.loops.nest_integers import (
     WholeSteps,
     Within,
 )
+from opendml.targets.cpu.code.byte_stores import has_packs, is_of_bytes, leaf_of_bytes, write_bytes
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.order_code import OrderWriter
 from opendml.targets.cpu.code.point import Point
@@ -260,6 +261,10 @@ class _NestWriter:
             steps = [number * node.step for number in range(count)]
             points = tuple(_further(point, axis, step) for point in place.points for step in steps)
             self.body(node.body, replace(place, points=points))
+        elif (leaf := leaf_of_bytes(node, self._evaluator.instructions)) is not None:
+            self._evaluator.plan = leaf.plan
+            bound = [self._with_registers(*one) for one in _unrolled(node, place)]
+            write_bytes(self._evaluator, leaf.stores[0], bound, at_once=False)
         else:
             before = place.copy
             for number in range(count):
@@ -298,6 +303,9 @@ class _NestWriter:
 
     def leaf(self, node: Leaf, place: _Place) -> None:
         points = [self._with_registers(point, number) for number, point in place.numbered]
+        if self._has_packs(node, points):
+            write_bytes(self._evaluator, node.stores[0], points, at_once=True)
+            return
         computed = []
         for point in points:
             values = [self._builder.spread(self._evaluator.value(e, point), point.lanes) for e in node.values]
@@ -317,6 +325,11 @@ class _NestWriter:
                 else:
                     write_rows(self._evaluator, store, store.margins, value, point)
             self._registers.setdefault(number, {}).update(zip(node.registers, values, strict=True))
+
+    def _has_packs(self, node: Leaf, points: Sequence[Point]) -> bool:
+        (first, *_) = points
+        is_whole = first.active is None and first.mask is None and is_of_bytes(node, first.vector)
+        return is_whole and has_packs(self._evaluator.instructions, first.lanes, len(points))
 
     def _own(self, node: Leaf, own: Within, place: _Place, rows: Sequence[Sequence[Value]]) -> None:
         """What is not this thread's goes to memory of its own that nobody reads."""
@@ -460,6 +473,18 @@ def _moved(place: _Place, axis: Axis, position: str | int) -> _Place:
     if isinstance(position, int):
         return place.each(lambda point: point.at(axis, None, position))
     return place.each(lambda point: point.at(axis, position))
+
+
+def _unrolled(node: Points, place: _Place) -> Iterator[tuple[Point, int]]:
+    """All points of unrolled ones, and the numbers of their registers."""
+    if node.kind == "vector":
+        yield from ((p._replace(vector=node.axis, lanes=node.count), n) for n, p in place.numbered)
+        return
+    for number in range(node.count):
+        here = tuple(_further(point, node.axis, number * node.step) for point in place.points)
+        for inner in node.body:
+            assert isinstance(inner, Points)
+            yield from _unrolled(inner, _Place(here, place.copy * node.count + number))
 
 
 def _further(point: Point, axis: Axis, distance: int) -> Point:

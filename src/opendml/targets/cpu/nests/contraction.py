@@ -24,6 +24,7 @@ from opendml.loops.nest import (
     Leaf,
     Loop,
     Nest,
+    Node,
     Points,
     Prefetch,
     SumInTiles,
@@ -363,7 +364,8 @@ class _Maker:
                 body = (Loop(axis, 0, axis.size, 1, body, carried=(self.sum,), copies=copies),)
             else:
                 body = (At(axis, 0, body),)
-        return (*begin, *body) if loops else (*self._expected(counts), *begin, *body)
+        near = self._same_for_all(counts.vectors)
+        return (*begin, *near, *body) if loops else (*self._expected(counts), *begin, *near, *body)
 
     def _expecting(self, axis: Axis, counts: _Counts, body: Body, copies: int) -> Body:
         """The steps along the only axis of the fold, and what is asked for between them: lines of a point or more every
@@ -482,19 +484,60 @@ class _Maker:
 
     def _lines(self, counts: _Counts) -> Body:
         """The lines of one of these points."""
-        kernel, inside = self.kernel, set(walk(self.kernel.fold))
+        kernel = self.kernel
         run = kernel.tile if kernel.turned else kernel.vector
-        asked: Body = ()
-        for store in kernel.stores:
-            loads = [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
-            asked += (
-                Prefetch(store.tensor, store.address, is_stored=True),
-                *(Prefetch(e.tensor, e.address) for e in loads if e.address.coefficient(run) == 1),
-            )
         if not kernel.turned:
-            return self._rows(counts, (Points(kernel.vector, counts.vectors, "unrolled", asked, step=kernel.lanes),))
+            return self._rows(counts, self._lines_of_strip(counts.vectors))
+        asked = tuple(ask for e, ask in self._asked() if e.coefficient(run) == 1 or ask.is_stored)
         size = kernel.tile_size
         return self._rows(counts, (Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1)),))
+
+    def _lines_of_strip(self, vectors: int) -> Body:
+        """The lines along the vector axis, of a run of memory each once."""
+        kernel, nodes = self.kernel, tuple[Node, ...]()
+        for address, ask in self._asked():
+            step = address.coefficient(kernel.vector)
+            if step == 1 and (ask.is_stored or self._is_of_points(address)):
+                lanes = self._lanes_of_lines(address, ask.tensor.type.bits // 8, vectors)
+                nodes += tuple(replace(ask, address=_moved(address, kernel.vector, lane)) for lane in lanes)
+            elif ask.is_stored:
+                nodes += (Points(kernel.vector, vectors, "unrolled", (ask,), step=kernel.lanes),)
+        return nodes
+
+    def _same_for_all(self, vectors: int) -> Body:
+        """The lines of what is the same for all points of a tile: of this strip, and of the next one what its sums
+        begin with."""
+        kernel, nodes = self.kernel, tuple[Node, ...]()
+        loads = [(ask, 0) for _, ask in self._asked() if not ask.is_stored]
+        begins = {e: None for first in kernel.fold.initial for e in walk(first) if isinstance(e, Element)}
+        loads += [(Prefetch(e.tensor, e.address), kernel.lanes * vectors) for e in begins]
+        for ask, distance in loads:
+            address = _moved(ask.address, kernel.vector, distance)
+            if address.coefficient(kernel.vector) == 1 and not self._is_of_points(address):
+                lanes = self._lanes_of_lines(address, ask.tensor.type.bits // 8, vectors)
+                nodes += tuple(replace(ask, address=_moved(address, kernel.vector, lane)) for lane in lanes)
+        return nodes
+
+    def _is_of_points(self, address: Affine) -> bool:
+        """Whether an address is not the same for all points of a tile."""
+        return any(address.coefficient(axis) for axis in (self.kernel.tile, self.kernel.row) if axis is not None)
+
+    def _lanes_of_lines(self, address: Affine, size: int, vectors: int) -> Sequence[int]:
+        """The lanes of a strip with which lines may begin: wherever it does in a line, the last one is there, too."""
+        kernel, line = self.kernel, self.target.machine.cache_line // size
+        strip = kernel.lanes * vectors
+        apart = math.gcd(line, *(c for axis, c in address.terms if axis is not kernel.vector), address.constant)
+        begins = range(0, strip, line)
+        return begins if apart >= min(strip, line) else (*begins, strip - 1)
+
+    def _asked(self) -> list[tuple[Affine, Prefetch]]:
+        """What a point stores, and what its results load."""
+        inside, asked = set(walk(self.kernel.fold)), list[tuple[Affine, Prefetch]]()
+        for store in self.kernel.stores:
+            asked.append((store.address, Prefetch(store.tensor, store.address, is_stored=True)))
+            loads = [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
+            asked += [(e.address, Prefetch(e.tensor, e.address)) for e in loads]
+        return asked
 
 
 def _parts(size: int, most: int) -> tuple[int, ...]:
