@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opendml.llvm.compiled_objects import Compilation, get_or_compile_all, object_key
-from opendml.llvm.host import default_thread_count, host_machine
+from opendml.llvm.host import Machine, default_thread_count, host_machine
 from opendml.llvm.processor_facts import processor_facts
 from opendml.targets.cpu.caches import system_caches
 from opendml.targets.cpu.microarchitectures import tuning_of
@@ -121,9 +122,13 @@ class Processor(CpuTarget):
 def host_processor(level: str | None = None, tuning: Tuning | None = None) -> Processor:
     """This process's processor, as ``host_target``."""
     machine = host_machine(level)
-    if tuning is None:
-        tuning = tuning_of(machine, default_thread_count(), processor_facts().cpu_name, system_caches())
-    return Processor(machine, tuning)
+    return Processor(machine, _host_tuning(machine, default_thread_count()) if tuning is None else tuning)
+
+
+@functools.cache
+def _host_tuning(machine: Machine, threads: int) -> Tuning:
+    """The knobs for this processor, which each compilation asks for several times."""
+    return tuning_of(machine, threads, processor_facts().cpu_name, system_caches())
 
 
 def open_target(number: int, tuning: Tuning | None) -> Target:
