@@ -31,7 +31,7 @@ from opendml.targets.cpu.contractions.prefetches import (
     vectors_ahead,
 )
 from opendml.targets.cpu.contractions.problem import Problem
-from opendml.targets.cpu.contractions.tiles import Tile, cheapest_tile, last_vectors
+from opendml.targets.cpu.contractions.tiles import Tile, cheapest_tile, has_tiles, last_vectors
 from opendml.targets.cpu.matrix_tiles import MatrixSteps
 from opendml.targets.cpu.panels import Panel, panel_of
 from opendml.targets.cpu.schedule import read_by
@@ -156,6 +156,19 @@ class ContractionKernel:
 
 def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKernel | None:
     """Loops for a sum of products in registers; None if the statement is something else."""
+    problem = _problem(compute, target)
+    tile = None if problem is None else cheapest_tile(problem)
+    return None if problem is None or tile is None else _kernel(problem, tile)
+
+
+def is_contraction(compute: Compute, target: CpuTarget) -> bool:
+    """Whether there are such loops: sooner known than which of them are best."""
+    problem = _problem(compute, target)
+    return problem is not None and has_tiles(problem)
+
+
+def _problem(compute: Compute, target: CpuTarget) -> Problem | None:
+    """The sum of products that a statement is, if it is one."""
     if not any(isinstance(e, Fold) and e.contract and e.partials == 1 for s in compute.stores for e in walk(s.value)):
         return None
     stores = lowered_stores(compute.stores)
@@ -163,11 +176,7 @@ def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKern
     axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
     axes, stores = coalesce(_rows_together(axes, stores), stores, parts_rows=True)
     fold = _only_fold(stores)
-    if fold is None or not _is_plain(stores):
-        return None
-    problem = Problem(stores, fold, axes, target)
-    tile = cheapest_tile(problem)
-    return None if tile is None else _kernel(problem, tile)
+    return None if fold is None or not _is_plain(stores) else Problem(stores, fold, axes, target)
 
 
 def _only_fold(stores: Sequence[ElementStore]) -> Fold | None:

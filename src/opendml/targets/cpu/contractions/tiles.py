@@ -50,6 +50,11 @@ def cheapest_tile(problem: Problem) -> Tile | None:
     return min(choices.tiles(), key=choices.cost, default=None)
 
 
+def has_tiles(problem: Problem) -> bool:
+    """Whether there is a choice at all."""
+    return any(True for _ in _Choices(problem).tiles())
+
+
 def last_vectors(size: int, lanes: int, vectors: int) -> int:
     """How many registers the last strip of an axis takes if the others take ``vectors``."""
     return -(-(size % (lanes * vectors) or lanes * vectors) // lanes)

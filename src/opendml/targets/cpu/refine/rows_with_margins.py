@@ -17,7 +17,7 @@ from typing import NamedTuple
 from opendml.expression.affine import Affine, affine
 from opendml.expression.ir import Const, Tensor
 from opendml.expression.statements import Compute, Definition, RowMargins, Single, Statement, Store, writes_of
-from opendml.targets.cpu.contraction import schedule_contraction
+from opendml.targets.cpu.contraction import is_contraction
 from opendml.targets.cpu.instructions.moves import SHORTEST_MASKED
 from opendml.targets.cpu.target import CpuTarget
 
@@ -85,7 +85,7 @@ def _with_margins(
         return None
     margins = RowMargins(along, along.size, before, behind, value)
     made = replace(statement, stores=(replace(store, margins=margins),))
-    return None if schedule_contraction(made, target) is None else (made, parts)
+    return (made, parts) if is_contraction(made, target) else None
 
 
 def _box(store: Store) -> _Box | None:
