@@ -7,19 +7,23 @@ import statistics
 import time
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from opendml.command_line.models import feature_level, onnx_choices
 from opendml.command_line.output import fail, print_json, print_line, progress_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opendml.formats.onnx.choices import OnnxChoices
     from opendml.formats.onnx.model import OnnxModel
     from opendml.formats.onnx.program import OnnxProgram
     from opendml.formats.onnx.staging import StagedProgram
     from opendml.programs.device import Device
 
-__all__ = ["is_onnx", "run", "staged_program"]
+T = TypeVar("T")
+
+__all__ = ["is_onnx", "run", "whole_or_in_parts"]
 
 SHOWN: Final = 1000
 """Elements of an output that are printed in full, at most."""
@@ -113,7 +117,23 @@ def _check_sizes(model: OnnxModel, sizes: dict[str, Any], arrays: dict[str, Any]
             fail(f"--size: the input {info.name!r} would be {wanted}, but what it is read from is {have}")
 
 
-def staged_program(
+def whole_or_in_parts(
+    values: Namespace, device: Device, whole: Callable[[], T], in_parts: Callable[[StagedProgram, dict[str, Any]], T]
+) -> T:
+    """What is found out about a model as a ``whole``, or, if it is an ONNX model that the host drives, about its
+    program ``in_parts``, with arrays for inputs as ``opendml run`` has them."""
+    from opendml.description.errors import ModelFormatError
+
+    try:
+        return whole()
+    except ModelFormatError:
+        found = _staged_program(values.model, onnx_choices(values), device, values.input_path)
+        if found is None:
+            raise
+        return in_parts(*found)
+
+
+def _staged_program(
     path: Path, choices: OnnxChoices, device: Device, folder: Path | None
 ) -> tuple[StagedProgram, dict[str, Any]] | None:
     """The program of an ONNX model in parts, which the host drives, and arrays for it; None for any other file."""

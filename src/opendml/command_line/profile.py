@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opendml.command_line.models import device_with_kernels, onnx_choices
-from opendml.command_line.onnx_models import staged_program
+from opendml.command_line.onnx_models import whole_or_in_parts
 from opendml.command_line.output import fail, note, print_json, print_line, print_table, progress_bar, readable_errors
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ __all__ = ["execute"]
 def execute(values: Namespace) -> int:
     """Profile every dispatch of the model."""
     with readable_errors(values.model, values.json):
-        from opendml.description.errors import ModelFormatError
         from opendml.description.file_access import write_bytes
         from opendml.inspection.profile_files import as_json, trace_of
         from opendml.inspection.profile_page import page
@@ -28,13 +28,12 @@ def execute(values: Namespace) -> int:
 
         device = device_with_kernels(values.device, "profile", values.threads)
         seconds = values.milliseconds_to_run / 1000
-        try:
-            profiles = _of_dispatches(values, device, seconds)
-        except ModelFormatError:
-            in_parts = staged_program(values.model, onnx_choices(values), device, values.input_path)
-            if in_parts is None:
-                raise
-            profiles = _of_parts(*in_parts, seconds)
+        profiles = whole_or_in_parts(
+            values,
+            device,
+            partial(_of_dispatches, values, device, seconds),
+            partial(_of_parts, seconds),
+        )
         if values.json:
             print_json([as_json(found) for found in profiles])
         else:
@@ -68,7 +67,7 @@ def _of_dispatches(values: Namespace, device: Device, seconds: float) -> list[Pr
     return [profile_bound(program, bind, seconds=seconds, title=name) for name, program, bind in dispatches]
 
 
-def _of_parts(program: StagedProgram, arrays: dict[str, Any], seconds: float) -> list[Profile]:
+def _of_parts(seconds: float, program: StagedProgram, arrays: dict[str, Any]) -> list[Profile]:
     """The profiles of the programs of an ONNX model that the host drives."""
     from opendml.inspection.profiling import StagedProfile, profile_of_model, staged_summary
 

@@ -6,10 +6,10 @@ Source of the format: DxDispatch's guide, schema and parser in microsoft/DirectM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
@@ -45,6 +45,8 @@ __all__ = [
 DEFAULT_MEMORY_LIMIT = 8 << 30
 #: The largest model file, in bytes. Large data belong into files of their own.
 MODEL_FILE_LIMIT = 256 << 20
+
+T = TypeVar("T")
 
 NO_CHOICES: Final = OnnxChoices()
 
@@ -214,28 +216,40 @@ def parse_model(
     feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """A model from JSON text; otherwise as `read`."""
-    if in_part:
-        return _parse_in_part(parse(text), folders, memory_limit, onnx, feature_level)
-    root = parse(text)
-    root.members(known=("resources", "dispatchables", "commands"))
-    models = OnnxDispatchables(root, folders, onnx, feature_level)
-    resources = {
-        name: parse_resource(name, models.resource(name, node), folders)
-        for name, node in (root.member("resources").members() | models.implicit).items()
-    }
-    check_memory(resources.values(), memory_limit)
-    dispatchables = {
-        name: _parse_dispatchable(name, node, resources, folders)
-        for name, node in root.member("dispatchables").members().items()
-        if name not in models.names
-    } | _graph_dispatchables(models)
-    commands = root.member("commands").elements()
+    root, attempt = parse(text), _Attempts(in_part)
+    attempt(root.members, ("resources", "dispatchables", "commands"))
+    models = attempt(OnnxDispatchables, root, folders, onnx, feature_level)
+    models = models or OnnxDispatchables(Node({}, ""), folders, onnx, feature_level)
+
+    def resource(name: str, node: Node) -> Resource:
+        return parse_resource(name, models.resource(name, node), folders)
+
+    found = attempt.each(resource, attempt.members(root, "resources") | models.implicit)
+    resources = {name: resource for name, resource in found.items() if resource is not None}
+    attempt(check_memory, resources.values(), memory_limit)
+
+    def dispatchable(name: str, node: Node) -> Dispatchable:
+        return _parse_dispatchable(name, node, found, folders)
+
+    nodes = attempt.members(root, "dispatchables")
+    read = attempt.each(dispatchable, {name: node for name, node in nodes.items() if name not in models.names})
+    dispatchables = {name: dispatchable for name, dispatchable in read.items() if dispatchable is not None}
+    dispatchables |= _graph_dispatchables(models)
+    missing = (found.keys() - resources.keys()) | (read.keys() - dispatchables.keys())
+    known = _Known(resources, dispatchables, folders, models)
+    commands = [
+        (attempt(_parse_command, node, known), node.value)
+        for node in attempt(lambda: root.member("commands").elements()) or []
+        if not missing.intersection(_names_in(node.value))
+    ]
+    sound = [(command, parameters) for command, parameters in commands if command is not None]
     return Model(
         resources,
         dispatchables,
-        tuple(_parse_command(node, _Known(resources, dispatchables, folders, models)) for node in commands),
-        tuple(node.value for node in commands),
+        tuple(command for command, _ in sound),
+        tuple(parameters for _, parameters in sound),
         memory_limit,
+        tuple(attempt.problems),
     )
 
 
@@ -246,64 +260,35 @@ def _graph_dispatchables(onnx: OnnxDispatchables) -> dict[str, Dispatchable]:
     }
 
 
-def _parse_in_part(
-    root: Node,
-    folders: Folders,
-    memory_limit: int,
-    onnx: OnnxChoices,
-    feature_level: FeatureLevel | str,
-) -> Model:
-    """The parts of a model that can be read. What refers to a part that cannot is left out without a word."""
-    problems: list[FormatProblem] = []
+class _Attempts:
+    """Reads parts of a model one by one. ``in_part``: what is wrong with one is kept, and None read in its place; what
+    refers to it is left out without a word."""
 
-    def attempt(read: Callable[..., Any], *arguments: Any) -> Any:
+    def __init__(self, in_part: bool) -> None:
+        self._in_part = in_part
+        self.problems: list[FormatProblem] = []
+
+    def __call__(self, read: Callable[..., T], *arguments: Any) -> T | None:
+        """What is read."""
         try:
             return read(*arguments)
         except ModelFormatError as error:
-            problems.extend(error.problems)
-            if len(problems) > MOST_PROBLEMS:
-                first, *others = problems[:MOST_PROBLEMS]
+            if not self._in_part:
+                raise
+            self.problems.extend(error.problems)
+            if len(self.problems) > MOST_PROBLEMS:
+                first, *others = self.problems[:MOST_PROBLEMS]
                 end = FormatProblem("", f"reading ends here: these are {MOST_PROBLEMS} problems")
                 raise ModelFormatError(first.path, first.message, [*others, end]) from None
             return None
 
-    def members(name: str) -> dict[str, Node]:
-        return attempt(lambda: root.member(name).members()) or {}
+    def members(self, root: Node, name: str) -> dict[str, Node]:
+        """The members of a member of the root."""
+        return self(lambda: root.member(name).members()) or {}
 
-    attempt(root.members, ("resources", "dispatchables", "commands"))
-    models = attempt(OnnxDispatchables, root, folders, onnx, feature_level)
-    models = models or OnnxDispatchables(Node({}, ""), folders, onnx, feature_level)
-
-    def resource(name: str, node: Node) -> Resource:
-        return parse_resource(name, models.resource(name, node), folders)
-
-    found = {name: attempt(resource, name, node) for name, node in (members("resources") | models.implicit).items()}
-    resources = {name: resource for name, resource in found.items() if resource is not None}
-    attempt(check_memory, resources.values(), memory_limit)
-    read = {
-        name: attempt(_parse_dispatchable, name, node, found, folders)
-        for name, node in members("dispatchables").items()
-        if name not in models.names
-    }
-    dispatchables = {name: dispatchable for name, dispatchable in read.items() if dispatchable is not None}
-    dispatchables |= _graph_dispatchables(models)
-    missing = (found.keys() - resources.keys()) | (read.keys() - dispatchables.keys())
-    nodes = [
-        node
-        for node in attempt(lambda: root.member("commands").elements()) or []
-        if not missing.intersection(_names_in(node.value))
-    ]
-    known = _Known(resources, dispatchables, folders, models)
-    commands = [(attempt(_parse_command, node, known), node.value) for node in nodes]
-    sound = [(command, parameters) for command, parameters in commands if command is not None]
-    return Model(
-        resources,
-        dispatchables,
-        tuple(command for command, _ in sound),
-        tuple(parameters for _, parameters in sound),
-        memory_limit,
-        tuple(problems),
-    )
+    def each(self, read: Callable[[str, Node], T], nodes: Mapping[str, Node]) -> dict[str, T | None]:
+        """What is read of nodes that have names."""
+        return {name: self(read, name, node) for name, node in nodes.items()}
 
 
 def _names_in(value: Any) -> Iterator[str]:
@@ -373,7 +358,7 @@ def check_memory(resources: Iterable[Resource], limit: int) -> None:
             )
 
 
-def _parse_dispatchable(name: str, node: Node, resources: Mapping[str, Resource], folders: Folders) -> Dispatchable:
+def _parse_dispatchable(name: str, node: Node, resources: Collection[str], folders: Folders) -> Dispatchable:
     type_node = node.members().get("Type") or node.member("type")
     kind = type_node.text().lower()
     if kind in _NOT_SUPPORTED:
@@ -383,7 +368,7 @@ def _parse_dispatchable(name: str, node: Node, resources: Mapping[str, Resource]
     return _parse_operator_dispatchable(name, node, type_node, resources)
 
 
-def _parse_serialized_graph(name: str, node: Node, resources: Mapping[str, Resource], folders: Folders) -> Dispatchable:
+def _parse_serialized_graph(name: str, node: Node, resources: Collection[str], folders: Folders) -> Dispatchable:
     """A graph from a file; what its tensors are called in bindings stands in the file."""
     members = node.members(known=("type", "Type", "sourcePath", "executionFlags", "bindings"))
     source = node.member("sourcePath")
@@ -405,9 +390,7 @@ def _parse_serialized_graph(name: str, node: Node, resources: Mapping[str, Resou
     )
 
 
-def _parse_operator_dispatchable(
-    name: str, node: Node, type_node: Node, resources: Mapping[str, Resource]
-) -> Dispatchable:
+def _parse_operator_dispatchable(name: str, node: Node, type_node: Node, resources: Collection[str]) -> Dispatchable:
     members = node.members()
     own = {member: members.pop(member) for member in _DISPATCHABLE_MEMBERS if member in members}
     members.pop(type_node.path.rpartition(".")[2], None)
@@ -466,7 +449,7 @@ def _parse_execution_flags(node: Node) -> ExecutionFlags:
     return flags
 
 
-def _parse_bindings(node: Node, resources: Mapping[str, Resource]) -> Bindings:
+def _parse_bindings(node: Node, resources: Collection[str]) -> Bindings:
     return {
         name: tuple(
             _parse_binding_source(source, resources)
@@ -476,7 +459,7 @@ def _parse_bindings(node: Node, resources: Mapping[str, Resource]) -> Bindings:
     }
 
 
-def _parse_binding_source(node: Node, resources: Mapping[str, Resource]) -> BindingSource:
+def _parse_binding_source(node: Node, resources: Collection[str]) -> BindingSource:
     if not isinstance(node.value, (str, dict)):
         node.expected("the name of a resource, an object, or an array of these")
     name = node if isinstance(node.value, str) else node.member("name")
