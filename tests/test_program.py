@@ -454,6 +454,12 @@ def test_thread_counts_are_checked(thread_count: Any) -> None:
         _add(VECTOR).with_thread_count(thread_count)
 
 
+def test_a_program_without_work_for_others_has_one_thread() -> None:
+    """Whenever it is asked: nobody makes room for what they would need."""
+    small, large = _add(VECTOR), compile_operator(next(_reductions()), thread_count=1)
+    assert [program.with_thread_count(3).executable.thread_count for program in (small, large)] == [1, 3]
+
+
 # The same bits every time --------------------------------------------------------------------------------------------
 
 

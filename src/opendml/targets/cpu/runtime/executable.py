@@ -51,12 +51,13 @@ class CpuExecutable:
         self.requirements = requirements
         self._loaded = loaded
         self._entry = entry
-        self._use_threads(thread_count if requirements.parallel else 1)
+        self._use_threads(thread_count)
 
     def _use_threads(self, thread_count: int) -> None:
-        self.thread_count = thread_count
-        self.least_temporary_size = self.requirements.least_temporary_size
+        """Run by so many threads, or by one where there is no work for others."""
         self._team = default_team(thread_count)
+        self.thread_count = thread_count if self.requirements.parallel else 1
+        self.least_temporary_size = self.requirements.least_temporary_size
         self._spare: list[WorkingMemory] = []  # of a call that is over, for the next one
 
     @property
