@@ -23,6 +23,7 @@ there is no ``max`` of floats: the definitions say with ``Select`` what happens 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -387,6 +388,11 @@ class Fold(Expression):
     where: Expression | None = None
     partials: int = 1
     contract: bool = False
+
+    @property
+    def steps(self) -> int:
+        """How many there are for one of its results."""
+        return math.prod(axis.size for axis in self.axes)
 
     def _result(self) -> ElementType:
         return self.elements[0].type

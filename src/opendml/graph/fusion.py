@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from opendml.expression.affine import Dependencies, affine
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Axis, Const, Expression, Fold, Index, Load, Part, Select, Tensor, Variable, constant
-from opendml.expression.rewriting import Rewriter, asks_for, inner_first, walk
+from opendml.expression.rewriting import Rewriter, asks_for, inner_first, substitute, walk
 from opendml.expression.statements import (
     Compute,
     Statement,
@@ -360,7 +360,7 @@ def _sums_long(producer: Compute, costs: GraphCosts) -> bool:
 
 def _steps(producer: Compute) -> list[int]:
     """The steps of the sums in a statement."""
-    return [math.prod(a.size for a in x.axes) for s in producer.stores for x in walk(s.value) if isinstance(x, Fold)]
+    return [x.steps for s in producer.stores for x in walk(s.value) if isinstance(x, Fold)]
 
 
 def _has_narrow_margins(inside: Compute, costs: GraphCosts) -> bool:
@@ -618,11 +618,6 @@ def _inlined(producer: Compute) -> Callable[[tuple[Expression, ...]], Expression
     (store,) = producer.stores
 
     def at(coordinates: tuple[Expression, ...]) -> Expression:
-        place = dict(zip(producer.axes, coordinates, strict=True))
-
-        def visit(e: Expression) -> Expression | None:
-            return place.get(e.axis) if isinstance(e, Index) else None
-
-        return Rewriter(visit)(store.value)
+        return substitute({Index(axis): c for axis, c in zip(producer.axes, coordinates, strict=True)})(store.value)
 
     return at

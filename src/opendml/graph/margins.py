@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from opendml.expression.affine import affine
 from opendml.expression.ir import Axis, Binary, Const, Expression, Index, Select, grid, index
-from opendml.expression.rewriting import Rewriter, conjuncts
+from opendml.expression.rewriting import conjuncts, substitute
 from opendml.expression.statements import Compute, Store
 
 Range = tuple[int, int]
@@ -65,12 +65,9 @@ def _ranges(condition: Expression, axes: Sequence[Axis]) -> list[Range] | None:
 def _inside(store: Store, along: Sequence[Axis], value: Expression, ranges: Sequence[Range]) -> Compute:
     """The points within the ranges."""
     axes = grid([end - first for first, end in ranges])
-    place = {old: index(new) + first for old, new, (first, _) in zip(along, axes, ranges, strict=True)}
-
-    def visit(e: Expression) -> Expression | None:
-        return place.get(e.axis) if isinstance(e, Index) else None
-
-    return Compute(axes, (Store(store.tensor, tuple(place[axis] for axis in along), Rewriter(visit)(value)),))
+    place = [index(axis) + first for axis, (first, _) in zip(axes, ranges, strict=True)]
+    rewrite = substitute({Index(old): new for old, new in zip(along, place, strict=True)})
+    return Compute(axes, (Store(store.tensor, tuple(place), rewrite(value)),))
 
 
 def _margins(store: Store, value: Expression, ranges: Sequence[Range]) -> list[Compute]:

@@ -109,7 +109,7 @@ class ContractionKernel:
     @property
     def steps(self) -> int:
         """Steps of the fold."""
-        return math.prod(axis.size for axis in self.fold.axes)
+        return self.fold.steps
 
     @property
     def work(self) -> int:

@@ -97,8 +97,4 @@ def panel_of(
 
 def strip_bytes(fold: Fold, points: int) -> int:
     """Bytes of panels of so many points of the vector side."""
-    return _steps(fold) * points * fold.type.bits // 8
-
-
-def _steps(fold: Fold) -> int:
-    return math.prod(axis.size for axis in fold.axes)
+    return fold.steps * points * fold.type.bits // 8

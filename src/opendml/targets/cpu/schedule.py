@@ -251,13 +251,13 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
         lanes = tuning.tiled_registers * register // largest
         if kernel.rows is not None and target.machine.masks_vectors and kernel.vector.size <= lanes:
             return 2 * power_below(kernel.vector.size - 1)
-    elif all(fold_steps(fold) <= tuning.unrolled_steps and not _scattered(fold, tuning) for fold in folds):
+    elif all(fold.steps <= tuning.unrolled_steps and not _scattered(fold, tuning) for fold in folds):
         lanes = _in_registers(tuning.folded_registers, register, sizes)
     else:
         lanes = tuning.looped_registers * register // largest
         longer = tuning.scattered_registers * register // largest
         items = math.prod(axis.size for axis in (*kernel.outer, kernel.vector)) // longer
-        is_scattered = any(fold_steps(fold) >= tuning.followed_places and _scattered(fold, tuning) for fold in folds)
+        is_scattered = any(fold.steps >= tuning.followed_places and _scattered(fold, tuning) for fold in folds)
         if is_scattered and items >= tuning.items and target.machine.vector_registers >= 32:
             lanes = longer
     return power_below(min(lanes, kernel.vector.size))
@@ -283,17 +283,12 @@ def _access_bytes(kernel: ComputeKernel) -> list[int]:
     return [max(type.bits, 8) // 8 for type in types]
 
 
-def fold_steps(fold: Fold) -> int:
-    """Steps of a fold for one of its results."""
-    return math.prod(axis.size for axis in fold.axes)
-
-
 def work_of(kernel: ComputeKernel) -> int:
     """The steps of a kernel: its points, as often as their folds go on."""
     points = math.prod(axis.size for axis in (*kernel.outer, *kernel.together, kernel.vector) if axis is not None)
-    steps = sum(fold_steps(fold) for fold in _folds(kernel))
+    steps = sum(fold.steps for fold in _folds(kernel))
     rows = math.prod(axis.size for axis in kernel.outer)
-    once = sum(fold_steps(fold) for fold in _all_folds(kernel)) - steps
+    once = sum(fold.steps for fold in _all_folds(kernel)) - steps
     return points * max(steps, 1) + rows * once
 
 
@@ -502,7 +497,7 @@ def _with_stage(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     row = _row(kernel)
     if row is None or not kernel.shared:
         return kernel
-    if sum(map(fold_steps, _all_folds(kernel))) > tuning.staged_steps:
+    if sum(fold.steps for fold in _all_folds(kernel)) > tuning.staged_steps:
         return kernel
     *shared, stage = kernel.shared
     if any(store.address.coefficient(stage) != row for store in kernel.stores):
@@ -615,7 +610,7 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
         return kernel
     (fold,), (*shared, axis), tuning = folds, kernel.shared, target.tuning
     read, bytes_of_word = _read_by_steps(fold)
-    steps, conditions = fold_steps(fold) * bytes_of_word, guards(fold)
+    steps, conditions = fold.steps * bytes_of_word, guards(fold)
     if not tuning.staged_steps < steps <= tuning.unrolled_steps or any(not form.is_pure for form in conditions):
         return kernel
     loads = [e.address for e in read if e.address.coefficient(axis)]

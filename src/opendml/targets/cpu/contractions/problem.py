@@ -27,7 +27,7 @@ class Problem:
         self.factors = (product.left, product.right)
         dependencies = Dependencies()
         self.sides = tuple(frozenset(a for a in axes if a in dependencies.of(f)) for f in self.factors)
-        self.steps = math.prod(axis.size for axis in fold.axes)
+        self.steps = fold.steps
         self.points = math.prod(axis.size for axis in axes)
         self.words = tuple(map(word_in_memory, self.factors))
         self.elements = tuple(map(_elements, self.factors))

@@ -19,7 +19,6 @@ from opendml.targets.cpu.nests.kept_rows import (
     unconditional_loads,
 )
 from opendml.targets.cpu.nests.making import Making, Piece, Stores
-from opendml.targets.cpu.schedule import fold_steps
 
 
 def vector_body(making: Making, stores: Stores) -> Body:
@@ -139,7 +138,7 @@ def _knows_lanes(making: Making, fold: Fold) -> bool:
     if making.kernel.rows is not None:
         return True
     is_guarded = fold.where is not None or fold.contract
-    return is_guarded and fold.partials == 1 and fold_steps(fold) <= making.unrolled
+    return is_guarded and fold.partials == 1 and fold.steps <= making.unrolled
 
 
 def _with_edges(

@@ -158,7 +158,7 @@ def _windows_of_product(statement: Compute) -> int | None:
 def _is_window(statement: Compute, tuning: Tuning) -> bool:
     """Whether a statement folds a few elements at each of its points."""
     folds = [e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold)]
-    return len(folds) > 0 and all(math.prod(a.size for a in fold.axes) <= tuning.most_guarded_taps for fold in folds)
+    return len(folds) > 0 and all(fold.steps <= tuning.most_guarded_taps for fold in folds)
 
 
 def _axes(

@@ -168,7 +168,7 @@ def _add(found: dict[Tensor, _Reads], term: _Term, points: int, definition: Defi
         # Sums over windows of an input ask at the edges only; beside what is computed anyway a margin costs nothing.
         if not any(read.tensor in definition.temporaries for read in reads):
             return
-        points *= math.prod(axis.size for axis in term.guarded.axes)
+        points *= term.guarded.steps
     for read in reads:
         tensor = read.tensor
         of = found.setdefault(tensor, _Reads([0] * len(tensor.sizes), [n - 1 for n in tensor.sizes]))

@@ -115,7 +115,7 @@ class _Search:
                 yield e, self._in_order(axes)
                 continue
             if isinstance(e, Fold):
-                around, uses = (*around, *e.axes), uses * math.prod(axis.size for axis in e.axes)
+                around, uses = (*around, *e.axes), uses * e.steps
             stack += [(part, uses, around) for part in e.children]
 
     def _is_worth_a_table(self, e: Expression, dependencies: Dependencies) -> bool:

@@ -246,7 +246,7 @@ class _Statement:
         if a_zero is not None:
             total = total - a_zero * self._alone("right_sums", *((ones, b) if is_unsigned else (b, ones)))
         if a_zero is not None and b_zero is not None:
-            total = total + a_zero * b_zero * math.prod(axis.size for axis in self.packed.fold.axes)
+            total = total + a_zero * b_zero * self.packed.fold.steps
         return total
 
     def _sum(self, a: Expression, b: Expression) -> Expression:
