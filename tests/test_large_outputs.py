@@ -241,7 +241,10 @@ def test_few_threads_of_some_processors_write_through_the_caches() -> None:
     machine = machine_of("x86_64-unknown-linux-gnu", "avx512")
     assert tuning_of(machine, TUNING.many_threads) == TUNING
     few, many = (tuning_of(replace(machine, cpu_name="cascadelake"), threads) for threads in (8, 9))
-    assert (many.streamed_bytes, many.stored_prefetch_distance) == (TUNING.streamed_bytes, 0)
+    assert (many.streamed_bytes, many.stored_prefetch_distance) == (
+        TUNING.streamed_bytes,
+        TUNING.stored_prefetch_distance,
+    )
     assert few.streamed_bytes > TUNING.streamed_bytes and few.stored_prefetch_distance > 0
     knobs = {n: getattr(many, n) for n in ("streamed_bytes", "stored_prefetch_distance", "blocks_of_channels")}
     assert replace(few, **knobs) == many

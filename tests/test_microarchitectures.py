@@ -63,6 +63,7 @@ def test_a_last_cache_that_is_near_keeps_what_is_written() -> None:
     assert tuned("znver4", system=SYSTEM).streamed_bytes == 16 << 20
     assert tuned("znver4", system={1: 32 << 10}).streamed_bytes == tuned("znver4").streamed_bytes
     assert tuned("znver4").streamed_bytes == tuned("icelake-server", system=SYSTEM).streamed_bytes
+    assert tuned("znver4", system=SYSTEM).stored_prefetch_distance == 0 < TUNING.stored_prefetch_distance
 
 
 def test_units_that_are_half_as_wide_begin_half_as_many() -> None:

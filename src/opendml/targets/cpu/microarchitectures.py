@@ -44,7 +44,7 @@ _UNITS: Final[Mapping[str, int]] = {"znver4": 32}
 _NEAR_LAST: Final = ("znver1", "znver2", "znver3", "znver4", "znver5")
 """Processors of which a few cores share a last cache that is about as near as another core's second one, and memory is
 behind a link that writes half of what it reads: what is written stays there as long as inputs as large fit beside
-it."""
+it, and its lines are not asked for."""
 
 _STORING: Final[Mapping[str, int]] = dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), 8)
 """Processors of which up to so many threads each are limited by the lines that their core has under way, about ten:
@@ -64,7 +64,7 @@ def tuning_of(
     unit = min(_UNITS.get(name, machine.vector_bytes), machine.vector_bytes)
     tuning = replace(tuning, issued=tuning.issued * unit // machine.vector_bytes)
     if name in _NEAR_LAST and len(caches) > 2:
-        tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2)
+        tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2, stored_prefetch_distance=0)
     if threads <= _STORING.get(name, 0):
         tuning = replace(tuning, streamed_bytes=1 << 62, stored_prefetch_distance=1024)
     return replace(tuning, blocks_of_channels=tuning.blocks_of_channels * threads // tuning.many_threads)
