@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from byte_networks import NETWORKS, Build, described, layer, plain, pooled, weights
+from byte_networks import NETWORKS, PADDED, Build, described, layer, plain, pooled, weights
 from execution import Array, assert_identical
 from test_refine_words import target_of
 
 import opendml as dml
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Tensor
-from opendml.expression.statements import Compute, Definition, reads_of, writes_of
+from opendml.expression.ir import Fold, Tensor
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import Compute, Definition, expressions_of, reads_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.targets.cpu.refine.channel_runs import channel_runs
@@ -105,6 +106,29 @@ def narrow(graph: dml.Graph, x: Any) -> Any:
 def odd(graph: dml.Graph, x: Any) -> Any:
     """Channels that are no whole words."""
     return layer(layer(x, 32, 18), 18, 32)
+
+
+def summed(graph: dml.Graph, x: Any) -> Any:
+    """A residual sum of numbers, whose bytes the next two convolutions read."""
+    first = layer(x, 32, 32)
+    second = layer(layer(first, 32, 32, 3, 3, **PADDED), 32, 32, zero=3)
+    zero = np.array([3], "uint8")
+    parts = (dml.dequantize_linear(part, np.float32(0.7), zero) for part in (first, second))
+    total = dml.quantize_linear(sum(parts), np.float32(1.3), zero)
+    return dml.max(layer(total, 32, 16), layer(total, 32, 16, zero=3))
+
+
+def test_sums_are_a_part_of_the_convolution_before() -> None:
+    """They were a part of the words that the next ones read."""
+    desc = described(summed, 1, "uint8")
+    _, made = laid_out(desc, "vnni")
+    alone = [s for s in made.statements if not any(isinstance(e, Fold) for x in expressions_of(s) for e in walk(x))]
+    assert all(sum(map(has_runs, reads_of(s))) < 2 for s in alone)
+    x = weights([1, 32, 9, 11], 7, "uint8")
+    expected = np.asarray(dml.Device("reference").compile_graph(desc)(x))
+    for count in (1, 2, 7):
+        device = dml.Device(thread_count=count, tuning=replace(TUNING, serial_work=0))
+        assert_identical(np.asarray(device.compile_graph(desc)(x)), expected)
 
 
 @pytest.mark.parametrize("build", [large, narrow, odd])

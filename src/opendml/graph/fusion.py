@@ -69,6 +69,16 @@ def fuse(
     return state.statements
 
 
+def readers_in_writers(
+    statements: Sequence[Statement], tensors: Iterable[Tensor], views: Mapping[Tensor, Tensor], costs: GraphCosts
+) -> tuple[list[Statement], set[Tensor]]:
+    """Statements of which the only reader of each of some tensors is a part of what writes it, where it may be; and the
+    tensors that are gone."""
+    state = _State(statements, frozenset(), views, costs)
+    gone = {tensor for tensor in tensors if state.push(tensor)}
+    return state.statements, gone
+
+
 Order = tuple[int, ...]
 """Where a statement stands among the others: what takes its place stands behind ``(*place, number)``."""
 

@@ -54,6 +54,7 @@ from opendml.expression.statements import (
     rewritten,
     writes_of,
 )
+from opendml.graph.fusion import readers_in_writers
 from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.refine.margins_in_place import margins_in_place
@@ -72,7 +73,7 @@ def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition,
         return definition, {}
     apart = _bytes_apart(definition)
     while True:
-        split, whole = _split(definition, apart)
+        split, whole = _split(definition, apart, target)
         runs = _Runs(split, target)
         tensors = runs.tensors()
         left = {statement for statement, (made, _) in apart.items() if writes_of(made).isdisjoint(tensors)}
@@ -131,9 +132,10 @@ def _pair(statement: Statement) -> tuple[Compute, Compute] | None:
 
 
 def _split(
-    definition: Definition, apart: Mapping[Statement, tuple[Compute, Compute]]
+    definition: Definition, apart: Mapping[Statement, tuple[Compute, Compute]], target: CpuTarget
 ) -> tuple[Definition, dict[Single, Single]]:
-    """The definition with pairs of statements in the place of some; and which these were."""
+    """The definition with pairs of statements in the place of some; and which these were. Where bytes that one of them
+    reads are nobody else's, it is a part of what computes these."""
     statements, temporaries, were = list[Statement](), list(definition.temporaries), dict[Single, Single]()
     for statement in definition.statements:
         pair = apart.get(statement)
@@ -141,7 +143,21 @@ def _split(
         if pair is not None and isinstance(statement, Compute):
             temporaries.append(pair[0].stores[0].tensor)
             were |= dict.fromkeys(pair, statement)
-    return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries)), were
+    read = {t: None for first, _ in apart.values() for t in definition.temporaries if t in reads_of(first)}
+    own = [t for t in read if t.type in (I8, U8) and not any(t in pair for pair in definition.views)]
+    joined, gone = readers_in_writers(statements, own, dict(definition.views), target.costs)
+    writers = {t: s for s in definition.statements if isinstance(s, Compute) for t in writes_of(s) & gone}
+    known = {*statements}
+    for tensor, writer in writers.items():
+        (reader,) = (s for s in statements if tensor in reads_of(s))
+        were |= {s: writer for s in joined if s not in known and isinstance(s, Compute) and _writes_alike(s, reader)}
+    were = {s: was for s, was in were.items() if s in joined}
+    temporaries = [tensor for tensor in temporaries if tensor not in gone]
+    return replace(definition, statements=tuple(joined), temporaries=tuple(temporaries)), were
+
+
+def _writes_alike(statement: Statement, other: Statement) -> bool:
+    return writes_of(statement) == writes_of(other)
 
 
 class _Runs:
