@@ -12,7 +12,7 @@ import numpy.typing as npt
 from opendml.building.graph_assembly import GraphInterface
 from opendml.building.quick_runs import Form, QuickRun, quick_run
 from opendml.description.errors import BindingError, NotPicklableError
-from opendml.description.quoting import listed
+from opendml.description.quoting import listed, plural
 from opendml.description.tensor import TensorDesc
 from opendml.programs.binding import Binding, as_array, signature_text
 from opendml.programs.device_tensor import DeviceTensor
@@ -62,7 +62,7 @@ class GraphProgram:
         state = "" if self._is_initialized else f", to be initialized with {', '.join(self._owned_names())}"
         nodes = len(self.desc.nodes)
         signature = signature_text(self.inputs, self.outputs)
-        return f"<GraphProgram of {nodes} node{'s' * (nodes != 1)} {signature}{state}>"
+        return f"<GraphProgram of {plural(nodes, 'node')} {signature}{state}>"
 
     def _repr_html_(self) -> str:
         return self.desc._repr_html_()

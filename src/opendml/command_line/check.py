@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from opendml.command_line.commands import CHECK
 from opendml.command_line.models import feature_level, note_meaningless, onnx_choices, read_unlimited
-from opendml.command_line.output import plural, print_json, print_line, readable_errors
+from opendml.command_line.output import print_json, print_line, readable_errors
+from opendml.description.quoting import plural
 
 if TYPE_CHECKING:
     from opendml.description.enums import FeatureLevel

@@ -6,7 +6,8 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from opendml.command_line.output import fail, plural, print_json, print_line, progress_bar, readable_errors
+from opendml.command_line.output import fail, print_json, print_line, progress_bar, readable_errors
+from opendml.description.quoting import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,6 @@ __all__ = [
     "complain",
     "fail",
     "note",
-    "plural",
     "print_json",
     "print_line",
     "print_table",
@@ -73,11 +72,6 @@ def fail(message: str) -> NoReturn:
     """An error on standard error, and the end of the program with status 2."""
     complain(message)
     raise ExitRequest(2)
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 operator``, ``2 operators``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 @contextlib.contextmanager

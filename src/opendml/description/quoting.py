@@ -49,6 +49,11 @@ def listed(names: Iterable[object], nothing: str = "none", limit: int = LISTED_N
     return ", ".join(shown + more) or nothing
 
 
+def plural(count: int, noun: str) -> str:
+    """``1 operator``, ``2 operators``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _in_python(name: str, value: object) -> str:
     return name if value is None else f"{name}={quoted(value)}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from opendml.description.quoting import ascii_only
+from opendml.description.quoting import ascii_only, plural
 from opendml.inspection.measurements import KernelProfile, Measurements
 from opendml.inspection.text_table import Column, Table
 from opendml.targets.machine_limits import MachineLimits
@@ -59,9 +59,9 @@ def summary(profile: Measurements) -> list[str]:
     moved = sum(kernel.bytes for kernel in profile.kernels)
     by, rest = f" on {profile.device}", "copies and starting kernels"
     if profile.thread_count is not None:
-        by, rest = f", {_count(profile.thread_count, 'thread')}", "starting and waking threads"
+        by, rest = f", {plural(profile.thread_count, 'thread')}", "starting and waking threads"
     return [
-        f"{_count(len(profile.kernels), 'kernel')}{by}: "
+        f"{plural(len(profile.kernels), 'kernel')}{by}: "
         f"a run takes {format_seconds(profile.seconds)}, the fastest of {profile.runs}. "
         f"With a clock around every kernel it takes {format_seconds(profile.instrumented_seconds)}: "
         f"{format_seconds(profile.kernel_seconds)} inside of the kernels, the rest for {rest}"
@@ -126,7 +126,3 @@ def format_quantity(number: float, unit: str) -> str:
 
 def _digits(number: float) -> str:
     return f"{number:.2f}" if number < 10 else f"{number:.1f}" if number < 100 else f"{number:.0f}"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -20,7 +20,7 @@ from opendml.building.graph_program import GraphProgram
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.notebook import paragraphs, table
-from opendml.description.quoting import ascii_only, listed, quoted
+from opendml.description.quoting import ascii_only, listed, plural, quoted
 from opendml.expression.ir import Axis, Tensor
 from opendml.expression.statements import Definition, reads_of, writes_of
 from opendml.formats.onnx.program import OnnxProgram
@@ -324,7 +324,7 @@ def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
 
 def _graph_title(graph: GraphDesc) -> str:
     count = sum(isinstance(node, OperatorNode) for node in graph.nodes)
-    return f"graph of {count} operator{'s' * (count != 1)}"
+    return f"graph of {plural(count, 'operator')}"
 
 
 def _names(bindings: Iterable[Any]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, OutOfMemoryError
 from opendml.description.graph_desc import GraphDesc
+from opendml.description.quoting import plural
 from opendml.description.tensor import TensorDesc
 from opendml.operators.element_types import DATA_TYPE_OF
 from opendml.programs.binding import Binding, bind_all, copied, flat_memory, signature_text
@@ -98,7 +99,7 @@ class CompiledGraph:
         nodes = len(self.desc.nodes)
         state = "" if self._kept is not None else f", to be initialized with {', '.join(self._owned_names())}"
         signature = signature_text(self.inputs, self.outputs)
-        return f"<CompiledGraph of {nodes} node{'s' * (nodes != 1)} {signature}{state}>"
+        return f"<CompiledGraph of {plural(nodes, 'node')} {signature}{state}>"
 
     def _repr_html_(self) -> str:
         return self.desc._repr_html_()

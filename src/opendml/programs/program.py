@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, NotPicklableError
+from opendml.description.quoting import plural
 from opendml.programs.binding import Binding, Bound, bind_all, check_overlap, several, signature_text
 from opendml.programs.device_tensor import DeviceTensor, tensor_on
 from opendml.targets.host_memory import empty, new_array, place_of
@@ -67,7 +68,7 @@ class Program:
 
     def __repr__(self) -> str:
         name = "a part of a graph" if self.desc is None else self.desc.type.name
-        threads = f"{self.thread_count} thread{'s' * (self.thread_count != 1)}"
+        threads = plural(self.thread_count, "thread")
         return f"<Program {name} {signature_text(self.inputs, self.outputs)}, {threads}>"
 
     def __reduce__(self) -> tuple[Any, ...]:

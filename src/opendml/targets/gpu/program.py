@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from opendml.description.errors import CodeGenerationError
+from opendml.description.quoting import plural
 from opendml.expression.element_types import F64, ElementType
 from opendml.expression.ir import Axis, Tensor
 from opendml.expression.rewriting import walk
@@ -135,7 +136,7 @@ def _described(steps: Sequence[Step], kernels: Mapping[str, Kernel]) -> Iterator
         else:
             statement = kernels[step.kernel].statement
             reads, writes = (", ".join(sorted({t.name for t in of(statement)})) for of in (reads_of, writes_of))
-            threads = f"{step.points} thread{'s' * (step.points != 1)}"
+            threads = plural(step.points, "thread")
             yield f"{step.kernel}, {threads}: {f'{reads} -> ' if reads else ''}{writes}"
 
 
