@@ -277,6 +277,14 @@ def test_rows_that_a_tile_leaves_over() -> None:
     check_fixed_filters(HOSTS[0], 9, 32, 7, 3, 1)
 
 
+@pytest.mark.parametrize(
+    "machine", [m for m in (*HOSTS, *OTHERS) if m.vector_registers < TUNING.many_registers], ids=str
+)
+def test_points_that_a_tile_leaves_over(machine: Machine) -> None:
+    """Rows of 16 are two tiles of six and one of four, in work items of a tile or more."""
+    check_fixed_filters(machine, 4, 32, 16, 3, 1)
+
+
 def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int, window: int, stride: int) -> None:
     knobs = {"fewest_panel_steps": 8, "serial_work": 0, "near_strip_bytes": 256, "far_tile_bytes": 256, "items": 7}
     target = Processor(machine, replace(TUNING, **knobs))
@@ -361,6 +369,26 @@ def test_a_tile_has_several_rows_where_these_are_short() -> None:
     assert (short.tile_size, short.row_count) == (7, 2)
     assert long.tile_size * long.vectors == short.tile_size * short.row_count * short.vectors
     assert all(block % short.row_count == 0 for axis, block in short.blocks if axis is short.row)
+
+
+def test_points_left_over_are_a_narrower_tile_where_there_are_few_registers() -> None:
+    """Tiles without any left would have eight sums, as many as wait for one another; with many registers they have
+    more."""
+    many, few = (fixed_kernel(convolution(1, 64, 64, 32), target) for target in TARGETS[:2])
+    assert not many.has_rest and many.tile_size * many.vectors > 16
+    assert few.has_rest and (few.tile_size, few.vectors) == (6, 2)
+    assert fixed_kernel(convolution(1, 4, 32, 16), TARGETS[1]).has_rest
+    assert all(block % few.tile_size == 0 or block == axis.size for axis, block in few.blocks if axis is few.tile)
+    assert not fixed_kernel(convolution(1, 64, 64, 30), TARGETS[1]).has_rest
+    assert not fixed_kernel(convolution(1, 64, 64, 256), TARGETS[1]).has_rest, "hardly less time, twice the code"
+
+
+def test_lines_of_weights_that_do_not_stay_near_count_beside_vectors() -> None:
+    """Vectors of channels then, whose lines are weights': each line is read once for a tile, not for every few of its
+    channels."""
+    long, short = (fixed_kernel(convolution(1, channels, 128, 28, 1), TARGETS[1]) for channels in (512, 128))
+    assert long.turned and long.panel is None
+    assert short.panel is not None
 
 
 def test_lines_to_be_stored_are_asked_for_in_parts() -> None:

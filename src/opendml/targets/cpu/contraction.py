@@ -48,22 +48,23 @@ class ContractionKernel:
     of the first. The vector axis is walked ``vectors`` registers of ``lanes`` points at a time, the tile axis
     ``tile_size`` points at a time, and ``row``, another axis of the same side, ``row_count`` points at a time, if there
     is one: all of the tile axis is then taken at once. Where ``row`` is the tile axis itself, ``row_count`` times
-    ``tile_size`` points of it are taken at once. ``turned`` says that the outputs lie next to each other along the tile
-    axis instead of the vector axis: tiles are transposed in registers before they are stored. ``keeps_tiles`` says that
-    the loops ``along`` are around those ``across``, and not inside of them. ``far`` are loads along the tile axis, and
-    ``far_vectors`` loads along the vector axis, whose places are far apart from step to step of the fold, so that
-    processors do not see by themselves what comes next; ``far_ahead`` says that the former are asked for some steps
-    ahead, not a tile ahead, which would be too early, and ``strip_ahead`` that the latter are asked for a strip ahead,
-    not some steps, of which a short sum would go through too few. ``next_tile`` are loads along the tile axis whose
-    points are one run of memory, in order, for all steps and then for the next tile: with every step they move on by a
-    cache line. ``next_block`` are loads along the vector axis, of the block of its side that the next work items read:
-    each tile asks for its part of that. ``next_strip`` are loads along the vector axis of which each tile asks for
-    those of the next strip, as there are few tiles to do so. ``panel`` is the factor of the vector axis laid out anew,
-    if it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory until those of all others of
-    the work item have come as far, so that what the steps load is read in long runs; 0: they never wait. ``by_rounds``
-    says that they wait for those of all work items of the thread, whose steps then read what is near. ``words`` says
-    how the sums of a tile are done in the processor's tile registers, if they are: its rows are the points along the
-    tile axis, its columns those along the vector axis.
+    ``tile_size`` points of it are taken at once. ``has_rest`` says that the points behind the last whole tile are a
+    narrower one; otherwise that is moved back to end with the axis. ``turned`` says that the outputs lie next to each
+    other along the tile axis instead of the vector axis: tiles are transposed in registers before they are stored.
+    ``keeps_tiles`` says that the loops ``along`` are around those ``across``, and not inside of them. ``far`` are loads
+    along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step
+    of the fold, so that processors do not see by themselves what comes next; ``far_ahead`` says that the former are
+    asked for some steps ahead, not a tile ahead, which would be too early, and ``strip_ahead`` that the latter are
+    asked for a strip ahead, not some steps, of which a short sum would go through too few. ``next_tile`` are loads
+    along the tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with
+    every step they move on by a cache line. ``next_block`` are loads along the vector axis, of the block of its side
+    that the next work items read: each tile asks for its part of that. ``next_strip`` are loads along the vector axis
+    of which each tile asks for those of the next strip, as there are few tiles to do so. ``panel`` is the factor of the
+    vector axis laid out anew, if it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory
+    until those of all others of the work item have come as far, so that what the steps load is read in long runs; 0:
+    they never wait. ``by_rounds`` says that they wait for those of all work items of the thread, whose steps then read
+    what is near. ``words`` says how the sums of a tile are done in the processor's tile registers, if they are: its
+    rows are the points along the tile axis, its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]
@@ -79,6 +80,7 @@ class ContractionKernel:
     tile_size: int
     row: Axis | None
     row_count: int
+    has_rest: bool
     turned: bool
     keeps_tiles: bool
     far: tuple[Element, ...]
@@ -245,6 +247,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         tile_size=tile.tile_size,
         row=tile.row,
         row_count=tile.row_count,
+        has_rest=tile.has_rest,
         turned=tile.turned,
         keeps_tiles=tiles_first,
         far=far,

@@ -510,6 +510,9 @@ class Tuning:
     smaller_tiles: int = 4
     """How many times as many tiles along the tile axis as there have to be are tried at most."""
 
+    worth_code: float = 1 / 64
+    """By which part sums have to take less time where points that are left have a tile of their own, and its code."""
+
     fewest_words: int = 4
     """Words of a step in tile registers at least: a product of fewer takes as long as one of 16."""
 

@@ -16,7 +16,8 @@ from opendml.targets.cpu.panels import strip_bytes
 
 class Tile(NamedTuple):
     """A choice of axes and of the numbers of points along them that are computed together; with ``words`` in tile
-    registers."""
+    registers. ``has_rest``: the points behind the last whole tile are a narrower one, instead of being done with others
+    before them once more."""
 
     vector: Axis
     lanes: int
@@ -30,6 +31,7 @@ class Tile(NamedTuple):
     words: MatrixSteps | None = None
     steps_at_once: int = 0
     by_rounds: bool = False
+    has_rest: bool = False
 
     @property
     def points(self) -> int:
@@ -65,6 +67,7 @@ class _Choices:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.tuning = problem, problem.tuning
+        self.has_few_registers = problem.machine.vector_registers < problem.tuning.many_registers
 
     def tiles(self) -> Iterator[Tile]:
         """All choices."""
@@ -88,6 +91,7 @@ class _Choices:
                     for one in self._tiles_of(vector, tile, width, packed):
                         yield one
                         yield from self._in_rows(one, rows)
+                    yield from self._with_rests(self._tiles_of(vector, tile, width, packed))
                     yield from self._in_rounds(self._tiles_of(vector, tile, width, packed))
                 if not packed and len(own) == 1 and len(across) <= 1:
                     yield from self._interrupted(side, vector, across[0] if across else Axis("row", 1), width)
@@ -104,6 +108,15 @@ class _Choices:
         elif tile.turned:
             for count in range(2, min(most, tile.tile.size // tile.tile_size) + 1):
                 yield tile._replace(row=tile.tile, row_count=count)
+
+    def _with_rests(self, tiles: Iterable[Tile]) -> Iterator[Tile]:
+        """The widest of the tiles, each with a narrower one for the points that are left behind whole ones: where there
+        are few registers, narrower tiles, of which no points were left, have too few sums side by side."""
+        for vectors, group in itertools.groupby(tiles if self.has_few_registers else (), lambda tile: tile.vectors):
+            one = next(group)
+            most = self._most_points_of(one.tile, vectors, one.lanes, one.turned)
+            if one.tile.size % most:
+                yield one._replace(tile_size=most, has_rest=True)
 
     def _most_sums(self, vectors: int) -> int:
         """Points of a tile of which the sums stay in registers, beside what a step loads."""
@@ -131,9 +144,10 @@ class _Choices:
             if self.problem.is_along(tile.vector):
                 yield tile._replace(steps_at_once=self.tuning.steps_of_deep_sums, by_rounds=True)
 
-    def _most_points(self, vectors: int) -> int:
+    def _most_points_of(self, tile: Axis, vectors: int, lanes: int, turned: bool) -> int:
         """Points of a row of a tile at most."""
-        return min(self._most_sums(vectors), self.tuning.most_tile)
+        most = min(self._most_sums(vectors), self.tuning.most_tile, tile.size)
+        return min(most, lanes) if turned else most
 
     def _matrix_tiles(self) -> Iterator[Tile]:
         """Choices in tile registers."""
@@ -156,8 +170,7 @@ class _Choices:
         for vectors in range(1, min(tuning.most_vectors, vector.size // lanes) + 1):
             if packed and strip_bytes(self.problem.fold, vectors * lanes) > tuning.most_panel_bytes:
                 return
-            most = min(self._most_points(vectors), tile.size)
-            most = min(most, lanes) if turned else most
+            most = self._most_points_of(tile, vectors, lanes, turned)
             counts = range(-(-tile.size // most), min(tile.size, tuning.smaller_tiles * -(-tile.size // most)) + 1)
             for size in sorted({-(-tile.size // count) for count in counts}):
                 yield Tile(vector, lanes, vectors, tile, size, turned, packed)
@@ -166,17 +179,26 @@ class _Choices:
         """Cycles of all sums, by and large."""
         side = self.problem.side(tile.vector)
         strips = -(-tile.vector.size // (tile.lanes * tile.vectors))
-        last = tile._replace(vectors=last_vectors(tile.vector.size, tile.lanes, tile.vectors))
-        strip = self._tile_cost(side, tile)
-        row = (strips - 1) * strip + (strip if last == tile else self._tile_cost(side, last))
+        last = last_vectors(tile.vector.size, tile.lanes, tile.vectors)
+
+        def row_cost(tile: Tile) -> float:
+            strip = self._tile_cost(side, tile)
+            is_whole = last == tile.vectors
+            return (strips - 1) * strip + (strip if is_whole else self._tile_cost(side, tile._replace(vectors=last)))
+
         steps = tile.steps
         others = self.problem.points // math.prod(axis.size for axis in (tile.vector, *steps))
-        # Rows that are left are a tile of their own, others are done twice.
-        counts = (axis.size / step if axis is not tile.tile else -(-axis.size // step) for axis, step in steps.items())
-        rows = others * math.prod(counts)
+        if tile.has_rest:
+            whole, left = divmod(tile.tile.size, tile.tile_size)
+            cycles = others * (whole * row_cost(tile) + row_cost(tile._replace(tile_size=left)))
+            cycles *= 1 + self.tuning.worth_code
+        else:
+            # Rows that are left are a tile of their own, others are done twice.
+            counts = (axis.size / n if axis is not tile.tile else -(-axis.size // n) for axis, n in steps.items())
+            cycles = others * math.prod(counts) * row_cost(tile)
         if tile.turned and tile.packed:
-            row *= self.tuning.repacked_penalty
-        return rows * row + (self.problem.packing(side, tile.vector) if tile.packed else 0)
+            cycles *= self.tuning.repacked_penalty
+        return cycles + (self.problem.packing(side, tile.vector) if tile.packed else 0)
 
     def _walking(self, side: int, tile: Tile) -> float:
         """How much longer steps take for where their loads are."""
@@ -235,15 +257,32 @@ class _Choices:
         loads = tile.vectors * (halves if is_dense else tuning.strided_load)
         sums = tile.vectors * tile.points
         scalars = tile.points * (1 if self.problem.machine.has("avx512f") else tuning.scalar_loads)
-        step = max(sums / tuning.issued, (loads + scalars) / tuning.issued, tuning.latency)
+        step = max(self._summing(sums), (loads + scalars) / tuning.issued)
         loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
-        step = max(step, loading) + tuning.loading_share * loading + tuning.step_overhead
+        lines = self._lines_of_scalars(1 - side) * self.problem.machine.cache_line / tuning.near_cache_bytes
+        step = max(step, loading + lines) + tuning.loading_share * loading + tuning.step_overhead
         step *= self._walking(side, tile)
         rows = tile.steps[tile.tile]
         if rows > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
             step *= tuning.aliased_penalty if rows <= 2 * tuning.aliased_rows else tuning.lost_penalty
         rounds = -(-self.problem.steps // tile.steps_at_once) if tile.steps_at_once else 1
         return self.problem.steps * step + (self._finishing(tile) + tuning.tile_overhead) * rounds
+
+    def _summing(self, sums: int) -> float:
+        """Cycles of a multiply-add of each of some sums. Where there are few registers there are hardly more than begin
+        while one is done: one that is late makes others late."""
+        throughput, latency = sums / self.tuning.issued, self.tuning.latency
+        if not self.has_few_registers:
+            return max(throughput, latency)
+        return math.sqrt(math.hypot(throughput**2, latency**2))
+
+    def _lines_of_scalars(self, side: int) -> int:
+        """Lines that the scalars of a step are in, other than those of the step before, which are no longer near when
+        the next tile wants its part of them. Beside the sums of many registers there is time for them."""
+        line = self.problem.machine.cache_line
+        far = [distance for distance in self.problem.distances(side) if distance >= line]
+        is_far = self.problem.steps * line > self.tuning.near_strip_bytes
+        return len(far) if is_far and self.has_few_registers else 0
 
     def _matrix_cost(self, tile: Tile, words: MatrixSteps) -> float:
         """The same in tile registers."""

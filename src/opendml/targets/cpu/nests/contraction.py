@@ -69,9 +69,10 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
 
 
 class _Counts(NamedTuple):
-    """Registers along the vector axis and points of the row of the tiles that are being made."""
+    """Registers along the vector axis, points along the tile axis, and rows of these, of the tiles that are made."""
 
     vectors: int
+    points: int
     rows: int
 
 
@@ -97,7 +98,7 @@ class _Maker:
         self.sums = sums or temporary("sums", kernel.fold.type, (rows, self.pitch))
         waiting = (kernel.tile, kernel.vector) if kernel.steps_at_once else ()
         self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in waiting}
-        self.counts = _Counts(kernel.vectors, kernel.row_count)
+        self.counts = _Counts(kernel.vectors, kernel.tile_size, kernel.row_count)
 
     def loops(self, axes: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
         """Loops of an item. The last tile of an axis is moved back to end with it: some sums are done twice."""
@@ -109,6 +110,8 @@ class _Maker:
         kernel = self.kernel
         if axis is kernel.row and axis is not kernel.tile and axis.size % kernel.row_count:
             return self._groups(axis, rest, counts, body)
+        if axis is kernel.tile and kernel.has_rest:
+            return self._with_rest(rest, counts, body)
         step = kernel.step(axis)
         limit = None if axis.size % step == 0 else axis.size - step
         unmoved = self.unmoved.get(axis)
@@ -122,6 +125,15 @@ class _Maker:
         left = counts._replace(rows=axis.size - whole)
         rest = Loop(axis, whole, End(axis), count, self.loops(inner, left, body))
         return (groups, rest)
+
+    def _with_rest(self, inner: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
+        """The loop along the tile axis, and a copy of what is inside of it for the points that are left."""
+        axis, step = self.kernel.tile, self.kernel.tile_size
+        left = axis.size % step
+        whole = axis.size - left
+        tiles = Loop(axis, Start(axis), Least(End(axis), whole), step, self.loops(inner, counts, body))
+        rest = Loop(axis, whole, End(axis), step, self.loops(inner, counts._replace(points=left), body))
+        return (tiles, rest)
 
     def _strips(self, inner: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
         """The loop along the vector axis; its last strip has a copy of the loops ``inner`` if it is narrower."""
@@ -299,7 +311,7 @@ class _Maker:
         return (
             Points(
                 self.kernel.tile,
-                self.kernel.tile_size,
+                counts.points,
                 kind,
                 self._rows(counts, self._vectors(counts.vectors, body, kind), kind),
             ),
@@ -315,7 +327,7 @@ class _Maker:
         """The sums of a tile from one step to another: from memory, if these are not the first, and to memory or, if
         these are the last, to what is made of them."""
         kernel, steps = self.kernel, self._last_step()
-        fold, size = kernel.fold, kernel.tile_size
+        fold = kernel.fold
         is_first, is_last = self.first == 0, self.end == steps.size
         product = fold.elements[0]
         assert isinstance(product, Binary)
@@ -327,7 +339,7 @@ class _Maker:
         if kernel.panel is None:
             ahead = self._lines_ahead(counts.vectors, lambda _: kernel.steps_at_once, cache=2)
         body: Body = (*ahead, *self._tile("together", counts, (Accumulate(self.sum, product),)))
-        inside = Loop(steps, *self._part(steps), 1, body, carried=(self.sum,), copies=size * counts.vectors)
+        inside = Loop(steps, *self._part(steps), 1, body, carried=(self.sum,), copies=counts.points * counts.vectors)
         waiting = (Leaf((ElementStore(self.sums, place, self.sum),)),)
         stored = self._tile("unrolled", counts, self._results(self.sum) if is_last else waiting)
         expected = self._expected(counts) if is_last else ()
@@ -345,7 +357,7 @@ class _Maker:
 
     def _sums(self, counts: _Counts) -> Body:
         """All side by side, in the order of the fold."""
-        fold, copies = self.kernel.fold, self.kernel.tile_size * counts.rows * counts.vectors
+        fold, copies = self.kernel.fold, counts.points * counts.rows * counts.vectors
         product = fold.elements[0]
         assert isinstance(product, Binary)
         begin = self._tile("together", counts, (Leaf(registers=(self.sum,), values=fold.initial),))
@@ -370,7 +382,7 @@ class _Maker:
     def _expecting(self, axis: Axis, counts: _Counts, body: Body, copies: int) -> Body:
         """The steps along the only axis of the fold, and what is asked for between them: lines of a point or more every
         few steps, so that the last ones, which are asked for again, are when a part of the steps is left."""
-        along, count = self._lines_along(counts.vectors)
+        along, count = self._lines_along(counts)
         tuning, lines = self.target.tuning, self._lines(counts)
         asking = int(axis.size * tuning.asking_part)
         few = max(asking // count, tuning.fewest_asking_steps)
@@ -392,8 +404,8 @@ class _Maker:
     def _turned(self, counts: _Counts, leaves: Body) -> Body:
         """The sums transposed, so that the points of the tile axis fill the lanes."""
         kernel = self.kernel
-        turn = Turn(self.sum, self.turned, kernel.tile_size, counts.rows * counts.vectors, kernel.lanes)
-        active = None if turn.width == kernel.tile_size else kernel.tile_size
+        turn = Turn(self.sum, self.turned, counts.points, counts.rows * counts.vectors, kernel.lanes)
+        active = None if turn.width == counts.points else counts.points
         column: Body = (Block((Points(kernel.tile, turn.width, "vector", leaves, active),)),)
         columns = Points(kernel.vector, kernel.lanes, "unrolled", column)
         return self._rows(
@@ -465,22 +477,22 @@ class _Maker:
 
     def _expected(self, counts: _Counts) -> Body:
         """All of it."""
-        axis, count = self._lines_along(counts.vectors)
+        axis, count = self._lines_along(counts)
         return (Points(axis, count, "unrolled", self._lines(counts)),)
 
     def _expected_at(self, axis: Axis, counts: _Counts) -> Body:
         """The part of it for where an axis of the fold stands: all at once would be more lines than a processor can
         wait for, and what the sums load would have to wait behind them. The last part is asked for half way."""
-        along, count = self._lines_along(counts.vectors)
+        along, count = self._lines_along(counts)
         each = -(-2 * count // axis.size)
         number = Least(Quotient(Product(Position(axis), 2 * count), axis.size), count - each)
         lines = Points(along, each, "unrolled", self._lines(counts))
         return (At(along, Sum(Position(along), number), (lines,)),) if each < count else (lines,)
 
-    def _lines_along(self, vectors: int) -> tuple[Axis, int]:
+    def _lines_along(self, counts: _Counts) -> tuple[Axis, int]:
         """The axis across the runs of memory that a tile stores, and how many points it has there."""
         kernel = self.kernel
-        return (kernel.vector, kernel.lanes * vectors) if kernel.turned else (kernel.tile, kernel.tile_size)
+        return (kernel.vector, kernel.lanes * counts.vectors) if kernel.turned else (kernel.tile, counts.points)
 
     def _lines(self, counts: _Counts) -> Body:
         """The lines of one of these points."""
@@ -489,7 +501,7 @@ class _Maker:
         if not kernel.turned:
             return self._rows(counts, self._lines_of_strip(counts.vectors))
         asked = tuple(ask for e, ask in self._asked() if e.coefficient(run) == 1 or ask.is_stored)
-        size = kernel.tile_size
+        size = counts.points
         return self._rows(counts, (Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1)),))
 
     def _lines_of_strip(self, vectors: int) -> Body:
