@@ -7,8 +7,8 @@
        cc -O2 -shared -fPIC -o older_processor.so benchmarks/older_processor.c
        LD_PRELOAD=$PWD/older_processor.so OPENDML_CPU_FEATURES=avx2 python -m benchmarks --save FILE
 
-   With OLDER_PROCESSOR_VNNI=1 AVX-VNNI stays, as processors since Alder Lake have it. Where there are no such faults the
-   process ends at once. */
+   With OLDER_PROCESSOR_VNNI=1 and OPENDML_CPU_FEATURES=avx2,avxvnni AVX-VNNI stays, as processors since Alder Lake have
+   it. Where there are no such faults the process ends at once. */
 
 #define _GNU_SOURCE
 #include <signal.h>

@@ -187,7 +187,10 @@ def _can_run(level: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("level", [level for level in ("native", "avx512", "avx2", "baseline") if _can_run(level)])
+LEVELS = ("native", "avx512", "avx2,avxvnni", "avx2", "baseline")
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if _can_run(level)])
 @pytest.mark.parametrize("number", [1, 4, 7, 8, 11, 12, 15, 16, 17, 19, 20, 21])
 def test_compiled_for_every_level(number: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from execution import run_operator

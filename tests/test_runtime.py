@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,28 @@ def test_a_level_limits_the_instructions(
     listing = assembly(text + " store <16 x float> %w, ptr %q\n ret void\n}\n", host)
     assert register in listing
     assert "zmm" not in listing
+
+
+def test_a_level_with_an_instruction_set_besides() -> None:
+    """Processors since Alder Lake have AVX-VNNI and no AVX-512: LLVM is told, and takes the form with a VEX prefix."""
+    plain, newer = (machine_of("x86_64-unknown-linux-gnu", level) for level in ("avx2", "avx2,avxvnni"))
+    assert set(newer.features) - set(plain.features) == {"avxvnni"}
+    assert (plain.llvm_features, newer.llvm_features) == ("", "+avxvnni")
+    assert replace(newer, features=plain.features, llvm_features="") == plain
+    words, name = "<8 x i32>", "@llvm.x86.avx512.vpdpbusd.256"
+    text = f"define {words} @f({words} %a, {words} %b, {words} %c) {{\n"
+    text += f" %d = call {words} {name}({words} %c, {words} %a, {words} %b)\n ret {words} %d\n}}\n"
+    text += f"declare {words} {name}({words}, {words}, {words})\n"
+    listing = assembly(text, newer)
+    assert "{vex}" in listing and "vpdpbusd" in listing
+
+
+@pytest.mark.parametrize(
+    "level", ["avx2,avx512vnni", "avx2,avxvnni,avxvnni", "baseline,avxvnni", "avx2,", "native,avxvnni"]
+)
+def test_instruction_sets_that_a_level_does_not_know_are_refused(level: str) -> None:
+    with pytest.raises(ConfigurationError, match="avx2 \\(with ,avxvnni\\)"):
+        machine_of("x86_64-unknown-linux-gnu", level)
 
 
 def test_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,8 +90,9 @@ def architecture_of(triple: str) -> str:
 def host_machine(level: str | None = None) -> Machine:
     """The processor of this process.
 
-    `level` is one of LEVELS and replaces what the processor offers by a fixed, lower set of features, so that code made
-    for older machines can be tested on newer ones; by default the environment variable OPENDML_CPU_FEATURES.
+    `level` is one of LEVELS, maybe with instruction sets behind commas ("avx2,avxvnni"), and replaces what the
+    processor offers by a fixed, lower set of features, so that code made for older machines can be tested on newer
+    ones; by default the environment variable OPENDML_CPU_FEATURES.
     Raises ConfigurationError for an unknown level or one that this processor cannot run.
     """
     return _host_machine(level if level is not None else os.environ.get(CPU_FEATURES_VARIABLE, "") or "native")
@@ -121,20 +122,26 @@ def usable_processors() -> int:
 
 
 class Level(NamedTuple):
-    """A set of processors: LLVM's name, the instruction sets that all of them have, and their vectors."""
+    """A set of processors: LLVM's name, the instruction sets that all of them have, their vectors, and the instruction
+    sets of some of them that may be named behind the level."""
 
     cpu_name: str
     features: tuple[Feature, ...]
     vector_bytes: int
     vector_registers: int
+    further: tuple[Feature, ...] = ()
 
 
 # The microarchitecture levels of the x86-64 psABI. On other architectures there is only LLVM's generic processor.
 LEVELS: dict[str, Level] = {
     "avx512": Level(
-        "x86-64-v4", ("avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "bmi2", "f16c", "fma"), 64, 32
+        "x86-64-v4",
+        ("avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "bmi2", "f16c", "fma"),
+        64,
+        32,
+        ("avx512vnni", "avxvnni"),
     ),
-    "avx2": Level("x86-64-v3", ("avx2", "bmi2", "f16c", "fma"), 32, 16),
+    "avx2": Level("x86-64-v3", ("avx2", "bmi2", "f16c", "fma"), 32, 16, ("avxvnni",)),
     "baseline": Level("x86-64", (), 16, 16),
 }
 OPTIONAL: tuple[Feature, ...] = ("amx-int8", "avx512vnni", "avxvnni")
@@ -145,17 +152,27 @@ OTHER = Level("generic", (), 16, 16)
 
 
 def machine_of(triple: str, level: str) -> Machine:
-    """The processors of a level, of this architecture or another one.
+    """The processors of a level, of this architecture or another one; "avx2,avxvnni" those that have an instruction set
+    besides.
 
-    Raises ConfigurationError for a level that the architecture does not have.
+    Raises ConfigurationError for a level that the architecture does not have, or one that does not know what is behind
+    it.
     """
     architecture = architecture_of(triple)
     levels = LEVELS if architecture == "x86_64" else {"baseline": AARCH64 if architecture == "aarch64" else OTHER}
-    if level not in levels:
-        allowed = ", ".join(["native", *levels])
+    name, *words = level.split(",")
+    found = levels.get(name)
+    further = [] if found is None else [feature for feature in found.further if feature in words]
+    if found is None or len(further) != len(words):
+        allowed = ", ".join(["native", *(_described(*item) for item in levels.items())])
         raise ConfigurationError(f"{CPU_FEATURES_VARIABLE}={quoted(level)}: expected one of {allowed}")
-    found = levels[level]
-    return Machine(triple, found.cpu_name, "", found.features, found.vector_bytes, found.vector_registers)
+    features = tuple(sorted({*found.features, *further}))
+    told = ",".join(f"+{feature}" for feature in further)
+    return Machine(triple, found.cpu_name, told, features, found.vector_bytes, found.vector_registers)
+
+
+def _described(name: str, level: Level) -> str:
+    return name if not level.further else f"{name} (with {' or '.join(f',{f}' for f in level.further)})"
 
 
 @functools.cache
