@@ -200,8 +200,8 @@ hold_while_forking(_llvm_lock.acquire, _llvm_lock.release)
 
 @contextmanager
 def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator[tuple[Any, Any]]:
-    llvm = _llvm()
     with _compiling_machine(host, options.codegen_level) as machine:
+        llvm = _llvm()  # no fork while it is imported: a child would wait for that for ever
         module = _parsed(llvm_ir, host)
         tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = options.vectorization
