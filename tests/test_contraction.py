@@ -34,7 +34,7 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import Machine, machine_of
 from opendml.llvm.native import assembly
-from opendml.loops.nest import At, Loop, Points, Prefetch, nodes_of
+from opendml.loops.nest import At, Branch, Items, Leaf, Loop, Points, Prefetch, nodes_of
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_printer import format_nest
 from opendml.programs.binding import Binding
@@ -498,6 +498,28 @@ def test_rows_of_the_next_tile_are_asked_for_while_they_are_short() -> None:
     assert not product_kernel(gemm(512, 4112, 512)).next_tile
 
 
+def test_first_tiles_fill_the_panel() -> None:
+    """Where it is copied in the order of their steps; each step asks for the lines that a later one copies. What is
+    transposed, or of several axes, has a loop of its own."""
+    kernel = product_kernel(gemm(64, 300, 1024))
+    (items,) = kernel_nest(kernel, TARGETS[0]).body
+    assert isinstance(items, Items)
+    (branch,) = items.body
+    assert isinstance(branch, Branch)
+    nodes = [*nodes_of(branch.then)]
+    stored = [
+        s for n in nodes if isinstance(n, Leaf) for s in n.stores if kernel.panel and s.tensor is kernel.panel.tensor
+    ]
+    asked = [n for n in nodes if isinstance(n, Prefetch) and n.tensor.name == "BTensor"]
+    assert kernel.has_filling_tiles
+    assert len(stored) == 1
+    assert len(asked) == kernel.vectors
+    assert not any(
+        s.tensor is stored[0].tensor for n in nodes_of(branch.otherwise) if isinstance(n, Leaf) for s in n.stores
+    )
+    assert not product_kernel(gemm(64, 300, 1024, True)).has_filling_tiles
+
+
 def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
     """Of panels and of weights in panels alike, unless all steps of a strip stay in the nearest cache."""
     long = product_kernel(gemm(512, 512, 512))
@@ -505,7 +527,8 @@ def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
     assert long.panel is not None and long.far_vectors == (long.panel.element,)
     assert short.panel is not None and short.far_vectors == ()
     assert product_kernel(convolution(1, 64, 64, 28)).far_vectors
-    assert format_nest(kernel_nest(long, TARGETS[0])).count("prefetch panel@") == long.vectors
+    copies = 2  # of the first tiles of a panel, and of others: items have one tile each
+    assert format_nest(kernel_nest(long, TARGETS[0])).count("prefetch panel@") == copies * long.vectors
 
 
 def test_vectors_of_short_strips_are_asked_for_a_strip_ahead() -> None:

@@ -109,6 +109,14 @@ class ContractionKernel:
         return rows * (self.tile_size if axis is self.tile else 1)
 
     @property
+    def has_filling_tiles(self) -> bool:
+        """Whether the first tiles of a panel fill it while they are summed up, not a loop of its own before: where the
+        panel is filled in the order of their steps."""
+        is_whole = self.words is None and not (self.steps_at_once or self.keeps_tiles or self.row or self.has_rest)
+        is_copied = self.panel is not None and self.panel.transposed is None and len(self.across) == 1
+        return is_whole and is_copied and sum(axis.size > 1 for axis in self.fold.axes) == 1
+
+    @property
     def steps(self) -> int:
         """Steps of the fold."""
         return self.fold.steps

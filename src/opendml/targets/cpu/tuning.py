@@ -649,6 +649,10 @@ class Tuning:
     steps_ahead: int = 16
     """How many steps of a sum before they are loaded vectors are asked for."""
 
+    copied_steps_ahead: int = 4
+    """How many steps of a sum before they are copied to a panel, at the same time, vectors are asked for: of matrices
+    whose rows are whole pages further ones would push out one another."""
+
     streamed_steps_ahead: int = 64
     """As ``steps_ahead``, of vectors that follow one another in memory and that all threads read, as panels of weights
     do: they come from beyond the second-level cache, in some hundred cycles."""

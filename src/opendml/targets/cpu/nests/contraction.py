@@ -61,8 +61,11 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     if kernel.by_rounds:
         return Nest(maker.rounds(), rows=rows, rolled=True)
     cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
-    body = maker.interrupted() if kernel.steps_at_once else maker.whole()
-    items = shared_items(cuts, maker.behind_panel(body), kernel, kernel.work, target.tuning)
+    if kernel.has_filling_tiles:
+        body = maker.filling()
+    else:
+        body = maker.behind_panel(maker.interrupted() if kernel.steps_at_once else maker.whole())
+    items = shared_items(cuts, body, kernel, kernel.work, target.tuning)
     if kernel.words is None:
         return Nest((items,), rows=rows, rolled=True)
     return Nest((Tiles(maker.tile_sizes(), (items,)),), rows=rows, rolled=True)
@@ -165,6 +168,24 @@ class _Maker:
         tile = self.tile if self.kernel.words is None else self.rectangle
         return self.loops(self.kernel.loops, self.counts, tile)
 
+    def filling(self) -> Body:
+        """The same, where the first tiles of a panel fill it: what they wait for comes while sums are done."""
+        kernel = self.kernel
+        axis, step = kernel.tile, kernel.step(kernel.tile)
+        limit = None if axis.size % step == 0 else axis.size - step
+        second = Sum(Start(axis), step)
+
+        def tiles(first: Integer, last: Integer, tile: Callable[[_Counts], Body], counts: _Counts) -> Loop:
+            return Loop(axis, first, last, step, self.loops(kernel.along, counts, tile), limit)
+
+        def of_item(counts: _Counts) -> Body:
+            first: Body = (tiles(Start(axis), Least(second, End(axis)), self._filling_tile, counts),)
+            if dict(kernel.blocks).get(axis, axis.size) > step:
+                first += (tiles(second, End(axis), self.tile, counts),)
+            return (Branch(First(self._followers()), first, (tiles(Start(axis), End(axis), self.tile, counts),)),)
+
+        return self.loops(kernel.batch, self.counts, of_item)
+
     def interrupted(self) -> Body:
         """Some steps of all tiles, and then the next ones: in between sums are in memory. A tile that is moved back has
         a place of its own there, since sums that two tiles have in common are done by both."""
@@ -198,13 +219,14 @@ class _Maker:
 
     def behind_panel(self, body: Body) -> Body:
         """The body of a work item behind what fills its panel, if there is one."""
+        panel = self.kernel.panel
+        return body if panel is None else (Branch(First(self._followers()), self._filled(panel)), *body)
+
+    def _followers(self) -> int:
+        """Work items in a row that share a panel."""
         kernel = self.kernel
-        if kernel.panel is None:
-            return body
-        followers = math.prod(
-            count for (axis, _), count in zip(kernel.blocks, kernel.block_counts, strict=True) if axis in kernel.across
-        )
-        return (Branch(First(followers), self._filled(kernel.panel)), *body)
+        counts = zip(kernel.blocks, kernel.block_counts, strict=True)
+        return math.prod(count for (axis, _), count in counts if axis in kernel.across)
 
     def _part(self, axis: Axis) -> tuple[Integer, Integer]:
         """The first step along an axis of the fold, and the one behind the last one."""
@@ -219,7 +241,7 @@ class _Maker:
     def _filled(self, panel: Panel) -> Body:
         """The loops are those that read the source in long runs."""
         kernel = self.kernel
-        fill = Leaf((ElementStore(panel.tensor, panel.element.address, panel.source),))
+        fill = _fill(panel)
         if panel.transposed is None:
             strips = self.loops(kernel.along, self.counts, lambda counts: self._vectors(counts.vectors, (fill,)))
             return self.loops(kernel.batch, self.counts, lambda _: self._steps(kernel.fold.axes, strips))
@@ -255,11 +277,24 @@ class _Maker:
 
     # Tiles -----------------------------------------------------------------------------------------------------------
 
-    def tile(self, counts: _Counts) -> Body:
-        """The sums of a tile, then what is made of them."""
+    def tile(self, counts: _Counts, copied: Body = ()) -> Body:
+        """The sums of a tile, each step of them behind what is ``copied`` for it, then what is made of them."""
         leaves = self._results(self.turned if self.kernel.turned else self.sum)
         stored = self._turned(counts, leaves) if self.kernel.turned else self._tile("unrolled", counts, leaves)
-        return (*self._sums(counts), *stored)
+        return (*self._sums(counts, copied), *stored)
+
+    def _filling_tile(self, counts: _Counts) -> Body:
+        """A tile each of whose steps copies to the panel what it then reads there, and asks for what a later one is to
+        copy."""
+        kernel, panel = self.kernel, self.kernel.panel
+        assert panel is not None
+        line, asked = self.target.machine.cache_line, tuple[Prefetch, ...]()
+        for e in dict.fromkeys(unconditional_loads(panel.source)):
+            if e.address.coefficient(kernel.vector) == 1:
+                there = _moved(e.address, self._last_step(), self.target.tuning.copied_steps_ahead)
+                lanes = range(0, kernel.lanes * counts.vectors, line * 8 // e.type.bits)
+                asked += tuple(Prefetch(e.tensor, _moved(there, kernel.vector, lane)) for lane in lanes)
+        return self.tile(counts, (*asked, *self._vectors(counts.vectors, (_fill(panel),))))
 
     def _results(self, total: Variable) -> Body:
         """What is stored, of a sum in registers."""
@@ -355,14 +390,14 @@ class _Maker:
             nodes = nodes if axis is steps else (At(axis, 0, nodes),)
         return nodes
 
-    def _sums(self, counts: _Counts) -> Body:
+    def _sums(self, counts: _Counts, copied: Body = ()) -> Body:
         """All side by side, in the order of the fold."""
         fold, copies = self.kernel.fold, counts.points * counts.rows * counts.vectors
         product = fold.elements[0]
         assert isinstance(product, Binary)
         begin = self._tile("together", counts, (Leaf(registers=(self.sum,), values=fold.initial),))
         step = self._tile("together", counts, (Accumulate(self.sum, product),))
-        body: Body = (*self._prefetched(counts), *step)
+        body: Body = (*copied, *self._prefetched(counts), *step)
         loops = [axis for axis in fold.axes if axis.size > 1]
         is_nested = len(loops) > 1
         is_inside = False
@@ -550,6 +585,11 @@ class _Maker:
             loads = [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
             asked += [(e.address, Prefetch(e.tensor, e.address)) for e in loads]
         return asked
+
+
+def _fill(panel: Panel) -> Leaf:
+    """The element of a panel that stands here becomes its source's."""
+    return Leaf((ElementStore(panel.tensor, panel.element.address, panel.source),))
 
 
 def _parts(size: int, most: int) -> tuple[int, ...]:
