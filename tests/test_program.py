@@ -27,6 +27,7 @@ from opendml.programs.binding import BoundTensor, bind_all
 from opendml.programs.device import Device, compile_operator
 from opendml.programs.graph_plan import operator_key, stored_program
 from opendml.programs.program import Program
+from opendml.targets.cpu.runtime.array_calls import data_offset
 from opendml.targets.host_memory import aligned_empty, empty
 
 Array = np.ndarray[Any, Any]
@@ -330,6 +331,19 @@ def test_a_bound_call_keeps_what_it_needs() -> None:
     call = _add(VECTOR).bind([_numbers(6), _numbers(6)], [y])
     gc.collect()
     call()
+    np.testing.assert_array_equal(y, 2 * _numbers(6))
+
+
+def test_a_bound_call_that_is_hastened_has_one_way_to_run_from_the_beginning() -> None:
+    y = np.zeros(6, np.float32)
+    call = _add(VECTOR).bind([_numbers(6), _numbers(6)], [y])
+    first = call._run
+    call.hasten()
+    hastened = call._run
+    assert data_offset() is None or hastened is not first
+    call.hasten()
+    call()
+    assert call._run is hastened
     np.testing.assert_array_equal(y, 2 * _numbers(6))
 
 
