@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,16 +29,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers, however little there is to do."""
     monkeypatch.setattr(compile_workers, "WORKER_SIZE", 1)
     monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 3)
-
-
-@pytest.fixture
-def usual_turns() -> Iterator[float]:
-    """How long threads may run Python while others wait to: longer than anybody sets it, here and afterwards."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(0.0625)
-    yield sys.getswitchinterval()
-    assert sys.getswitchinterval() == 0.0625
-    sys.setswitchinterval(before)
 
 
 def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
@@ -129,17 +118,13 @@ def test_few_modules_need_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not workers
 
 
-def test_large_modules_are_compiled_by_threads_side_by_side(
-    usual_turns: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which take short turns meanwhile."""
+def test_large_modules_are_compiled_by_threads_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     workers, together = started(monkeypatch), threading.Barrier(2, timeout=60)
     monkeypatch.setattr(compile_workers, "HELPER_SIZE", len(MODULES[0]))
     monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 2)
 
     def compile_together(text: str, host: Machine) -> bytes:
         together.wait()
-        assert sys.getswitchinterval() < usual_turns
         return compile_object(text, host)
 
     monkeypatch.setattr(compile_workers, "compile_object", compile_together)
@@ -147,7 +132,7 @@ def test_large_modules_are_compiled_by_threads_side_by_side(
     assert not workers
 
 
-def test_threads_that_fail(usual_turns: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """What they could not compile is compiled by who asks for it, and what cannot be is said by that one."""
     monkeypatch.setattr(compile_workers, "HELPER_SIZE", 1)
     monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 4)

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Final
 
-from opendml.llvm.forking import hold_while_forking
 from opendml.llvm.host import Machine, default_thread_count
 from opendml.llvm.native import compile_object
 
@@ -29,10 +28,6 @@ WORKER_SIZE: Final = 200_000
 
 HELPER_SIZE: Final = 4_000
 """Characters of a module that is worth a thread: some milliseconds of compilation."""
-
-TURN: Final = 0.001
-"""Seconds that a thread may run Python while a helper waits to (``sys.setswitchinterval``). A helper is soon done with
-Python again, but has some each time that LLVM returns: with the usual 5 ms it is hardly further when all is written."""
 
 WAIT: Final = 0.1
 """Seconds between reports of progress while workers are waited for."""
@@ -56,32 +51,6 @@ def compile_objects(modules: Sequence[str], host: Machine, progress: Progress | 
         return compilation.finish(modules)
 
 
-class _ShortTurns:
-    """A context in which threads take short turns at running Python, in any number of threads at a time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._count = 0
-        self._usual = TURN
-        hold_while_forking(self._lock.acquire, self._lock.release)
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._count == 0:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._usual, TURN))
-            self._count += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._count -= 1
-            if self._count == 0:
-                sys.setswitchinterval(self._usual)
-
-
-_short_turns: Final = _ShortTurns()
-
-
 class Compilation:
     """Modules that are compiled as they come, by workers as soon as there are enough; to be left as a context, which
     ends the workers."""
@@ -97,7 +66,6 @@ class Compilation:
         self._workers: list[threading.Thread] = []
         self._helpers: list[threading.Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._turns = contextlib.ExitStack()  # short ones from the first helper on
         self._changed = threading.Condition()
 
     def __enter__(self) -> Compilation:
@@ -110,7 +78,6 @@ class Compilation:
             for process in self._processes:
                 process.kill()
             self._changed.notify_all()
-        self._turns.close()
 
     def begin(self, module: str) -> None:
         """Have a module compiled while others are written, if a worker is there for it."""
@@ -163,8 +130,6 @@ class Compilation:
         with self._changed:
             large = [number for number in self._waiting if len(self._modules[number]) >= HELPER_SIZE]
         count = min(default_thread_count() - 1 - len(self._workers), len(large) - own)
-        if count > 0 and not self._helpers:
-            self._turns.enter_context(_short_turns)
         with contextlib.suppress(RuntimeError):
             while len(self._helpers) < count:
                 helper = threading.Thread(target=self._help, daemon=True)
