@@ -520,6 +520,20 @@ def test_first_tiles_fill_the_panel() -> None:
     assert not product_kernel(gemm(64, 300, 1024, True)).has_filling_tiles
 
 
+def test_tiles_of_few_rows_fill_a_panel_where_registers_are_large() -> None:
+    """Of a right side whose rows are whole pages, and that is neither small nor from memory; else sums wait."""
+    for rows in (12, 13, 31, 48):
+        for inner, columns in ((1024, 1024), (1024, 4096), (4096, 1024)):
+            kernel = product_kernel(gemm(rows, inner, columns))
+            assert kernel.has_filling_tiles and not kernel.steps_at_once
+    others = [(11, 1024, 1024), (16, 1000, 1024), (16, 1024, 1040), (16, 1024, 5120), (48, 4096, 4096)]
+    for sizes in others:
+        kernel = product_kernel(gemm(*sizes))
+        assert kernel.steps_at_once and kernel.panel is None
+    for target in TARGETS[1:]:
+        assert product_kernel(gemm(16, 1024, 1024), target).steps_at_once
+
+
 def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
     """Of panels and of weights in panels alike, unless all steps of a strip stay in the nearest cache."""
     long = product_kernel(gemm(512, 512, 512))
@@ -563,6 +577,15 @@ def test_products_of_few_rows_by_wide_matrices(rows: int) -> None:
     arrays = (random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor)))
     assert product_kernel(desc, host_processor()).steps_at_once
     run_single(desc, *arrays, None)
+
+
+def test_products_of_few_rows_whose_tiles_fill_a_panel() -> None:
+    """Whatever the host's registers: rows of the last tile that two tiles have, and a narrower last strip."""
+    desc = gemm(13, 140, 1024)
+    arrays = (random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor)))
+    target = host_processor().tuned(filling_registers=0, filling_steps=0, filling_share=0.0)
+    assert product_kernel(desc, target).has_filling_tiles
+    run_single(desc, *arrays, None, tuning=target.tuning)
 
 
 def test_few_sums_of_many_steps_wait_for_those_of_all_work_items() -> None:

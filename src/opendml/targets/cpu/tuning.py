@@ -622,6 +622,23 @@ class Tuning:
     interrupted_rows: int = 48
     """Points along the tile axis up to which they do: for more it is worth it to copy the other side."""
 
+    filling_registers: int = 2048
+    """Bytes of all vector registers of a processor from which on the first tiles may copy the other side, while they
+    are summed up, instead of waiting: 32 of 64 bytes."""
+
+    filling_rows: int = 12
+    """Points along the tile axis from which on they do."""
+
+    filling_steps: int = 1024
+    """Steps of a fold from which on they do: of fewer, each on a page of its own, more stays near."""
+
+    filling_bytes: int = 16 << 20
+    """Bytes of that other side up to which they do: what comes from memory comes faster in long runs than a vector at
+    every step."""
+
+    filling_share: float = 0.4
+    """The part of ``packing`` that such a copy takes: every vector is loaded for a sum anyway."""
+
     interrupted_items: int = 16
     """Work items that such a kernel is cut into at least, where it is large enough, half as many for so few rows."""
 

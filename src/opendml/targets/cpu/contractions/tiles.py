@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from opendml.expression.affine import Element
 from opendml.expression.ir import Axis
 from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
@@ -125,18 +126,42 @@ class _Choices:
     def _interrupted(self, side: int, vector: Axis, tile: Axis, width: int) -> Iterator[Tile]:
         """Tiles of a few rows whose sums wait in memory, where the vectors of each step are on pages of their own: runs
         of all tiles together are longer than those of one."""
+        count = self._waiting_steps(tile)
+        if self._may_wait(side, vector, tile) and not self._is_filled(side, vector, tile):
+            for one in self._tiles_of(vector, tile, width, packed=False):
+                yield one._replace(steps_at_once=count)
+
+    def _waiting_steps(self, tile: Axis) -> int:
+        """Steps after which sums wait where the vectors of each are on pages of their own."""
+        return self.tuning.steps_at_once if tile.size >= self.tuning.rows_of_tiles else self.tuning.steps_of_few_rows
+
+    def _may_wait(self, side: int, vector: Axis, tile: Axis) -> bool:
+        """Whether there are few rows of long sums, and the vectors of each step are on pages of their own."""
         tuning, steps = self.tuning, [axis for axis in self.problem.fold.axes if axis.size > 1]
         is_plain = (
             len(steps) == 1 and self.problem.words[side] is None and self.problem.coefficients(side, vector) == {1}
         )
-        count = tuning.steps_at_once if tile.size >= tuning.rows_of_tiles else tuning.steps_of_few_rows
-        is_long = self.problem.steps > tuning.fewest_interrupted * count
+        is_long = self.problem.steps > tuning.fewest_interrupted * self._waiting_steps(tile)
         row = vector.size * self.problem.fold.type.bits // 8
         is_far = row >= tuning.page_bytes and min(self.problem.distances(side), default=0) >= tuning.page_bytes
         is_far &= tile.size > 1 or self.problem.bytes_of(self.problem.elements[side]) >= tuning.prefetched_bytes
-        if is_plain and is_long and is_far and tile.size <= tuning.interrupted_rows and self.problem.is_along(vector):
-            for one in self._tiles_of(vector, tile, width, packed=False):
-                yield one._replace(steps_at_once=count)
+        return (
+            is_plain and is_long and is_far and tile.size <= tuning.interrupted_rows and self.problem.is_along(vector)
+        )
+
+    def _is_filled(self, side: int, vector: Axis, tile: Axis) -> bool:
+        """Whether, instead, the first tiles fill a panel while they are summed up: where registers are large, rows
+        enough read it again, and what is copied, from whole pages apart, comes neither from a near cache nor from
+        memory."""
+        tuning, problem, machine = self.tuning, self.problem, self.problem.machine
+        has_registers = machine.vector_registers * machine.vector_bytes >= tuning.filling_registers
+        if not has_registers or not tuning.filling_rows <= tile.size <= tuning.interrupted_rows:
+            return False
+        is_plain = isinstance(problem.factors[side], Element)
+        is_plain &= all(distance % tuning.page_bytes == 0 for distance in problem.distances(side))
+        is_cached = problem.bytes_of(problem.elements[side]) <= tuning.filling_bytes
+        is_far = problem.steps >= tuning.filling_steps
+        return is_plain and is_cached and is_far and self._may_wait(side, vector, tile)
 
     def _in_rounds(self, tiles: Iterable[Tile]) -> Iterator[Tile]:
         """Tiles whose sums wait in memory until those of all others of a thread have come as far."""
@@ -198,7 +223,13 @@ class _Choices:
             cycles = others * math.prod(counts) * row_cost(tile)
         if tile.turned and tile.packed:
             cycles *= self.tuning.repacked_penalty
-        return cycles + (self.problem.packing(side, tile.vector) if tile.packed else 0)
+        return cycles + (self._packing(side, tile) if tile.packed else 0)
+
+    def _packing(self, side: int, tile: Tile) -> float:
+        """Cycles for copying the factor of the vector axis, by a loop of its own or by the first tiles."""
+        cycles = self.problem.packing(side, tile.vector)
+        is_filled = tile.row is None and not tile.has_rest and self._is_filled(side, tile.vector, tile.tile)
+        return cycles * self.tuning.filling_share if is_filled else cycles
 
     def _walking(self, side: int, tile: Tile) -> float:
         """How much longer steps take for where their loads are."""
