@@ -65,16 +65,27 @@ def test_small_blocks_and_single_elements_are_scattered(desc: Operator) -> None:
     assert not names(assert_refined_is_defined(desc))
 
 
-def scatter_in_columns(sizes: list[int], count: int) -> Operator:
-    """``count`` updates along the dimension before the last one, by indices that may be the same, negative ones too."""
-    updates = [*sizes[:-2], count, sizes[-1]]
+def scatter_along(axis: int, sizes: list[int], count: int) -> Operator:
+    """``count`` updates along a dimension, by indices that may be the same, negative ones too."""
+    updates = [*sizes]
+    updates[axis] = count
     return operators.ScatterElements(
         input_tensor=f32(*sizes),
         indices_tensor=TensorDesc("INT64", updates),
         updates_tensor=f32(*updates),
         output_tensor=f32(*sizes),
-        axis=len(sizes) - 2,
+        axis=axis % len(sizes),
     )
+
+
+def scatter_in_columns(sizes: list[int], count: int) -> Operator:
+    """Every update stays in its column."""
+    return scatter_along(-2, sizes, count)
+
+
+def scatter_in_rows(sizes: list[int], count: int) -> Operator:
+    """Every update stays in its row."""
+    return scatter_along(-1, sizes, count)
 
 
 def indices_along(axis: int, desc: Operator, seed: int) -> list[Any]:
@@ -108,34 +119,6 @@ def test_columns_are_scattered_in_blocks(desc: Operator, widths: list[int]) -> N
     assert len(refined.statements) == len(widths)
 
 
-@pytest.mark.parametrize(
-    ("desc", "target"),
-    [
-        (scatter_in_columns([5, 64], 9), TARGET),
-        (scatter_in_columns([64, 64], 9), IN_COLUMNS),
-        (scatter_in_columns([5, 32], 9), IN_COLUMNS),
-        (scatter_in_columns([100, 64], 100), IN_COLUMNS),
-    ],
-)
-def test_near_or_long_columns_and_few_of_them_or_of_updates_are_scattered_where_they_are(
-    desc: Operator, target: Any
-) -> None:
-    arrays = indices_along(-2, desc, 0)
-    assert not names(assert_refined_is_defined(desc, target, arrays=arrays))
-
-
-def scatter_in_rows(sizes: list[int], count: int) -> Operator:
-    """A row of so many updates for every row of the tensor."""
-    updates = [*sizes[:-1], count]
-    return operators.ScatterElements(
-        input_tensor=f32(*sizes),
-        indices_tensor=TensorDesc("INT64", updates),
-        updates_tensor=f32(*updates),
-        output_tensor=f32(*sizes),
-        axis=len(sizes) - 1,
-    )
-
-
 IN_ROWS: Final = TARGET.tuned(prefetched_bytes=0, scattered_rows_bytes=64, most_scattered_rows_bytes=512)
 
 
@@ -162,19 +145,24 @@ def test_rows_are_scattered_one_or_some_at_a_time(
 
 
 @pytest.mark.parametrize(
-    ("desc", "target"),
+    ("axis", "sizes", "count", "target"),
     [
-        (scatter_in_rows([5, 64], 70), TARGET),
-        (scatter_in_rows([5, 64], 1), IN_ROWS),
-        (scatter_in_rows([64], 64), IN_ROWS),
-        (scatter_in_rows([3, 2], 2), IN_ROWS),
-        (scatter_in_rows([2, 129], 129), IN_ROWS),
+        (-2, [5, 64], 9, TARGET),
+        (-2, [64, 64], 9, IN_COLUMNS),
+        (-2, [5, 32], 9, IN_COLUMNS),
+        (-2, [100, 64], 100, IN_COLUMNS),
+        (-1, [5, 64], 70, TARGET),
+        (-1, [5, 64], 1, IN_ROWS),
+        (-1, [64], 64, IN_ROWS),
+        (-1, [3, 2], 2, IN_ROWS),
+        (-1, [2, 129], 129, IN_ROWS),
     ],
 )
-def test_near_or_long_rows_and_few_of_them_or_of_updates_are_scattered_where_they_are(
-    desc: Operator, target: Any
+def test_near_or_long_rows_and_columns_and_few_of_them_or_of_updates_are_scattered_where_they_are(
+    axis: int, sizes: list[int], count: int, target: Any
 ) -> None:
-    arrays = indices_along(-1, desc, 0)
+    desc = scatter_along(axis, sizes, count)
+    arrays = indices_along(axis, desc, 0)
     assert not names(assert_refined_is_defined(desc, target, arrays=arrays))
 
 

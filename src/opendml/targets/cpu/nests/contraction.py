@@ -545,8 +545,7 @@ class _Maker:
         for address, ask in self._asked():
             step = address.coefficient(kernel.vector)
             if step == 1 and (ask.is_stored or self._is_of_points(address)):
-                lanes = self._lanes_of_lines(address, ask.tensor.type.bits // 8, vectors)
-                nodes += tuple(replace(ask, address=_moved(address, kernel.vector, lane)) for lane in lanes)
+                nodes += self._lines_of_run(ask, address, vectors)
             elif ask.is_stored:
                 nodes += (Points(kernel.vector, vectors, "unrolled", (ask,), step=kernel.lanes),)
         return nodes
@@ -561,9 +560,13 @@ class _Maker:
         for ask, distance in loads:
             address = _moved(ask.address, kernel.vector, distance)
             if address.coefficient(kernel.vector) == 1 and not self._is_of_points(address):
-                lanes = self._lanes_of_lines(address, ask.tensor.type.bits // 8, vectors)
-                nodes += tuple(replace(ask, address=_moved(address, kernel.vector, lane)) for lane in lanes)
+                nodes += self._lines_of_run(ask, address, vectors)
         return nodes
+
+    def _lines_of_run(self, ask: Prefetch, address: Affine, vectors: int) -> Body:
+        """The lines of a strip's run of memory that begins at an address."""
+        lanes = self._lanes_of_lines(address, ask.tensor.type.bits // 8, vectors)
+        return tuple(replace(ask, address=_moved(address, self.kernel.vector, lane)) for lane in lanes)
 
     def _is_of_points(self, address: Affine) -> bool:
         """Whether an address is not the same for all points of a tile."""

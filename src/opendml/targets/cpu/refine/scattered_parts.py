@@ -136,7 +136,7 @@ class _Parts:
         if rest:
             yield self._each(_Range(whole * self.shape.width, 1, rest))
 
-    def _each(self, range: _Range) -> Each:
+    def _each(self, part: _Range) -> Each:
         """The three statements of the parts of a range. A coordinate of a part's own copy is that of the tensor but for
         what ``begin`` has: where the part begins there."""
         shape = self.shape
@@ -145,9 +145,9 @@ class _Parts:
         sizes = [1 if d in around else n for d, n in enumerate(self.tensor.sizes)]
         axes = (*around.values(),)
         if shape.cut is not None:
-            block = Axis("block", range.blocks)
-            begin[shape.cut] = index(block) * range.width + range.start
-            sizes[shape.cut] = range.width
+            block = Axis("block", part.blocks)
+            begin[shape.cut] = index(block) * part.width + part.start
+            sizes[shape.cut] = part.width
             axes = (*axes, block)
         own = temporary(f"part_of_{self.tensor.name}", self.tensor.type, sizes)
         filled = self._filled(own, begin)
