@@ -535,17 +535,17 @@ class _Maker:
         run = kernel.tile if kernel.turned else kernel.vector
         if not kernel.turned:
             return self._rows(counts, self._lines_of_strip(counts.vectors))
-        asked = tuple(ask for e, ask in self._asked() if e.coefficient(run) == 1 or ask.is_stored)
+        asked = tuple(ask for ask in self._asked() if ask.address.coefficient(run) == 1 or ask.is_stored)
         size = counts.points
         return self._rows(counts, (Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1)),))
 
     def _lines_of_strip(self, vectors: int) -> Body:
         """The lines along the vector axis, of a run of memory each once."""
         kernel, nodes = self.kernel, tuple[Node, ...]()
-        for address, ask in self._asked():
-            step = address.coefficient(kernel.vector)
-            if step == 1 and (ask.is_stored or self._is_of_points(address)):
-                nodes += self._lines_of_run(ask, address, vectors)
+        for ask in self._asked():
+            step = ask.address.coefficient(kernel.vector)
+            if step == 1 and (ask.is_stored or self._is_of_points(ask.address)):
+                nodes += self._lines_of_run(ask, vectors)
             elif ask.is_stored:
                 nodes += (Points(kernel.vector, vectors, "unrolled", (ask,), step=kernel.lanes),)
         return nodes
@@ -554,19 +554,18 @@ class _Maker:
         """The lines of what is the same for all points of a tile: of this strip, and of the next one what its sums
         begin with."""
         kernel, nodes = self.kernel, tuple[Node, ...]()
-        loads = [(ask, 0) for _, ask in self._asked() if not ask.is_stored]
-        begins = {e: None for first in kernel.fold.initial for e in walk(first) if isinstance(e, Element)}
-        loads += [(Prefetch(e.tensor, e.address), kernel.lanes * vectors) for e in begins]
-        for ask, distance in loads:
-            address = _moved(ask.address, kernel.vector, distance)
-            if address.coefficient(kernel.vector) == 1 and not self._is_of_points(address):
-                nodes += self._lines_of_run(ask, address, vectors)
+        begins = dict.fromkeys(e for first in kernel.fold.initial for e in walk(first) if isinstance(e, Element))
+        loads = [ask for ask in self._asked() if not ask.is_stored]
+        loads += [Prefetch(e.tensor, _moved(e.address, kernel.vector, kernel.lanes * vectors)) for e in begins]
+        for ask in loads:
+            if ask.address.coefficient(kernel.vector) == 1 and not self._is_of_points(ask.address):
+                nodes += self._lines_of_run(ask, vectors)
         return nodes
 
-    def _lines_of_run(self, ask: Prefetch, address: Affine, vectors: int) -> Body:
-        """The lines of a strip's run of memory that begins at an address."""
-        lanes = self._lanes_of_lines(address, ask.tensor.type.bits // 8, vectors)
-        return tuple(replace(ask, address=_moved(address, self.kernel.vector, lane)) for lane in lanes)
+    def _lines_of_run(self, ask: Prefetch, vectors: int) -> Body:
+        """The lines of a strip's run of memory, of which the first one is asked for."""
+        lanes = self._lanes_of_lines(ask.address, ask.tensor.type.bits // 8, vectors)
+        return tuple(replace(ask, address=_moved(ask.address, self.kernel.vector, lane)) for lane in lanes)
 
     def _is_of_points(self, address: Affine) -> bool:
         """Whether an address is not the same for all points of a tile."""
@@ -580,13 +579,13 @@ class _Maker:
         begins = range(0, strip, line)
         return begins if apart >= min(strip, line) else (*begins, strip - 1)
 
-    def _asked(self) -> list[tuple[Affine, Prefetch]]:
+    def _asked(self) -> list[Prefetch]:
         """What a point stores, and what its results load."""
-        inside, asked = set(walk(self.kernel.fold)), list[tuple[Affine, Prefetch]]()
+        inside, asked = set(walk(self.kernel.fold)), list[Prefetch]()
         for store in self.kernel.stores:
-            asked.append((store.address, Prefetch(store.tensor, store.address, is_stored=True)))
+            asked.append(Prefetch(store.tensor, store.address, is_stored=True))
             loads = [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
-            asked += [(e.address, Prefetch(e.tensor, e.address)) for e in loads]
+            asked += [Prefetch(e.tensor, e.address) for e in loads]
         return asked
 
 
