@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,8 @@ from opendml.expression.element_types import F32
 from opendml.expression.ir import Tensor, grid, indices, load, temporary
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph import joining
-from opendml.graph.costs import GraphCosts
 from opendml.llvm.object_cache import default_cache
 from opendml.loops.memory_plan import plan_memory
-from opendml.loops.placement import Placement
 from opendml.programs import graph_plan as plan_module
 from opendml.programs.graph_plan import graph_key
 from opendml.targets.cpu.target import CpuTarget, host_target
@@ -97,7 +95,7 @@ def retuned(target: CpuTarget) -> Iterator[CpuTarget]:
     """Targets with another value of one knob each, of all of them."""
     for knob in fields(Tuning):
         value = getattr(target.tuning, knob.name)
-        if isinstance(value, GraphCosts | Placement):
+        if is_dataclass(value):
             yield from (target.tuned(**{knob.name: replace(value, **{one.name: 1})}) for one in fields(value))
         else:
             yield target.tuned(**{knob.name: (*value, 16) if isinstance(value, tuple) else value + 1})

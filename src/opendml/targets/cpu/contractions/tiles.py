@@ -154,13 +154,13 @@ class _Choices:
         enough read it again, and what is copied, from whole pages apart, comes neither from a near cache nor from
         memory."""
         tuning, problem, machine = self.tuning, self.problem, self.problem.machine
-        has_registers = machine.vector_registers * machine.vector_bytes >= tuning.filling_registers
-        if not has_registers or not tuning.filling_rows <= tile.size <= tuning.interrupted_rows:
+        has_registers = machine.vector_registers * machine.vector_bytes >= tuning.filling.registers
+        if not has_registers or not tuning.filling.rows <= tile.size <= tuning.interrupted_rows:
             return False
         is_plain = isinstance(problem.factors[side], Element)
         is_plain &= all(distance % tuning.page_bytes == 0 for distance in problem.distances(side))
-        is_cached = problem.bytes_of(problem.elements[side]) <= tuning.filling_bytes
-        is_far = problem.steps >= tuning.filling_steps
+        is_cached = problem.bytes_of(problem.elements[side]) <= tuning.filling.bytes
+        is_far = problem.steps >= tuning.filling.steps
         return is_plain and is_cached and is_far and self._may_wait(side, vector, tile)
 
     def _in_rounds(self, tiles: Iterable[Tile]) -> Iterator[Tile]:
@@ -229,7 +229,7 @@ class _Choices:
         """Cycles for copying the factor of the vector axis, by a loop of its own or by the first tiles."""
         cycles = self.problem.packing(side, tile.vector)
         is_filled = tile.row is None and not tile.has_rest and self._is_filled(side, tile.vector, tile.tile)
-        return cycles * self.tuning.filling_share if is_filled else cycles
+        return cycles * self.tuning.filling.share if is_filled else cycles
 
     def _walking(self, side: int, tile: Tile) -> float:
         """How much longer steps take for where their loads are."""

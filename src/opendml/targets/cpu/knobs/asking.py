@@ -1,0 +1,42 @@
+"""Contractions: what is asked for ahead of them (``contractions/prefetches.py``, ``nests/contraction.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AskingKnobs:
+    """Of what, and how far ahead."""
+
+    far_tile_bytes: int = 256 << 10
+    """Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
+
+    longest_next_row: int = 16 << 10
+    """Bytes of all steps of a point up to which the next tile's are asked for: of what is longer than a page only where
+    it comes from memory (``prefetched_bytes``)."""
+
+    asking_part: float = 0.75
+    """The part of a sum's steps between which what a tile stores, and what its results read, is asked for line by line:
+    all at once would be more than a processor can wait for, and what the sums load would wait behind it."""
+
+    fewest_asking_steps: int = 4
+    """Steps of such a sum at least between which that is done: all sums of a tile go through a loop within a loop."""
+
+    asking_tiles: int = 4
+    """Tiles along the tile axis up to which each asks for all that the next strip of the other side loads."""
+
+    near_strip_bytes: int = 16 << 10
+    """Bytes of all steps of a strip up to which it stays in the nearest cache, beside what the tiles read. Of longer
+    ones vectors are asked for ahead: sums of products then take a twentieth to a twelfth less time."""
+
+    steps_ahead: int = 16
+    """How many steps of a sum before they are loaded vectors are asked for."""
+
+    copied_steps_ahead: int = 4
+    """How many steps of a sum before they are copied to a panel, at the same time, vectors are asked for: of matrices
+    whose rows are whole pages further ones would push out one another."""
+
+    streamed_steps_ahead: int = 64
+    """As ``steps_ahead``, of vectors that follow one another in memory and that all threads read, as panels of weights
+    do: they come from beyond the second-level cache, in some hundred cycles."""

@@ -1,0 +1,39 @@
+"""The factors of matrix products, as panels and copies (``refine/matrix_products.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MatrixKnobs:
+    """When a factor of a product is copied, and how wide its panels are."""
+
+    panel: int = 64
+    """Columns, or output channels, of a panel, the copied form of weights: whole registers on every processor."""
+
+    matrix_panel_registers: int = 3
+    """Registers of columns of a panel of a matrix that ``rows_of_tiles`` read: as many as a tile has, so that its steps
+    follow one another in memory; one less where columns would be left over and there are not ``panels_beside_rest``."""
+
+    rows_of_tiles: int = 7
+    """Rows of a product from which on tiles as wide as these have enough sums side by side."""
+
+    few_rows: int = 4
+    """Rows or columns of a product below which the other matrix is not copied: it would be read once or twice only."""
+
+    few_rows_panel_bytes: int = 1 << 20
+    """Bytes of a fixed right matrix from which on it lies in panels for fewer rows, too: it comes from beyond the
+    second-level cache, faster in one run than a piece from each of its rows, which are on pages of their own."""
+
+    widened_panel_rows: int = 24
+    """Rows of a product from which on such panels of a narrower type are widened when they are laid out: widening takes
+    longer than it takes to bring twice as many bytes."""
+
+    columns_of_rows: int = 128
+    """Columns of a product from which on a copy of a left matrix pays off that is not contiguous along its rows, nor
+    near by columns."""
+
+    panels_beside_rest: int = 8
+    """Panels, of a matrix or of words, from which on they are worth a kernel of its own for the columns that are
+    left."""

@@ -1,0 +1,38 @@
+"""Programs: modules, calls and their memory (``code/``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ProgramKnobs:
+    """How a program's text is divided, and what its calls share."""
+
+    module_size: int = 1 << 16
+    """Characters of kernels from which on the next ones go to another module, which may be compiled at the same
+    time."""
+
+    first_module_size: int = 1 << 13
+    """The same for the first module; each has room for twice as much as the one before it. So there is work for
+    several threads in small graphs, and large ones have hardly more modules."""
+
+    stacked_scratch_bytes: int = 2048
+    """Bytes of a thread's own memory up to which it lies on the stack: small programs are called without other
+    memory."""
+
+    long_run: int = 64
+    """Calls of one function in a row from which on they are a loop."""
+
+    like_statements: int = 2
+    """Statements with folds, or long ones, that share a function if they differ in constants outside of folds alone: a
+    load of a number once a point costs nothing beside a sum, and the function of a convolution takes LLVM a tenth of a
+    second."""
+
+    long_statement: int = 24
+    """Different expressions of a statement from which on it is a long one. Activations of quantised tensors have 30 and
+    more, and their functions hundreds of thousands of characters where axes are turned."""
+
+    many_pointers: int = 512
+    """Tensors from which on the entry has their pointers where it uses them instead of all at its beginning: LLVM takes
+    the longer over each call the more of them are alive."""

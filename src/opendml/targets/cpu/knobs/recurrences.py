@@ -1,0 +1,24 @@
+"""The steps of recurrent networks (``refine/recurrences.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RecurrenceKnobs:
+    """How weights lie, and what is computed for all steps at once."""
+
+    unit_block: int = 32
+    """Units of a network whose weights lie side by side: two AVX-512 registers."""
+
+    few_units: int = 256
+    """Units up to which twice as many lie side by side for a batch of 1: a sum then waits less for its own last step.
+    Beyond that more blocks are better, which threads share out."""
+
+    projected_growth: int = 16
+    """How many times the elements of their inputs those of a tensor may be that is computed for all steps at once, for
+    each time that it is read in a step."""
+
+    projected_elements: int = 1 << 16
+    """Elements that such a tensor may have in any case."""

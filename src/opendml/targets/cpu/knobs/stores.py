@@ -1,0 +1,31 @@
+"""Outputs that are written past the caches, and the stages that gather them (``schedule.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StoreKnobs:
+    """Which outputs, and sizes of stages."""
+
+    streamed_bytes: int = 8 << 20
+    """Bytes of outputs from which on they are written past the caches: larger than the second-level caches of one
+    core."""
+
+    staged_squares_bytes: int = 8 << 20
+    """As ``streamed_bytes``, of outputs of squares that are transposed in registers: one by one their rows would be
+    written to many places in turn."""
+
+    streamed_row_bytes: int = 4096
+    """Bytes of a row from which on it is written past the caches as it is; shorter ones are gathered in a stage."""
+
+    staged_steps: int = 4
+    """Steps of folds up to which a stage pays: with more, the arithmetic hides how long ordinary stores take."""
+
+    stage_bytes: int = 16384
+    """Bytes of neighbouring rows of all outputs that are computed in a stage, which stays in the first-level cache."""
+
+    transposed_stage_bytes: int = 131072
+    """Bytes of a stage that takes squares: in the second-level cache, so that runs are long in the input and the
+    output."""

@@ -1,0 +1,83 @@
+"""Contractions: the model of what a tile costs, in cycles (``contractions/tiles.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TileCosts:
+    """Cycles, and how much longer steps take for where their loads are."""
+
+    page_bytes: int = 4096
+    """Bytes from one step to the next from which on each step is on a page of its own."""
+
+    near_bytes: int = 256
+    """Bytes from one step to the next up to which processors see by themselves what comes next."""
+
+    latency: int = 4
+    """Cycles from a fused multiply-add to the next one of the same sum."""
+
+    issued: int = 2
+    """Multiply-adds, and loads, that begin in a cycle."""
+
+    scalar_loads: float = 1.25
+    """Loads that a scalar counts as where multiply-adds do not take it from memory by themselves: it is an instruction
+    of its own then, and needs a register until its last multiply-add. Tiles of several vectors load fewer of them."""
+
+    tile_product: int = 16
+    """Cycles of a product of two tile registers: a row a cycle."""
+
+    tile_load: int = 8
+    """Cycles for loading a tile register: two rows a cycle."""
+
+    tile_store: int = 4
+    """Cycles for what is done with a row of sums of a tile register: stored, loaded again, and stored."""
+
+    scattered_store: int = 2
+    """Cycles for storing an element of a tile by itself."""
+
+    near_cache_bytes: int = 24
+    """Bytes a cycle that the second-level cache gives."""
+
+    loading_share: float = 0.1
+    """The part of the time that vectors take from that cache which does not pass while sums are done."""
+
+    packing: float = 0.75
+    """Cycles for copying an element of a factor into a panel."""
+
+    transposing: float = 0.8
+    """Cycles for doing so where it is not contiguous there."""
+
+    tile_overhead: int = 40
+    """Cycles that a tile takes beside its loads and multiply-adds."""
+
+    step_overhead: int = 1
+    """Cycles that a step of the fold takes beside these."""
+
+    strided_load: int = 3
+    """Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
+
+    far_penalty: float = 1.3
+    """How much longer steps take that load scalars from far apart places, vectors each from a page of its own, or
+    vectors that begin anywhere in a line."""
+
+    prefetched_penalty: float = 1.1
+    """How much longer steps take that load what is far apart, but was asked for."""
+
+    lost_penalty: float = 1.8
+    """How much longer steps take that load vectors for ``many_steps``, or so far apart, that none of them is still near
+    when the next tile wants it."""
+
+    many_steps: int = 1024
+    """Steps of a fold of which the vectors do not stay near."""
+
+    repacked_penalty: float = 1.15
+    """How much longer tiles take that are turned, of vectors that are packed first: what they read along the tile axis
+    is then what vectors could have read, in the order of the other side."""
+
+    aliased_rows: int = 8
+    """Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears."""
+
+    aliased_penalty: float = 1.2
+    """How much longer steps take with more of them, up to twice as many; with still more, ``lost_penalty``."""

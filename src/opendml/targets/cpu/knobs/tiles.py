@@ -1,0 +1,31 @@
+"""Contractions: the tiles that are tried (``contractions/tiles.py``, ``matrix_tiles.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TileKnobs:
+    """Their bounds."""
+
+    most_vectors: int = 4
+    """Registers along the vector axis at most."""
+
+    most_tile: int = 16
+    """Points along the tile axis at most."""
+
+    most_points: int = 28
+    """Points of a tile of several rows at most, beside one vector: as many sums as stay in 32 registers."""
+
+    smaller_tiles: int = 4
+    """How many times as many tiles along the tile axis as there have to be are tried at most."""
+
+    worth_code: float = 1 / 64
+    """By which part sums have to take less time where points that are left have a tile of their own, and its code."""
+
+    fewest_words: int = 4
+    """Words of a step in tile registers at least: a product of fewer takes as long as one of 16."""
+
+    most_panel_bytes: int = 4 << 20
+    """Bytes of a strip of a panel at most."""

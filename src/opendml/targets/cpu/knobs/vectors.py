@@ -1,0 +1,98 @@
+"""Vectors of all kernels but contractions, and what beside them is computed together (``schedule.py``, ``nests/``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class VectorKnobs:
+    """How many points are computed together, and which code they get."""
+
+    interleaved_sizes: tuple[int, ...] = (2, 3, 4, 8)
+    """Sizes of a last axis that is interleaved in registers, in points."""
+
+    transposed_bytes: int = 64
+    """Bytes of a row of the squares that are transposed in registers at most: a register, or a line."""
+
+    transposed_points: int = 32
+    """Rows and columns of such a square at most: the registers of a processor."""
+
+    shuffled_stride: int = 4
+    """Largest step between neighbouring lanes, in elements, that is loaded as whole vectors and picked apart by
+    shuffles: of further ones most of what is loaded is of no use."""
+
+    plain_registers: int = 4
+    """Registers of the narrowest elements that are computed together where there is no fold (of the widest ones twice
+    as many; half of both beside a tile): as many as hide how long a load takes."""
+
+    tiled_registers: int = 2
+    """As ``plain_registers``, of the widest elements, where several points or rows beside share what folds load."""
+
+    folded_registers: int = 2
+    """As ``plain_registers``, where all steps of the folds are written out: the results wait for one another less."""
+
+    looped_registers: int = 8
+    """As ``plain_registers``, of the widest elements, where folds are loops: sums side by side hide how long a step
+    takes."""
+
+    scattered_registers: int = 16
+    """As ``looped_registers``, where ``followed_places`` steps or more read places far from one another, and there are
+    32 registers and work items enough: longer runs at each place."""
+
+    followed_places: int = 32
+    """Places in memory that a processor reads ahead at, each as far as it has been read in order."""
+
+    least_square: int = 4
+    """Rows and columns from which on squares are transposed in registers: smaller ones take as many instructions as
+    their elements one by one."""
+
+    repeated_part: float = 1 / 32
+    """The part of a row that may be computed twice where shorter vectors, of a register or more, repeat less of it:
+    writing to lines again that were just left makes a stream of them a fifth slower."""
+
+    least_vectors: int = 4
+    """Vectors of the part of a vector axis that is a work item of its own, at least."""
+
+    many_registers: int = 32
+    """Registers of a processor from which on ``tiled_points`` fit."""
+
+    tiled_points: int = 12
+    """Points of a tile that share the loads of a sum of products, where there are ``many_registers``."""
+
+    few_tiled_points: int = 4
+    """As ``tiled_points``, where there are fewer registers."""
+
+    tiled_sums: int = 32
+    """Points of a tile at most, each counted for every sum of products that it has: what one comes to waits on the
+    stack, which is small, until the others are done."""
+
+    row_registers: int = 8
+    """Registers of sums of the rows that are computed together: as many as hide how long a multiply-add takes."""
+
+    row_steps: int = 128
+    """Steps of a fold for all the rows that are computed together, which are written out one after the other."""
+
+    least_rows: int = 4
+    """Rows that are computed together however many steps these are, since what they load is shared."""
+
+    unrolled_steps: int = 64
+    """Steps of a fold that are written out one after the other at most."""
+
+    unrolled_operations: int = 512
+    """Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
+
+    most_cases: int = 6
+    """How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
+
+    most_ends: int = 4
+    """Parts of an axis, at both of its ends, that get code of their own."""
+
+    least_edge: int = 4
+    """Lanes from which on the ends of a row are worth a vector of their own."""
+
+    kept_operations: int = 4
+    """Operations from which on it is faster to store a value of a row and load it than to compute it again."""
+
+    slow_operation: int = 8
+    """What a division or a square root counts as among these."""
