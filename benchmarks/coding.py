@@ -12,6 +12,10 @@ LARGEST: Final = 1 << 63
 """No number of rounds, bytes or operations is as large."""
 
 
+CAME_LATER: Final = types.MappingProxyType({"came_later": True})
+"""Of a field that files from before it lack: its default stands for what nobody wrote down."""
+
+
 class InvalidDataError(ValueError):
     """Something in a file is not what its place asks for; the message has both."""
 
@@ -56,7 +60,9 @@ def decode(kind: Any, found: Any, where: str = "") -> Any:
 def _object(kind: Any, found: Any, where: str) -> Any:
     members = _expect(dict, "an object", found, where)
     hints = typing.get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind) if field.init]
+    fields = [field for field in dataclasses.fields(kind) if field.init]
+    members = {field.name: field.default for field in fields if field.metadata == CAME_LATER} | members
+    names = [field.name for field in fields]
     for name in names:
         if name not in members:
             raise InvalidDataError(f"{where or 'the file'}: {name!r} is missing")

@@ -6,7 +6,7 @@ Where a row was measured more than once the later file's stands. Limits are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from benchmarks.limits import Limits, better
@@ -95,6 +95,4 @@ def _facts(runs: Sequence[Run]) -> Facts:
     """Those of the last one, with everybody who took part in any."""
     last = runs[-1].facts
     everybody = dict.fromkeys(member for run in reversed(runs) for member in run.facts.contestants)
-    return Facts(
-        last.machine, last.system, last.threads, tuple(everybody), last.seconds, last.rounds, last.date, last.pattern
-    )
+    return replace(last, contestants=tuple(everybody))

@@ -287,8 +287,8 @@ def _source_facts(source: Source, part: Part) -> Iterator[str]:
     chosen = f", rows that match `{facts.pattern}`" if facts.pattern else ""
     end = "" if run.is_complete else f"; not complete: {run.end}"
     yield _escaped(
-        f"- Run `{source.name}`, {facts.date}: {_threads(part)}, {_counted(len(run.titles), 'row')}{chosen},"
-        f" {facts.seconds:g} s and {facts.rounds} rounds at least for each{end}; {facts.system}; {peers}"
+        f"- Run `{source.name}`, {facts.date}, {facts.code_told}: {_threads(part)},"
+        f" {_counted(len(run.titles), 'row')}{chosen}, {facts.seconds:g} s and {facts.rounds} rounds at least for each{end}; {facts.system}; {peers}"
     )
     again = part.repeated.get(source.name, [])
     if again:

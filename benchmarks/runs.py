@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import opendml
 from benchmarks.cases import Aim, bytes_moved, floating_point_operations, integer_operations
-from benchmarks.coding import InvalidDataError, decode, encode
+from benchmarks.coding import CAME_LATER, InvalidDataError, decode, encode
+from benchmarks.commits import commit_of
 from benchmarks.growth import Curve
 from benchmarks.limits import Limits
 from benchmarks.measure import Result
@@ -46,7 +48,7 @@ class UnreadableRunError(Exception):
 class Facts:
     """What is true of a whole run. ``machine``: the processor, ``system``: what runs on it; ``contestants``: with their
     versions; ``seconds`` and ``rounds``: how long a row is measured at least; ``pattern``: which rows were chosen, all
-    if it is empty."""
+    if it is empty; ``code``: the commit that was measured, None where that is not known."""
 
     machine: str
     system: str
@@ -56,6 +58,12 @@ class Facts:
     rounds: int
     date: str
     pattern: str = ""
+    code: str | None = field(default=None, metadata=CAME_LATER)
+
+    @property
+    def code_told(self) -> str:
+        """For readers."""
+        return self.code or "commit not kept"
 
     @property
     def lines(self) -> list[str]:
@@ -65,6 +73,7 @@ class Facts:
         return [
             f"Machine: {self.machine}, {threads}; {self.system}; {self.date}",
             f"Contestants: {peers}",
+            f"Code: {self.code_told}",
             f"A row: {self.seconds:g} s, {self.rounds} rounds at least"
             + (f"; rows that match {self.pattern!r}" if self.pattern else ""),
         ]
@@ -173,6 +182,7 @@ def facts_of_this_machine(
         rounds,
         datetime.date.today().isoformat(),
         pattern,
+        commit_of(Path(opendml.__file__).parent),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ def kernel_limits(rate: float) -> Any:
 
 def operators(*rows: Any, rate: float = 100.0) -> dict[str, Any]:
     return {"limits": {row.section: copies(rate) for row in rows}, "operators": list(rows)}
+
+
+def test_the_page_says_which_commit_was_measured() -> None:
+    first, second = run(), run(machine="Model A")
+    second.facts = replace(second.facts, code="commit 0123456789ab")
+    runs = [line for line in page_of(first, second).splitlines() if line.startswith("- Run ")]
+    assert ["today, commit not kept:" in runs[0], "today, commit 0123456789ab:" in runs[1]] == [True, True]
 
 
 def page_of(*runs: Any) -> str:

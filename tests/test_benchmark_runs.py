@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import math
+import shutil
 import signal
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +82,47 @@ def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
     module("runs").save_run(saved, path)
     assert module("runs").load_run(path) == saved
     assert [one.name for one in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_run_says_which_commit_it_measured(tmp_path: Path) -> None:
+    """Those of before do not."""
+    saved, path, runs = run(), tmp_path / "run.json", module("runs")
+    saved.facts = replace(saved.facts, code="commit 0123456789ab with changes")
+    runs.save_run(saved, path)
+    assert "Code: commit 0123456789ab with changes" in runs.load_run(path).facts.lines
+    whole = json.loads(path.read_text())
+    del whole["run"]["facts"]["code"]
+    path.write_text(json.dumps(whole))
+    assert runs.load_run(path).facts.code is None
+    assert "Code: commit not kept" in runs.load_run(path).facts.lines
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_the_commit_of_a_folder_is_known_where_git_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of a clone in which something was installed."""
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    commit_of = module("commits").commit_of
+    kept, installed = tmp_path / "clone" / "package", tmp_path / "clone" / "installed"
+    kept.mkdir(parents=True)
+    installed.mkdir()
+    for folder in (kept, installed):
+        (folder / "code.py").write_text("1")
+    assert commit_of(kept) is None and commit_of(tmp_path / "nowhere") is None
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=A", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", *arguments]
+        return subprocess.run(command, cwd=kept, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    git("add", "code.py")
+    git("commit", "-q", "-m", "code")
+    whole = git("rev-parse", "HEAD")
+    assert commit_of(kept) == f"commit {whole[:12]}" and commit_of(installed) is None
+    (kept / "code.py").write_text("2")
+    assert commit_of(kept) == f"commit {whole[:12]} with changes"
 
 
 def test_what_was_timed_is_compared_row_by_row() -> None:
