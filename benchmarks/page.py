@@ -288,7 +288,8 @@ def _source_facts(source: Source, part: Part) -> Iterator[str]:
     end = "" if run.is_complete else f"; not complete: {run.end}"
     yield _escaped(
         f"- Run `{source.name}`, {facts.date}, {facts.code_told}: {_threads(part)},"
-        f" {_counted(len(run.titles), 'row')}{chosen}, {facts.seconds:g} s and {facts.rounds} rounds at least for each{end}; {facts.system}; {peers}"
+        f" {_counted(len(run.titles), 'row')}{chosen}, {facts.seconds:g} s and {facts.rounds} rounds at least for each"
+        f"{end}; {facts.system}; {peers}"
     )
     again = part.repeated.get(source.name, [])
     if again:
