@@ -130,6 +130,46 @@ def test_windows_of_windows_are_done_with_their_channels() -> None:
     assert blocks(pooled, ([1, 5, 11, 19], [8, 5, 3, 3])) == []  # more steps
 
 
+def test_channels_may_be_those_of_panels_of_a_filter() -> None:
+    """A block is a part of one of them, or they stay whole."""
+
+    def pooled(x: Any, filters: Any) -> Any:
+        first = dml.activation_relu(dml.convolution(x, filters, **PADDED))
+        return dml.max_pooling(first, window_size=[3, 3], strides=[2, 2]).values
+
+    def depthwise(x: Any, filters: Any, windows: Any) -> Any:
+        return dml.convolution(dml.convolution(x, filters), windows, group_count=64, **PADDED)
+
+    width = max(2 * host_target().machine.vector_bytes // 4, 16)
+    around = (64 // width, width // 4)
+    assert blocks(pooled, ([1, 4, 9, 17], [64, 4, 3, 3])) == [((1, *around), (1, 4, 9, 17))]
+    assert blocks(pooled, ([2, 4, 9, 17], [64, 4, 3, 3])) == [((2, *around), (1, 4, 9, 17))]
+    assert blocks(depthwise, ([1, 4, 11, 19], [64, 4, 3, 3], [64, 1, 3, 3])) == [((1, *around), (1, 4, 9, 17))]
+    wider = replace(TUNED, kept_window_channels=width * 2, kept_window_bytes=1 << 20)
+    desc = described(pooled, ([1, 4, 9, 17], [64, 4, 3, 3]))
+    execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
+    assert len(blocks_of_channels(execution, replace(wider, kept_window_channels=width))[1]) == 2
+    assert not blocks_of_channels(execution, wider)[1]
+
+
+def test_first_convolutions_of_networks_are_done_with_their_pooling() -> None:
+    """With the knobs as they are, and the layouts that their filters have."""
+
+    def network(padding: int) -> Network:
+        around = {"start_padding": [padding, padding], "end_padding": [padding, padding]}
+
+        def pooled(x: Any, filters: Any) -> Any:
+            first = dml.activation_relu(dml.convolution(x, filters, strides=[2, 2], **around))
+            return dml.max_pooling(first, window_size=[3, 3], strides=[2, 2]).values
+
+        return pooled
+
+    for padding, size in ((0, 3), (3, 7)):
+        desc = described(network(padding), ([8, 3, 224, 224], [64, 3, size, size]))
+        execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
+        assert len(blocks_of_channels(execution, TUNING)[1]) == 2
+
+
 def test_windows_may_read_their_channels_again() -> None:
     def network(x: Any, points: Any, windows: Any) -> Any:
         expanded = dml.convolution(x, points)

@@ -15,7 +15,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from opendml.expression.affine import affine
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Axis, Expression, Fold, Index, Load, Tensor, constant, index, load, temporary
 from opendml.expression.rewriting import Rewriter, walk
@@ -48,23 +50,33 @@ def blocks_of_channels(definition: Definition, tuning: Tuning) -> tuple[Definiti
     return replace(definition, statements=tuple(statements), temporaries=tuple(temporaries)), wholes
 
 
+class _Walk(NamedTuple):
+    """The axes of a statement that walk the images, if there are several, the panels of channels, if these lie in some,
+    and the channels, all of them or those of a panel."""
+
+    image: Axis | None
+    panel: Axis | None
+    channel: Axis
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pair:
     """Statements number ``number`` and the next one of a definition, and the tensor ``between`` them, which nothing
-    else reads. In both one axis walks the images, if there are several, and one the channels; a block has ``block`` of
-    these."""
+    else reads. A block has ``block`` channels, and is a part of a panel of ``width`` of these."""
 
     number: int
     first: Compute
     second: Compute
     between: Tensor
-    axes: tuple[tuple[Axis | None, Axis], tuple[Axis | None, Axis]]
+    axes: tuple[_Walk, _Walk]
+    width: int
     block: int
 
     def each(self) -> Each:
         """Both for every block."""
-        _, channels, *sizes = self.between.sizes
-        around = Axis("image", self.between.sizes[0]), Axis("block", channels // self.block)
+        images, channels, *sizes = self.between.sizes
+        panels = (Axis("panel", channels // self.width),) if self.width < channels else ()
+        around = (Axis("image", images), *panels, Axis("block", self.width // self.block))
         own = temporary(self.between.name, self.between.type, [1, self.block, *sizes])
         parts = (
             self._part(statement, axes, around, own)
@@ -72,30 +84,37 @@ class _Pair:
         )
         return Each(around, tuple(parts), (own,))
 
-    def _part(self, statement: Compute, axes: tuple[Axis | None, Axis], around: Sequence[Axis], own: Tensor) -> Compute:
+    def _part(self, statement: Compute, axes: _Walk, around: Sequence[Axis], own: Tensor) -> Compute:
         """A statement for the channels of one block."""
-        image, channel = axes
-        within = Axis(channel.name, self.block)
-        place: dict[Expression, Expression] = {Index(channel): index(around[1]) * self.block + index(within)}
-        if image is not None:
-            place[Index(image)] = index(around[0])
+        image, *panels, block = around
+        within = Axis(axes.channel.name, self.block)
+        there = index(block) * self.block + index(within)
+        place: dict[Expression, Expression] = {}
+        if axes.panel is not None:
+            place[Index(axes.panel)] = index(panels[0])
+        elif panels:
+            there = index(panels[0]) * self.width + there
+        place[Index(axes.channel)] = there
+        if axes.image is not None:
+            place[Index(axes.image)] = index(image)
 
-        def there(coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
+        def inside(coordinates: Sequence[Expression]) -> tuple[Expression, ...]:
             return (constant(0, I64), index(within), *map(rewrite, coordinates[2:]))
 
         def visit(e: Expression) -> Expression | None:
             if isinstance(e, Load) and e.tensor is self.between:
-                return load(own, there(e.coordinates))
+                return load(own, inside(e.coordinates))
             return place.get(e) if isinstance(e, Index) else None
 
         rewrite = Rewriter(visit)
         stores = (
-            Store(own, there(s.coordinates), rewrite(s.value))
+            Store(own, inside(s.coordinates), rewrite(s.value))
             if s.tensor is self.between
             else Store(s.tensor, tuple(map(rewrite, s.coordinates)), rewrite(s.value))
             for s in statement.stores
         )
-        kept = (within if axis is channel else axis for axis in statement.axes if axis is not image)
+        gone = (axes.image, axes.panel)
+        kept = (within if axis is axes.channel else axis for axis in statement.axes if axis not in gone)
         return Compute(tuple(kept), tuple(stores))
 
 
@@ -133,8 +152,11 @@ def _pair(number: int, first: Statement, second: Statement, only: set[Tensor], t
     found = _axes(first, between, places), _axes(second, between, [e.coordinates[:2] for e in loads])
     if found[0] is None or found[1] is None:
         return None
-    block = _block(between, tuning) if windows == 0 else _block_of_windows(between, tuning)
-    return None if block is None else _Pair(number, first, second, between, (found[0], found[1]), block)
+    width = found[0].channel.size
+    if found[1].panel is not None and found[1].channel.size != width:
+        return None
+    block = _block(between, width, tuning) if windows == 0 else _block_of_windows(between, width, tuning)
+    return None if block is None else _Pair(number, first, second, between, (found[0], found[1]), width, block)
 
 
 def _update(first: Statement, second: Statement, roots: Mapping[Tensor, Tensor]) -> bool:
@@ -161,40 +183,50 @@ def _is_window(statement: Compute, tuning: Tuning) -> bool:
     return len(folds) > 0 and all(fold.steps <= tuning.most_guarded_taps for fold in folds)
 
 
-def _axes(
-    statement: Compute, between: Tensor, places: Iterable[Sequence[Expression]]
-) -> tuple[Axis | None, Axis] | None:
+def _axes(statement: Compute, between: Tensor, places: Iterable[Sequence[Expression]]) -> _Walk | None:
     """The axes of a statement that walk the images and the channels of a tensor, wherever it is read or written."""
     found = set(places)
     if len(found) != 1:
         return None
     image, channel = found.pop()
     images, channels = between.sizes[:2]
-    if not isinstance(channel, Index) or channel.axis not in statement.axes or channel.axis.size != channels:
-        return None
-    if images == 1:
-        return None, channel.axis
+    walk_of_channels = _channels(statement, channel, channels)
+    if walk_of_channels is None or images == 1:
+        return walk_of_channels
     if not isinstance(image, Index) or image.axis not in statement.axes or image.axis.size != images:
         return None
-    return image.axis, channel.axis
+    return walk_of_channels._replace(image=image.axis)
 
 
-def _block(between: Tensor, tuning: Tuning) -> int | None:
-    """Channels of a block, as many as fit into a cache and leave blocks enough for all threads; None where there is no
-    such number, or all of the tensor stays in caches anyway."""
+def _channels(statement: Compute, place: Expression, count: int) -> _Walk | None:
+    """The axes that a place among the channels is a sum of: each channel once, in their order."""
+    form = affine(place)
+    axes = sorted(((step, axis) for axis, step in form.terms if axis in statement.axes), key=lambda term: term[0])
+    if form.constant or len(axes) != len(form.terms) or not 1 <= len(axes) <= 2:
+        return None
+    (step, channel), *panels = axes
+    if step != 1 or any(step != channel.size for step, _ in panels):
+        return None
+    panel = panels[0][1] if panels else None
+    return _Walk(None, panel, channel) if math.prod(axis.size for _, axis in axes) == count else None
+
+
+def _block(between: Tensor, width: int, tuning: Tuning) -> int | None:
+    """Channels of a block of panels of ``width`` of them, as many as fit into a cache and leave blocks enough for all
+    threads; None where there is no such number, or all of the tensor stays in caches anyway."""
     images, channels, plane = _planes(between, tuning)
     most = 0 if plane == 0 else min(tuning.kept_channels_bytes // plane, tuning.most_kept_channels)
-    for block in range(min(channels, most), tuning.fewest_kept_channels - 1, -1):
-        if channels % block == 0 and images * channels // block >= tuning.blocks_of_channels:
+    for block in range(min(width, most), tuning.fewest_kept_channels - 1, -1):
+        if width % block == 0 and images * channels // block >= tuning.blocks_of_channels:
             return block
     return None
 
 
-def _block_of_windows(between: Tensor, tuning: Tuning) -> int | None:
+def _block_of_windows(between: Tensor, width: int, tuning: Tuning) -> int | None:
     """As ``_block``, where sums over windows come first: these have vectors along channels, some of which are whole."""
     images, channels, plane = _planes(between, tuning)
     block = tuning.kept_window_channels
-    fits = 0 < block * plane <= tuning.kept_window_bytes and channels % block == 0
+    fits = 0 < block * plane <= tuning.kept_window_bytes and width % block == 0
     return block if fits and images * channels // block * 2 >= tuning.blocks_of_channels else None
 
 
