@@ -8,7 +8,8 @@
        LD_PRELOAD=$PWD/older_processor.so OPENDML_CPU_FEATURES=avx2 python -m benchmarks --save FILE
 
    With OLDER_PROCESSOR_VNNI=1 and OPENDML_CPU_FEATURES=avx2,avxvnni AVX-VNNI stays, as processors since Alder Lake have
-   it. Where there are no such faults the process ends at once. */
+   it. Where there are no such faults the process ends at once. A disk cache that other processes have as well is no
+   harm: its keys have what CPUID answers, and LLVM's facts of the processor are not kept while there are such faults. */
 
 #define _GNU_SOURCE
 #include <signal.h>
