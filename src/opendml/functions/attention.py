@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from opendml.building.operands import OperandRules
@@ -110,37 +111,17 @@ def _multihead_attention(
     scale: Any,
     mask_filter_value: Any,
 ) -> Operator:
-    # The batch, and the positions, stand where the stacks have three dimensions behind them, else one.
-    stacks = (stacked_query_key_value, stacked_query_key, stacked_key_value)
-    queries = _first(query, stacked_query_key, stacked_query_key_value)
-    keys = _first(key, *stacks, value)
-    usual = queries or keys or TensorDesc("float32", [1, 1, 1])
+    given = _Given(
+        *(query, key, value, stacked_query_key, stacked_key_value, stacked_query_key_value, past_key, past_value),
+        *(head_count, key_value_head_count, total_sequence_length),
+    )
+    usual = given.queries or given.keys or TensorDesc("float32", [1, 1, 1])
+    (width,) = sizes_or((1,), lambda: (given.head_size,))
+    (value_width,) = sizes_or((1,), lambda: (given.value_size,))
 
-    def size(tensor: TensorDesc | None, position: int) -> int:
-        return _sizes_of_first(tensor)[position - (tensor in stacks) * 2]
+    def result(infer: Callable[[int], tuple[int, ...]], width: int) -> TensorDesc:
+        return TensorDesc(usual.data_type, sizes_or(usual.sizes, lambda: infer(width)))
 
-    def head_size() -> int:
-        if query is not None and _first(*stacks) is None:
-            return int(query.sizes[-1] // head_count)
-        return _sizes_of_first(*stacks)[-1]
-
-    def value_size() -> int:
-        if value is not None:
-            return int(value.sizes[-1] // key_value_head_count)
-        return _sizes_of_first(stacked_query_key_value, stacked_key_value, past_value)[-1]
-
-    def present(head_size: int) -> TensorDesc:
-        def sizes() -> tuple[int, ...]:
-            past = 0 if past_key is None else past_key.sizes[-2]
-            total = past + (0 if keys is None else size(keys, -2))
-            count = total if total_sequence_length is None else total_sequence_length
-            return size(queries, -3), key_value_head_count, count, head_size
-
-        return TensorDesc(usual.data_type, sizes_or(usual.sizes, sizes))
-
-    (width,) = sizes_or((1,), lambda: (head_size(),))
-    (value_width,) = sizes_or((1,), lambda: (value_size(),))
-    output = sizes_or(usual.sizes, lambda: (size(queries, -3), size(queries, -2), head_count * value_width))
     return MultiheadAttention1(
         query_tensor=query,
         key_tensor=key,
@@ -154,15 +135,76 @@ def _multihead_attention(
         past_key_tensor=past_key,
         past_value_tensor=past_value,
         past_sequence_lengths_tensor=past_sequence_lengths,
-        output_tensor=TensorDesc(usual.data_type, output),
-        output_present_key_tensor=present(width) if output_present_key else None,
-        output_present_value_tensor=present(value_width) if output_present_value else None,
+        output_tensor=result(given.output_sizes, value_width),
+        output_present_key_tensor=result(given.present_sizes, width) if output_present_key else None,
+        output_present_value_tensor=result(given.present_sizes, value_width) if output_present_value else None,
         scale=(width**-0.5 if width > 0 else 1) if scale is None else scale,
         mask_filter_value=mask_filter_value,
         query_head_count=head_count,
         key_value_head_count=key_value_head_count,
         mask_type=mask_type,
     )
+
+
+class _Given(NamedTuple):
+    """The tensors and numbers that sizes of results follow from. Where these make no sense what is asked of them is one
+    of the errors of inference."""
+
+    query: TensorDesc | None
+    key: TensorDesc | None
+    value: TensorDesc | None
+    stacked_query_key: TensorDesc | None
+    stacked_key_value: TensorDesc | None
+    stacked_query_key_value: TensorDesc | None
+    past_key: TensorDesc | None
+    past_value: TensorDesc | None
+    head_count: Any
+    key_value_head_count: Any
+    total_sequence_length: Any
+
+    @property
+    def stacks(self) -> tuple[TensorDesc | None, ...]:
+        """Those with three dimensions behind batch and positions: heads, which of the stacked ones, and elements."""
+        return self.stacked_query_key_value, self.stacked_query_key, self.stacked_key_value
+
+    @property
+    def queries(self) -> TensorDesc | None:
+        """What has the queries."""
+        return _first(self.query, self.stacked_query_key, self.stacked_query_key_value)
+
+    @property
+    def keys(self) -> TensorDesc | None:
+        """What has the new keys, or as many values."""
+        return _first(self.key, *self.stacks, self.value)
+
+    @property
+    def head_size(self) -> int:
+        """Elements of a query, and of a key, of one head."""
+        if self.query is not None and _first(*self.stacks) is None:
+            return int(self.query.sizes[-1] // self.head_count)
+        return _sizes_of_first(*self.stacks)[-1]
+
+    @property
+    def value_size(self) -> int:
+        """Elements of a value of one head."""
+        if self.value is not None:
+            return int(self.value.sizes[-1] // self.key_value_head_count)
+        return _sizes_of_first(self.stacked_query_key_value, self.stacked_key_value, self.past_value)[-1]
+
+    def output_sizes(self, width: int) -> tuple[int, ...]:
+        """Of a result with values of so many elements for each head."""
+        return self._size(self.queries, -3), self._size(self.queries, -2), self.head_count * width
+
+    def present_sizes(self, width: int) -> tuple[int, ...]:
+        """Of all keys, or values, of so many elements for each head."""
+        past = 0 if self.past_key is None else self.past_key.sizes[-2]
+        total = past + (0 if self.keys is None else self._size(self.keys, -2))
+        count = total if self.total_sequence_length is None else self.total_sequence_length
+        return self._size(self.queries, -3), self.key_value_head_count, count, width
+
+    def _size(self, tensor: TensorDesc | None, position: int) -> int:
+        """The batch, -3, or the positions, -2."""
+        return _sizes_of_first(tensor)[position - (tensor in self.stacks) * 2]
 
 
 def _first(*tensors: TensorDesc | None) -> TensorDesc | None:
