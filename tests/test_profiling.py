@@ -11,9 +11,11 @@ import shutil
 import struct
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,7 @@ from opendml.inspection.profile_files import trace_of
 from opendml.inspection.profile_page import DRAWN_BOXES, page
 from opendml.inspection.profiling import Profile
 from opendml.llvm.host import host_machine
+from opendml.targets.cpu import limits as cpu_limits
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.instructions.machine import machine_instructions
@@ -96,6 +99,41 @@ def test_limits() -> None:
     assert LIMITS.least_seconds(1 << 40, 1e11) == pytest.approx((1 << 40) / 1e10)
     limits = replace(LIMITS, byte_peak=4e11)
     assert limits.least_seconds(1 << 10, 1e11, 8e11) == pytest.approx(1 + 2)
+
+
+def test_peaks_are_those_of_the_best_turn_between_the_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may have had a processor in any of them."""
+    order: list[str] = []
+    rates = {"copy": 1.0, "fma": 5.0, "byte": 7.0}
+
+    def measured(name: str) -> Callable[..., float]:
+        def measure(*_: object) -> float:
+            order.append(name)
+            return rates[name] * (2 if order.count(name) == 3 else 1)
+
+        return measure
+
+    for name, function in (("copy", "copy_bandwidth"), ("fma", "fma_peak"), ("byte", "byte_peak")):
+        monkeypatch.setattr(cpu_limits, function, measured(name))
+    found = cpu_limits.processor_limits.__wrapped__(host_processor(), 2)
+    assert (found.thread_count, found.fma_peak, found.byte_peak) == (2, 10.0, 14.0)
+    assert order == ["copy", "fma", "byte"] * len(cpu_limits.COPIED)
+
+
+def test_a_peak_is_that_of_a_run_that_nothing_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the time is over with the first one."""
+    now, durations = 0.0, iter([1.0] * 5 + [0.5] + [1.0] * 100)
+
+    class Team:
+        def run(self, *_: object) -> int:
+            nonlocal now
+            now += next(durations)
+            return 2
+
+    monkeypatch.setattr(cpu_limits, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(cpu_limits, "default_team", lambda _: Team())
+    first = cpu_limits.fma_peak(2, 0.01)
+    assert first == pytest.approx(2 * cpu_limits.fma_peak(2, 0.01))
 
 
 def test_peak_of_products_of_bytes() -> None:

@@ -42,8 +42,12 @@ COPIED: Final = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 26))
 """Bytes of the copies, from what fits into the nearest cache to what fits into none."""
 
 COPY_SECONDS: Final = 0.03
-FMA_SECONDS: Final = 0.05
-"""How long each of the limits is measured; the best of all runs counts, since what disturbs one makes it slower."""
+PEAK_SECONDS: Final = 0.01
+"""How long a copy is measured, and behind each copy each of the peaks: the best of all runs counts, since what disturbs
+one makes it slower. Another process that has one of two processors for some ticks halves all runs of such a time."""
+
+LEAST_RUNS: Final = 8
+"""Runs of a peak, and copies, in that time at least, however long others hold them up."""
 
 SUMS_IN_TILES: Final = 4
 """Independent sums in tile registers; each product takes 16 cycles, and its sum is known after some 50."""
@@ -55,9 +59,12 @@ ACCUMULATORS: Final = 12
 @functools.cache
 def processor_limits(processor: Processor, thread_count: int) -> MachineLimits:
     """The limits of this machine, measured once (half a second)."""
-    copies = tuple((2 * size, copy_bandwidth(processor, size, thread_count)) for size in COPIED)
-    peaks = (peak(thread_count, FMA_SECONDS) for peak in (fma_peak, byte_peak))
-    return MachineLimits(thread_count, copies, *peaks)
+    copies, fma, products = [], 0.0, 0.0
+    for size in COPIED:
+        copies.append((2 * size, copy_bandwidth(processor, size, thread_count)))
+        fma = max(fma, fma_peak(thread_count, PEAK_SECONDS))
+        products = max(products, byte_peak(thread_count, PEAK_SECONDS))
+    return MachineLimits(thread_count, tuple(copies), fma, products)
 
 
 def copy_bandwidth(processor: Processor, size: int, thread_count: int, seconds: float = COPY_SECONDS) -> float:
@@ -71,7 +78,7 @@ def copy_bandwidth(processor: Processor, size: int, thread_count: int, seconds: 
     durations: list[float] = []
     call()  # the first run maps the memory
     end = time.perf_counter() + seconds
-    while len(durations) < 3 or time.perf_counter() < end:
+    while len(durations) < LEAST_RUNS or time.perf_counter() < end:
         copy.reset()
         call()
         durations.append(copy.times()[0].duration)
@@ -128,11 +135,12 @@ def _rounds_a_second(text: str, thread_count: int, seconds: float) -> float:
     iterations, best, team = 1 << 17, math.inf, default_team(thread_count)
     sink = np.zeros((thread_count, host.vector_bytes), np.uint8)
     table = (ctypes.c_int64 * 2)(sink.ctypes.data, iterations)
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    runs, end = 0, time.perf_counter() + seconds
+    while runs < LEAST_RUNS or time.perf_counter() < end:
         start = time.perf_counter()
         threads = team.run(code["steps"], ctypes.addressof(table), thread_count)
         best = min(best, (time.perf_counter() - start) / threads)
+        runs += 1
     return iterations / best
 
 
