@@ -66,6 +66,13 @@ def test_a_last_cache_that_is_near_keeps_what_is_written() -> None:
     assert tuned("znver4", system=SYSTEM).stored_prefetch_distance == 0 < TUNING.stored_prefetch_distance
 
 
+def test_what_fills_panels_comes_from_a_last_cache_and_not_from_memory() -> None:
+    for last in (8 << 20, 32 << 20, 256 << 20):
+        found = tuned("somebody's", system={1: 48 << 10, 2: 2 << 20, 3: last}).filling
+        assert found == replace(TUNING.filling, bytes=min(TUNING.filling.bytes, last // 2))
+    assert tuned("somebody's", system={1: 48 << 10, 2: 2 << 20}) == TUNING
+
+
 def test_units_that_are_half_as_wide_begin_half_as_many() -> None:
     assert [tuned("znver4", level).issued for level in ("avx512", "avx2", "baseline")] == [1, 2, 2]
     assert tuned("znver5").issued == 2

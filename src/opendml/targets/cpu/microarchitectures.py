@@ -1,7 +1,8 @@
 """What is known of processors that no list of instruction sets tells, and the knobs that fit it.
 
 ``TUNING`` was measured on processors with the caches of ``_MEASURED``. Where they are smaller, knobs that say how much
-stays in one of them follow; where they are larger, nothing was measured.
+stays in one of them follow; where they are larger, nothing was measured. Of the last cache, which all cores share,
+nobody but the system tells: there it was many times as large as any of the knobs that follow it.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ def tuning_of(
     tuning = replace(tuning, issued=tuning.issued * unit // machine.vector_bytes)
     if name in _NEAR_LAST and len(caches) > 2:
         tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2, stored_prefetch_distance=0)
+    if len(caches) > 2:
+        filling = replace(tuning.filling, bytes=min(tuning.filling.bytes, caches[max(caches)] // 2))
+        tuning = replace(tuning, filling=filling)
     if threads <= _STORING.get(name, 0):
         tuning = replace(tuning, streamed_bytes=1 << 62, stored_prefetch_distance=1024)
     return replace(tuning, blocks_of_channels=tuning.blocks_of_channels * threads // tuning.many_threads)

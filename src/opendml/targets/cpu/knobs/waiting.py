@@ -19,8 +19,8 @@ class Filling:
     """Steps of a fold from which on they do: of fewer, each on a page of its own, more stays near."""
 
     bytes: int = 16 << 20
-    """Bytes of that other side up to which they do: what comes from memory comes faster in long runs than a vector at
-    every step."""
+    """Bytes of that other side up to which they do, half of a last cache at most: what comes from memory comes faster
+    in long runs than a vector at every step."""
 
     share: float = 0.4
     """The part of ``packing`` that such a copy takes: every vector is loaded for a sum anyway."""
