@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,10 +24,12 @@ from opendml.expression.statements import stores_of
 from opendml.llvm.host import host_machine, machine_of
 from opendml.llvm.native import assembly
 from opendml.llvm.stacks import STACK_BOUND
+from opendml.loops.nest_printer import format_nest
 from opendml.operators.recurrent import Recurrent
 from opendml.targets.cpu.code.modules import Support
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget, host_target
 from opendml.targets.cpu.tuning import TUNING, Tuning
@@ -364,6 +367,32 @@ def test_items_of_a_batch_share_weights(operator: type[Any]) -> None:
     kernels = program_code(refined_definition(desc, TARGET), TARGET, Support("", "", {})).kernels
     steps = [kernel for kernel in kernels if "packed_RecurrenceTensor" in {tensor.name for tensor in kernel.reads}]
     assert steps and all(getattr(kernel, "tile_size", 1) >= 4 for kernel in steps)
+
+
+@pytest.mark.parametrize(("batch", "units", "waits"), [(8, 96, 3), (1, 96, 0), (8, 16, 0)])
+def test_sums_wait_in_memory_for_those_that_need_all_registers(batch: int, units: int, waits: int) -> None:
+    """Those of three gates of all items, until the fourth one's are done; fewer stay in registers."""
+    desc = network(operators.Lstm, (3, batch, 4, units), "BACKWARD")
+    code = program_code(refined_definition(desc, TARGET), TARGET, Support("", "", {}))
+    (step,) = (text for text in code.modules for text in text.split("define ") if text.count("fdiv") >= 4)
+    stored = re.findall(r"store volatile <\d+ x float> %\w+, ptr %(waiting\w*)", step)
+    loaded = re.findall(r"load volatile <\d+ x float>, ptr %(waiting\w*)", step)
+    assert len(stored) == len(set(stored)) == waits * batch and sorted(loaded) == sorted(stored)
+    check(desc, arrays_of(desc, 0))
+
+
+@pytest.mark.parametrize("operator", [operators.Gru, operators.Lstm])
+@pytest.mark.parametrize(("units", "is_asked_for"), [(160, True), (96, False)])
+def test_weights_that_leave_the_nearest_cache_are_asked_for(
+    operator: type[Any], units: int, is_asked_for: bool
+) -> None:
+    """Some steps ahead, where those of a block of units are too many to stay there until the next items come."""
+    desc = network(operator, (2, 8, 4, units))
+    kernels = generate(refined_definition(desc, TARGET), TARGET, in_place=False).kernels
+    asked = [line for kernel in kernels for line in format_nest(kernel_nest(kernel, TARGET, ())).splitlines()]
+    expected = f"prefetch packed_RecurrenceTensor {32 * 4 * TUNING.steps_ahead} bytes ahead"
+    assert (expected in asked) == is_asked_for
+    check(desc, arrays_of(desc, 0))
 
 
 @pytest.mark.skipif(host_machine().architecture != "x86_64", reason="reads x86's assembly")

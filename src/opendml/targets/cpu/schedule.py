@@ -365,7 +365,8 @@ def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
     """
     folds = _all_folds(kernel)
     if any(fold.contract for fold in folds):
-        return dict.fromkeys(_runs_of_sums(kernel, folds, tuning), tuning.summed_prefetch_distance)
+        widened = dict.fromkeys(_runs_of_sums(kernel, folds, tuning), tuning.summed_prefetch_distance)
+        return _strips_of_sums(kernel, folds, tuning) | widened
     distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
     reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
     ahead = {t: distance for t in reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
@@ -394,6 +395,21 @@ def _runs_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) 
         if kernel.vector is not None and len(fold.axes) == 1
         if (e.address.coefficient(kernel.vector), e.address.coefficient(fold.axes[0])) == (1, kernel.vector.size)
     }
+
+
+def _strips_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> dict[Tensor, int]:
+    """The tensors that sums of products of points side by side go through in one run, a row of panels at each step, and
+    whose strips the nearest cache does not keep until they are read again."""
+    ahead = dict[Tensor, int]()
+    if kernel.vector is None or kernel.tile is None:
+        return ahead
+    loads = [(e, fold.axes[0]) for fold in folds if len(fold.axes) == 1 for e in _loads_of(fold)]
+    for e, axis in loads:
+        step = kernel.vector.size * e.type.bits // 8
+        moves = (e.address.coefficient(kernel.vector), e.address.coefficient(axis))
+        if moves == (1, kernel.vector.size) and step * axis.size > tuning.near_strip_bytes:
+            ahead[e.tensor] = step * tuning.steps_ahead
+    return ahead
 
 
 def _rows_ahead_of_sums(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:

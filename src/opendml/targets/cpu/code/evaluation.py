@@ -33,6 +33,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import Contains
 from opendml.llvm.builder import Builder, Value, index_value
+from opendml.loops.alignment import ALIGNMENT
 from opendml.loops.instructions import Instructions
 from opendml.loops.plans import AS_THEY_STAND, Folding, KeptRow, Plan
 from opendml.targets.cpu.code.choice_code import ChoiceWriter
@@ -45,6 +46,9 @@ from opendml.targets.cpu.words_in_memory import BYTES, MemoryWord, bytes_in_memo
 
 RECURSION: Final = 8
 """How deep an expression is computed by calls for its parts, which is the quickest way."""
+
+_WAITING: Final = "waiting"
+"""Where a value is that was put off, in scopes: behind this, and before what it is known by otherwise."""
 
 OVERLAPPING: Final = 2
 """How far apart words that overlap begin at most, in bytes: further ones are loaded byte by byte."""
@@ -153,9 +157,26 @@ class Evaluator:
         """Let ``e`` at ``point`` be ``value``, which was computed elsewhere."""
         self._scopes.put(self._key(e, point), value)
 
+    def put_off(self, e: Part, point: Point, value: Value) -> None:
+        """The same, where the value is to wait in the thread's own memory until it is wanted: what LLVM keeps in
+        registers during the folds that come next, it may take from their sums."""
+        size = value.lanes * value.type.bits // 8
+        memory = self.builder.allocate(self.builder.fresh("waiting"), size)
+        self.builder.line(f"store volatile {value.typed}, ptr {memory}, align {ALIGNMENT}")
+        self._scopes.put((_WAITING, self._key(e, point)), value._replace(text=memory))
+
     def is_known(self, e: Expression, point: Point) -> bool:
         """Whether ``e`` has been computed at ``point``."""
-        return self._scopes.find(self._key(e, point)) is not None
+        key = self._key(e, point)
+        return self._scopes.find(key) is not None or self._scopes.find((_WAITING, key)) is not None
+
+    def waiting(self, e: Part, point: Point) -> Value | None:
+        """The value of what was put off."""
+        found = self._scopes.find((_WAITING, self._key(e, point)))
+        if found is None:
+            return None
+        text = f"load volatile {found.llvm_type}, ptr {found.text}, align {ALIGNMENT}"
+        return found._replace(text=self.builder.assign(text))
 
     def _key(self, e: Expression, point: Point) -> object:
         found = self._orders.get(e)
@@ -502,6 +523,9 @@ def _index(evaluator: Evaluator, e: Index, point: Point) -> Value:
 
 
 def _part(evaluator: Evaluator, e: Part, point: Point) -> Value:
+    found = evaluator.waiting(e, point)
+    if found is not None:
+        return found
     evaluator.reduce((evaluator.plan.foldings[e.fold],), [point])
     return evaluator.value(e, point)
 

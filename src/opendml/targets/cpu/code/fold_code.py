@@ -34,13 +34,22 @@ class FoldWriter:
     def reduce(self, foldings: Iterable[Folding], points: Sequence[Point]) -> None:
         """Evaluate folds that are not known yet, each for all points together."""
         evaluator = self._evaluator
-        for folding in foldings:
-            fold = folding.fold
-            if all(evaluator.is_known(Part(fold, 0), point) for point in points):
-                continue
-            for point, values in zip(points, self._folded(folding, points), strict=True):
+        wanted = [f for f in foldings if not all(evaluator.is_known(Part(f.fold, 0), point) for point in points)]
+        for folding in wanted:
+            states = self._folded(folding, points)
+            is_put_off = folding is not wanted[-1] and self._is_in_the_way(folding, states, len(wanted))
+            define = evaluator.put_off if is_put_off else evaluator.define
+            for point, values in zip(points, states, strict=True):
                 for number, value in enumerate(values):
-                    evaluator.define(Part(fold, number), point, value)
+                    define(Part(folding.fold, number), point, value)
+
+    def _is_in_the_way(self, folding: Folding, states: Sequence[State], folds: int) -> bool:
+        """Whether sums would take from the loops of those behind them the registers that these need: as many as there
+        are, all folds together. LLVM then has some of the later ones' sums in memory at every step."""
+        machine = self._evaluator.target.machine
+        bits = sum(value.lanes * value.type.bits for state in states for value in state)
+        is_full = bits * folds >= machine.vector_registers * machine.vector_bytes * 8
+        return is_full and folding.fold.contract and len(folding.unrolled) < len(folding.fold.axes)
 
     def _folded(self, folding: Folding, points: Sequence[Point]) -> list[State]:
         """All values of a fold at every one of ``points``."""
