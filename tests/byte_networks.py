@@ -80,6 +80,6 @@ NETWORKS: Final[dict[str, tuple[Build, int]]] = {
 """Networks, and how many tensors lie otherwise."""
 
 
-def described(build: Build, batch: int, type: str) -> Any:
+def described(build: Build, batch: int, type: str, size: Sequence[int] = (9, 11)) -> Any:
     graph = dml.Graph()
-    return graph.describe(build(graph, graph.input(type, [batch, 32, 9, 11])))
+    return graph.describe(build(graph, graph.input(type, [batch, 32, *size])))

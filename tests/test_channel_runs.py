@@ -12,12 +12,14 @@ from execution import Array, assert_identical
 from test_refine_words import target_of
 
 import opendml as dml
+from opendml.expression.affine import Element
 from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Fold, Tensor
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, expressions_of, reads_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
+from opendml.targets.cpu.contraction import schedule_contraction
 from opendml.targets.cpu.refine.channel_runs import channel_runs
 from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.tuning import TUNING
@@ -129,6 +131,24 @@ def test_sums_are_a_part_of_the_convolution_before() -> None:
     for count in (1, 2, 7):
         device = dml.Device(thread_count=count, tuning=replace(TUNING, serial_work=0))
         assert_identical(np.asarray(device.compile_graph(desc)(x)), expected)
+
+
+def test_tiles_go_along_rows_where_columns_are_as_long() -> None:
+    """Of what a margin is around, whose rows and columns are no one run of points: neighbours are nearer in a row."""
+
+    def points_and_windows(graph: dml.Graph, x: Any) -> Any:
+        return layer(layer(layer(x, 32, 64), 64, 48), 48, 32, 3, zero=3, **PADDED)
+
+    _, made = laid_out(described(points_and_windows, 1, "uint8", (28, 28)), "vnni")
+    kernels = [schedule_contraction(s, target_of("vnni")) for s in made.statements if isinstance(s, Compute)]
+    _, points, windows = (kernel for kernel in kernels if kernel is not None)
+    for kernel, channels in ((points, 64), (windows, 48)):
+        assert {e.address.coefficient(kernel.tile) for e in elements(kernel.fold)} == {0, channels}
+
+
+def elements(fold: Fold) -> list[Element]:
+    """What the sums of a kernel load."""
+    return [e for e in walk(fold) if isinstance(e, Element)]
 
 
 @pytest.mark.parametrize("build", [large, narrow, odd])

@@ -48,9 +48,10 @@ class Tile(NamedTuple):
 
 
 def cheapest_tile(problem: Problem) -> Tile | None:
-    """The choice that costs least; None if there is none."""
+    """The choice that costs least, of several the one whose points are nearest to each other in what they read; None if
+    there is none."""
     choices = _Choices(problem)
-    return min(choices.tiles(), key=choices.cost, default=None)
+    return min(choices.tiles(), key=lambda tile: (choices.cost(tile), choices.spacing(tile)), default=None)
 
 
 def has_tiles(problem: Problem) -> bool:
@@ -224,6 +225,11 @@ class _Choices:
         if tile.turned and tile.packed:
             cycles *= self.tuning.repacked_penalty
         return cycles + (self._packing(side, tile) if tile.packed else 0)
+
+    def spacing(self, tile: Tile) -> int:
+        """Elements between neighbours along the tile axis in what they read."""
+        side = 1 - self.problem.side(tile.vector)
+        return max(map(abs, self.problem.coefficients(side, tile.tile)), default=0)
 
     def _packing(self, side: int, tile: Tile) -> float:
         """Cycles for copying the factor of the vector axis, by a loop of its own or by the first tiles."""
