@@ -33,7 +33,7 @@ from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import Machine, machine_of
-from opendml.llvm.native import assembly
+from opendml.llvm.native import STRAIGHT, assembly
 from opendml.loops.nest import At, Branch, Items, Leaf, Loop, Points, Prefetch, nodes_of
 from opendml.loops.nest_interpreter import run_nest
 from opendml.loops.nest_printer import format_nest
@@ -638,6 +638,19 @@ def test_tiles_are_transposed_where_both_sides_of_a_product_are() -> None:
 def test_products_of_left_matrices_by_columns(trans_b: bool, rows: int) -> None:
     desc = gemm(rows, 173, 150, trans_b, True)
     run_single(desc, *(random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor))), None)
+
+
+def test_sums_of_products_say_that_they_are_straight() -> None:
+    """And other kernels do not."""
+    target = host_processor()
+    text = "\n".join(target.generate(refined_definition(gemm(64, 64, 64, True), target), in_place=False).modules)
+    heads = re.findall(r"^define .* @kernel\d+\(.*", text, re.MULTILINE)
+    assert sum(STRAIGHT in head for head in heads) == 1
+    a = gemm(64, 64, 64).a_tensor
+    copied = operators.ElementWiseIdentity(input_tensor=a, output_tensor=a).define()
+    text = "\n".join(target.generate(copied, in_place=False).modules)
+    assert "@kernel" in text
+    assert STRAIGHT not in text
 
 
 def test_short_sums_are_stored_in_whole_rows() -> None:

@@ -22,6 +22,7 @@ from opendml.description.errors import CodeGenerationError, ConfigurationError
 from opendml.llvm import native
 from opendml.llvm.host import default_thread_count, host_machine, machine_of, usable_processors
 from opendml.llvm.native import (
+    STRAIGHT,
     CompileOptions,
     LoadedObject,
     assembly,
@@ -293,9 +294,10 @@ def test_threads_compile_side_by_side() -> None:
         compilation.result()
 
 
-def long_text(steps: int, block: int) -> str:
+def long_text(steps: int, block: int, attribute: str = "") -> str:
     """``x = x * a + b`` so many times, and in memory what is added once more; a block has so many steps."""
-    lines = ["define float @f(float %a, float %b) {", "entry:", "  %s = alloca float", "  store float %b, ptr %s"]
+    head = f"define float @f(float %a, float %b) {attribute} {{"
+    lines = [head, "entry:", "  %s = alloca float", "  store float %b, ptr %s"]
     for n in range(steps):
         if n % block == 0:
             lines += [f"  br label %next{n}", f"next{n}:"]
@@ -304,11 +306,21 @@ def long_text(steps: int, block: int) -> str:
     return "\n".join([*lines, f"  ret float %x{steps - 1}", "}"]) + "\n"
 
 
-@pytest.mark.parametrize(("steps", "block"), [(700, 700), (700, 10), (700, 1), (20, 20)])
+@pytest.mark.parametrize(
+    ("steps", "block", "attribute", "few"),
+    [
+        (700, 700, "", True),
+        (700, 10, "", True),
+        (700, 1, "", False),
+        (700, 1, STRAIGHT, False),
+        (20, 20, "", False),
+        (20, 20, STRAIGHT, True),
+    ],
+)
 def test_long_straight_text_is_optimised_by_fewer_passes(
-    steps: int, block: int, monkeypatch: pytest.MonkeyPatch
+    steps: int, block: int, attribute: str, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the same bits."""
+    """To the same bits; short text if it says so."""
     shortened: list[object] = []
     add = native._add_straight_passes
 
@@ -317,7 +329,7 @@ def test_long_straight_text_is_optimised_by_fewer_passes(
         add(passes, options)
 
     monkeypatch.setattr(native, "_add_straight_passes", added)
-    text = long_text(steps, block)
+    text = long_text(steps, block, attribute)
     loaded = load_object(compile_object(text, host_machine()), ["f"])
     function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float, ctypes.c_float)(loaded["f"])
     x = a = np.float32(0.9971)
@@ -325,7 +337,7 @@ def test_long_straight_text_is_optimised_by_fewer_passes(
     for _ in range(steps):
         x = x * a + b
     assert function(a, b) == x
-    assert len(shortened) == (steps > 100 and block > 1)
+    assert len(shortened) == few
     optimised = optimised_ir(text, host_machine())
     assert "alloca" not in optimised
     assert "fsub" not in optimised

@@ -273,7 +273,8 @@ class Builder:
 
     def transposed(self, rows: Sequence[Value], *, fenced: bool = False) -> list[Value]:
         """The columns of a square of vectors of at most 64 bytes; with fences between the shuffles, if these are to
-        stay as they are written. Of what is loaded, LLVM makes loads that do a part of the work.
+        stay as they are written. Of what is loaded, LLVM makes loads that do a part of the work, but not of vectors of
+        four blocks: there is a fence before these are exchanged.
 
         First groups of rows in each 16 bytes of the vectors, then blocks of 16 bytes between the groups: what
         processors have instructions for, and LLVM finds quickly.
@@ -285,6 +286,8 @@ class Builder:
                 pair = self._unpacked(values[i], values[i + size], size, unit)
                 values[i], values[i + size] = map(self.fenced, pair) if fenced else pair
             size *= 2
+        if not fenced and count == 4 * unit:
+            values = list(map(self.fenced, values))
         columns: list[Value] = []
         for residue in range(unit):
             place = sum(unit >> 1 >> bit for bit in range(unit.bit_length()) if residue >> bit & 1)

@@ -38,7 +38,8 @@ class CompileOptions:
     Much text that is written out in long blocks, as tiles of sums are, has little in it for an optimiser to find: from
     ``straight_size`` characters on with ``straight_block`` instructions a block on average, it goes through the few
     passes of ``_add_straight_passes`` only, which take a third to a fifth of the time of level 1. Networks are as fast
-    then as at level 2: the code generator hoists, shares and strength-reduces what is left.
+    then as at level 2: the code generator hoists, shares and strength-reduces what is left. So do functions of any
+    size that say that they are `STRAIGHT`, and are in as long blocks.
     """
 
     speed_level: int = 1
@@ -51,6 +52,9 @@ class CompileOptions:
 
 
 DEFAULT_OPTIONS = CompileOptions()
+
+STRAIGHT: Final = '"straight"'
+"""An attribute of functions whose writer has left nothing to find: an optimiser's few passes are enough for them."""
 
 LIBRARIES: Final = 64
 """Objects that one linker loads."""
@@ -211,9 +215,9 @@ def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator
             with _freed(builder.getModulePassManager()) as passes:
                 passes.run(module, builder)
         else:
-            with _freed(_function_passes(llvm_ir, builder, options)) as passes:
-                for function in module.functions:
-                    if not function.is_declaration:
+            for straight, functions in _divided(llvm_ir, module, options).items():
+                with _freed(_function_passes(straight, builder, options)) as passes:
+                    for function in functions:
                         _beside_others("LLVMPY_RunNewFunctionPassManager")(passes, function, builder)
         yield module, machine
 
@@ -244,9 +248,28 @@ def _beside_others(name: str) -> Any:
     return getattr(locked, "_cfn", locked)
 
 
-def _function_passes(llvm_ir: str, builder: Any, options: CompileOptions) -> Any:
-    """What optimises each function of a text by itself."""
-    if not _is_straight(llvm_ir, options):
+def _divided(llvm_ir: str, module: Any, options: CompileOptions) -> dict[bool, list[Any]]:
+    """The functions of a module, by whether they are straight."""
+    is_long = len(llvm_ir) >= options.straight_size and _has_long_blocks(llvm_ir, options)
+    straight = {name for name, text in _marked(llvm_ir) if _has_long_blocks(text, options)}
+    found: dict[bool, list[Any]] = {}
+    for function in module.functions:
+        if not function.is_declaration:
+            found.setdefault(is_long or (bool(straight) and function.name in straight), []).append(function)
+    return found
+
+
+def _marked(llvm_ir: str) -> Iterator[tuple[str, str]]:
+    """The functions that say that they are straight: their names and texts."""
+    for text in f"\n{llvm_ir}".split("\ndefine ")[1:]:
+        head, _, body = text.partition("\n")
+        if STRAIGHT in head:
+            yield head[head.index("@") + 1 : head.index("(")], body
+
+
+def _function_passes(straight: bool, builder: Any, options: CompileOptions) -> Any:
+    """What optimises each function by itself."""
+    if not straight:
         return builder.getFunctionPassManager()
     passes = _llvm().create_new_function_pass_manager()
     _add_straight_passes(passes, options)
@@ -264,10 +287,8 @@ def _add_straight_passes(passes: Any, options: CompileOptions) -> None:
     passes.add_simplify_cfg_pass()
 
 
-def _is_straight(llvm_ir: str, options: CompileOptions) -> bool:
-    """Whether the text is long, and in long blocks: instructions are indented, labels are not."""
-    if len(llvm_ir) < options.straight_size:
-        return False
+def _has_long_blocks(llvm_ir: str, options: CompileOptions) -> bool:
+    """Whether text is in long blocks: instructions are indented, labels are not."""
     return llvm_ir.count("\n  ") >= options.straight_block * llvm_ir.count(":\n")
 
 

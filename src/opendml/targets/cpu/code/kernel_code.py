@@ -9,6 +9,7 @@ from opendml.expression.affine import Element
 from opendml.expression.ir import Axis, Tensor
 from opendml.expression.rewriting import walk
 from opendml.llvm.builder import Builder
+from opendml.llvm.native import STRAIGHT
 from opendml.loops.alignment import ALIGNMENT
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.memory import Pointer
@@ -67,7 +68,8 @@ def kernel_code(
         parameters.append("ptr nocapture %control")
     if builder.scratch_bytes:
         parameters.append(f"ptr noalias nocapture align {ALIGNMENT} %scratch")
-    head = f"({', '.join(parameters)}) noinline #0 {{"
+    attributes = f"noinline {STRAIGHT}" if isinstance(kernel, ContractionKernel) else "noinline"
+    head = f"({', '.join(parameters)}) {attributes} #0 {{"
     text = "\n".join([head, "entry:", *builder.allocations, *builder.lines, "  ret void", "}"])
     places = tuple(origins[tensor] for tensor in tensors)
     declarations = frozenset(builder.declarations)
