@@ -27,11 +27,8 @@ from opendml.expression.ir import (
     Cast,
     Expression,
     Fold,
-    FusedMultiplyAdd,
-    Part,
     Select,
     Tensor,
-    Unary,
 )
 from opendml.expression.rewriting import conjuncts, walk
 from opendml.expression.statements import Compute, Order, Scan, Scatter, tensors_read
@@ -39,7 +36,9 @@ from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lower_loads, lowered_stores
 from opendml.targets.cpu.chosen_rows import chosen_rows
 from opendml.targets.cpu.coalescing import coalesce
+from opendml.targets.cpu.kernel_parts import all_folds, elements_of, folds_along_vector, scattered_by
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
+from opendml.targets.cpu.prefetches import next_rows, next_squares, prefetched
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
 from opendml.targets.cpu.words_in_memory import bytes_in_memory
@@ -72,8 +71,8 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
         kernel = replace(kernel, chosen_rows=chosen)
     return replace(
         kernel,
-        prefetched=_prefetched(kernel, tuning),
-        next_rows=_next_rows(kernel, tuning) | _rows_ahead_of_sums(kernel, tuning),
+        prefetched=prefetched(kernel, tuning),
+        next_rows=next_rows(kernel, tuning),
     )
 
 
@@ -107,7 +106,7 @@ def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
         types = {v.type for v in scan.state} | {e.type for e in (*reads, *(store.tensor for store in stores))}
         lanes = _scan_lanes(rows, scan.along, types, None if serial else items * rows.size, target)
         together = max(lanes, together)
-        ahead = {} if lanes == 1 else _next_squares(rows, lanes, (*step, *(s.value for s in stores)), tuning)
+        ahead = {} if lanes == 1 else next_squares(rows, lanes, (*step, *(s.value for s in stores)), tuning)
     return ScanKernel(scan, step, initial, stores, outer, vector, lanes, block, rows, together, serial, reads, ahead)
 
 
@@ -132,16 +131,6 @@ def _scan_lanes(rows: Axis, along: Axis, types: Collection[ElementType], points:
         while lanes > least and points < lanes * tuning.scan_items:
             lanes //= 2
     return 1 if lanes < least or (points is not None and points < lanes * least) else lanes
-
-
-def _next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tuning) -> dict[Tensor, int]:
-    """The large tensors of which lines of the next rows are asked for, and how many bytes further these lie."""
-    ahead = dict[Tensor, int]()
-    for e in (e for root in roots for e in walk(root) if isinstance(e, Element)):
-        if _is_far(e.tensor, tuning):
-            distance = lanes * abs(e.address.coefficient(rows)) * e.type.bits // 8
-            ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
-    return ahead
 
 
 def _scan_block(outer: Sequence[Axis], vector: Axis, lanes: int, state_bytes: int, tuning: Tuning) -> int:
@@ -213,23 +202,6 @@ def _same_layout(a: Tensor, b: Tensor) -> bool:
 # Vectors, tiles, blocks ----------------------------------------------------------------------------------------------
 
 
-def _folds(kernel: ComputeKernel) -> list[Fold]:
-    """The folds that differ along the vector axis; the others are computed once before it begins."""
-    folds = _all_folds(kernel)
-    if kernel.vector is None or not folds:
-        return folds
-    dependencies = Dependencies()
-    return [fold for fold in folds if kernel.vector in dependencies.of(fold)]
-
-
-def _all_folds(kernel: ComputeKernel) -> list[Fold]:
-    return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Fold)]
-
-
-def _elements(kernel: ComputeKernel) -> list[Element]:
-    return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Element)]
-
-
 def power_below(number: int) -> int:
     """The largest power of two up to ``number``, and 1 below it."""
     return 1 << (max(number, 1).bit_length() - 1)
@@ -239,7 +211,7 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
     """Points computed together: as many registers in flight as the kind of kernel bears."""
     if kernel.vector is None:
         return 1
-    folds = _folds(kernel)
+    folds = folds_along_vector(kernel)
     if any(fold.partials > 1 for fold in folds):
         return 1
     tuning, sizes = target.tuning, _access_bytes(kernel)
@@ -251,13 +223,13 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
         lanes = tuning.tiled_registers * register // largest
         if kernel.rows is not None and target.machine.masks_vectors and kernel.vector.size <= lanes:
             return 2 * power_below(kernel.vector.size - 1)
-    elif all(fold.steps <= tuning.unrolled_steps and not _scattered(fold, tuning) for fold in folds):
+    elif all(fold.steps <= tuning.unrolled_steps and not scattered_by(fold, tuning) for fold in folds):
         lanes = _in_registers(tuning.folded_registers, register, sizes)
     else:
         lanes = tuning.looped_registers * register // largest
         longer = tuning.scattered_registers * register // largest
         items = math.prod(axis.size for axis in (*kernel.outer, kernel.vector)) // longer
-        is_scattered = any(fold.steps >= tuning.followed_places and _scattered(fold, tuning) for fold in folds)
+        is_scattered = any(fold.steps >= tuning.followed_places and scattered_by(fold, tuning) for fold in folds)
         if is_scattered and items >= tuning.items and target.machine.vector_registers >= 32:
             lanes = longer
     return power_below(min(lanes, kernel.vector.size))
@@ -286,9 +258,9 @@ def _access_bytes(kernel: ComputeKernel) -> list[int]:
 def work_of(kernel: ComputeKernel) -> int:
     """The steps of a kernel: its points, as often as their folds go on."""
     points = math.prod(axis.size for axis in (*kernel.outer, *kernel.together, kernel.vector) if axis is not None)
-    steps = sum(fold.steps for fold in _folds(kernel))
+    steps = sum(fold.steps for fold in folds_along_vector(kernel))
     rows = math.prod(axis.size for axis in kernel.outer)
-    once = sum(fold.steps for fold in _all_folds(kernel)) - steps
+    once = sum(fold.steps for fold in all_folds(kernel)) - steps
     return points * max(steps, 1) + rows * once
 
 
@@ -305,7 +277,7 @@ def _with_interleaving(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     last = kernel.vector
     if last is None or not kernel.shared or last.size not in tuning.interleaved_sizes:
         return kernel
-    if kernel.in_place or _folds(kernel):
+    if kernel.in_place or folds_along_vector(kernel):
         return kernel
     vector = kernel.shared[-1]
     moves = [(s.address.coefficient(vector), s.address.coefficient(last)) for s in kernel.stores]
@@ -325,11 +297,11 @@ def _with_interleaving(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
 def _with_transposition(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Tile the axis along which an input is contiguous, where the vector axis walks over its rows."""
     vector = kernel.vector
-    if vector is None or kernel.tile is not None or _all_folds(kernel):
+    if vector is None or kernel.tile is not None or all_folds(kernel):
         return kernel
     if any(abs(store.address.coefficient(vector)) != 1 for store in kernel.stores):
         return kernel
-    elements = _elements(kernel)
+    elements = elements_of(kernel)
     across = [e for e in elements if abs(e.address.coefficient(vector)) > tuning.shuffled_stride]
     widest = max(t.type.bits for t in (kernel.stores[0].tensor, *(e.tensor for e in across)))
     most = min(tuning.transposed_points, tuning.transposed_bytes * 8 // widest)
@@ -350,156 +322,11 @@ def _is_streamed(kernel: ComputeKernel, tuning: Tuning) -> bool:
     Half a line written past the caches is slower than one that waits in a cache for its other half.
     """
     (store, *others) = kernel.stores
-    if others or kernel.vector is None or kernel.tile is not None or _folds(kernel):
+    if others or kernel.vector is None or kernel.tile is not None or folds_along_vector(kernel):
         return False
     contiguous = store.address.coefficient(kernel.vector) == 1
     is_large = _output_bytes(kernel) >= tuning.streamed_bytes
     return contiguous and is_large and _bytes(kernel.vector.size, store) >= tuning.streamed_row_bytes
-
-
-def _prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
-    """The large tensors of which lines are asked for ahead of their use, and how many bytes further these lie.
-
-    Of inputs that is along the rows, unless the steps of a fold read a little of many rows: then it is the next steps'
-    rows.
-    """
-    folds = _all_folds(kernel)
-    if any(fold.contract for fold in folds):
-        widened = dict.fromkeys(_runs_of_sums(kernel, folds, tuning), tuning.summed_prefetch_distance)
-        return _strips_of_sums(kernel, folds, tuning) | widened
-    distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
-    reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
-    ahead = {t: distance for t in reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
-    ahead |= {t: rows for t in ahead if (rows := _rows_ahead(kernel, t, distance))}
-    if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
-        ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if _is_far(s.tensor, tuning)}
-    for fold in folds:
-        for tensor in _scattered(fold, tuning) & ahead.keys():
-            moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
-            del ahead[tensor]
-            steps = min(tuning.prefetch_steps, fold.axes[-1].size // tuning.prefetch_steps)
-            if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= tuning.prefetch_steps:
-                ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
-    return ahead
-
-
-def _runs_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> set[Tensor]:
-    """The large tensors that a sum of products goes through in one run, a row of panels at each step, and widens: what
-    processors ask for by themselves is less than memory could bring by then, while whole lines of float32 keep it busy.
-    """
-    return {
-        e.tensor
-        for fold in folds
-        for e in walk(fold)
-        if isinstance(e, Element) and e.type.bits < fold.type.bits and _is_far(e.tensor, tuning)
-        if kernel.vector is not None and len(fold.axes) == 1
-        if (e.address.coefficient(kernel.vector), e.address.coefficient(fold.axes[0])) == (1, kernel.vector.size)
-    }
-
-
-def _strips_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> dict[Tensor, int]:
-    """The tensors that sums of products of points side by side go through in one run, a row of panels at each step, and
-    whose strips the nearest cache does not keep until they are read again."""
-    ahead = dict[Tensor, int]()
-    if kernel.vector is None or kernel.tile is None:
-        return ahead
-    loads = [(e, fold.axes[0]) for fold in folds if len(fold.axes) == 1 for e in _loads_of(fold)]
-    for e, axis in loads:
-        step = kernel.vector.size * e.type.bits // 8
-        moves = (e.address.coefficient(kernel.vector), e.address.coefficient(axis))
-        if moves == (1, kernel.vector.size) and step * axis.size > tuning.near_strip_bytes:
-            ahead[e.tensor] = step * tuning.steps_ahead
-    return ahead
-
-
-def _rows_ahead_of_sums(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:
-    """The sums of products whose neighbours are lanes, each of a row of a large tensor that begins where the one before
-    ends. Such a run is all that a thread reads, and of one run processors ask for less by themselves than memory could
-    bring; behind the last lane of a row they wait for its sum besides."""
-    found = dict[Fold, dict[Tensor, int]]()
-    axis = kernel.vector or next(reversed(kernel.outer), None)
-    for fold in _all_folds(kernel):
-        if fold.contract and fold.partials > 1 and fold.type.is_float and len(fold.axes) == 1 and axis is not None:
-            row = [(e, e.address.coefficient(axis), e.address.coefficient(fold.axes[0])) for e in _loads_of(fold)]
-            far = {e.tensor for e, *steps in row if steps == [fold.axes[0].size, 1] and _is_far(e.tensor, tuning)}
-            found[fold] = dict.fromkeys(far, tuning.row_prefetch_distance)
-    return {fold: tensors for fold, tensors in found.items() if tensors}
-
-
-def _loads_of(fold: Fold) -> list[Element]:
-    return [e for e in walk(fold) if isinstance(e, Element)]
-
-
-def _is_in_strips(kernel: ComputeKernel, tensor: Tensor, distance: int) -> bool:
-    """Whether squares of a tensor have rows further apart than ``distance`` bytes: those that come next lie elsewhere,
-    and what is ahead in the rows is long out of the nearest cache when its turn comes."""
-    if not kernel.transposed or kernel.vector is None:
-        return False
-    steps = (e.address.coefficient(kernel.vector) for e in _elements(kernel) if e.tensor == tensor)
-    return any(abs(step) * tensor.type.bits // 8 > distance for step in steps)
-
-
-def _rows_ahead(kernel: ComputeKernel, tensor: Tensor, distance: int) -> int:
-    """Bytes to the row which comes next where short parts of far apart rows are read, as far on as if these were one
-    run: ``distance`` bytes ahead in a row is what nobody asks for. 0: they are no such parts."""
-    vector, size = kernel.vector, tensor.type.bits // 8
-    if vector is None or kernel.tile is not None or _folds(kernel) or 2 * vector.size * size > distance:
-        return 0
-    places = {e.address for e in _elements(kernel) if e.tensor == tensor}
-    rows = {abs(place.coefficient(axis)) * size for place in places for axis in kernel.outer} - {0}
-    if {place.coefficient(vector) for place in places} != {1} or min(rows, default=0) <= distance:
-        return 0
-    return -(-distance // (vector.size * size)) * min(rows)
-
-
-def _next_rows(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:
-    """The fold of a row that computes most, and the large tensors of which it asks for the next row: memory is at work
-    meanwhile, and what else goes through the row finds it in the second-level cache."""
-    if kernel.vector is None or not kernel.shared or kernel.together:
-        return {}
-    row, outer = kernel.vector.size, kernel.shared[-1]
-    folds = [f for f in _all_folds(kernel) if f.partials > 1 and [a.size for a in f.axes] == [row] and f.where is None]
-    parts = {fold: [e for element in fold.elements for e in walk(element, is_part)] for fold in folds}
-    work = {fold: sum(work_of_operation(e, tuning) for e in found) for fold, found in parts.items()}
-    fold = max(work, key=work.__getitem__, default=None)
-    if fold is None or work[fold] < tuning.hiding_operations:
-        return {}
-    distances = dict[Tensor, int]()
-    for e in parts[fold]:
-        if isinstance(e, Element) and (e.address.coefficient(fold.axes[0]), e.address.coefficient(outer)) == (1, row):
-            reaches = tuning.prefetch_distance <= row * e.type.bits // 8 <= tuning.next_row_bytes
-            if reaches and _is_far(e.tensor, tuning):
-                distances[e.tensor] = row * e.type.bits // 8
-    return {fold: distances} if distances else {}
-
-
-def is_part(e: Expression) -> bool:
-    """Whether ``e`` is what a fold gives: what is inside of it is computed elsewhere."""
-    return isinstance(e, Part)
-
-
-def work_of_operation(e: Expression, tuning: Tuning) -> int:
-    """What an operation counts as: 0 where ``e`` is none."""
-    if not isinstance(e, Unary | Binary | Select | Cast | FusedMultiplyAdd):
-        return 0
-    is_slow = isinstance(e, Unary | Binary) and e.operation in ("div", "rem", "sqrt")
-    return tuning.slow_operation if is_slow else 1
-
-
-def _is_far(tensor: Tensor, tuning: Tuning) -> bool:
-    return tensor.extent * tensor.type.bits // 8 >= tuning.prefetched_bytes
-
-
-def _scattered(fold: Fold, tuning: Tuning) -> set[Tensor]:
-    """The tensors of which the steps of a fold read places far from one another."""
-    loads = (e for e in walk(fold) if isinstance(e, Element))
-    return {e.tensor for e in loads if _spread(e, fold) * e.type.bits // 8 > tuning.window_bytes}
-
-
-def _spread(e: Element, fold: Fold) -> int:
-    """How many elements lie between those of the first and the last step of a fold, but for one along a vector."""
-    axes = fold.axes[:-1] if fold.partials > 1 else fold.axes
-    return sum(abs(e.address.coefficient(axis)) * (axis.size - 1) for axis in axes)
 
 
 def _with_stage(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
@@ -513,7 +340,7 @@ def _with_stage(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     row = _row(kernel)
     if row is None or not kernel.shared:
         return kernel
-    if sum(fold.steps for fold in _all_folds(kernel)) > tuning.staged_steps:
+    if sum(fold.steps for fold in all_folds(kernel)) > tuning.staged_steps:
         return kernel
     *shared, stage = kernel.shared
     if any(store.address.coefficient(stage) != row for store in kernel.stores):
@@ -574,7 +401,7 @@ def _bytes(elements: int, store: ElementStore) -> int:
 
 def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     """Tile an outer axis along which one factor of each sum of products stays the same."""
-    tuning, folds = target.tuning, set(_folds(kernel))
+    tuning, folds = target.tuning, set(folds_along_vector(kernel))
     if kernel.tile is not None or kernel.vector is None or not folds or not all(fold.contract for fold in folds):
         return _with_shared_runs(kernel, tuning)
     dependencies = Dependencies()
@@ -603,9 +430,9 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
 
 def _with_shared_runs(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     """Tile an outer axis whose points read the gaps that the steps of the vector axis leave: each line is read once."""
-    if kernel.vector is None or kernel.tile is not None or _folds(kernel):
+    if kernel.vector is None or kernel.tile is not None or folds_along_vector(kernel):
         return kernel
-    addresses = [e.address for e in _elements(kernel)]
+    addresses = [e.address for e in elements_of(kernel)]
     for axis in kernel.shared:
         if (
             addresses
@@ -619,7 +446,7 @@ def _with_shared_runs(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
 
 def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     """Sums of products over windows that overlap those of the next row: several rows together load less."""
-    folds, vector = _all_folds(kernel), kernel.vector
+    folds, vector = all_folds(kernel), kernel.vector
     if vector is None or vector.size < 2 or kernel.tile is not None or kernel.in_place or not kernel.shared:
         return kernel
     if len(folds) != 1 or not folds[0].contract or folds[0].partials > 1 or folds[0].where is not None:
@@ -671,11 +498,11 @@ def _with_items(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     kernel = replace(kernel, inner=axes[count:])
     if kernel.rows is not None:
         return _with_row_blocks(kernel, tuning)
-    hoisted = len(_all_folds(kernel)) > len(_folds(kernel))  # a cut would repeat them in every part
+    hoisted = len(all_folds(kernel)) > len(folds_along_vector(kernel))  # a cut would repeat them in every part
     if kernel.serial or kernel.vector is None or kernel.item_count >= tuning.items or hoisted:
         return kernel
     wanted = -(-tuning.items // kernel.item_count)
-    smallest = kernel.lanes * (tuning.least_vectors if not _folds(kernel) else 1)
+    smallest = kernel.lanes * (tuning.least_vectors if not folds_along_vector(kernel) else 1)
     block = max(smallest, kernel.vector.size // wanted)
     block = -(-block // kernel.lanes) * kernel.lanes
     return kernel if block >= kernel.vector.size else replace(kernel, vector_block=block)

@@ -1,4 +1,4 @@
-"""What kernels, other than contractions, ask memory for ahead (``schedule.py``, ``chosen_rows.py``)."""
+"""What kernels, other than contractions, ask memory for ahead (``prefetches.py``, ``chosen_rows.py``)."""
 
 from __future__ import annotations
 

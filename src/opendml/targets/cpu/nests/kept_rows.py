@@ -14,7 +14,7 @@ from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Expression, Fold, Index, Part, Select, Tensor, index, temporary
 from opendml.expression.rewriting import Rewriter, walk
 from opendml.loops.plans import KeptRow
-from opendml.targets.cpu.schedule import is_part, work_of_operation
+from opendml.targets.cpu.kernel_parts import is_part, work_of_operation
 from opendml.targets.cpu.tuning import Tuning
 
 

@@ -1,0 +1,152 @@
+"""What kernels, but for contractions, ask memory for ahead of its use: lines of large tensors, which processors do not
+ask for by themselves, or not soon enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opendml.expression.affine import Element
+from opendml.expression.ir import Axis, Expression, Fold, Tensor
+from opendml.expression.rewriting import walk
+from opendml.targets.cpu.kernel_parts import (
+    all_folds,
+    elements_of,
+    folds_along_vector,
+    is_part,
+    loads_of,
+    scattered_by,
+    work_of_operation,
+)
+from opendml.targets.cpu.kernels import ComputeKernel
+from opendml.targets.cpu.tuning import Tuning
+
+
+def prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
+    """The large tensors of which lines are asked for ahead of their use, and how many bytes further these lie.
+
+    Of inputs that is along the rows, unless the steps of a fold read a little of many rows: then it is the next steps'
+    rows.
+    """
+    folds = all_folds(kernel)
+    if any(fold.contract for fold in folds):
+        widened = dict.fromkeys(_runs_of_sums(kernel, folds, tuning), tuning.summed_prefetch_distance)
+        return _strips_of_sums(kernel, folds, tuning) | widened
+    distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
+    reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
+    ahead = {t: distance for t in reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
+    ahead |= {t: rows for t in ahead if (rows := _rows_ahead(kernel, t, distance))}
+    if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
+        ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if _is_far(s.tensor, tuning)}
+    for fold in folds:
+        for tensor in scattered_by(fold, tuning) & ahead.keys():
+            moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
+            del ahead[tensor]
+            steps = min(tuning.prefetch_steps, fold.axes[-1].size // tuning.prefetch_steps)
+            if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= tuning.prefetch_steps:
+                ahead[tensor] = steps * moves.pop() * tensor.type.bits // 8
+    return ahead
+
+
+def next_rows(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:
+    """The folds that ask for lines of tensors ahead by themselves, and how many bytes further these lie."""
+    return _next_rows_of_a_fold(kernel, tuning) | _rows_ahead_of_sums(kernel, tuning)
+
+
+def next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tuning) -> dict[Tensor, int]:
+    """The large tensors of which lines of the next rows are asked for, and how many bytes further these lie."""
+    ahead = dict[Tensor, int]()
+    for e in (e for root in roots for e in walk(root) if isinstance(e, Element)):
+        if _is_far(e.tensor, tuning):
+            distance = lanes * abs(e.address.coefficient(rows)) * e.type.bits // 8
+            ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
+    return ahead
+
+
+def _runs_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> set[Tensor]:
+    """The large tensors that a sum of products goes through in one run, a row of panels at each step, and widens: what
+    processors ask for by themselves is less than memory could bring by then, while whole lines of float32 keep it busy.
+    """
+    return {
+        e.tensor
+        for fold in folds
+        for e in walk(fold)
+        if isinstance(e, Element) and e.type.bits < fold.type.bits and _is_far(e.tensor, tuning)
+        if kernel.vector is not None and len(fold.axes) == 1
+        if (e.address.coefficient(kernel.vector), e.address.coefficient(fold.axes[0])) == (1, kernel.vector.size)
+    }
+
+
+def _strips_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> dict[Tensor, int]:
+    """The tensors that sums of products of points side by side go through in one run, a row of panels at each step, and
+    whose strips the nearest cache does not keep until they are read again."""
+    ahead = dict[Tensor, int]()
+    if kernel.vector is None or kernel.tile is None:
+        return ahead
+    loads = [(e, fold.axes[0]) for fold in folds if len(fold.axes) == 1 for e in loads_of(fold)]
+    for e, axis in loads:
+        step = kernel.vector.size * e.type.bits // 8
+        moves = (e.address.coefficient(kernel.vector), e.address.coefficient(axis))
+        if moves == (1, kernel.vector.size) and step * axis.size > tuning.near_strip_bytes:
+            ahead[e.tensor] = step * tuning.steps_ahead
+    return ahead
+
+
+def _rows_ahead_of_sums(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:
+    """The sums of products whose neighbours are lanes, each of a row of a large tensor that begins where the one before
+    ends. Such a run is all that a thread reads, and of one run processors ask for less by themselves than memory could
+    bring; behind the last lane of a row they wait for its sum besides."""
+    found = dict[Fold, dict[Tensor, int]]()
+    axis = kernel.vector or next(reversed(kernel.outer), None)
+    for fold in all_folds(kernel):
+        if fold.contract and fold.partials > 1 and fold.type.is_float and len(fold.axes) == 1 and axis is not None:
+            row = [(e, e.address.coefficient(axis), e.address.coefficient(fold.axes[0])) for e in loads_of(fold)]
+            far = {e.tensor for e, *steps in row if steps == [fold.axes[0].size, 1] and _is_far(e.tensor, tuning)}
+            found[fold] = dict.fromkeys(far, tuning.row_prefetch_distance)
+    return {fold: tensors for fold, tensors in found.items() if tensors}
+
+
+def _next_rows_of_a_fold(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, int]]:
+    """The fold of a row that computes most, and the large tensors of which it asks for the next row: memory is at work
+    meanwhile, and what else goes through the row finds it in the second-level cache."""
+    if kernel.vector is None or not kernel.shared or kernel.together:
+        return {}
+    row, outer = kernel.vector.size, kernel.shared[-1]
+    folds = [f for f in all_folds(kernel) if f.partials > 1 and [a.size for a in f.axes] == [row] and f.where is None]
+    parts = {fold: [e for element in fold.elements for e in walk(element, is_part)] for fold in folds}
+    work = {fold: sum(work_of_operation(e, tuning) for e in found) for fold, found in parts.items()}
+    fold = max(work, key=work.__getitem__, default=None)
+    if fold is None or work[fold] < tuning.hiding_operations:
+        return {}
+    distances = dict[Tensor, int]()
+    for e in parts[fold]:
+        if isinstance(e, Element) and (e.address.coefficient(fold.axes[0]), e.address.coefficient(outer)) == (1, row):
+            reaches = tuning.prefetch_distance <= row * e.type.bits // 8 <= tuning.next_row_bytes
+            if reaches and _is_far(e.tensor, tuning):
+                distances[e.tensor] = row * e.type.bits // 8
+    return {fold: distances} if distances else {}
+
+
+def _is_in_strips(kernel: ComputeKernel, tensor: Tensor, distance: int) -> bool:
+    """Whether squares of a tensor have rows further apart than ``distance`` bytes: those that come next lie elsewhere,
+    and what is ahead in the rows is long out of the nearest cache when its turn comes."""
+    if not kernel.transposed or kernel.vector is None:
+        return False
+    steps = (e.address.coefficient(kernel.vector) for e in elements_of(kernel) if e.tensor == tensor)
+    return any(abs(step) * tensor.type.bits // 8 > distance for step in steps)
+
+
+def _rows_ahead(kernel: ComputeKernel, tensor: Tensor, distance: int) -> int:
+    """Bytes to the row which comes next where short parts of far apart rows are read, as far on as if these were one
+    run: ``distance`` bytes ahead in a row is what nobody asks for. 0: they are no such parts."""
+    vector, size = kernel.vector, tensor.type.bits // 8
+    if vector is None or kernel.tile is not None or folds_along_vector(kernel) or 2 * vector.size * size > distance:
+        return 0
+    places = {e.address for e in elements_of(kernel) if e.tensor == tensor}
+    rows = {abs(place.coefficient(axis)) * size for place in places for axis in kernel.outer} - {0}
+    if {place.coefficient(vector) for place in places} != {1} or min(rows, default=0) <= distance:
+        return 0
+    return -(-distance // (vector.size * size)) * min(rows)
+
+
+def _is_far(tensor: Tensor, tuning: Tuning) -> bool:
+    return tensor.extent * tensor.type.bits // 8 >= tuning.prefetched_bytes
