@@ -548,7 +548,7 @@ def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
 def test_vectors_of_short_strips_are_asked_for_a_strip_ahead() -> None:
     """Some steps ahead of the last steps of a channel there is another image, and nothing that is wanted soon."""
     short, long = (product_kernel(convolution(1, channels, 16, 112, window=1)) for channels in (32, 200))
-    assert short.strip_ahead and not long.strip_ahead
+    assert short.by_strips and not long.by_strips
     (vectors,) = short.far_vectors
     nodes = nodes_of(kernel_nest(short, TARGETS[0]).body)
     asked = {

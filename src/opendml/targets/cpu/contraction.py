@@ -23,7 +23,7 @@ from opendml.targets.cpu.coalescing import coalesce, has_parted_rows
 from opendml.targets.cpu.contractions.beginnings import begun_with_terms
 from opendml.targets.cpu.contractions.blocks import cuts, keeps_tiles
 from opendml.targets.cpu.contractions.prefetches import (
-    has_strip_ahead,
+    asks_by_strips,
     next_block,
     next_strip,
     next_tile,
@@ -54,7 +54,7 @@ class ContractionKernel:
     ``keeps_tiles`` says that the loops ``along`` are around those ``across``, and not inside of them. ``far`` are loads
     along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step
     of the fold, so that processors do not see by themselves what comes next; ``far_ahead`` says that the former are
-    asked for some steps ahead, not a tile ahead, which would be too early, and ``strip_ahead`` that the latter are
+    asked for some steps ahead, not a tile ahead, which would be too early, and ``by_strips`` that the latter are
     asked for a strip ahead, not some steps, of which a short sum would go through too few. ``next_tile`` are loads
     along the tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with
     every step they move on by a cache line. ``next_block`` are loads along the vector axis, of the block of its side
@@ -86,7 +86,7 @@ class ContractionKernel:
     far: tuple[Element, ...]
     far_ahead: bool
     far_vectors: tuple[Element, ...]
-    strip_ahead: bool
+    by_strips: bool
     next_tile: tuple[Element, ...]
     next_block: tuple[Element, ...]
     next_strip: tuple[Element, ...]
@@ -261,7 +261,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         far=far,
         far_ahead=is_far_ahead,
         far_vectors=() if waits_for_memory else vectors_ahead(problem, tile, panel),
-        strip_ahead=not tile.steps_at_once and not tiles_first and has_strip_ahead(problem, tile),
+        by_strips=not tile.steps_at_once and not tiles_first and asks_by_strips(problem, tile),
         next_tile=() if tile.steps_at_once else next_tile(problem, 1 - side, tile.tile),
         next_block=() if strips else next_block(problem, tile, along, across, dict(near)),
         next_strip=strips,

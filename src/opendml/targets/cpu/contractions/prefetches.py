@@ -38,7 +38,7 @@ def vectors_ahead(problem: Problem, tile: Tile, panel: Panel | None) -> tuple[El
     return tuple(e for e in elements if 0 < abs(e.address.coefficient(tile.vector)) <= problem.tuning.shuffled_stride)
 
 
-def has_strip_ahead(problem: Problem, tile: Tile) -> bool:
+def asks_by_strips(problem: Problem, tile: Tile) -> bool:
     """Whether vectors that are loaded where they lie had best be asked for while those of the strip before are
     summed up: the nearest cache keeps both, and at the first steps of a strip, too, nothing is waited for. Steps
     along rows of windows would ask for the same lines again and again."""

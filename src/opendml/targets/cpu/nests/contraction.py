@@ -468,7 +468,7 @@ class _Maker:
         """Vectors so many steps before they are loaded, or those of the next strip."""
         kernel, line, nodes = self.kernel, self.target.machine.cache_line, tuple[Prefetch, ...]()
         for e in kernel.far_vectors:
-            along, distance = (kernel.vector, kernel.strip) if kernel.strip_ahead else (self._last_step(), steps(e))
+            along, distance = (kernel.vector, kernel.strip) if kernel.by_strips else (self._last_step(), steps(e))
             there = _moved(e.address, along, distance)
             lanes = range(0, kernel.lanes * vectors, line * 8 // e.type.bits)
             nodes += tuple(Prefetch(e.tensor, _moved(there, kernel.vector, lane), cache=cache) for lane in lanes)
