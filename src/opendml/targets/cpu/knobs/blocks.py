@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(init=False, repr=False, eq=False, frozen=True)
 class BlockKnobs:
     """Sizes of parts that are to stay in a cache, and how even they are."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(init=False, repr=False, eq=False, frozen=True)
 class CopyKnobs:
     """From which sizes on a tensor of its own, or another order of one, is worth its memory."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(init=False, repr=False, eq=False, frozen=True)
 class ProgramKnobs:
     """How a program's text is divided, and what its calls share."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(init=False, repr=False, eq=False, frozen=True)
 class ScatterKnobs:
     """Which scatters update blocks and rows as a whole, and of what sizes."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(init=False, repr=False, eq=False, frozen=True)
 class StatementBlockKnobs:
     """Sizes of blocks, and from which sizes on there are any."""
 

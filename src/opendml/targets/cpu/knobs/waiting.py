@@ -26,7 +26,7 @@ class Filling:
     """The part of ``packing`` that such a copy takes: every vector is loaded for a sum anyway."""
 
 
-@dataclass(frozen=True)
+@dataclass(init=False, repr=False, eq=False, frozen=True)
 class WaitingKnobs:
     """Which sums do, and for how many steps."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(init=False, repr=False, eq=False, frozen=True)
 class WordKnobs:
     """When bytes are packed, and how wide panels of words are."""
 
