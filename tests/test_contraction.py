@@ -583,7 +583,7 @@ def test_products_of_few_rows_whose_tiles_fill_a_panel() -> None:
     """Whatever the host's registers: rows of the last tile that two tiles have, and a narrower last strip."""
     desc = gemm(13, 140, 1024)
     arrays = (random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor)))
-    target = host_processor().tuned(filling_registers=0, filling_steps=0, filling_share=0.0)
+    target = host_processor().tuned(filling=replace(TUNING.filling, registers=0, steps=0, share=0.0))
     assert product_kernel(desc, target).has_filling_tiles
     run_single(desc, *arrays, None, tuning=target.tuning)
 
