@@ -29,6 +29,7 @@ from opendml.operators.recurrent import Recurrent
 from opendml.targets.cpu.code.modules import Support
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget, host_target
@@ -393,6 +394,15 @@ def test_weights_that_leave_the_nearest_cache_are_asked_for(
     expected = f"prefetch packed_RecurrenceTensor {32 * 4 * TUNING.steps_ahead} bytes ahead"
     assert (expected in asked) == is_asked_for
     check(desc, arrays_of(desc, 0))
+
+
+def test_projections_of_a_batch_have_tiles_of_several_registers() -> None:
+    """Of its items and three registers of gates; beside one, of items and steps, every sum would load a scalar."""
+    desc = network(operators.Lstm, (100, 8, 128, 256), "BIDIRECTIONAL")
+    for target, expected in ((TARGET, (3, 8, 1)), (TARGET.tuned(broadcast_loads=1.0), (1, 8, 3))):
+        kernels = generate(refined_definition(desc, target), target, in_place=False).kernels
+        (kernel,) = (kernel for kernel in kernels if isinstance(kernel, ContractionKernel))
+        assert (kernel.vectors, kernel.tile_size, kernel.row_count) == expected
 
 
 @pytest.mark.skipif(host_machine().architecture != "x86_64", reason="reads x86's assembly")

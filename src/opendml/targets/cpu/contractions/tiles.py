@@ -293,7 +293,8 @@ class _Choices:
         halves = 2 if self._is_across_lines(side, tile) and self._is_near(tile) else 1
         loads = tile.vectors * (halves if is_dense else tuning.strided_load)
         sums = tile.vectors * tile.points
-        scalars = tile.points * (1 if self.problem.machine.has("avx512f") else tuning.scalar_loads)
+        takes_scalars = self.problem.machine.has("avx512f")
+        scalars = tile.points * (tuning.broadcast_loads if takes_scalars else tuning.scalar_loads)
         step = max(self._summing(sums), (loads + scalars) / tuning.issued)
         loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
         lines = self._lines_of_scalars(1 - side) * self.problem.machine.cache_line / tuning.near_cache_bytes
