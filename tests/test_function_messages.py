@@ -50,6 +50,30 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
         "  filter.shape[1]: must be input.shape[1] / group_count = 1 / 1, got 3",
     ),
     (
+        lambda: dml.convolution(X[0], np.zeros((1, 1, 3, 3), "float32"), strides=[1]),
+        "dml.convolution: DML_OPERATOR_CONVOLUTION is invalid at feature level 6_4:\n"
+        "  filter: must have the number of dimensions of input, 3, got 4\n"
+        "  filter.shape[1]: must be input.shape[1] / group_count = 4 / 1, got 1",
+    ),
+    (
+        lambda: dml.convolution(X, np.zeros((1, 1, 3, 3), "float32"), strides=[1], dilations=[1, 1, 1]),
+        "dml.convolution: DML_OPERATOR_CONVOLUTION is invalid at feature level 6_4:\n"
+        "  strides: must have input.ndim - 2 = 2 elements, got 1\n"
+        "  dilations: must have input.ndim - 2 = 2 elements, got 3",
+    ),
+    (
+        lambda: dml.slice(
+            X, input_window_offsets=[0] * 3, input_window_sizes=[1, 1, 4, 4], input_window_strides=[1] * 4
+        ),
+        "dml.slice: DML_OPERATOR_SLICE1 is invalid at feature level 6_4:\n"
+        "  input_window_offsets: must have input.ndim = 4 elements, got 3",
+    ),
+    (
+        lambda: dml.add(X.astype(complex), 1),
+        "a: 'complex128': DirectML has no complex numbers; give .real and .imag as two tensors",
+    ),
+    (lambda: dml.add(1, np.array(["a"])), "b: 'str32': DirectML's tensors hold numbers, not texts"),
+    (
         lambda: dml.cast(X, "float8"),
         "dml.cast: output_data_type: 'float8' is not a DML_TENSOR_DATA_TYPE: one of UNKNOWN, FLOAT32, FLOAT16, UINT32, "
         "UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64, UINT4, INT4; did you mean 'FLOAT32'?",

@@ -43,8 +43,8 @@ def test_inputs_by_position_and_name() -> None:
     [
         (1, {}, "expected x, y, got no y"),
         (3, {}, "got 3 arrays"),
-        (2, {"x": 0}, "x unexpectedly or twice"),
-        (2, {"z": 0}, "z unexpectedly or twice"),
+        (2, {"x": 0}, "expected x, y, got x twice$"),
+        (2, {"z": 0}, "expected x, y, got z unexpectedly$"),
         (0, {}, "no x, y"),
     ],
 )

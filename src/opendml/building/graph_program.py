@@ -129,12 +129,14 @@ class GraphProgram:
         owned = self._owned_names()
         names = [binding.name for binding in self.inputs if binding.name not in owned]
         given = dict(zip(names, arrays, strict=False))
-        wrong = [name for name in named if name not in names or name in given]
+        unknown = [name for name in named if name not in names]
+        twice = [name for name in named if name in given]
         missing = [name for name in names if name not in given and name not in named]
-        if len(arrays) > len(names) or wrong or missing:
+        if len(arrays) > len(names) or unknown or twice or missing:
             problems = [
                 f"{len(arrays)} arrays" if len(arrays) > len(names) else "",
-                f"{listed(wrong)} unexpectedly or twice" if wrong else "",
+                f"{listed(unknown)} unexpectedly" if unknown else "",
+                f"{listed(twice)} twice" if twice else "",
                 f"no {', '.join(missing)}" if missing else "",
             ]
             raise BindingError(f"expected {', '.join(names) or 'no inputs'}, got {'; '.join(filter(None, problems))}")

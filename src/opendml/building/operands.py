@@ -131,13 +131,13 @@ def _read_array(array: Array, name: str) -> Array | Number:
     if array.dtype == np.bool_:
         array = array.view(np.uint8)
     if array.dtype.kind not in "iuf":
-        _check_type(array.dtype, name)
+        check_type(array.dtype, name)
     if array.ndim or array.dtype.kind not in "iuf":
         return array
     return Number(array.item(), array.dtype.newbyteorder("="))
 
 
-def _check_type(dtype: DataType, name: str) -> None:
+def check_type(dtype: DataType, name: str) -> None:
     """Raises InvalidDescriptorError for a type of elements that DirectML does not have."""
     try:
         TensorDataType.parse(dtype)
@@ -154,7 +154,7 @@ def _read_list(values: list[Any] | tuple[Any, ...], name: str) -> Listed:
     except (TypeError, ValueError, OverflowError):
         array = np.empty((), object)
     if array.dtype.kind == "c":
-        _check_type(array.dtype, name)
+        check_type(array.dtype, name)
     if array.dtype.kind not in "biuf":
         expected = "an array, a number, or a list of numbers"
         raise BindingError(f"{name}: expected {expected}, got a {type(values).__name__} of something else")

@@ -59,6 +59,7 @@ _MEMBERS: Final = {
 """Members of a tensor as attributes of an array, and of a graph tensor."""
 
 _WORDS: Final = {"DataType": "data type", "DimensionCount": "number of dimensions", "Sizes": "sizes"}
+_COUNTED: Final = re.compile(r"\b([A-Z]\w*) = (\d+) elements")
 _PLACE: Final = re.compile(r"\b([A-Z]\w*)((?:\[\d+\])?)((?:\.[A-Z]\w*+(?:\[\d++\])?)*+)")
 
 
@@ -177,8 +178,25 @@ class _Call:
                 return "output" + part[2] + self._members("", part[3])
             return self.place(part[0]).text
 
-        rule = _PLACE.sub(spelt, violation.rule)
+        # Of another tensor, or what decides about a count: nobody has written a count itself.
+        rule = violation.rule.replace("the DimensionCount of ", "the number of dimensions of ")
+        rule = _COUNTED.sub(lambda found: self._elements(place, found), rule)
+        rule = _PLACE.sub(spelt, rule)
         return replace(violation, field=place.text, rule=rule, cure=self._cure(violation, place.text))
+
+    def _elements(self, place: _Place, found: re.Match[str]) -> str:
+        """``DimensionCount = 2 elements`` by what the count follows from."""
+        count, tensors = self.fields.get(found[1]), dict(self.desc.inputs())
+        if not isinstance(count, CountField):
+            return found[0]
+        for name in count.rank_of:
+            field = self.desc.fields[name].json_name
+            tensor = tensors.get(field)
+            if tensor is not None and tensor.rank - count.less == int(found[2]):
+                less = f" - {count.less}" if count.less else ""
+                return f"{field}.DimensionCount{less} = {found[2]} elements"
+        own = self._parameter(self.desc.fields[count.array]) == place.text
+        return f"{found[2]} elements" if own else found[0]
 
     def _cure(self, violation: Violation, argument: str) -> str:
         """What to write instead of a tensor whose type or rank is wrong; nothing where there is no telling."""

@@ -35,6 +35,7 @@ from opendml.building.operands import (
     OperandRules,
     Read,
     View,
+    check_type,
     converted,
     read,
     types_of,
@@ -332,6 +333,9 @@ def _make_call(invocation: Invocation, results: Sequence[NumPyArray | None] | No
     invocation.require_operands()
     rules = rules_of(build)
     names = partial(operand_name, build)
+    for position, operand in enumerate(operands):  # before a number beside it is given its type
+        if isinstance(operand, _ndarray) and operand.dtype.kind not in "biuf":
+            check_type(operand.dtype, names(position))
     types = types_of(rules, operands, lambda x: x.dtype.newbyteorder("=") if isinstance(x, _ndarray) else None, names)
     preparations = [_preparation(*each) for each in zip(operands, types, map(names, range(len(operands))), strict=True)]
     arrays = [
