@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from byte_networks import NETWORKS, PADDED, Build, described, layer, plain, pooled, weights
+from byte_networks import NETWORKS, PADDED, Build, described, layer, plain, pooled, residual, strided, weights
 from execution import Array, assert_identical
 from test_refine_words import target_of
 
@@ -22,7 +22,7 @@ from opendml.graph.joining import join
 from opendml.targets.cpu.contraction import schedule_contraction
 from opendml.targets.cpu.refine.channel_runs import channel_runs
 from opendml.targets.cpu.refine.refining import refining
-from opendml.targets.cpu.tuning import TUNING
+from opendml.targets.cpu.tuning import TUNING, Tuning
 
 
 def numbers(tensor: Tensor) -> Array:
@@ -38,9 +38,9 @@ def has_runs(tensor: Tensor) -> bool:
     return tensor.type.bits == 8 and len(tensor.sizes) == 4 and tensor.strides[1] == 1 and tensor.sizes[2] > 1
 
 
-def laid_out(desc: Any, level: str) -> tuple[Definition, Definition]:
+def laid_out(desc: Any, level: str, tuning: Tuning = TUNING) -> tuple[Definition, Definition]:
     """What runs of a graph on a processor, before and after."""
-    target = target_of(level)
+    target = replace(target_of(level), tuning=tuning)
     execution = divide_and_fuse(join(desc, refining(target)), costs=target.costs).execution
     made, were = channel_runs(execution, target)
     assert set(were.values()) <= set(execution.statements)
@@ -144,6 +144,23 @@ def test_tiles_go_along_rows_where_columns_are_as_long() -> None:
     _, points, windows = (kernel for kernel in kernels if kernel is not None)
     for kernel, channels in ((points, 64), (windows, 48)):
         assert {e.address.coefficient(kernel.tile) for e in elements(kernel.fold)} == {0, channels}
+
+
+def test_points_that_windows_read_are_in_many_sets_of_a_cache() -> None:
+    """A line is between the channels of one and of the next, in memory that nothing reads or writes."""
+    tuning = replace(TUNING, serial_work=0, aliased_points=32)
+    for build in (plain, strided, residual):
+        desc = described(build, 2, "uint8")
+        _, made = laid_out(desc, "vnni", tuning)
+        tensors = [t for t in made.temporaries if has_runs(t)]
+        pitches = {t.strides[3] - t.sizes[1] for t in tensors if t.name.endswith("_bytes")}
+        others = {t.strides[3] - t.sizes[1] for t in tensors if not t.name.endswith("_bytes")}
+        assert pitches == {64} and others == {0}
+        x = weights([2, 32, 9, 11], 7, "uint8")
+        expected = np.asarray(dml.Device("reference").compile_graph(desc)(x))
+        for count in (1, 2, 7):
+            found = dml.Device(thread_count=count, tuning=tuning).compile_graph(desc)(x)
+            assert_identical(np.asarray(found), expected)
 
 
 def elements(fold: Fold) -> list[Element]:

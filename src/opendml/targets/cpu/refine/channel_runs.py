@@ -164,7 +164,7 @@ class _Runs:
     """Which tensors of a definition get their channels side by side."""
 
     def __init__(self, definition: Definition, target: CpuTarget) -> None:
-        self.definition, self.dependencies = definition, Dependencies()
+        self.definition, self.dependencies, self.target = definition, Dependencies(), target
         self.lanes = target.machine.vector_bytes * 8 // I32.bits
         self.numbers = {statement: number for number, statement in enumerate(definition.statements)}
         self.viewed = {t for pair in definition.views for t in pair}
@@ -255,12 +255,14 @@ class _Runs:
 
     def laid_out(self, tensors: set[Tensor]) -> tuple[Definition, dict[Single, Single]]:
         """The definition with other strides, and without the copies that they spare."""
-        moved = {tensor: _with_runs(tensor, CHANNEL) for tensor in tensors}
+        moved = {tensor: _with_runs(tensor, CHANNEL, self._pitch(tensor)) for tensor in tensors}
         copied = {s: words for s, words in self.words.items() if words.source in tensors}
         spared = {s: words for s, words in copied.items() if self._is_spared(words, moved)}
         gone = {words.store.tensor: words for words in spared.values()}
         kept = {s: words for s, words in copied.items() if s not in spared}
-        moved |= {words.store.tensor: _with_runs(words.store.tensor, CHANNEL + 1) for words in kept.values()}
+        for words in kept.values():
+            copy = words.store.tensor
+            moved[copy] = _with_runs(copy, CHANNEL + 1, copy.sizes[CHANNEL + 1])
 
         read, there = _reading(gone), _elsewhere(moved)
         statements, were, back = list[Statement](), dict[Single, Single](), dict[Tensor, Compute]()
@@ -285,6 +287,14 @@ class _Runs:
             statements.append(made)
         temporaries = (*(moved.get(t, t) for t in self.definition.temporaries if t not in gone), *back)
         return replace(self.definition, statements=tuple(statements), temporaries=temporaries), were
+
+    def _pitch(self, tensor: Tensor) -> int:
+        """Bytes from a point to the next one; of what windows read, no multiple of ``aliased_points``."""
+        channels, aliased = tensor.sizes[CHANNEL], self.target.tuning.aliased_points
+        copies = [words.store.tensor for words in self.words.values() if words.source is tensor]
+        sums = (e for c in copies for s in self.readers[c] for x in expressions_of(s) for e in walk(x))
+        is_window = any(isinstance(e, Fold) and sum(axis.size > 1 for axis in e.axes) > 1 for e in sums)
+        return channels + self.target.machine.cache_line if is_window and channels % aliased == 0 else channels
 
     def _is_spared(self, words: _Words, moved: Mapping[Tensor, Tensor]) -> bool:
         """Whether all words of a copy are there in memory, and what reads them are sums of words."""
@@ -379,10 +389,10 @@ def _loads(expression: Expression, tensors: Iterable[Tensor]) -> list[Load]:
     return [e for e in walk(expression) if isinstance(e, Load) and e.tensor in tensors]
 
 
-def _with_runs(tensor: Tensor, dimension: int) -> Tensor:
-    """The tensor with the elements along a dimension side by side."""
-    sizes = [*tensor.sizes]
-    *strides, last = packed_strides([*sizes[:dimension], *sizes[dimension + 1 :], sizes[dimension]])
+def _with_runs(tensor: Tensor, dimension: int, pitch: int) -> Tensor:
+    """The tensor with the elements along a dimension side by side, and so many from one run's first to the next's."""
+    sizes = tensor.sizes
+    *strides, last = packed_strides([*sizes[:dimension], *sizes[dimension + 1 :], pitch])
     return replace(tensor, strides=(*strides[:dimension], last, *strides[dimension:]))
 
 
