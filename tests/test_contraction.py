@@ -391,6 +391,23 @@ def test_lines_of_weights_that_do_not_stay_near_count_beside_vectors() -> None:
     assert short.panel is not None
 
 
+def test_large_planes_of_several_images_are_packed_for_tiles_of_three_vectors() -> None:
+    """Beside what comes from far each step loads few scalars. One image, few filters, planes that stay near, and
+    processors without as many registers have the tiles that they had."""
+
+    def choice_of(kernel: ContractionKernel) -> tuple[int, int, bool]:
+        return kernel.vectors, kernel.tile_size, kernel.panel is not None
+
+    assert choice_of(fixed_kernel(convolution(8, 256, 64, 56, 1))) == (3, 8, True)
+    assert choice_of(fixed_kernel(convolution(8, 64, 64, 56, 1))) == (3, 8, True)
+    nothing = replace(TUNING, far_scalar=0.0)
+    for count, (size, filters, few) in enumerate(((56, 64, 0), (56, 40, 0), (14, 64, 0), (56, 64, 1))):
+        target, images = TARGETS[few], 1 if count == 0 else 8
+        desc = convolution(images, 64, filters, size, 1)
+        plain = fixed_kernel(desc, replace(target, tuning=nothing))
+        assert choice_of(fixed_kernel(desc, target)) == choice_of(plain)
+
+
 def test_lines_to_be_stored_are_asked_for_in_parts() -> None:
     """As many as a processor can wait for, at each step of the outermost loop of the sums."""
     nest = kernel_nest(product_kernel(convolution(1, 64, 64, 28)), TARGETS[0])

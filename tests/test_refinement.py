@@ -455,6 +455,13 @@ def test_long_sums_of_one_tap_read_a_fixed_filter_in_panels() -> None:
     for channels, size, panels in ((steps, small + 1, [32]), (steps // 2, small, [32]), (steps // 2, small + 1, [])):
         desc = convolution([1, channels, 1, size], [64, channels, 1, 1])
         assert panels_of(desc) == ([PANELS] * len(panels), panels)
+    for batch, size, panels in (
+        (1, TUNING.medium_plane + 1, [32]),
+        (2, TUNING.medium_plane, [32]),
+        (2, TUNING.medium_plane + 1, []),
+    ):
+        desc = convolution([batch, steps, 1, size], [64, steps, 1, 1])
+        assert panels_of(desc) == ([PANELS] * len(panels), panels)
     desc = convolution([1, steps, 40, 40], [64, steps, 1, 1], stride=2)
     assert panels_of(desc) == ([COLUMNS, PANELS], [32])
 

@@ -299,6 +299,7 @@ class _Choices:
         loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
         lines = self._lines_of_scalars(1 - side) * self.problem.machine.cache_line / tuning.near_cache_bytes
         step = max(step, loading + lines) + tuning.loading_share * loading + tuning.step_overhead
+        step += tuning.far_scalar * self._far_scalars(side, tile)
         step *= self._walking(side, tile)
         rows = tile.steps[tile.tile]
         if rows > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
@@ -321,6 +322,22 @@ class _Choices:
         far = [distance for distance in self.problem.distances(side) if distance >= line]
         is_far = self.problem.steps * line > self.tuning.near_strip_bytes
         return len(far) if is_far and self.has_few_registers else 0
+
+    def _far_scalars(self, side: int, tile: Tile) -> int:
+        """Scalars of a step that delay it beside planes of several images that come from far, where there are registers
+        enough to have fewer of them."""
+        if self.has_few_registers or tile.tile.size < self.tuning.far_rows:
+            return 0
+        if self._has_far_planes(1 - side):
+            return tile.points if tile.packed else 0
+        line, size = self.problem.machine.cache_line, self.problem.fold.type.bits // 8
+        is_apart = all(abs(step) * size >= line for step in self.problem.coefficients(1 - side, tile.tile))
+        return tile.points if is_apart and self._has_far_planes(side) else 0
+
+    def _has_far_planes(self, side: int) -> bool:
+        """Whether a factor is of planes of several images, and more than stays in a near cache."""
+        own = self.problem.sides[side] - self.problem.sides[1 - side]
+        return len(own) > 1 and self.problem.bytes_of(self.problem.elements[side]) >= self.tuning.far_planes_bytes
 
     def _matrix_cost(self, tile: Tile, words: MatrixSteps) -> float:
         """The same in tile registers."""

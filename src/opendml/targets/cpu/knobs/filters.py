@@ -31,6 +31,10 @@ class FilterKnobs:
     """Windows of an image up to which the planes of several channels are on a page: a tile stores to all of its
     channels' planes."""
 
+    medium_plane: int = 1000
+    """Windows of an image up to which such panels pay off where there are several images, too: the planes of as many
+    channels as a tile has are on hardly more pages."""
+
     large_registers: int = 512
     """Bytes of all vector registers of a processor from which on such tiles, and ``streamed_panel``, pay off: 16 of 32
     bytes, or 32 of 16."""

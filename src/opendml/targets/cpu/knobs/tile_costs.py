@@ -59,6 +59,17 @@ class TileCosts:
     step_overhead: int = 1
     """Cycles that a step of the fold takes beside these."""
 
+    far_planes_bytes: int = 2 << 20
+    """Bytes of the planes of several images from which on they come from beyond the second-level cache."""
+
+    far_scalar: float = 0.2
+    """Cycles of a step beside such planes for each of its scalars that is in a line of its own, or is in the planes
+    itself while vectors are packed, where ``far_rows`` or more read the planes: tiles of three vectors that are packed,
+    and fewer scalars, take a twentieth to a fifth less time then than those of two."""
+
+    far_rows: int = 48
+    """Points along the tile axis that read the planes again and again."""
+
     strided_load: int = 3
     """Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
 

@@ -230,9 +230,9 @@ class _Refined:
         """Whether sums of one tap are so long that tiles of many channels, transposed before they are stored, take less
         time than panels of windows that threads fill."""
         windows, tuning = self.windows, self.tuning
-        is_small = math.prod(windows.counted) <= tuning.small_plane
-        fewest = tuning.fewest_panel_steps // (2 if is_small else 1)
-        is_near = is_small or windows.batch.size == 1
+        plane = math.prod(windows.counted)
+        fewest = tuning.fewest_panel_steps // (2 if plane <= tuning.small_plane else 1)
+        is_near = plane <= tuning.medium_plane or windows.batch.size == 1
         return self.is_fixed and is_near and windows.inner.size >= fewest and self._has_large_registers()
 
     def _has_large_registers(self) -> bool:
