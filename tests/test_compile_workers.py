@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_workers_compile_what_this_process_would(few: None, monkeypatch: pytest.
     told: list[float] = []
     here: list[str] = []
 
-    def compile_slowly(text: str, host: Machine) -> bytes:
+    def compile_slowly(text: str, host: Machine, **_: object) -> bytes:
         here.append(text)
         while len(workers) < 2:  # so that enough is left when the workers are there
             time.sleep(0.001)
@@ -68,7 +69,7 @@ def test_workers_begin_before_all_modules_are_there(few: None, monkeypatch: pyte
     """What they have done by then is not done again."""
     here: list[str] = []
 
-    def compile_and_tell(text: str, host: Machine) -> bytes:
+    def compile_and_tell(text: str, host: Machine, **_: object) -> bytes:
         here.append(text)
         return compile_object(text, host)
 
@@ -123,7 +124,7 @@ def test_large_modules_are_compiled_by_threads_side_by_side(monkeypatch: pytest.
     monkeypatch.setattr(compile_workers, "HELPER_SIZE", len(MODULES[0]))
     monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 2)
 
-    def compile_together(text: str, host: Machine) -> bytes:
+    def compile_together(text: str, host: Machine, **_: object) -> bytes:
         together.wait()
         return compile_object(text, host)
 
@@ -132,13 +133,44 @@ def test_large_modules_are_compiled_by_threads_side_by_side(monkeypatch: pytest.
     assert not workers
 
 
+def test_a_helper_goes_first_until_it_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not until it is done; and its module is what would be compiled by anybody."""
+    monkeypatch.setattr(compile_workers, "HELPER_SIZE", 1)
+    monkeypatch.setattr(compile_workers, "HEAD_START", 60.0)
+    monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 2)
+    order: list[str] = []
+    left = threading.Event()
+
+    def compile_late(text: str, host: Machine, under_way: Callable[[], None]) -> bytes:
+        time.sleep(0.05)
+        order.append("under way")
+        under_way()
+        assert left.wait(60)
+        return compile_object(text, host)
+
+    monkeypatch.setattr(compile_workers, "compile_object", compile_late)
+    with compile_workers.Compilation(host_machine()) as compilation:
+        compilation.begin(MODULES[0])
+        order.append("left")
+        left.set()
+        assert compilation.finish([]) == [compile_object(MODULES[0], host_machine())]
+    assert order == ["under way", "left"]
+
+
+def test_compilations_say_when_they_are_under_way() -> None:
+    told: list[int] = []
+    expected = compile_object(MODULES[0], host_machine())
+    assert compile_object(MODULES[0], host_machine(), under_way=lambda: told.append(1)) == expected
+    assert told == [1]
+
+
 def test_threads_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """What they could not compile is compiled by who asks for it, and what cannot be is said by that one."""
     monkeypatch.setattr(compile_workers, "HELPER_SIZE", 1)
     monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 4)
     asker = threading.get_ident()
 
-    def compile_here_only(text: str, host: Machine) -> bytes:
+    def compile_here_only(text: str, host: Machine, **_: object) -> bytes:
         if threading.get_ident() != asker:
             raise MemoryError
         return compile_object(text, host)

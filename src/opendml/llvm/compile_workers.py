@@ -29,6 +29,9 @@ WORKER_SIZE: Final = 200_000
 HELPER_SIZE: Final = 4_000
 """Characters of a module that is worth a thread: some milliseconds of compilation."""
 
+HEAD_START: Final = 0.02
+"""Seconds that a helper's beginning is waited for at most, several times what it takes."""
+
 WAIT: Final = 0.1
 """Seconds between reports of progress while workers are waited for."""
 
@@ -67,6 +70,7 @@ class Compilation:
         self._helpers: list[threading.Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._changed = threading.Condition()
+        self._under_way = threading.Event()  # a helper
 
     def __enter__(self) -> Compilation:
         return self
@@ -80,10 +84,15 @@ class Compilation:
             self._changed.notify_all()
 
     def begin(self, module: str) -> None:
-        """Have a module compiled while others are written, if a worker is there for it."""
+        """Have a module compiled while others are written, if a worker is there for it.
+
+        A helper that is started for it goes first until it is under way: until then it makes many short calls of LLVM,
+        behind each of which it would wait for this thread, who would be done with all other modules before.
+        """
         self._add(module)
         self._start_workers()
-        self._start_helpers(0)
+        if self._start_helpers(0):
+            self._under_way.wait(HEAD_START)
 
     def finish(self, modules: Sequence[str]) -> list[bytes]:
         """The object files of all modules that were begun, in their order, and of the last ones.
@@ -125,16 +134,18 @@ class Compilation:
                 worker.start()
                 self._workers.append(worker)
 
-    def _start_helpers(self, own: int) -> None:
-        """Threads of this process's own, for what waits beside the ``own`` modules that this one takes now."""
+    def _start_helpers(self, own: int) -> int:
+        """Threads of this process's own, for what waits beside the ``own`` modules that this one takes now. How many
+        there are more now."""
         with self._changed:
             large = [number for number in self._waiting if len(self._modules[number]) >= HELPER_SIZE]
-        count = min(default_thread_count() - 1 - len(self._workers), len(large) - own)
+        before, count = len(self._helpers), min(default_thread_count() - 1 - len(self._workers), len(large) - own)
         with contextlib.suppress(RuntimeError):
             while len(self._helpers) < count:
                 helper = threading.Thread(target=self._help, daemon=True)
                 helper.start()
                 self._helpers.append(helper)
+        return len(self._helpers) - before
 
     def _help(self) -> None:
         """One helper's life. What it fails at is done again, and reported, by who wants to have it."""
@@ -149,7 +160,7 @@ class Compilation:
             return self._waiting.pop() if self._waiting else None
 
     def _compile_here(self, number: int) -> None:
-        self._found[number] = compile_object(self._modules[number], self._host)
+        self._found[number] = compile_object(self._modules[number], self._host, under_way=self._under_way.set)
         self._report()
 
     def _report(self) -> None:

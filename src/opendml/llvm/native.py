@@ -10,8 +10,8 @@ import ctypes
 import functools
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -60,15 +60,18 @@ LIBRARIES: Final = 64
 """Objects that one linker loads."""
 
 
-def compile_object(llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS) -> bytes:
+def compile_object(
+    llvm_ir: str, host: Machine, options: CompileOptions = DEFAULT_OPTIONS, under_way: Callable[[], None] = lambda: None
+) -> bytes:
     """Compile LLVM text to a relocatable object file (its bytes).
 
-    The text must not say its own `target triple` or `target datalayout`: these come from `host`.
+    The text must not say its own `target triple` or `target datalayout`: these come from `host`. `under_way` is called
+    where only a few calls of LLVM are left, which take long and let other threads run.
     Raises CodeGenerationError with LLVM's words if the text does not parse or verify.
     """
 
     def compiled() -> bytes:
-        with _optimised(llvm_ir, host, options) as (module, machine):
+        with _optimised(llvm_ir, host, options, under_way) as (module, machine):
             return _object_file(module, machine)
 
     return on_large_stack(compiled)
@@ -203,7 +206,9 @@ hold_while_forking(_llvm_lock.acquire, _llvm_lock.release)
 
 
 @contextmanager
-def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator[tuple[Any, Any]]:
+def _optimised(
+    llvm_ir: str, host: Machine, options: CompileOptions, under_way: Callable[[], None] = lambda: None
+) -> Iterator[tuple[Any, Any]]:
     with _compiling_machine(host, options.codegen_level) as machine:
         llvm = _llvm()  # no fork while it is imported: a child would wait for that for ever
         module = _parsed(llvm_ir, host)
@@ -215,10 +220,16 @@ def _optimised(llvm_ir: str, host: Machine, options: CompileOptions) -> Iterator
             with _freed(builder.getModulePassManager()) as passes:
                 passes.run(module, builder)
         else:
-            for straight, functions in _divided(llvm_ir, module, options).items():
-                with _freed(_function_passes(straight, builder, options)) as passes:
+            run = _beside_others("LLVMPY_RunNewFunctionPassManager")
+            with ExitStack() as stack:
+                parts = [
+                    (stack.enter_context(_freed(_function_passes(straight, builder, options))), functions)
+                    for straight, functions in _divided(llvm_ir, module, options).items()
+                ]
+                under_way()
+                for passes, functions in parts:
                     for function in functions:
-                        _beside_others("LLVMPY_RunNewFunctionPassManager")(passes, function, builder)
+                        run(passes, function, builder)
         yield module, machine
 
 
