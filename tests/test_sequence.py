@@ -45,7 +45,7 @@ from opendml.loops import sequence as sequence_module
 from opendml.loops.alignment import ALIGNMENT
 from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Step, Tuning, sequence_of
 
-TUNING = Tuning(serial_work=40, long_run=3, like_statements=2, long_statement=8)
+TUNING = Tuning(serial_work=40, long_run=3, like_statements=2, long_statement=8, work_beside=10)
 Point = Mapping[Axis, int]
 Touched = frozenset[tuple[object, int]]
 """Bytes: of which memory, and where in it."""
@@ -68,15 +68,23 @@ class Target:
 
     def __init__(self) -> None:
         self.made: list[Single] = []
+        self.beside = 0
 
     def __call__(
-        self, statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], *, alone: bool
+        self,
+        statement: Single,
+        repeats: tuple[Axis, ...],
+        order: Mapping[Tensor, int],
+        *,
+        alone: bool,
+        beside: bool = False,
     ) -> Made:
         self.made.append(statement)
+        self.beside += beside
         tensors = sorted({e.tensor for e in _loads(statement)} | writes_of(statement), key=order.__getitem__)
         axes = statement.axes if isinstance(statement, Compute) else ()
         work = math.prod(axis.size for axis in axes)
-        is_serial = work < TUNING.serial_work
+        is_serial = work < TUNING.serial_work and not beside
         return Made(f"kernel{len(self.made) - 1}", tensors, work, is_serial, is_serial and not alone, 8 * len(repeats))
 
 
@@ -258,7 +266,8 @@ def test_kernels_are_those_of_the_statements_in_order(definition: Definition) ->
         constants = {tensor for tensor, _ in call.tensors} & set(sequence.constants)
         tensors = {e.tensor for e in _loads(call.statement)} | writes_of(call.statement)
         assert {tensor for tensor, _ in call.tensors} - constants == tensors
-    assert len(target.made) == len({call.kernel.name for call in sequence.calls})
+    unused = {f"kernel{n}" for n in range(len(target.made))} - {call.kernel.name for call in sequence.calls}
+    assert len(unused) <= target.beside  # of those only that were made again, to be shared out
     long = sequence_of(definition, Target(), TUNING._replace(long_run=1000, like_statements=1000))
     assert not any(isinstance(step, Run) for step in _flat(long.steps))
     assert _rolled_out(sequence) == _rolled_out(long) or sequence.constants
@@ -365,6 +374,34 @@ def test_what_one_thread_repeats_needs_no_barrier() -> None:
         repeated = replace(definition, statements=(Repeat(Axis("r", 5), definition.statements),))
         sequence = sequence_of(repeated, Target(), TUNING)
         assert sum(isinstance(step, Barrier) for step in _flat(sequence.steps)) == barriers
+
+
+def _beside(*sizes: int, second_of_first: bool = False) -> Definition:
+    """Sums of so many elements of one input, each stored apart; the second one perhaps of the first."""
+    x = Tensor("x", F32, (60,), (1,), "input")
+    outputs = [Tensor(f"y{n}", F32, (size,), (1,), "output") for n, size in enumerate(sizes)]
+    statements = []
+    for n, y in enumerate(outputs):
+        axis = Axis(f"i{n}", y.sizes[0])
+        source = outputs[0] if second_of_first and n == 1 else x
+        read = load(source, [index(axis)])
+        statements.append(Compute((axis,), (Store(y, (index(axis),), binary("add", read, read)),)))
+    return Definition((x,), tuple(outputs), tuple(statements))
+
+
+def test_small_kernels_beside_others_are_shared_out() -> None:
+    sequence = sequence_of(_beside(20, 60, 5), Target(), TUNING)
+    assert [call.kernel.is_serial for call in sequence.calls] == [False, False, True]
+    assert not any(isinstance(step, Barrier) for step in sequence.steps)
+
+
+def test_small_kernels_by_themselves_are_not() -> None:
+    assert all(call.kernel.is_serial for call in sequence_of(_beside(20, 30, 20), Target(), TUNING).calls)
+
+
+def test_small_kernels_of_one_another_are_not() -> None:
+    sequence = sequence_of(_beside(30, 20, 60, second_of_first=True), Target(), TUNING)
+    assert [call.kernel.is_serial for call in sequence.calls] == [True, True, False]
 
 
 def test_threads_that_need_not_wait_for_each_other_do_not() -> None:

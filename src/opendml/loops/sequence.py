@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -80,23 +80,31 @@ class Maker(Protocol[K_co]):
     """A target, as far as it makes kernels."""
 
     def __call__(
-        self, statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], *, alone: bool
+        self,
+        statement: Single,
+        repeats: tuple[Axis, ...],
+        order: Mapping[Tensor, int],
+        *,
+        alone: bool,
+        beside: bool = False,
     ) -> K_co:
         """The kernel of a statement inside of some ``repeats``; it takes its tensors in the ``order`` given. One that
-        runs ``alone`` is not shared out: its threads are at different points of an Each."""
+        runs ``alone`` is not shared out: its threads are at different points of an Each. One ``beside`` others that are
+        shared out is so, too, however small it is, if that is possible: all threads are awake."""
 
 
 class Tuning(NamedTuple):
     """What steers a sequence. ``serial_work``: steps of kernels below which waking other threads costs more than it
     saves. ``long_run``: calls of one kernel in a row from which on they are a Run. ``like_statements``: statements with
     folds, or with ``long_statement`` expressions, from which on they share a kernel if only constants
-    differ."""
+    differ. ``work_beside``: steps of kernels from which on they are shared out beside others that are."""
 
     serial_work: int
     long_run: int
     like_statements: int
     long_statement: int
     placement: Placement = PLACEMENT
+    work_beside: int = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,6 +274,8 @@ class _Sequencer(Generic[K]):
         self._count = 0
         self._pending = Accesses(plan)
         self._turns = _Turns()
+        self._in_turn: dict[int, list[int]] = {}  # calls of one thread since the last barrier, by its turn
+        self._in_order: set[int] = set()  # those of which one needs what another has done
 
     def steps(self, statements: Sequence[Statement], repeats: tuple[Axis, ...]) -> tuple[Step[K], ...]:
         """All steps; in a profiled program nothing is a run, since each call has times of its own."""
@@ -283,7 +293,7 @@ class _Sequencer(Generic[K]):
                 steps += self._points(statement, repeats)
             else:
                 steps += self._kernel(statement, repeats)
-        return tuple(steps if self._every_kernel_waits else self._with_runs(steps))
+        return tuple(steps if self._every_kernel_waits else self._with_runs(list(self._with_all_threads(steps))))
 
     def _kernel(self, statement: Single, repeats: tuple[Axis, ...]) -> Iterator[Step[K]]:
         read = self._changed.get(statement, statement)
@@ -295,6 +305,10 @@ class _Sequencer(Generic[K]):
             self._meet()
             yield BARRIER
             turn = self._next_turn(kernel)
+        elif before:
+            self._in_order |= {*self._in_turn.get(turn, ()), self._count}
+        if kernel.is_serial:
+            self._in_turn.setdefault(turn, []).append(self._count)
         self._pending.add(reads, writes, turn if kernel.is_serial else None)
         self.scratch_bytes = max(self.scratch_bytes, kernel.scratch_bytes)
         yield Call(self._number(), kernel, statement, repeats, tensors, turn)
@@ -335,14 +349,14 @@ class _Sequencer(Generic[K]):
         return tuple(places)
 
     def _kernel_of(
-        self, statement: Single, repeats: tuple[Axis, ...], *, alone: bool
+        self, statement: Single, repeats: tuple[Axis, ...], *, alone: bool, beside: bool = False
     ) -> tuple[K, tuple[tuple[Tensor, int], ...]]:
         """The kernel of a statement and those like it, and what it is called with for this one."""
         like = likeness(statement, repeats, self._order) if isinstance(statement, Compute) else None
-        key = (alone, statement if like is None else like.key)
+        key = (alone, beside, statement if like is None else like.key)
         made = self._made.get(key)
         if made is None:
-            made = _Made(self._make(statement, repeats, self._order, alone=alone), like)
+            made = _Made(self._make(statement, repeats, self._order, alone=alone, beside=beside), like)
             self._made[key] = made
         return made.kernel, made.tensors_for(like)
 
@@ -357,6 +371,27 @@ class _Sequencer(Generic[K]):
         """There is nothing to wait for behind a barrier."""
         self._pending = Accesses(self._plan)
         self._turns = _Turns()
+        self._in_turn = {}
+
+    def _with_all_threads(self, steps: Sequence[Step[K]]) -> Iterator[Step[K]]:
+        """Small calls beside others that are shared out are so, too, if nothing else between the barriers around them
+        needs what they do, or has done what they need."""
+        for is_between, group in itertools.groupby(steps, lambda step: not isinstance(step, Barrier | Loop)):
+            together = list(group)
+            are_awake = is_between and any(map(_is_shared, together))
+            yield from map(self._shared_out, together) if are_awake else together
+
+    def _shared_out(self, step: Step[K]) -> Step[K]:
+        if not isinstance(step, Call) or not step.kernel.is_serial or step.number in self._in_order:
+            return step
+        if step.kernel.work < self._tuning.work_beside:
+            return step
+        read = self._changed.get(step.statement, step.statement)
+        kernel, tensors = self._kernel_of(read, step.axes, alone=False, beside=True)
+        if kernel.is_serial:
+            return step
+        self.scratch_bytes = max(self.scratch_bytes, kernel.scratch_bytes)
+        return replace(step, kernel=kernel, tensors=tensors, turn=0)
 
     def _turn_behind(self, before: Set[Who], kernel: Kernel) -> int | None:
         """The turn for a kernel that must come behind some others; None: they are not of one thread, which would do it
@@ -419,6 +454,11 @@ def _is_parallel(step: Step[K]) -> bool:
     if isinstance(step, Loop):
         return any(map(_is_parallel, step.steps))
     return isinstance(step, Points) and step.is_shared
+
+
+def _is_shared(step: Step[K]) -> bool:
+    """Whether all threads have a share of it."""
+    return step.is_shared if isinstance(step, Points) else isinstance(step, Call) and not step.kernel.is_serial
 
 
 def _is_first_threads(step: Step[K]) -> bool:

@@ -94,7 +94,7 @@ def program_code(
     kernels = KernelWriter(target, in_place, writer)
     knobs = target.tuning
     likeness = knobs.like_statements, knobs.long_statement
-    tuning = Tuning(knobs.serial_work, knobs.long_run, *likeness, knobs.placement)
+    tuning = Tuning(knobs.serial_work, knobs.long_run, *likeness, knobs.placement, knobs.work_beside)
     sequence = sequence_of(definition, kernels, tuning, every_kernel_waits=profiled)
     entry = EntryWriter(sequence, knobs, profiled=profiled)
     modules = writer.modules(entry.text(), entry.globals)

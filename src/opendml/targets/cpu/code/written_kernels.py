@@ -58,13 +58,20 @@ class KernelWriter:
         self._modules = modules
         self._target = target
         self._alone = target.tuned(items=1, work_between_looks=1 << 62)
+        self._beside = target.tuned(serial_work=0)
         self._in_place = in_place
 
     def __call__(
-        self, statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], *, alone: bool
+        self,
+        statement: Single,
+        repeats: tuple[Axis, ...],
+        order: Mapping[Tensor, int],
+        *,
+        alone: bool,
+        beside: bool = False,
     ) -> WrittenKernel:
         """The kernel of a statement."""
-        target = self._alone if alone else self._target
+        target = self._alone if alone else self._beside if beside else self._target
         kernel = scheduled(statement, target, self._in_place)
         tensors = sorted(kernel.reads | writes_of(statement), key=order.__getitem__)
         code = kernel_code(kernel, tensors, repeats, target)

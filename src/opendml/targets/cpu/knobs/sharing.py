@@ -12,6 +12,11 @@ class SharingKnobs:
     serial_work: int = 32768
     """Steps of a kernel below which waking other threads costs more than it saves."""
 
+    work_beside: int = 8192
+    """Steps of a kernel from which on it is shared out, too, where others are between the same barriers: nobody has to
+    be waked, and while one thread copies so many elements, the others would wait for a few
+    microseconds."""
+
     line_work: int = 8
     """Steps that a point counts as whose store has a line of memory for itself."""
 
