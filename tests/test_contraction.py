@@ -280,9 +280,13 @@ def test_rows_that_a_tile_leaves_over() -> None:
 @pytest.mark.parametrize(
     "machine", [m for m in (*HOSTS, *OTHERS) if m.vector_registers < TUNING.many_registers], ids=str
 )
-def test_points_that_a_tile_leaves_over(machine: Machine) -> None:
-    """Rows of 16 are two tiles of six and one of four, in work items of a tile or more."""
-    check_fixed_filters(machine, 4, 32, 16, 3, 1)
+@pytest.mark.parametrize("size", [13, 14, 16])
+def test_points_that_a_tile_leaves_over(machine: Machine, size: int) -> None:
+    """Rows of 16 are two tiles of six and one of four, in work items of a tile or more; where tiles have two registers
+    a point or two of 13 or 14 are a tile with those of other rows."""
+    kernel = fixed_kernel(convolution(1, 4, 32, size), CpuTarget(machine))
+    assert kernel.rest is not None and (machine.vector_bytes != 32 or (kernel.rest.row is None) == (size == 16))
+    check_fixed_filters(machine, 4, 32, size, 3, 1)
 
 
 def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int, window: int, stride: int) -> None:
@@ -375,12 +379,35 @@ def test_points_left_over_are_a_narrower_tile_where_there_are_few_registers() ->
     """Tiles without any left would have eight sums, as many as wait for one another; with many registers they have
     more."""
     many, few = (fixed_kernel(convolution(1, 64, 64, 32), target) for target in TARGETS[:2])
-    assert not many.has_rest and many.tile_size * many.vectors > 16
-    assert few.has_rest and (few.tile_size, few.vectors) == (6, 2)
-    assert fixed_kernel(convolution(1, 4, 32, 16), TARGETS[1]).has_rest
+    assert many.rest is None and many.tile_size * many.vectors > 16
+    assert few.rest is not None and (few.tile_size, few.vectors) == (6, 2)
+    assert fixed_kernel(convolution(1, 4, 32, 16), TARGETS[1]).rest is not None
     assert all(block % few.tile_size == 0 or block == axis.size for axis, block in few.blocks if axis is few.tile)
-    assert not fixed_kernel(convolution(1, 64, 64, 30), TARGETS[1]).has_rest
-    assert not fixed_kernel(convolution(1, 64, 64, 256), TARGETS[1]).has_rest, "hardly less time, twice the code"
+    assert fixed_kernel(convolution(1, 64, 64, 30), TARGETS[1]).rest is None
+    assert fixed_kernel(convolution(1, 64, 64, 256), TARGETS[1]).rest is None, "hardly less time, twice the code"
+
+
+@pytest.mark.parametrize(("size", "rest"), [(13, (1, 6)), (14, (2, 3)), (27, (3, 2)), (16, (2, 3))])
+def test_points_left_over_in_several_rows_are_a_tile_together(size: int, rest: tuple[int, int]) -> None:
+    """As many sums as a whole tile has, whose rows work items are cut between."""
+    kernel = fixed_kernel(convolution(1, 64, 64, size), TARGETS[1])
+    assert kernel.rest is not None and (kernel.tile_size, kernel.tile.name) == (6, "y")
+    assert kernel.rest.row is not None and kernel.rest.row.name == "x"
+    assert (kernel.rest.size, kernel.rest.rows) == rest
+    blocks = [block for axis, block in kernel.blocks if axis is kernel.rest.row]
+    assert all(block % kernel.rest.rows == 0 or block == size for block in blocks)
+
+
+def test_rows_of_points_left_over_are_rows_of_windows() -> None:
+    """Those of other weights would read other lines of them at every step; and those of a single whole tile have tiles
+    of several rows."""
+    kernels = [
+        fixed_kernel(convolution(1, 512, 512, 16), TARGETS[1]),
+        fixed_kernel(convolution(1, 512, 512, 7), TARGETS[1]),
+    ]
+    kernels.append(fixed_kernel(convolution(1, 256, 1024, 14, 1), TARGETS[1]))
+    assert [k.rest and k.rest.row and k.rest.row.name for k in kernels] == ["x", None, None]
+    assert kernels[1].row_count == 2
 
 
 def test_lines_of_weights_that_do_not_stay_near_count_beside_vectors() -> None:
@@ -709,7 +736,8 @@ def test_each_tile_asks_for_its_part_of_the_next_panel(channels: int, filters: i
     run, line = kernel.steps * kernel.strip, TARGETS[0].machine.cache_line // 4
     tiles = [0]
     for axis in kernel.across:
-        moves = (e.address.coefficient(axis) * n for n in range(0, axis.size, kernel.step(axis)))
+        points = (kernel.row_count if axis is kernel.row else 1) * (kernel.tile_size if axis is kernel.tile else 1)
+        moves = (e.address.coefficient(axis) * n for n in range(0, axis.size, points))
         tiles = [tile + move for move, tile in itertools.product(moves, tiles)]
     steps = [0]
     for axis in kernel.fold.axes:

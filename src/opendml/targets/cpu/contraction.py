@@ -31,7 +31,7 @@ from opendml.targets.cpu.contractions.prefetches import (
     vectors_ahead,
 )
 from opendml.targets.cpu.contractions.problem import Problem
-from opendml.targets.cpu.contractions.tiles import Tile, cheapest_tile, has_tiles, last_vectors
+from opendml.targets.cpu.contractions.tiles import Rest, Tile, cheapest_tile, has_tiles, last_vectors
 from opendml.targets.cpu.matrix_tiles import MatrixSteps
 from opendml.targets.cpu.panels import Panel, panel_of
 from opendml.targets.cpu.schedule import read_by
@@ -48,9 +48,9 @@ class ContractionKernel:
     of the first. The vector axis is walked ``vectors`` registers of ``lanes`` points at a time, the tile axis
     ``tile_size`` points at a time, and ``row``, another axis of the same side, ``row_count`` points at a time, if there
     is one: all of the tile axis is then taken at once. Where ``row`` is the tile axis itself, ``row_count`` times
-    ``tile_size`` points of it are taken at once. ``has_rest`` says that the points behind the last whole tile are a
-    narrower one; otherwise that is moved back to end with the axis. ``turned`` says that the outputs lie next to each
-    other along the tile axis instead of the vector axis: tiles are transposed in registers before they are stored.
+    ``tile_size`` points of it are taken at once. ``rest`` are the narrower tiles of the points behind the last whole
+    one; without them that is moved back to end with the axis. ``turned`` says that the outputs lie next to each other
+    along the tile axis instead of the vector axis: tiles are transposed in registers before they are stored.
     ``keeps_tiles`` says that the loops ``along`` are around those ``across``, and not inside of them. ``far`` are loads
     along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step
     of the fold, so that processors do not see by themselves what comes next; ``far_ahead`` says that the former are
@@ -80,7 +80,7 @@ class ContractionKernel:
     tile_size: int
     row: Axis | None
     row_count: int
-    has_rest: bool
+    rest: Rest | None
     turned: bool
     keeps_tiles: bool
     far: tuple[Element, ...]
@@ -103,16 +103,11 @@ class ContractionKernel:
         sides = (self.along, self.across) if self.keeps_tiles else (self.across, self.along)
         return (*self.batch, *sides[0], *sides[1])
 
-    def step(self, axis: Axis) -> int:
-        """How many points of one of the tile's sides a tile takes."""
-        rows = self.row_count if axis is self.row else 1
-        return rows * (self.tile_size if axis is self.tile else 1)
-
     @property
     def has_filling_tiles(self) -> bool:
         """Whether the first tiles of a panel fill it while they are summed up, not a loop of its own before: where the
         panel is filled in the order of their steps."""
-        is_whole = self.words is None and not (self.steps_at_once or self.keeps_tiles or self.row or self.has_rest)
+        is_whole = self.words is None and not (self.steps_at_once or self.keeps_tiles or self.row or self.rest)
         is_copied = self.panel is not None and self.panel.transposed is None and len(self.across) == 1
         return is_whole and is_copied and sum(axis.size > 1 for axis in self.fold.axes) == 1
 
@@ -229,6 +224,8 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
     batch = [axis for axis in problem.axes if (axis in own) == (axis in other)]
     along, across = [*along, tile.vector], [*across, tile.tile]
     steps = dict.fromkeys(problem.axes, 1) | {tile.vector: tile.lanes * tile.vectors} | tile.steps
+    if tile.rest is not None and tile.rest.row is not None:
+        steps[tile.rest.row] = tile.rest.rows
     tiles_first = keeps_tiles(problem, tile)
     first, second = (across, along) if tiles_first else (along, across)
     near, rows, parts = cuts(problem, tile, batch, first, second, steps)
@@ -255,7 +252,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         tile_size=tile.tile_size,
         row=tile.row,
         row_count=tile.row_count,
-        has_rest=tile.has_rest,
+        rest=tile.rest,
         turned=tile.turned,
         keeps_tiles=tiles_first,
         far=far,

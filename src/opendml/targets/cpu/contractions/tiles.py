@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from opendml.expression.affine import Element
@@ -15,10 +15,17 @@ from opendml.targets.cpu.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.panels import strip_bytes
 
 
+class Rest(NamedTuple):
+    """What points behind the last whole tile are done in: narrower tiles, of ``size`` points of ``rows`` rows."""
+
+    size: int
+    row: Axis | None = None
+    rows: int = 1
+
+
 class Tile(NamedTuple):
     """A choice of axes and of the numbers of points along them that are computed together; with ``words`` in tile
-    registers. ``has_rest``: the points behind the last whole tile are a narrower one, instead of being done with others
-    before them once more."""
+    registers. Without a ``rest`` points behind the last whole tile are done with others before them once more."""
 
     vector: Axis
     lanes: int
@@ -32,7 +39,7 @@ class Tile(NamedTuple):
     words: MatrixSteps | None = None
     steps_at_once: int = 0
     by_rounds: bool = False
-    has_rest: bool = False
+    rest: Rest | None = None
 
     @property
     def points(self) -> int:
@@ -93,7 +100,7 @@ class _Choices:
                     for one in self._tiles_of(vector, tile, width, packed):
                         yield one
                         yield from self._in_rows(one, rows)
-                    yield from self._with_rests(self._tiles_of(vector, tile, width, packed))
+                    yield from self._with_rests(side, self._tiles_of(vector, tile, width, packed), rows)
                     yield from self._in_rounds(self._tiles_of(vector, tile, width, packed))
                 if not packed and len(own) == 1 and len(across) <= 1:
                     yield from self._interrupted(side, vector, across[0] if across else Axis("row", 1), width)
@@ -111,14 +118,27 @@ class _Choices:
             for count in range(2, min(most, tile.tile.size // tile.tile_size) + 1):
                 yield tile._replace(row=tile.tile, row_count=count)
 
-    def _with_rests(self, tiles: Iterable[Tile]) -> Iterator[Tile]:
-        """The widest of the tiles, each with a narrower one for the points that are left behind whole ones: where there
-        are few registers, narrower tiles, of which no points were left, have too few sums side by side."""
+    def _with_rests(self, side: int, tiles: Iterable[Tile], rows: Sequence[Axis]) -> Iterator[Tile]:
+        """The widest of the tiles, each with narrower ones for the points that are left behind whole ones: where there
+        are few registers, narrower tiles, of which no points were left, have too few sums side by side. Points that are
+        left in several rows of windows are as many as those of a tile."""
         for vectors, group in itertools.groupby(tiles if self.has_few_registers else (), lambda tile: tile.vectors):
             one = next(group)
             most = self._most_points_of(one.tile, vectors, one.lanes, one.turned)
-            if one.tile.size % most:
-                yield one._replace(tile_size=most, has_rest=True)
+            left = one.tile.size % most
+            if not left:
+                continue
+            yield one._replace(tile_size=most, rest=Rest(left))
+            for size, row in itertools.product(range(1, most // 2 + 1), self._rows_of_rest(side, one.tile, most, rows)):
+                count = min(self._most_sums(vectors) // size, row.size)
+                if left % size == 0 and count > 1:
+                    yield one._replace(tile_size=most, rest=Rest(size, row, count))
+
+    def _rows_of_rest(self, side: int, tile: Axis, most: int, rows: Sequence[Axis]) -> Sequence[Axis]:
+        """Axes of which several rows have points that are left. Where steps do not go along lines each row would read a
+        line of its own at every step; rows of a single whole tile are better done in tiles of several rows."""
+        is_along_lines = max(self.problem.distances(1 - side), default=0) < self.problem.machine.cache_line
+        return rows if is_along_lines and tile.size >= 2 * most else ()
 
     def _most_sums(self, vectors: int) -> int:
         """Points of a tile of which the sums stay in registers, beside what a step loads."""
@@ -214,9 +234,12 @@ class _Choices:
 
         steps = tile.steps
         others = self.problem.points // math.prod(axis.size for axis in (tile.vector, *steps))
-        if tile.has_rest:
+        if tile.rest is not None:
+            size, row, rows = tile.rest
             whole, left = divmod(tile.tile.size, tile.tile_size)
-            cycles = others * (whole * row_cost(tile) + row_cost(tile._replace(tile_size=left)))
+            each = 1.0 if row is None else -(-row.size // rows) / row.size
+            rest = row_cost(tile._replace(tile_size=size, row=row, row_count=rows))
+            cycles = others * (whole * row_cost(tile) + left // size * each * rest)
             cycles *= 1 + self.tuning.worth_code
         else:
             # Rows that are left are a tile of their own, others are done twice.
@@ -234,7 +257,7 @@ class _Choices:
     def _packing(self, side: int, tile: Tile) -> float:
         """Cycles for copying the factor of the vector axis, by a loop of its own or by the first tiles."""
         cycles = self.problem.packing(side, tile.vector)
-        is_filled = tile.row is None and not tile.has_rest and self._is_filled(side, tile.vector, tile.tile)
+        is_filled = tile.row is None and tile.rest is None and self._is_filled(side, tile.vector, tile.tile)
         return cycles * self.tuning.filling.share if is_filled else cycles
 
     def _walking(self, side: int, tile: Tile) -> float:

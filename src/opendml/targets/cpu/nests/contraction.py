@@ -46,6 +46,7 @@ from opendml.loops.nest_integers import (
     Sum,
 )
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.contractions.tiles import Rest
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.sharing import look_of, shared_items
@@ -72,11 +73,13 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
 
 
 class _Counts(NamedTuple):
-    """Registers along the vector axis, points along the tile axis, and rows of these, of the tiles that are made."""
+    """Registers along the vector axis, points along the tile axis, and rows of these along the axis ``row``, of the
+    tiles that are made."""
 
     vectors: int
     points: int
     rows: int
+    row: Axis | None
 
 
 class _Maker:
@@ -101,7 +104,7 @@ class _Maker:
         self.sums = sums or temporary("sums", kernel.fold.type, (rows, self.pitch))
         waiting = (kernel.tile, kernel.vector) if kernel.steps_at_once else ()
         self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in waiting}
-        self.counts = _Counts(kernel.vectors, kernel.tile_size, kernel.row_count)
+        self.counts = _Counts(kernel.vectors, kernel.tile_size, kernel.row_count, kernel.row)
 
     def loops(self, axes: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
         """Loops of an item. The last tile of an axis is moved back to end with it: some sums are done twice."""
@@ -113,9 +116,11 @@ class _Maker:
         kernel = self.kernel
         if axis is kernel.row and axis is not kernel.tile and axis.size % kernel.row_count:
             return self._groups(axis, rest, counts, body)
-        if axis is kernel.tile and kernel.has_rest:
-            return self._with_rest(rest, counts, body)
-        step = kernel.step(axis)
+        if kernel.rest is not None and axis is kernel.rest.row and counts.row is None:
+            return self._with_rows_of_rest(rest, counts, body)
+        if kernel.rest is not None and axis is kernel.tile:
+            return self._with_rest(kernel.rest, rest, counts, body)
+        step = self._step(axis, counts)
         limit = None if axis.size % step == 0 else axis.size - step
         unmoved = self.unmoved.get(axis)
         return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, counts, body), limit, unmoved=unmoved),)
@@ -129,14 +134,29 @@ class _Maker:
         rest = Loop(axis, whole, End(axis), count, self.loops(inner, left, body))
         return (groups, rest)
 
-    def _with_rest(self, inner: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
-        """The loop along the tile axis, and a copy of what is inside of it for the points that are left."""
+    def _with_rest(self, rest: Rest, inner: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
+        """The loop along the tile axis, and a copy of what is inside of it for the points that are left; one of both
+        where these are done in several rows."""
         axis, step = self.kernel.tile, self.kernel.tile_size
-        left = axis.size % step
-        whole = axis.size - left
+        whole = axis.size - axis.size % step
         tiles = Loop(axis, Start(axis), Least(End(axis), whole), step, self.loops(inner, counts, body))
-        rest = Loop(axis, whole, End(axis), step, self.loops(inner, counts._replace(points=left), body))
-        return (tiles, rest)
+        narrow = counts._replace(points=rest.size)
+        left = Loop(axis, whole, End(axis), rest.size, self.loops(inner, narrow, body))
+        if rest.row is None:
+            return (tiles, left)
+        return (tiles,) if counts.row is None else (left,)
+
+    def _with_rows_of_rest(self, inner: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
+        """The loop along the axis of the rows in which the points that are left are done, and one of these rows."""
+        rest = self.kernel.rest
+        assert rest is not None
+        assert rest.row is not None
+        axis, step = rest.row, rest.rows
+        limit = None if axis.size % step == 0 else axis.size - step
+        tiles = Loop(axis, Start(axis), End(axis), 1, self.loops(inner, counts, body))
+        in_rows = counts._replace(rows=step, row=axis)
+        left = Loop(axis, Start(axis), End(axis), step, self.loops(inner, in_rows, body), limit)
+        return (tiles, left)
 
     def _strips(self, inner: Sequence[Axis], counts: _Counts, body: Callable[[_Counts], Body]) -> Body:
         """The loop along the vector axis; its last strip has a copy of the loops ``inner`` if it is narrower."""
@@ -171,7 +191,7 @@ class _Maker:
     def filling(self) -> Body:
         """The same, where the first tiles of a panel fill it: what they wait for comes while sums are done."""
         kernel = self.kernel
-        axis, step = kernel.tile, kernel.step(kernel.tile)
+        axis, step = kernel.tile, self._step(kernel.tile, self.counts)
         limit = None if axis.size % step == 0 else axis.size - step
         second = Sum(Start(axis), step)
 
@@ -354,9 +374,13 @@ class _Maker:
 
     def _rows(self, counts: _Counts, body: Body, kind: Kind = "unrolled") -> Body:
         """In every row of the tile."""
-        kernel = self.kernel
-        step = kernel.tile_size if kernel.row is kernel.tile else 1
-        return body if kernel.row is None else (Points(kernel.row, counts.rows, kind, body, step=step),)
+        step = counts.points if counts.row is self.kernel.tile else 1
+        return body if counts.row is None else (Points(counts.row, counts.rows, kind, body, step=step),)
+
+    def _step(self, axis: Axis, counts: _Counts) -> int:
+        """How many points of one of the tile's sides a tile takes."""
+        rows = counts.rows if axis is counts.row else 1
+        return rows * (counts.points if axis is self.kernel.tile else 1)
 
     def _some_steps(self, counts: _Counts) -> Body:
         """The sums of a tile from one step to another: from memory, if these are not the first, and to memory or, if
@@ -411,7 +435,7 @@ class _Maker:
                 body = (Loop(axis, 0, axis.size, 1, body, carried=(self.sum,), copies=copies),)
             else:
                 body = (At(axis, 0, body),)
-        near = self._same_for_all(counts.vectors)
+        near = self._same_for_all(counts)
         return (*begin, *near, *body) if loops else (*self._expected(counts), *begin, *near, *body)
 
     def _expecting(self, axis: Axis, counts: _Counts, body: Body, copies: int) -> Body:
@@ -450,7 +474,7 @@ class _Maker:
     def _prefetched(self, counts: _Counts) -> Body:
         """What is far from what is loaded now: scalars of another tile or a later step, and vectors of a later step."""
         kernel = self.kernel
-        tile, size = kernel.tile, kernel.step(kernel.tile)
+        tile, size = kernel.tile, self._step(kernel.tile, counts)
         nodes: Body = tuple(Prefetch(e.tensor, _moved(e.address, tile, size), cache=2) for e in kernel.next_tile)
         nodes += tuple(Prefetch(e.tensor, e.address, cache=2) for e in kernel.next_block)
         nodes += tuple(itertools.chain.from_iterable(self._next_strip(e, counts.vectors) for e in kernel.next_strip))
@@ -491,19 +515,19 @@ class _Maker:
         there = _moved(e.address, self._last_step(), self.target.tuning.steps_ahead)
         if kernel.row is kernel.tile:
             ends: Body = tuple(
-                Prefetch(e.tensor, _moved(there, kernel.tile, end)) for end in (0, kernel.step(kernel.tile) - 1)
+                Prefetch(e.tensor, _moved(there, kernel.tile, end)) for end in (0, self._step(kernel.tile, counts) - 1)
             )
             return ends
         return self._rows(
-            counts, tuple(Prefetch(e.tensor, _moved(there, kernel.tile, end)) for end in (0, kernel.tile_size - 1))
+            counts, tuple(Prefetch(e.tensor, _moved(there, kernel.tile, end)) for end in (0, counts.points - 1))
         )
 
     def _below(self, e: Element, counts: _Counts) -> Body:
         """The scalars of this step of the tile below, or of the next tile if there is none below."""
         kernel, line = self.kernel, self.target.machine.cache_line
-        tile, size = kernel.tile, kernel.tile_size
+        tile, size = kernel.tile, counts.points
         below = next((a for a in reversed(kernel.across[:-1]) if e.address.coefficient(a)), tile)
-        there = _moved(e.address, below, kernel.step(below))
+        there = _moved(e.address, below, self._step(below, counts))
         lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // line)
         ends = (size - 1 - number * size // lines for number in range(lines))
         return self._rows(counts, tuple(Prefetch(e.tensor, _moved(there, tile, end)) for end in ends))
@@ -534,32 +558,32 @@ class _Maker:
         kernel = self.kernel
         run = kernel.tile if kernel.turned else kernel.vector
         if not kernel.turned:
-            return self._rows(counts, self._lines_of_strip(counts.vectors))
+            return self._rows(counts, self._lines_of_strip(counts))
         asked = tuple(ask for ask in self._asked() if ask.address.coefficient(run) == 1 or ask.is_stored)
         size = counts.points
         return self._rows(counts, (Points(kernel.tile, min(size, 2), "unrolled", asked, step=max(size - 1, 1)),))
 
-    def _lines_of_strip(self, vectors: int) -> Body:
+    def _lines_of_strip(self, counts: _Counts) -> Body:
         """The lines along the vector axis, of a run of memory each once."""
         kernel, nodes = self.kernel, tuple[Node, ...]()
         for ask in self._asked():
             step = ask.address.coefficient(kernel.vector)
-            if step == 1 and (ask.is_stored or self._is_of_points(ask.address)):
-                nodes += self._lines_of_run(ask, vectors)
+            if step == 1 and (ask.is_stored or self._is_of_points(ask.address, counts)):
+                nodes += self._lines_of_run(ask, counts.vectors)
             elif ask.is_stored:
-                nodes += (Points(kernel.vector, vectors, "unrolled", (ask,), step=kernel.lanes),)
+                nodes += (Points(kernel.vector, counts.vectors, "unrolled", (ask,), step=kernel.lanes),)
         return nodes
 
-    def _same_for_all(self, vectors: int) -> Body:
+    def _same_for_all(self, counts: _Counts) -> Body:
         """The lines of what is the same for all points of a tile: of this strip, and of the next one what its sums
         begin with."""
         kernel, nodes = self.kernel, tuple[Node, ...]()
         begins = dict.fromkeys(e for first in kernel.fold.initial for e in walk(first) if isinstance(e, Element))
         loads = [ask for ask in self._asked() if not ask.is_stored]
-        loads += [Prefetch(e.tensor, _moved(e.address, kernel.vector, kernel.lanes * vectors)) for e in begins]
+        loads += [Prefetch(e.tensor, _moved(e.address, kernel.vector, kernel.lanes * counts.vectors)) for e in begins]
         for ask in loads:
-            if ask.address.coefficient(kernel.vector) == 1 and not self._is_of_points(ask.address):
-                nodes += self._lines_of_run(ask, vectors)
+            if ask.address.coefficient(kernel.vector) == 1 and not self._is_of_points(ask.address, counts):
+                nodes += self._lines_of_run(ask, counts.vectors)
         return nodes
 
     def _lines_of_run(self, ask: Prefetch, vectors: int) -> Body:
@@ -567,9 +591,9 @@ class _Maker:
         lanes = self._lanes_of_lines(ask.address, ask.tensor.type.bits // 8, vectors)
         return tuple(replace(ask, address=_moved(ask.address, self.kernel.vector, lane)) for lane in lanes)
 
-    def _is_of_points(self, address: Affine) -> bool:
+    def _is_of_points(self, address: Affine, counts: _Counts) -> bool:
         """Whether an address is not the same for all points of a tile."""
-        return any(address.coefficient(axis) for axis in (self.kernel.tile, self.kernel.row) if axis is not None)
+        return any(address.coefficient(axis) for axis in (self.kernel.tile, counts.row) if axis is not None)
 
     def _lanes_of_lines(self, address: Affine, size: int, vectors: int) -> Sequence[int]:
         """The lanes of a strip with which lines may begin: wherever it does in a line, the last one is there, too."""
