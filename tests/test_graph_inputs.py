@@ -41,11 +41,11 @@ def test_inputs_by_position_and_name() -> None:
 @pytest.mark.parametrize(
     ("arrays", "named", "message"),
     [
-        (1, {}, "expected x, y, got no y"),
+        (1, {}, "expected x, y, got nothing for y"),
         (3, {}, "got 3 arrays"),
         (2, {"x": 0}, "expected x, y, got x twice$"),
         (2, {"z": 0}, "expected x, y, got z unexpectedly$"),
-        (0, {}, "no x, y"),
+        (0, {}, "got nothing for x, y$"),
     ],
 )
 def test_wrong_inputs(arrays: int, named: dict[str, int], message: str) -> None:
@@ -123,7 +123,7 @@ def test_inputs_that_nobody_reads() -> None:
     x, _ = graph.input("float32", [2], name="x"), graph.input("float32", [2], name="unused")
     program = graph.compile(x + 1)
     np.testing.assert_array_equal(program(np.zeros(2, "float32"), np.zeros(2, "float32")), [1, 1])
-    with pytest.raises(dml.BindingError, match="no unused"):
+    with pytest.raises(dml.BindingError, match="got nothing for unused"):
         program(np.zeros(2, "float32"))
 
 

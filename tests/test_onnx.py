@@ -45,7 +45,7 @@ def test_a_network_is_compiled_and_run(tmp_path: Path) -> None:
         program.run({"x": x[:1]})
     with pytest.raises(dml.BindingError, match=r"^'x': expected float32, got float64$"):
         program(x=x.astype("d"))
-    with pytest.raises(dml.BindingError, match=r"^expected x, got no x$"):
+    with pytest.raises(dml.BindingError, match=r"^expected x, got nothing for x$"):
         program()
 
 
@@ -446,7 +446,7 @@ def test_programs_are_profiled_and_explained_with_the_names_of_nodes() -> None:
     assert "x" in dml.profile(program, x=x, seconds=0).inputs
     assert "CONVOLUTION" in (explained := dml.explain(program))
     assert "'first'" in explained
-    with pytest.raises(dml.BindingError, match="expected x, got no x"):
+    with pytest.raises(dml.BindingError, match="expected x, got nothing for x"):
         dml.profile(program)
     with pytest.raises(dml.BindingError, match="expected x, got 2 arrays"):
         dml.profile(program, x, x)

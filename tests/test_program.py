@@ -107,7 +107,9 @@ def test_run_unchecked_is_a_call() -> None:
         ([_numbers(6)] * 2, [None], "OutputTensor: an array is needed"),
         ([_numbers(6), _numbers(6).astype(np.float64)], [_numbers(6)], "BTensor: expected elements of float32, got fl"),
         ([_numbers(6), _numbers(6).astype(">f4")], [_numbers(6)], "BTensor: expected elements of float32, got >f4"),
-        ([_numbers(5), _numbers(6)], [_numbers(6)], "ATensor: a buffer of 6 elements is needed, got 5"),
+        ([_numbers(5), _numbers(6)], [_numbers(6)], r"ATensor: expected sizes \[6\], got \[5\]"),
+        ([_numbers(7), _numbers(6)], [_numbers(6)], r"ATensor: expected sizes \[6\], got \[7\]"),
+        ([_numbers(6)] * 2, [_numbers(7)], r"OutputTensor: expected sizes \[6\], got \[7\]"),
         ([_numbers(2, 3), _numbers(6)], [_numbers(6)], r"ATensor: expected sizes \[6\], got \[2, 3\]"),
         ([_numbers(6)] * 2, [_numbers(12)[::2]], "OutputTensor: expected aligned memory with strides of"),
         ([_numbers(6), [1, 2, 3]], [_numbers(6)], "BTensor: expected an array, or .*, got list"),
@@ -157,6 +159,12 @@ def test_flat_buffers() -> None:
     out = np.zeros(6, np.float32)
     program(flat, flat, out=out)
     np.testing.assert_array_equal(out.reshape(2, 3), y)
+    # Beside a flat tensor a buffer is one of its total size, a multiple of four bytes: any other length is wrong.
+    bytes_of_five = _add(TensorDesc("uint8", [5]))
+    np.testing.assert_array_equal(bytes_of_five(np.arange(8, dtype="uint8"), np.ones(5, "uint8")), [1, 2, 3, 4, 5])
+    for length in (4, 6, 7, 9):
+        with pytest.raises(BindingError, match=rf"ATensor: expected sizes \[5\], got \[{length}\]"):
+            bytes_of_five(np.zeros(length, "uint8"), np.ones(5, "uint8"))
     # A flat buffer that is not aligned is copied as such.
     raw = np.zeros(4 * 7 + 1, np.uint8)[1:].view(np.float32)
     raw[:] = flat

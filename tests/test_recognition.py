@@ -136,6 +136,14 @@ def test_loading_something_else(name: str, tmp_path: Path) -> None:
         assert DAMAGED.get(name, expected) in str(caught.value)
 
 
+def test_loading_what_has_no_format(tmp_path: Path) -> None:
+    path = tmp_path / "file.bin"
+    path.write_bytes(b"neither a model nor a graph")
+    expected = "^of no format that opendml reads; as a serialised graph: the file is damaged: it leads to byte"
+    with pytest.raises(dml.ModelFormatError, match=expected):
+        dml.load(path)
+
+
 @pytest.mark.parametrize("name", [name for name in CONTENTS if name not in ("dxdispatch", "json")])
 @pytest.mark.parametrize("command", ["run", "check", "explain", "profile"])
 def test_commands_on_something_else(

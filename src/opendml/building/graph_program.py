@@ -137,7 +137,7 @@ class GraphProgram:
                 f"{len(arrays)} arrays" if len(arrays) > len(names) else "",
                 f"{listed(unknown)} unexpectedly" if unknown else "",
                 f"{listed(twice)} twice" if twice else "",
-                f"no {', '.join(missing)}" if missing else "",
+                f"nothing for {', '.join(missing)}" if missing else "",
             ]
             raise BindingError(f"expected {', '.join(names) or 'no inputs'}, got {'; '.join(filter(None, problems))}")
         given.update(named)

@@ -245,7 +245,11 @@ def _without_repetition(array: Array) -> Array:
 
 
 def _is_flat_buffer(array: Array, desc: TensorDesc) -> bool:
-    return array.ndim == 1 and (len(desc.sizes) > 1 or array.shape != desc.sizes) and array.flags.c_contiguous
+    """Whether an array is a descriptor's buffer rather than its tensor. Beside a packed tensor of one dimension that is
+    one of the stated total size only: an array of another length is a mistake."""
+    if array.ndim != 1 or array.shape == desc.sizes or not array.flags.c_contiguous:
+        return False
+    return len(desc.sizes) > 1 or not desc.is_packed or array.nbytes == desc.total_size_in_bytes
 
 
 def _fits(array: Array, desc: TensorDesc) -> bool:

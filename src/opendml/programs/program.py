@@ -38,10 +38,11 @@ class Program:
     ``program(x, ...)`` allocates the outputs and returns them: one array, or a tuple. ``program(x, out=[y])`` writes
     into given arrays. Inputs and outputs are in DirectML's order, None for optional tensors that the descriptor does
     not have. An array whose type, sizes and strides are those of the descriptor is used in place; so is a flat one
-    that holds the descriptor's buffer. Other inputs of the right sizes are copied first. Anything with DLPack or the
-    buffer protocol will do for an array. Called with a DeviceTensor, it returns DeviceTensors. A program may
-    be called from several threads at once. ``desc``: its operator, None for a part of a graph; ``execution_flags``:
-    those that it was compiled with; ``executable``: its code.
+    that holds the descriptor's buffer, or a larger one; where the tensor itself is flat and packed, only one of its
+    sizes, or of its stated total size, as any other length is a mistake. Other inputs of the right sizes are copied
+    first. Anything with DLPack or the buffer protocol will do for an array. Called with a DeviceTensor, it returns
+    DeviceTensors. A program may be called from several threads at once. ``desc``: its operator, None for a part of a
+    graph; ``execution_flags``: those that it was compiled with; ``executable``: its code.
 
     Raises BindingError where the number, type, sizes or memory of arrays do not fit.
     """

@@ -470,7 +470,7 @@ class OnnxModel:
         names = [info.name for info in self.inputs]
         missing, unknown = [n for n in names if n not in arrays], [n for n in arrays if n not in names]
         if missing or unknown:
-            problem = f"no {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
+            problem = f"nothing for {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
             raise BindingError(f"expected {listed(names)}, got {problem}")
         return {
             info.name: as_input(info, arrays[info.name]) if known_type(info.element_type) else np.empty(0)

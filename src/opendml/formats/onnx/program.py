@@ -182,7 +182,7 @@ class OnnxProgram:
         unknown = [name for name in arrays if name not in names and name not in self.values]
         missing = [name for name in names if name not in arrays]
         if unknown or missing:
-            problem = f"no {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
+            problem = f"nothing for {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
             raise BindingError(f"expected {listed(names)}, got {problem}")
         for name, value in self.values.items():
             if name in arrays and not np.array_equal(

@@ -54,12 +54,14 @@ def read_graph(data: bytes, folder: Path | None = None) -> GraphDesc:
     """The graph in the bytes of a file; its other constants lie in ``folder``. Errors as for ``load``."""
     try:
         return _read_graph(data, folder)
-    except ModelFormatError:
-        from opendml.formats.recognition import other_format
+    except ModelFormatError as error:
+        from opendml.formats.recognition import format_of, other_format
 
         other = other_format(data, "serialized_graph")
         if other:
             raise ModelFormatError("", f"not a serialised graph: {other}") from None
+        if not format_of(data):
+            raise ModelFormatError("", f"of no format that opendml reads; as a serialised graph: {error}") from None
         raise
 
 
