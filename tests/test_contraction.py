@@ -548,8 +548,7 @@ def test_first_tiles_fill_the_panel() -> None:
     kernel = product_kernel(gemm(64, 300, 1024))
     (items,) = kernel_nest(kernel, TARGETS[0]).body
     assert isinstance(items, Items)
-    (branch,) = items.body
-    assert isinstance(branch, Branch)
+    (branch,) = (node for node in nodes_of(items.body) if isinstance(node, Branch))
     nodes = [*nodes_of(branch.then)]
     stored = [
         s for n in nodes if isinstance(n, Leaf) for s in n.stores if kernel.panel and s.tensor is kernel.panel.tensor
@@ -561,6 +560,9 @@ def test_first_tiles_fill_the_panel() -> None:
     assert not any(
         s.tensor is stored[0].tensor for n in nodes_of(branch.otherwise) if isinstance(n, Leaf) for s in n.stores
     )
+    (output,) = (store.tensor for store in kernel.stores)
+    results = [n for n in nodes_of(items.body) if isinstance(n, Leaf) for s in n.stores if s.tensor is output]
+    assert len(results) == 1, "both kinds of tiles share what is made of their sums"
     assert not product_kernel(gemm(64, 300, 1024, True)).has_filling_tiles
 
 

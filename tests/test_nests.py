@@ -54,6 +54,7 @@ from opendml.loops.nest import (
 )
 from opendml.loops.nest_integers import (
     Difference,
+    Either,
     End,
     Equal,
     First,
@@ -256,6 +257,36 @@ def test_registers_in_memory() -> None:
         "      y@(4*i + j) = s",
     ]
     assert _run(body, memory)[1].tolist() == [1, 2, 3, 4] * 10
+
+
+def test_registers_that_both_bodies_set() -> None:
+    """Behind a branch they are those of the body that was taken; an integer may be one of two likewise."""
+    s, row = Variable("s", I32), Local("row")
+    sets = lambda value: (Points(COLUMN, 2, "unrolled", (Leaf(registers=(s,), values=(value,)),)),)  # noqa: E731
+    stored = Points(COLUMN, 2, "unrolled", (Leaf((ElementStore(Y, PLACE, s),)),))
+    branch = Branch(
+        Equal(Position(ROW), row), sets(Element(X, PLACE, True)), sets(constant(7, I32)), carried=(s,), copies=2
+    )
+    chosen = Let(row, Either(Equal(2, 3), 5, Either(Equal(3, 3), 4, 6)))
+    body: Body = (At(COLUMN, 1, (chosen, *_over_i((branch, stored)))),)
+    assert _text(body) == [
+        "at j = 1",
+        "  let row = (5 if 2 == 3 else (4 if 3 == 3 else 6))",
+        "  for i in 0..10",
+        "    if i == row, carrying s (2 of each)",
+        "      unrolled j + 0..2",
+        "        s = x@(4*i + j)",
+        "    else",
+        "      unrolled j + 0..2",
+        "        s = 7:i32",
+        "    unrolled j + 0..2",
+        "      y@(4*i + j) = s",
+    ]
+    x, y = (array.reshape(10, 4) for array in _run(body))
+    expected = np.zeros_like(y)
+    expected[:, 1:3] = 7
+    expected[4, 1:3] = x[4, 1:3]
+    assert (y == expected).all()
 
 
 def test_more_integers() -> None:

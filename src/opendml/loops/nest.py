@@ -35,7 +35,7 @@
     steps     = Steps(guard, plan, masked)                    -- of a fold: what is asked at each, and its plans
     integer   = int | Local | Start(axis) | End(axis) | Position(axis) | Sum(a, b) | Difference(a, b) | Product(a, n)
               | Quotient(a, n) | Least(a, b) | Greatest(a, b) | WholeSteps(first, last, step)
-              | ToBoundary(tensor, address, ...) | Register(variable)
+              | ToBoundary(tensor, address, ...) | Either(condition, a, b) | Register(variable)
     condition = expression | Within(address, first, last) | Equal(a, b) | First(group)
     space     = scratch                                       -- memory of one thread
     instruction = Instruction(name, operation, type, lanes, body, ...)    -- of the processor, and what it means
@@ -227,12 +227,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """One of two bodies."""
+    """One of two bodies. ``carried`` are the registers that both set, each ``copies`` times where it is for points that
+    are unrolled or together: nothing else of them is known behind it."""
 
     condition: Condition
     then: Body
     otherwise: Body = ()
     plan: Plan = AS_THEY_STAND
+    carried: tuple[Variable, ...] = ()
+    copies: int = 1
 
 
 Written = Literal["each", "interleaved", "past the caches"]

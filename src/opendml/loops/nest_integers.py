@@ -110,6 +110,15 @@ class ToBoundary:
 
 
 @dataclass(frozen=True, slots=True)
+class Either:
+    """``then`` where a condition holds, else ``otherwise``."""
+
+    condition: Condition
+    then: Integer
+    otherwise: Integer
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """What a register holds that is the same at all points."""
 
@@ -130,6 +139,7 @@ Integer = (
     | Greatest
     | WholeSteps
     | ToBoundary
+    | Either
     | Register
 )
 

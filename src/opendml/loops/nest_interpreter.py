@@ -74,6 +74,7 @@ from opendml.loops.nest import (
 from opendml.loops.nest_integers import (
     Condition,
     Difference,
+    Either,
     End,
     Equal,
     First,
@@ -172,6 +173,8 @@ class _Thread:
             return -address % e.bytes // (e.tensor.type.bits // 8)
         if isinstance(e, Position):
             return place.positions[e.axis]
+        if isinstance(e, Either):
+            return self._integer(e.then if self._holds(e.condition, place) else e.otherwise, place)
         return _ARITHMETIC[type(e)](self._integer(e.left, place), self._integer(e.right, place))
 
     def _holds(self, condition: Condition, place: Place) -> bool:

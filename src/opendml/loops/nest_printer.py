@@ -47,6 +47,7 @@ from opendml.loops.nest_instructions import instructions_of
 from opendml.loops.nest_integers import (
     Condition,
     Difference,
+    Either,
     End,
     Equal,
     First,
@@ -103,6 +104,11 @@ def format_integer(integer: Integer) -> str:
     return str(integer) if isinstance(integer, int) else _INTEGERS[type(integer)](integer)
 
 
+def _either(e: Either) -> str:
+    lines, condition = _condition(e.condition)
+    return " ".join([*lines, f"({format_integer(e.then)} if {condition} else {format_integer(e.otherwise)})"])
+
+
 _INTEGERS: Final[dict[type, Callable[[Any], str]]] = {
     Local: lambda e: e.name,
     Register: lambda e: e.variable.name,
@@ -116,6 +122,7 @@ _INTEGERS: Final[dict[type, Callable[[Any], str]]] = {
     ToBoundary: lambda e: f"to_boundary({e.tensor.name}, {e.axis.name} = {format_integer(e.first)}, {e.bytes} bytes)",
     Difference: lambda e: f"({format_integer(e.left)} - {format_integer(e.right)})",
     Least: lambda e: f"min({format_integer(e.left)}, {format_integer(e.right)})",
+    Either: _either,
     WholeSteps: lambda e: f"whole_steps({format_integer(e.first)}, {format_integer(e.last)}, {e.step})",
 }
 
@@ -150,14 +157,17 @@ def _cut(cut: Cut) -> str:
     return f"{cut.axis.name} < {cut.axis.size}{block}"
 
 
+def _carried(node: Loop | Branch) -> str:
+    copies = f" ({node.copies} of each)" if node.copies > 1 else ""
+    return f", carrying {', '.join(v.name for v in node.carried)}{copies}" if node.carried else ""
+
+
 def _loop(node: Loop) -> list[str]:
     step = f" step {node.step}" if node.step > 1 else ""
     limit = f", not beyond {node.limit}" if node.limit is not None else ""
-    copies = f" ({node.copies} of each)" if node.copies > 1 else ""
-    carried = f", carrying {', '.join(v.name for v in node.carried)}{copies}" if node.carried else ""
     bounds = f"{format_integer(node.first)}..{format_integer(node.last)}"
     unmoved = f", unmoved {node.unmoved.name}" if node.unmoved is not None else ""
-    return [f"for {node.axis.name} in {bounds}{step}{limit}{unmoved}{carried}", *_indented(_lines(node.body))]
+    return [f"for {node.axis.name} in {bounds}{step}{limit}{unmoved}{_carried(node)}", *_indented(_lines(node.body))]
 
 
 def _points(node: Points) -> list[str]:
@@ -169,7 +179,7 @@ def _points(node: Points) -> list[str]:
 
 def _branch(node: Branch) -> list[str]:
     named, condition = _condition(node.condition)
-    lines = [*named, f"if {condition}", *_indented(_lines(node.then))]
+    lines = [*named, f"if {condition}{_carried(node)}", *_indented(_lines(node.then))]
     return [*lines, "else", *_indented(_lines(node.otherwise))] if node.otherwise else lines
 
 

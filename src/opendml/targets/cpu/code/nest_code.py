@@ -47,6 +47,7 @@ from opendml.loops.nest import (
 from opendml.loops.nest_integers import (
     Condition,
     Difference,
+    Either,
     End,
     Equal,
     First,
@@ -157,6 +158,10 @@ class _NestWriter:
         if isinstance(e, Position):
             name, constant = place.points[0].positions[e.axis]
             return str(constant) if name is None else name
+        if isinstance(e, Either):
+            then, otherwise = self._integer(e.then, place), self._integer(e.otherwise, place)
+            holds = self._condition(e.condition, place).text
+            return self._builder.assign(f"select i1 {holds}, i64 {then}, i64 {otherwise}")
         left, right = self._integer(e.left, place), self._integer(e.right, place)
         if isinstance(e, Quotient):
             return self._builder.assign(f"udiv i64 {left}, {right}")
@@ -290,14 +295,17 @@ class _NestWriter:
         self._locals[node.local] = self._integer(node.value, place)
 
     def branch(self, node: Branch, place: _Place) -> None:
+        carried = [(copy, variable) for copy in range(node.copies) for variable in node.carried]
+
         def arm(body: Body) -> Callable[[], list[Value]]:
             def write() -> list[Value]:
                 self._inside(body, place)
-                return []
+                return [self._registers[copy][variable] for copy, variable in carried]
 
             return write
 
-        self._builder.branch(self._condition(node.condition, place), arm(node.then), arm(node.otherwise))
+        condition = self._condition(node.condition, place)
+        self._set(carried, self._builder.branch(condition, arm(node.then), arm(node.otherwise)))
 
     # Expressions, registers and memory -------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from opendml.loops.nest import (
     Items,
     Kind,
     Leaf,
+    Let,
     Loop,
     Nest,
     Node,
@@ -34,7 +35,9 @@ from opendml.loops.nest import (
 )
 from opendml.loops.nest_integers import (
     Difference,
+    Either,
     End,
+    Equal,
     First,
     Integer,
     Least,
@@ -193,16 +196,20 @@ class _Maker:
         kernel = self.kernel
         axis, step = kernel.tile, self._step(kernel.tile, self.counts)
         limit = None if axis.size % step == 0 else axis.size - step
-        second = Sum(Start(axis), step)
+        first, filling = Local("first"), Local("filling")
 
-        def tiles(first: Integer, last: Integer, tile: Callable[[_Counts], Body], counts: _Counts) -> Loop:
-            return Loop(axis, first, last, step, self.loops(kernel.along, counts, tile), limit)
+        def tile(counts: _Counts) -> Body:
+            both = self._sums(counts, self._copied(counts)), self._sums(counts)
+            is_filling = Equal(first, filling)
+            sums = Branch(is_filling, *both, carried=(self.sum,), copies=self._copies(counts))
+            return (sums, *self._stored(counts))
 
         def of_item(counts: _Counts) -> Body:
-            first: Body = (tiles(Start(axis), Least(second, End(axis)), self._filling_tile, counts),)
-            if dict(kernel.blocks).get(axis, axis.size) > step:
-                first += (tiles(second, End(axis), self.tile, counts),)
-            return (Branch(First(self._followers()), first, (tiles(Start(axis), End(axis), self.tile, counts),)),)
+            inner = self.loops(kernel.along, counts, tile)
+            return (
+                Let(filling, Either(First(self._followers()), Start(axis), -1)),
+                Loop(axis, Start(axis), End(axis), step, inner, limit, unmoved=first),
+            )
 
         return self.loops(kernel.batch, self.counts, of_item)
 
@@ -297,15 +304,18 @@ class _Maker:
 
     # Tiles -----------------------------------------------------------------------------------------------------------
 
-    def tile(self, counts: _Counts, copied: Body = ()) -> Body:
-        """The sums of a tile, each step of them behind what is ``copied`` for it, then what is made of them."""
-        leaves = self._results(self.turned if self.kernel.turned else self.sum)
-        stored = self._turned(counts, leaves) if self.kernel.turned else self._tile("unrolled", counts, leaves)
-        return (*self._sums(counts, copied), *stored)
+    def tile(self, counts: _Counts) -> Body:
+        """The sums of a tile, then what is made of them."""
+        return (*self._sums(counts), *self._stored(counts))
 
-    def _filling_tile(self, counts: _Counts) -> Body:
-        """A tile each of whose steps copies to the panel what it then reads there, and asks for what a later one is to
-        copy."""
+    def _stored(self, counts: _Counts) -> Body:
+        """What is made of the sums of a tile."""
+        leaves = self._results(self.turned if self.kernel.turned else self.sum)
+        return self._turned(counts, leaves) if self.kernel.turned else self._tile("unrolled", counts, leaves)
+
+    def _copied(self, counts: _Counts) -> Body:
+        """Of a tile that fills the panel: each step copies what it then reads there, and asks for what a later one is
+        to copy."""
         kernel, panel = self.kernel, self.kernel.panel
         assert panel is not None
         line, asked = self.target.machine.cache_line, tuple[Prefetch, ...]()
@@ -314,7 +324,7 @@ class _Maker:
                 there = _moved(e.address, self._last_step(), self.target.tuning.copied_steps_ahead)
                 lanes = range(0, kernel.lanes * counts.vectors, line * 8 // e.type.bits)
                 asked += tuple(Prefetch(e.tensor, _moved(there, kernel.vector, lane)) for lane in lanes)
-        return self.tile(counts, (*asked, *self._vectors(counts.vectors, (_fill(panel),))))
+        return (*asked, *self._vectors(counts.vectors, (_fill(panel),)))
 
     def _results(self, total: Variable) -> Body:
         """What is stored, of a sum in registers."""
@@ -377,6 +387,10 @@ class _Maker:
         step = counts.points if counts.row is self.kernel.tile else 1
         return body if counts.row is None else (Points(counts.row, counts.rows, kind, body, step=step),)
 
+    def _copies(self, counts: _Counts) -> int:
+        """How many registers of sums a tile has."""
+        return counts.points * counts.rows * counts.vectors
+
     def _step(self, axis: Axis, counts: _Counts) -> int:
         """How many points of one of the tile's sides a tile takes."""
         rows = counts.rows if axis is counts.row else 1
@@ -415,8 +429,8 @@ class _Maker:
         return nodes
 
     def _sums(self, counts: _Counts, copied: Body = ()) -> Body:
-        """All side by side, in the order of the fold."""
-        fold, copies = self.kernel.fold, counts.points * counts.rows * counts.vectors
+        """All side by side, in the order of the fold, each step behind what is ``copied`` for it."""
+        fold, copies = self.kernel.fold, self._copies(counts)
         product = fold.elements[0]
         assert isinstance(product, Binary)
         begin = self._tile("together", counts, (Leaf(registers=(self.sum,), values=fold.initial),))
