@@ -97,6 +97,8 @@ class Evaluator:
 
     def value(self, e: Expression, point: Point) -> Value:
         """The value of ``e`` at ``point``."""
+        if type(e) is Const:
+            return self.builder.constant(e)
         key = self._key(e, point)
         found = self._scopes.find(key)
         if found is None:
@@ -113,20 +115,26 @@ class Evaluator:
     def _inner_first(self, root: Expression, at: Point) -> Value:
         """As ``value``, for parts of deep expressions: what they are made of comes first, in the same order, so that
         nothing calls itself for it. Code under conditions, and folds in folds, are as deep as calls are."""
-        stack = [(root, at)]
+        stack = [(root, at, self._key(root, at), False)]
         while stack:
-            e, point = stack[-1]
-            key = self._key(e, point)
+            e, point, key, has_parts = stack.pop()
             if self._scopes.find(key) is not None:
-                stack.pop()
                 continue
-            missing = [part for part in self._parts(e, point) if not self.is_known(*part)]
+            missing = [] if has_parts else self._missing(e, point)
             if missing:
+                stack.append((e, point, key, True))
                 stack += reversed(missing)
-                continue
-            stack.pop()
-            self._put(key, e, point)
+            else:
+                self._put(key, e, point)
         return self.value(root, at)
+
+    def _missing(self, e: Expression, point: Point) -> list[tuple[Expression, Point, object, bool]]:
+        """The parts of ``e`` that have not been computed, with what they are known by."""
+        missing = []
+        for part, there in self._parts(e, point):
+            if type(part) is not Const and not self._is_known(key := self._key(part, there)):
+                missing.append((part, there, key, False))
+        return missing
 
     def _parts(self, e: Expression, point: Point) -> list[tuple[Expression, Point]]:
         """What is computed for ``e`` whatever conditions say, and where, in order."""
@@ -167,7 +175,9 @@ class Evaluator:
 
     def is_known(self, e: Expression, point: Point) -> bool:
         """Whether ``e`` has been computed at ``point``."""
-        key = self._key(e, point)
+        return self._is_known(self._key(e, point))
+
+    def _is_known(self, key: object) -> bool:
         return self._scopes.find(key) is not None or self._scopes.find((_WAITING, key)) is not None
 
     def waiting(self, e: Part, point: Point) -> Value | None:
