@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +266,8 @@ SOFTMAX = operators.ActivationSoftmax1(
 @pytest.mark.parametrize("at_end", [True, False])
 def test_no_thread_leaves_its_scratch_memory(at_end: bool) -> None:
     """What a thread has alone lies between protected pages, and nothing else of the program's memory is touched."""
-    program = compile_in_parallel(SOFTMAX, at_end=at_end)
+    # Without pools, in which a thread that is late finds its rows done by others.
+    program = compile_in_parallel(SOFTMAX, replace(TUNING, pooled_part=0.0), at_end=at_end)
     own, threads = program.executable.requirements.scratch_size, program.thread_count
     assert own > 4 * 1000
     memory = guarded_temporaries(program)
@@ -277,7 +279,7 @@ def test_no_thread_leaves_its_scratch_memory(at_end: bool) -> None:
     np.testing.assert_array_equal(y, dml.Device("reference").compile(SOFTMAX)(x))
     pages = [memory[start : start + own - mmap.PAGESIZE] for start in scratch_starts(program.executable)]
     assert len(pages) == threads
-    assert sum(page.any() for page in pages) > 1  # it is there that they write
+    assert all(page.any() for page in pages)  # it is there that they write
 
 
 def test_scratch_memory_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
