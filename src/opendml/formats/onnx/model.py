@@ -19,7 +19,7 @@ from opendml.description.errors import BindingError, FormatProblem, InvalidDescr
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import argument, listed, quoted
 from opendml.formats.onnx.package import onnx_package
-from opendml.formats.onnx.program import OnnxProgram, as_input, graph_outputs
+from opendml.formats.onnx.program import OnnxProgram, as_input, check_names, graph_outputs
 from opendml.formats.onnx.sources import ModelSource, source_of_part
 from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
 from opendml.formats.onnx.tensors import LARGEST
@@ -467,11 +467,7 @@ class OnnxModel:
     # ---- what is given
 
     def _arrays(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
-        names = [info.name for info in self.inputs]
-        missing, unknown = [n for n in names if n not in arrays], [n for n in arrays if n not in names]
-        if missing or unknown:
-            problem = f"nothing for {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
-            raise BindingError(f"expected {listed(names)}, got {problem}")
+        check_names(self.inputs, arrays)
         return {
             info.name: as_input(info, arrays[info.name]) if known_type(info.element_type) else np.empty(0)
             for info in self.inputs

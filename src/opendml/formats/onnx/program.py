@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from opendml.programs.program import shallow_copy
 if TYPE_CHECKING:
     from opendml.building.graph_tensor import GraphTensor
 
-__all__ = ["BoundOnnxProgram", "OnnxProgram", "as_input", "graph_outputs"]
+__all__ = ["BoundOnnxProgram", "OnnxProgram", "as_input", "check_names", "graph_outputs"]
 
 Array = npt.NDArray[Any]
 
@@ -178,12 +178,7 @@ class OnnxProgram:
         return found
 
     def _checked(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
-        names = [info.name for info in self.inputs]
-        unknown = [name for name in arrays if name not in names and name not in self.values]
-        missing = [name for name in names if name not in arrays]
-        if unknown or missing:
-            problem = f"nothing for {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
-            raise BindingError(f"expected {listed(names)}, got {problem}")
+        check_names(self.inputs, arrays, self.values)
         for name, value in self.values.items():
             if name in arrays and not np.array_equal(
                 np.asarray(arrays[name]), value, equal_nan=value.dtype.kind == "f"
@@ -241,6 +236,16 @@ def _packed(name: str, tensor: GraphTensor) -> GraphTensor:
         return tensor if tensor.desc.is_packed else tensor.packed()
     except InvalidDescriptorError as error:
         raise ModelFormatError(f"output {name!r}", reason_of(error)) from None
+
+
+def check_names(inputs: Iterable[TensorInfo], arrays: Iterable[str], others: Container[str] = ()) -> None:
+    """Raises BindingError unless arrays have the names of all inputs, and no names but these and ``others``."""
+    names, given = [info.name for info in inputs], list(arrays)
+    missing = [name for name in names if name not in given]
+    unknown = [name for name in given if name not in names and name not in others]
+    if missing or unknown:
+        problem = f"nothing for {listed(missing)}" if missing else f"{listed(unknown)} unexpectedly"
+        raise BindingError(f"expected {listed(names)}, got {problem}")
 
 
 def as_input(info: TensorInfo, value: Any) -> Array:

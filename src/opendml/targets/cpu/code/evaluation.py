@@ -132,7 +132,7 @@ class Evaluator:
         """The parts of ``e`` that have not been computed, with what they are known by."""
         missing = []
         for part, there in self._parts(e, point):
-            if type(part) is not Const and not self._is_known(key := self._key(part, there)):
+            if type(part) is not Const and not self._is_known(part, key := self._key(part, there)):
                 missing.append((part, there, key, False))
         return missing
 
@@ -175,10 +175,12 @@ class Evaluator:
 
     def is_known(self, e: Expression, point: Point) -> bool:
         """Whether ``e`` has been computed at ``point``."""
-        return self._is_known(self._key(e, point))
+        return self._is_known(e, self._key(e, point))
 
-    def _is_known(self, key: object) -> bool:
-        return self._scopes.find(key) is not None or self._scopes.find((_WAITING, key)) is not None
+    def _is_known(self, e: Expression, key: object) -> bool:
+        if self._scopes.find(key) is not None:
+            return True
+        return isinstance(e, Part) and self._scopes.find((_WAITING, key)) is not None
 
     def waiting(self, e: Part, point: Point) -> Value | None:
         """The value of what was put off."""
