@@ -43,7 +43,7 @@ from opendml.expression.statements import (
 )
 from opendml.loops import sequence as sequence_module
 from opendml.loops.alignment import ALIGNMENT
-from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Step, Tuning, sequence_of
+from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Sharing, Step, Tuning, sequence_of
 
 TUNING = Tuning(serial_work=40, long_run=3, like_statements=2, long_statement=8, work_beside=10)
 Point = Mapping[Axis, int]
@@ -71,21 +71,17 @@ class Target:
         self.beside = 0
 
     def __call__(
-        self,
-        statement: Single,
-        repeats: tuple[Axis, ...],
-        order: Mapping[Tensor, int],
-        *,
-        alone: bool,
-        beside: bool = False,
+        self, statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], sharing: Sharing
     ) -> Made:
         self.made.append(statement)
-        self.beside += beside
+        self.beside += sharing == "beside"
         tensors = sorted({e.tensor for e in _loads(statement)} | writes_of(statement), key=order.__getitem__)
         axes = statement.axes if isinstance(statement, Compute) else ()
         work = math.prod(axis.size for axis in axes)
-        is_serial = work < TUNING.serial_work and not beside
-        return Made(f"kernel{len(self.made) - 1}", tensors, work, is_serial, is_serial and not alone, 8 * len(repeats))
+        is_serial = work < TUNING.serial_work and sharing != "beside"
+        return Made(
+            f"kernel{len(self.made) - 1}", tensors, work, is_serial, is_serial and sharing != "alone", 8 * len(repeats)
+        )
 
 
 def _loads(statement: Statement) -> Iterator[Load]:

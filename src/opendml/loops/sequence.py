@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from opendml.expression.affine import Region
 from opendml.expression.ir import Axis, Const, Tensor
@@ -76,21 +76,19 @@ K = TypeVar("K", bound=Kernel)
 K_co = TypeVar("K_co", bound=Kernel, covariant=True)
 
 
+Sharing = Literal["as it pays", "alone", "beside"]
+"""Among whom a kernel is shared out: threads, where that pays; one that runs ``alone`` among nobody, as its threads are
+at different points of an Each; one ``beside`` others that are shared out among all threads, which are awake, however
+small it is, if that is possible."""
+
+
 class Maker(Protocol[K_co]):
     """A target, as far as it makes kernels."""
 
     def __call__(
-        self,
-        statement: Single,
-        repeats: tuple[Axis, ...],
-        order: Mapping[Tensor, int],
-        *,
-        alone: bool,
-        beside: bool = False,
+        self, statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], sharing: Sharing
     ) -> K_co:
-        """The kernel of a statement inside of some ``repeats``; it takes its tensors in the ``order`` given. One that
-        runs ``alone`` is not shared out: its threads are at different points of an Each. One ``beside`` others that are
-        shared out is so, too, however small it is, if that is possible: all threads are awake."""
+        """The kernel of a statement inside of some ``repeats``; it takes its tensors in the ``order`` given."""
 
 
 class Tuning(NamedTuple):
@@ -297,7 +295,7 @@ class _Sequencer(Generic[K]):
 
     def _kernel(self, statement: Single, repeats: tuple[Axis, ...]) -> Iterator[Step[K]]:
         read = self._changed.get(statement, statement)
-        kernel, tensors = self._kernel_of(read, repeats, alone=False)
+        kernel, tensors = self._kernel_of(read, repeats, "as it pays")
         reads, writes = self._reads(read), written_regions(stores_of(read))
         before = self._pending.conflicts(reads, writes)
         turn = self._turn_behind(before, kernel)
@@ -320,7 +318,7 @@ class _Sequencer(Generic[K]):
         calls: list[Call[K]] = []
         reads, writes = set[Tensor](), dict[Tensor, list[Region]]()
         for statement in each.statements:
-            kernel, tensors = self._kernel_of(statement, axes, alone=True)
+            kernel, tensors = self._kernel_of(statement, axes, "alone")
             calls.append(Call(self._number(), kernel, statement, axes, tensors))
             reads |= self._reads(statement)
             for tensor, regions in written_regions(stores_of(statement)).items():
@@ -349,14 +347,14 @@ class _Sequencer(Generic[K]):
         return tuple(places)
 
     def _kernel_of(
-        self, statement: Single, repeats: tuple[Axis, ...], *, alone: bool, beside: bool = False
+        self, statement: Single, repeats: tuple[Axis, ...], sharing: Sharing
     ) -> tuple[K, tuple[tuple[Tensor, int], ...]]:
         """The kernel of a statement and those like it, and what it is called with for this one."""
         like = likeness(statement, repeats, self._order) if isinstance(statement, Compute) else None
-        key = (alone, beside, statement if like is None else like.key)
+        key = (sharing, statement if like is None else like.key)
         made = self._made.get(key)
         if made is None:
-            made = _Made(self._make(statement, repeats, self._order, alone=alone, beside=beside), like)
+            made = _Made(self._make(statement, repeats, self._order, sharing), like)
             self._made[key] = made
         return made.kernel, made.tensors_for(like)
 
@@ -387,7 +385,7 @@ class _Sequencer(Generic[K]):
         if step.kernel.work < self._tuning.work_beside:
             return step
         read = self._changed.get(step.statement, step.statement)
-        kernel, tensors = self._kernel_of(read, step.axes, alone=False, beside=True)
+        kernel, tensors = self._kernel_of(read, step.axes, "beside")
         if kernel.is_serial:
             return step
         self.scratch_bytes = max(self.scratch_bytes, kernel.scratch_bytes)

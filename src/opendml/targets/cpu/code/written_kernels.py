@@ -9,6 +9,7 @@ from opendml.expression.affine import affine
 from opendml.expression.ir import Axis, Load, Tensor
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Order, Scan, Single, writes_of
+from opendml.loops.sequence import Sharing
 from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.code.modules import ModuleWriter
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
@@ -56,22 +57,18 @@ class KernelWriter:
     def __init__(self, target: CpuTarget, in_place: bool, modules: ModuleWriter) -> None:
         self._names: dict[str, str] = {}  # of texts
         self._modules = modules
-        self._target = target
-        self._alone = target.tuned(items=1, work_between_looks=1 << 62)
-        self._beside = target.tuned(serial_work=0)
+        self._targets: dict[Sharing, CpuTarget] = {
+            "as it pays": target,
+            "alone": target.tuned(items=1, work_between_looks=1 << 62),
+            "beside": target.tuned(serial_work=0),
+        }
         self._in_place = in_place
 
     def __call__(
-        self,
-        statement: Single,
-        repeats: tuple[Axis, ...],
-        order: Mapping[Tensor, int],
-        *,
-        alone: bool,
-        beside: bool = False,
+        self, statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], sharing: Sharing
     ) -> WrittenKernel:
         """The kernel of a statement."""
-        target = self._alone if alone else self._beside if beside else self._target
+        target = self._targets[sharing]
         kernel = scheduled(statement, target, self._in_place)
         tensors = sorted(kernel.reads | writes_of(statement), key=order.__getitem__)
         code = kernel_code(kernel, tensors, repeats, target)
