@@ -27,8 +27,8 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import LEVELS, Machine, host_machine, machine_of
 from opendml.loops.nest import Nest
+from opendml.loops.sequence import Sharing, sequence_of
 from opendml.loops.sequence import Tuning as SequenceTuning
-from opendml.loops.sequence import sequence_of
 from opendml.loops.sequence_interpreter import run_sequence
 from opendml.targets.cpu.code.program_code import ProgramCode
 from opendml.targets.cpu.processor import Processor
@@ -178,9 +178,7 @@ def run_by_nests_of(
 ) -> Contents:
     """The buffers of a definition whose statements have run by the nests that some target has for them."""
 
-    def make(
-        statement: Single, _: tuple[Axis, ...], order: Mapping[Tensor, int], *, alone: bool, beside: bool = False
-    ) -> _Statement:
+    def make(statement: Single, _: tuple[Axis, ...], order: Mapping[Tensor, int], sharing: Sharing) -> _Statement:
         return _Statement(f"{id(statement)}")
 
     found = _copies(contents)
