@@ -42,9 +42,10 @@ from opendml.expression.ir import (
     unary,
 )
 from opendml.expression.statements import Compute, Definition, Scatter, Store
-from opendml.llvm.builder import Builder, Value, literal
+from opendml.llvm.builder import Builder
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import assembly, compile_object, load_object
+from opendml.llvm.values import Value, literal
 from opendml.programs.binding import Binding
 from opendml.programs.compilation import compile_definition
 from opendml.programs.program import Program

@@ -23,10 +23,11 @@ from opendml.expression.element_types import BOOL, F32, I32, U8, ElementType
 from opendml.expression.integer_folding import dot
 from opendml.expression.interpreter import NUMPY_TYPES
 from opendml.expression.ir import Axis, Binary, Tensor, Variable, binary, constant, unary
-from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.llvm.builder import Builder
 from opendml.llvm.foreign import compile_foreign
 from opendml.llvm.host import LEVELS, Machine, host_machine, machine_of
 from opendml.llvm.native import LoadedObject, assembly, compile_object, load_object
+from opendml.llvm.values import Value, vector_type
 from opendml.loops.instructions import Instruction, Instructions
 from opendml.loops.nest import Accumulate, At, Body, ElementStore, Leaf, Loop, Nest, Points
 from opendml.loops.nest_interpreter import run_nest

@@ -15,10 +15,11 @@ import numpy as np
 from opendml.description.tensor import TensorDesc
 from opendml.expression.element_types import F32, I32, ElementType
 from opendml.expression.ir import constant
-from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.llvm.builder import Builder
 from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import load_object
+from opendml.llvm.values import Value, vector_type
 from opendml.loops.instructions import Instruction
 from opendml.operators import ElementWiseIdentity
 from opendml.targets.cpu.instructions.machine import machine_instructions

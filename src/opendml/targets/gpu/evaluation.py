@@ -32,7 +32,8 @@ from opendml.expression.ir import (
     Variable,
 )
 from opendml.expression.rewriting import Contains, inner_first, step_limits
-from opendml.llvm.builder import LLVM_TYPES, Builder, Value, index_value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import LLVM_TYPES, Value, index_value
 
 Name = Axis | Variable
 """What a point binds."""

@@ -10,7 +10,8 @@ from typing import Any, Final
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Axis, Expression, Tensor, Variable
 from opendml.expression.statements import Single, reads_of, stores_of
-from opendml.llvm.builder import Builder, Value, index_value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, index_value
 from opendml.loops.nest import Body, Branch, Items, Leaf, Loop, Nest, nodes_of
 from opendml.targets.gpu.dialect import Dialect
 from opendml.targets.gpu.evaluation import Evaluator, Name

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from opendml.expression.element_types import F32, I32, U8
 from opendml.expression.ir import Axis, Binary, Cast, Const, Expression, constant
-from opendml.llvm.builder import Value
+from opendml.llvm.values import Value
 from opendml.loops.instructions import Instruction, Instructions
 from opendml.loops.nest import ElementStore, Leaf, Node, Points
 from opendml.targets.cpu.code.evaluation import Evaluator, Rounded, offset_of, rounded_to_integer

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from opendml.expression.element_types import BOOL
-from opendml.llvm.builder import Builder, Value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value
 from opendml.targets.cpu.schedule import power_below
 from opendml.targets.cpu.tuning import Tuning
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opendml.expression.affine import Affine, Element, threshold_form
 from opendml.expression.ir import Axis, Cast, Const, Expression, Select
 from opendml.expression.rewriting import conjuncts
-from opendml.llvm.builder import Value
+from opendml.llvm.values import Value
 from opendml.loops.plans import Choice
 from opendml.targets.cpu.code.memory import lanes_between
 from opendml.targets.cpu.code.point import Point

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Const, Tensor
-from opendml.llvm.builder import literal, vector_type
+from opendml.llvm.values import literal, vector_type
 
 
 def constant_tables(constants: Mapping[Tensor, Const]) -> tuple[list[str], dict[Tensor, tuple[str, int]]]:

@@ -10,7 +10,8 @@ from typing import Final
 
 from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis
-from opendml.llvm.builder import Builder, Value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value
 from opendml.loops.alignment import ALIGNMENT
 from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Step
 from opendml.targets.cpu.code import records

@@ -32,7 +32,8 @@ from opendml.expression.ir import (
     Variable,
 )
 from opendml.expression.rewriting import Contains
-from opendml.llvm.builder import Builder, Value, index_value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, index_value
 from opendml.loops.alignment import ALIGNMENT
 from opendml.loops.instructions import Instructions
 from opendml.loops.plans import AS_THEY_STAND, Folding, KeptRow, Plan

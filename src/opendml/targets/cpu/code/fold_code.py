@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Binary, Fold, Part, Tensor
 from opendml.expression.rewriting import step_limits
-from opendml.llvm.builder import Value, index_value
+from opendml.llvm.values import Value, index_value
 from opendml.loops.plans import Folding, Overlap, Steps
 from opendml.targets.cpu.code.choice_code import KnownLanes, masked
 from opendml.targets.cpu.code.memory import first_lanes

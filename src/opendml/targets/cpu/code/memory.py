@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from opendml.expression.element_types import BOOL, F16, I64, U32
 from opendml.expression.ir import Tensor, constant
-from opendml.llvm.builder import Builder, Value, index_value, vector_type
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, index_value, vector_type
 from opendml.loops.instructions import Instructions
 from opendml.targets.cpu.instructions.moves import (
     integers_of_halves,

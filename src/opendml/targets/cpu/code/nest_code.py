@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Expression, Variable
-from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, vector_type
 from opendml.loops.nest import (
     Accumulate,
     At,

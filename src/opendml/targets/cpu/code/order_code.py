@@ -13,7 +13,8 @@ from typing import Final
 
 from opendml.expression.element_types import BOOL, I64, U32, U64, ElementType
 from opendml.expression.ir import Expression
-from opendml.llvm.builder import Builder, Value, index_value, vector_type
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, index_value, vector_type
 from opendml.loops.nest import POSITION_BITS, Candidates
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.memory import Place

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from opendml.expression.ir import Axis, Variable
-from opendml.llvm.builder import Value
+from opendml.llvm.values import Value
 
 
 class Position(NamedTuple):

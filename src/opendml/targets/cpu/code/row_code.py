@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import Axis, Expression, constant, index
 from opendml.expression.statements import RowMargins
-from opendml.llvm.builder import Value, index_value
+from opendml.llvm.values import Value, index_value
 from opendml.loops.nest import ElementStore
 from opendml.targets.cpu.code.memory import Place
 from opendml.targets.cpu.code.point import Point

@@ -7,7 +7,8 @@ from typing import Final
 
 from opendml.expression.element_types import U8, U16, U32, U64
 from opendml.expression.ir import Tensor
-from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, vector_type
 from opendml.loops.nest import Area, Flush, Memory, Run
 from opendml.loops.nest_integers import Integer
 from opendml.targets.cpu.code.evaluation import Evaluator

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from opendml.expression.affine import Element
 from opendml.expression.ir import Axis
-from opendml.llvm.builder import Builder, Value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value
 from opendml.loops.nest import SumInTiles
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.memory import Place

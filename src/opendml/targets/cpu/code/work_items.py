@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from opendml.llvm.builder import Builder, Value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value
 from opendml.loops.nest import Items
 
 RUN: Final = "{ i64, i64, i64 }"

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.expression.element_types import F32, I16, I32, U8
-from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, vector_type
 from opendml.loops.instructions import Instruction
 
 Array = npt.NDArray[Any]

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.expression.element_types import F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ElementType
-from opendml.llvm.builder import Builder, Value, suffix
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, suffix
 from opendml.loops.instructions import Instruction
 
 Array = npt.NDArray[Any]

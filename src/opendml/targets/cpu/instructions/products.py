@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from opendml.expression.element_types import I8, I16, I32
 from opendml.expression.ir import constant
-from opendml.llvm.builder import Builder, Value, vector_type
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value, vector_type
 from opendml.loops.instructions import Instruction
 
 Array = npt.NDArray[Any]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from opendml.llvm.builder import Builder, Value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value
 from opendml.loops.instructions import Instruction
 
 

@@ -23,7 +23,8 @@ import numpy.typing as npt
 from opendml.expression.element_types import F32, U32
 from opendml.expression.fused import fused_multiply_add
 from opendml.expression.ir import constant
-from opendml.llvm.builder import Builder, Value
+from opendml.llvm.builder import Builder
+from opendml.llvm.values import Value
 from opendml.loops.instructions import Instruction
 from opendml.targets.cpu.instructions.registers import by_registers
 
