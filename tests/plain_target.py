@@ -51,6 +51,10 @@ class PlainTarget:
     costs: GraphCosts = GRAPH_COSTS
 
     @property
+    def identity(self) -> str:
+        return repr(self)
+
+    @property
     def memory(self) -> PlainMemorySpace:
         return PlainMemorySpace()
 

@@ -14,6 +14,7 @@ import pytest
 
 import opendml as dml
 from opendml.description.errors import DescriptorFormatError, ModelFormatError, NotPicklableError
+from opendml.llvm.host import NUM_THREADS_VARIABLE, default_thread_count
 
 ROUNDS: list[Callable[[Any], Any]] = [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy]
 
@@ -117,6 +118,15 @@ def test_what_another_kind_of_program_keeps_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr("opendml.programs.compiled_graph.graph_key", lambda *_: b"another")
     with pytest.raises(dml.BindingError, match="for another processor"):
         pickle.loads(pickled)
+
+
+def test_what_is_kept_goes_to_a_process_with_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose usual knobs follow from other facts: the program's own go with it."""
+    x = np.random.default_rng(0).normal(size=(4, 20)).astype(np.float32)
+    program = _weighted(owned=False)
+    pickled = pickle.dumps(program)
+    monkeypatch.setenv(NUM_THREADS_VARIABLE, str(default_thread_count() + 8))
+    np.testing.assert_array_equal(pickle.loads(pickled)(x)["y"], program(x)["y"])
 
 
 @pytest.mark.parametrize("again", [pickle.dumps, copy.copy, copy.deepcopy])

@@ -28,7 +28,7 @@ from opendml.programs.device import Device, compile_operator
 from opendml.programs.graph_plan import operator_key, stored_program
 from opendml.programs.program import Program
 from opendml.targets.cpu.runtime.array_calls import data_offset
-from opendml.targets.host_memory import aligned_empty, empty
+from opendml.targets.host_memory import aligned_empty, aligned_parts, empty
 
 Array = np.ndarray[Any, Any]
 
@@ -332,6 +332,17 @@ def test_aligned_memory() -> None:
         memory = aligned_empty(size)
         assert memory.size == size
         assert size == 0 or memory.ctypes.data % ALIGNMENT == 0
+
+
+def test_memory_for_several() -> None:
+    sizes = [0, 1, 64, 0, 65, 1000]
+    parts = aligned_parts(sizes)
+    assert [part.size for part in parts] == sizes
+    for number, part in enumerate(parts):
+        assert part.size == 0 or part.ctypes.data % ALIGNMENT == 0
+        part[...] = number
+    assert all((part == number).all() for number, part in enumerate(parts))
+    assert aligned_parts([]) == []
 
 
 def test_a_bound_call_keeps_what_it_needs() -> None:

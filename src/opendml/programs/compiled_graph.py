@@ -28,7 +28,7 @@ from opendml.programs.graph_plan import (
     stored_plan,
 )
 from opendml.programs.program import BoundCall, Program
-from opendml.targets.host_memory import aligned_empty, can_stay, let_go
+from opendml.targets.host_memory import aligned_empty, aligned_parts, can_stay, let_go
 from opendml.targets.interface import runner_of
 from opendml.targets.registry import find_target
 from opendml.targets.target import NOTHING_NEEDED
@@ -117,7 +117,7 @@ class CompiledGraph:
     def _identity(self) -> tuple[Any, ...]:
         """What must be the same for memory that another program has kept: the code, and the tensors."""
         return (
-            graph_key(self.desc, self.execution.target, self.fusion),
+            graph_key(self.desc, self.execution.target, self.fusion, True),
             self._plan.kept,
             self._plan.persistent,
         )
@@ -178,17 +178,18 @@ class CompiledGraph:
             if array is not None and not is_owned:
                 raise BindingError(f"{binding.name}: is not OWNED_BY_DML, so it is bound when the graph runs")
         plan = self._plan
-        kept = [self._kept_array(n, tensor, arrays) for n, tensor in enumerate(plan.kept)]
+        computed = dict(zip(plan.computed, aligned_parts([_size_of(plan.kept[n]) for n in plan.computed]), strict=True))
+        kept = [self._kept_array(n, tensor, arrays, computed.get(n)) for n, tensor in enumerate(plan.kept)]
         if self._initialisation is not None:
             self._initialisation.bind([kept[n] for n in plan.sources], [kept[n] for n in plan.computed])()
             for n in plan.sources:
                 let_go(kept[n])
         self._kept = self.execution.bound_last([kept[n] for n in plan.persistent])
 
-    def _kept_array(self, position: int, tensor: KeptTensor, arrays: Sequence[Any]) -> Array:
-        """What an input or a constant holds, copied if it is kept longer than this call and others may change it;
-        memory for what is computed. Large tensors of files stay there: a table of which few rows are read is not read
-        as a whole."""
+    def _kept_array(self, position: int, tensor: KeptTensor, arrays: Sequence[Any], computed: Array | None) -> Array:
+        """What an input or a constant holds, copied if it is kept longer than this call and others may change it; the
+        memory of what is ``computed``. Large tensors of files stay there: a table of which few rows are read is not
+        read as a whole."""
         is_kept = position in self._plan.persistent
         if tensor.origin == "input":
             binding, array = self.inputs[tensor.number], arrays[tensor.number]
@@ -197,13 +198,13 @@ class CompiledGraph:
             if isinstance(array, np.ndarray) and not np.may_share_memory(memory, array):
                 let_go(array)
             return memory
-        if tensor.origin == "computed":
-            return _buffer(tensor)
+        if computed is not None:
+            return computed.view(DATA_TYPE_OF[tensor.type].dtype)
         content = self._outline.constants[tensor.number]
         data = np.frombuffer(content, DATA_TYPE_OF[tensor.type].dtype, tensor.extent)
         if not is_kept or can_stay(data):
             return data  # which nobody changes
-        buffer = _buffer(tensor)
+        buffer = aligned_empty(data.nbytes).view(data.dtype)
         buffer[...] = data
         return buffer
 
@@ -398,8 +399,7 @@ def _binding(number: int, tensor: KeptTensor) -> Binding:
     return Binding(f"kept tensor {number}", TensorDesc(DATA_TYPE_OF[tensor.type], [tensor.extent]))
 
 
-def _buffer(tensor: KeptTensor) -> Array:
-    """Memory for a tensor, and for views of it that reach further."""
-    dtype = DATA_TYPE_OF[tensor.type].dtype
-    count = max(tensor.extent, -(-tensor.reach // dtype.itemsize) if tensor.origin == "computed" else 0)
-    return aligned_empty(count * dtype.itemsize).view(dtype)
+def _size_of(tensor: KeptTensor) -> int:
+    """The bytes of a tensor that is computed, and of views of it that reach further."""
+    unit = DATA_TYPE_OF[tensor.type].dtype.itemsize
+    return max(tensor.extent, -(-tensor.reach // unit)) * unit

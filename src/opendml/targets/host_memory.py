@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -48,6 +50,14 @@ def aligned_empty(size: int) -> npt.NDArray[np.uint8]:
     """``size`` bytes of memory, aligned to ``ALIGNMENT``."""
     buffer, start = _aligned_memory(size)
     return buffer[start : start + size]
+
+
+def aligned_parts(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
+    """Memory for several tensors, one behind the other, each aligned to ``ALIGNMENT``. The system gives large memory in
+    large pages, and what is in one of them with others costs it no page of its own."""
+    ends = list(accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes))
+    memory = aligned_empty(ends[-1] if ends else 0)
+    return [memory[start : start + size] for start, size in zip([0, *ends], sizes, strict=False)]
 
 
 def _aligned_memory(size: int) -> tuple[npt.NDArray[np.uint8], int]:

@@ -70,12 +70,17 @@ class Code(Protocol):
 
 class Target(Protocol):
     """One device, and the choices that code for it is made by: a value that pickles, compares and prints whole, since
-    what it prints is in the keys of the cache. Code and results follow from it and from the definition alone, the
+    what it prints tells whether code is for it. Code and results follow from it and from the definition alone, the
     results from the definition alone."""
 
     @property
     def name(self) -> str:
         """The device's name, by which it is found again: ``cpu``, ``opencl:0``."""
+
+    @property
+    def identity(self) -> str:
+        """What the keys of the cache have of it: another target of the same package has the same text only if it prints
+        the same."""
 
     @property
     def machine(self) -> Any:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from opendml.graph.costs import GraphCosts
 from opendml.llvm.host import Machine, host_machine
-from opendml.targets.cpu.tuning import TUNING, Tuning
+
+# Knobs, of which there are hundreds, are imported by who asks for one: programs in the disk cache need none.
+if TYPE_CHECKING:
+    from opendml.graph.costs import GraphCosts
+    from opendml.targets.cpu.tuning import Tuning
+
+
+def _usual_knobs() -> Tuning:
+    from opendml.targets.cpu.tuning import TUNING
+
+    return TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +28,12 @@ class CpuTarget:
     """
 
     machine: Machine
-    tuning: Tuning = TUNING
+    tuning: Tuning = field(default_factory=_usual_knobs)
+
+    @property
+    def identity(self) -> str:
+        """What the cache's keys have of it."""
+        return repr(self)
 
     @property
     def costs(self) -> GraphCosts:
@@ -35,4 +49,4 @@ class CpuTarget:
 def host_target(level: str | None = None, tuning: Tuning | None = None) -> CpuTarget:
     """This process's processor, or one of an older level, with the usual knobs or others; errors are those of
     ``host_machine``."""
-    return CpuTarget(host_machine(level), tuning or TUNING)
+    return CpuTarget(host_machine(level), tuning or _usual_knobs())

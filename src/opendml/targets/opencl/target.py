@@ -39,6 +39,11 @@ class OpenClTarget:
         return f"opencl:{self.number}"
 
     @property
+    def identity(self) -> str:
+        """The whole of it."""
+        return repr(self)
+
+    @property
     def costs(self) -> GraphCosts:
         """What fusion weighs."""
         return self.tuning.graph
