@@ -24,6 +24,7 @@ import opendml as dml
 from opendml import operators
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
 from opendml.description.tensor import TensorDesc
+from opendml.expression.affine import Element
 from opendml.expression.element_types import F16, F32, F64, ElementType
 from opendml.expression.folds import sum_of_products
 from opendml.expression.interpreter import NUMPY_TYPES, interpret
@@ -564,6 +565,26 @@ def test_first_tiles_fill_the_panel() -> None:
     results = [n for n in nodes_of(items.body) if isinstance(n, Leaf) for s in n.stores if s.tensor is output]
     assert len(results) == 1, "both kinds of tiles share what is made of their sums"
     assert not product_kernel(gemm(64, 300, 1024, True)).has_filling_tiles
+
+
+@pytest.mark.parametrize(("columns", "steps"), [(1024, TUNING.copied_steps_ahead), (1040, TUNING.steps_ahead)])
+def test_what_tiles_copy_is_asked_for_further_ahead_where_rows_are_not_whole_pages(columns: int, steps: int) -> None:
+    kernel = product_kernel(gemm(128, 300, columns))
+    assert kernel.has_filling_tiles and kernel.panel is not None
+    assert isinstance(kernel.panel.source, Element)
+    asked = {
+        n.address.constant - kernel.panel.source.address.constant
+        for n in nodes_of(kernel_nest(kernel, TARGETS[0]).body)
+        if isinstance(n, Prefetch) and n.tensor is kernel.panel.source.tensor
+    }
+    assert asked == {steps * columns + 16 * number for number in range(kernel.vectors)}
+
+
+def test_scalars_that_are_asked_for_cost_little_beside_many_sums() -> None:
+    """Planes of 13x13, whose rows of 26 sums leave nothing over: no copy is worth it."""
+    kernel = fixed_kernel(convolution(1, 512, 1024, 13, window=1))
+    assert kernel.turned and kernel.panel is None
+    assert (kernel.vectors, kernel.tile_size) == (2, 13)
 
 
 def test_tiles_of_few_rows_fill_a_panel_where_registers_are_large() -> None:

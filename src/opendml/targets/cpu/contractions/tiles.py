@@ -279,7 +279,9 @@ class _Choices:
         scalars = max(self.problem.distances(1 - side), default=0)
         if scalars >= tuning.page_bytes:
             return result * (tuning.far_penalty if scalars % tuning.page_bytes else tuning.lost_penalty)
-        return result * (tuning.prefetched_penalty if scalars >= tuning.near_bytes else 1)
+        if scalars < tuning.near_bytes:
+            return result
+        return result * (tuning.prefetched_penalty if self.has_few_registers else tuning.asked_scalars_penalty)
 
     def _is_across_lines(self, side: int, tile: Tile) -> bool:
         """Whether vectors begin anywhere in a line."""

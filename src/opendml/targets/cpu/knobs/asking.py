@@ -34,8 +34,8 @@ class AskingKnobs:
     """How many steps of a sum before they are loaded vectors are asked for."""
 
     copied_steps_ahead: int = 4
-    """How many steps of a sum before they are copied to a panel, at the same time, vectors are asked for: of matrices
-    whose rows are whole pages further ones would push out one another."""
+    """How many steps of a sum before they are copied to a panel, at the same time, vectors are asked for where their
+    rows are whole pages apart: further ones would push out one another. Of other rows it is ``steps_ahead``."""
 
     streamed_steps_ahead: int = 64
     """As ``steps_ahead``, of vectors that follow one another in memory and that all threads read, as panels of weights

@@ -321,10 +321,16 @@ class _Maker:
         line, asked = self.target.machine.cache_line, tuple[Prefetch, ...]()
         for e in dict.fromkeys(unconditional_loads(panel.source)):
             if e.address.coefficient(kernel.vector) == 1:
-                there = _moved(e.address, self._last_step(), self.target.tuning.copied_steps_ahead)
+                there = _moved(e.address, self._last_step(), self._copied_steps_ahead(e))
                 lanes = range(0, kernel.lanes * counts.vectors, line * 8 // e.type.bits)
                 asked += tuple(Prefetch(e.tensor, _moved(there, kernel.vector, lane)) for lane in lanes)
         return (*asked, *self._vectors(counts.vectors, (_fill(panel),)))
+
+    def _copied_steps_ahead(self, e: Element) -> int:
+        """How many steps before it is copied a vector is asked for."""
+        tuning = self.target.tuning
+        distance = abs(e.address.coefficient(self._last_step())) * e.type.bits // 8
+        return tuning.steps_ahead if distance % tuning.page_bytes else tuning.copied_steps_ahead
 
     def _results(self, total: Variable) -> Body:
         """What is stored, of a sum in registers."""
