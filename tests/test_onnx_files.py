@@ -155,6 +155,17 @@ def test_the_command_runs_and_judges_models(tmp_path: Path, capsys: pytest.Captu
     assert "--size x=1x3x1x1, for example" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("sizes", [[1 << 40, 1 << 40], [1 << 31, 2], [0, 1 << 62]])
+def test_inputs_that_no_tensor_has_are_not_filled(
+    sizes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(proto([node("Neg", ["x"], ["y"])], [info("x", sizes)], [info("y", None)]), path)
+    for options in ([], ["--input", "x=random"]):
+        assert main(["run", str(path), *options]) == 2
+        assert f"{path}: input 'x': no tensor has the sizes {sizes}: at most" in capsys.readouterr().err
+
+
 def test_messages_say_what_a_user_of_the_command_or_of_python_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -132,6 +132,21 @@ def test_few_bytes_do_not_ask_for_much(folder: Path) -> None:
     assert most < MEMORY
 
 
+def test_known_results_are_not_copied_while_a_model_is_compiled(folder: Path) -> None:
+    """Four billion elements, fewer than a tensor may have, are one number until somebody runs the model."""
+    node, info = helper.make_node, helper.make_tensor_value_info
+    weights = [numpy_helper.from_array(np.array([1 << 16, (1 << 16) - 1]), "sizes")]
+    graph = helper.make_graph([node("ConstantOfShape", ["sizes"], ["y"])], "g", [], [info("y", 1, None)], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString()
+    loaded = dml.load(model)
+    assert isinstance(loaded, dml.OnnxModel)
+    tracemalloc.start()
+    loaded.compile()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < MEMORY
+
+
 # ---- what is damaged on purpose
 
 node, info = helper.make_node, helper.make_tensor_value_info
@@ -222,6 +237,73 @@ DAMAGED = {
         [],
         "num_scan_inputs is 9",
     ),
+    "a result of many elements": (
+        [node("ConstantOfShape", ["w"], ["y"])],
+        X,
+        Y,
+        [weight(data=[1 << 40, 1 << 20])],
+        "ConstantOfShape 'y': its result would have 1152921504606846976 elements, at most 4294967295 fit",
+    ),
+    "a repeated number": (
+        [node("Expand", ["one", "w"], ["y"])],
+        X,
+        Y,
+        [weight("one", 1.0), weight(data=[1 << 20, 1 << 20])],
+        "Expand 'y': its result would have 1099511627776 elements, at most 4294967295 fit",
+    ),
+    "a result of negative sizes": (
+        [node("ConstantOfShape", ["w"], ["y"])],
+        X,
+        Y,
+        [weight(data=[4, -4])],
+        r"ConstantOfShape 'y': its result would have the sizes \[4, -4\]",
+    ),
+    "no such type": ([node("Cast", ["x"], ["y"], to=999)], X, Y, [], "Cast 'y': to: 999 is no type of ONNX's tensors"),
+    "no type to cast to": ([node("Cast", ["x"], ["y"])], X, Y, [], "Cast 'y': to: 0 is no type of ONNX's tensors"),
+    "no such word": (
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME")],
+        [info("x", 1, [1, 1, 4, 4])],
+        Y,
+        [],
+        "MaxPool 'y': auto_pad: expected NOTSET, SAME_UPPER, SAME_LOWER or VALID, got 'SAME'",
+    ),
+    "another operator's word": (
+        [node("Resize", ["x", "", "", "w"], ["y"], mode="bilinear")],
+        [info("x", 1, [1, 1, 4, 4])],
+        Y,
+        [weight(data=[1, 1, 8, 8])],
+        "Resize 'y': mode: expected nearest, linear or cubic, got 'bilinear'",
+    ),
+    "a filter of another size": (
+        [node("Conv", ["x", "w"], ["y"], kernel_shape=[5, 5])],
+        [info("x", 1, [1, 1, 8, 8])],
+        Y,
+        [weight(data=np.ones((1, 1, 3, 3), "f"))],
+        r"Conv 'y': kernel_shape: expected \[3, 3\], which the filter has, got \[5, 5\]",
+    ),
+    "parts of another number": (
+        [node("Split", ["x"], ["y"], num_outputs=1 << 40)],
+        X,
+        Y,
+        [],
+        "Split 'y': num_outputs: expected 1, as many as it has, got 1099511627776",
+    ),
+    "no order": (
+        [node("Transpose", ["x"], ["y"], perm=[9])],
+        X,
+        Y,
+        [],
+        "Transpose 'y': perm: 9 is no order of 1 dimensions",
+    ),
+    "no steps": (
+        [node("Range", ["zero", "w", "zero"], ["y"])],
+        X,
+        Y,
+        [weight("zero", 0.0), weight(data=4.0)],
+        "Range 'y': no numbers go from 0.0 to 4.0 in steps of 0.0",
+    ),
+    "labels of nothing": ([node("Einsum", ["x"], ["y"], equation="i->ij")], X, Y, [], "'i->ij' has a label in its"),
+    "a label twice": ([node("Einsum", ["x"], ["y"], equation="i->ii")], X, Y, [], "'i->ii' has a label in its"),
     "a branch too few": ([node("If", ["w"], ["y"])], X, Y, [weight(data=True)], "If 'y': 'then_branch' is missing"),
 }
 

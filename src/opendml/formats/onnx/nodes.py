@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from opendml.building.graph_building import Graph
 from opendml.building.graph_tensor import GraphTensor
+from opendml.formats.onnx.texts import check_text
+from opendml.formats.onnx.types import known_type
 from opendml.formats.onnx.values import NotExpressibleError, UnknownValuesError, Value, constant, known
 
 __all__ = ["Node", "Result", "Results"]
@@ -118,8 +120,18 @@ class Node:
         return float(self.attributes.get(name, usual))
 
     def text(self, name: str, usual: str = "") -> str:
-        """An attribute that is a text."""
-        return str(self.attributes.get(name, usual))
+        """An attribute that is a text, one of those that ONNX has for it. Raises NotExpressibleError."""
+        text = str(self.attributes.get(name, usual))
+        check_text(self.operator, name, text)
+        return text
+
+    def data_type(self, name: str, usual: np.dtype[Any] | None = None) -> np.dtype[Any]:
+        """An attribute that is one of ONNX's types; ``usual`` where it says nothing. Raises NotExpressibleError."""
+        number = self.integer(name)
+        found = usual if number == 0 else known_type(number)
+        if found is None:
+            raise NotExpressibleError(f"{name}: {number} is no type of ONNX's tensors")
+        return found
 
     def integers(self, name: str) -> list[int] | None:
         """An attribute that is a list of integers, None if it is not given."""

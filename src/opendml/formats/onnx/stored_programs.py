@@ -103,6 +103,8 @@ def write_model(
     beside = dict(zip(source.locations, source.contents_beside(), strict=True))
     if part is not None and part[0].key is None:
         return
+    if sum(value.array.nbytes for value in outputs.values() if value.array is not None) > LARGEST_REST:
+        return  # Before any of it is copied: a few numbers can be repeated to more than fits into memory.
     rest = _Rest(TensorPlaces(source.content()), beside)
     header: dict[str, Any] = {"outcome": _of_outcome(outcome), "bound": list(bound)}
     header["outputs"] = [

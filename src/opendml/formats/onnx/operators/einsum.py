@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import opendml as dml
 from opendml.building.graph_tensor import GraphTensor
+from opendml.description.quoting import quoted
 from opendml.formats.onnx.nodes import Node, Results
 from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.values import NotExpressibleError
@@ -64,7 +65,10 @@ def _terms(node: Node) -> tuple[list[str], str]:
         once = [label for label in sorted({*left} - {*".,"}) if left.count(label) == 1]
         result = "..." * ("..." in left) + "".join(once)
     found = [term.replace("...", dots[widest - rank :]) for rank, term in zip(ranks, terms, strict=True)]
-    return found, result.replace("...", dots)
+    result = result.replace("...", dots)
+    if len({*result}) < len(result) or {*result} - {*"".join(found)}:
+        raise NotExpressibleError(f"equation: {quoted(equation)} has a label in its result twice, or only there")
+    return found, result
 
 
 def _diagonal(tensor: GraphTensor, labels: str) -> _Labelled:

@@ -12,7 +12,7 @@ import opendml as dml
 from opendml.building.graph_tensor import GraphTensor
 from opendml.formats.onnx.nodes import Node, Results
 from opendml.formats.onnx.operators.interface import Function, Table
-from opendml.formats.onnx.types import array_type, has_tensors
+from opendml.formats.onnx.types import has_tensors
 from opendml.formats.onnx.values import NotExpressibleError, Value
 
 __all__ = ["ELEMENT_WISE", "converted"]
@@ -194,7 +194,7 @@ def converted(node: Node, value: Value, data_type: np.dtype[Any]) -> Value:
 
 
 def _cast(node: Node) -> Results:
-    return converted(node, node.value(0), array_type(node.integer("to")))
+    return converted(node, node.value(0), node.data_type("to"))
 
 
 def _cast_like(node: Node) -> Results:
@@ -202,7 +202,7 @@ def _cast_like(node: Node) -> Results:
 
 
 def _bit_cast(node: Node) -> Results:
-    data_type = array_type(node.integer("to"))
+    data_type = node.data_type("to")
     if not has_tensors(data_type):
         raise NotExpressibleError(f"DirectML has no tensors of {data_type}")
     seen = np.dtype(np.uint8) if data_type == BOOL else data_type

@@ -10,7 +10,6 @@ import opendml as dml
 from opendml.building.graph_tensor import GraphTensor
 from opendml.formats.onnx.nodes import Node, Results, normal_axis
 from opendml.formats.onnx.operators.interface import Table
-from opendml.formats.onnx.types import array_type
 from opendml.formats.onnx.values import NotExpressibleError
 
 __all__ = ["QUANTIZATION"]
@@ -41,8 +40,7 @@ def _placed(node: Node, position: int) -> GraphTensor | None:
 
 def _quantize(node: Node) -> Results:
     zero_point = _placed(node, 2)
-    asked = node.integer("output_dtype")
-    data_type: Any = array_type(asked) if asked else np.dtype(np.uint8) if zero_point is None else zero_point.dtype
+    data_type: Any = node.data_type("output_dtype", np.dtype(np.uint8) if zero_point is None else zero_point.dtype)
     if node.integer("precision") not in (0, 1):
         raise NotExpressibleError("a division in another type than float32 has no operator")
     data, scale = node.tensor(), _placed(node, 1)
@@ -70,9 +68,9 @@ def _to_words(data: GraphTensor, scale: GraphTensor, zero_point: GraphTensor | N
 def _dequantize(node: Node) -> Results:
     scale = _placed(node, 1)
     assert scale is not None
-    asked = node.integer("output_dtype")
-    if asked and array_type(asked) != scale.dtype:
-        raise NotExpressibleError(f"a result of {array_type(asked)} with scales of {scale.dtype} has no operator")
+    asked = node.data_type("output_dtype", scale.dtype)
+    if asked != scale.dtype:
+        raise NotExpressibleError(f"a result of {asked} with scales of {scale.dtype} has no operator")
     found: Any = dml.dequantize_linear(node.tensor(), scale, _placed(node, 2))
     return node.result(found, node.sizes())
 

@@ -10,9 +10,10 @@ import numpy as np
 
 import opendml as dml
 from opendml.building.graph_tensor import GraphTensor
+from opendml.description.quoting import listed
+from opendml.description.tensor import MAXIMUM_UINT
 from opendml.formats.onnx.nodes import Node, Results, normal_axis
 from opendml.formats.onnx.operators.interface import Table
-from opendml.formats.onnx.types import array_type
 from opendml.formats.onnx.values import NotExpressibleError, Value, known
 
 __all__ = ["SHAPES"]
@@ -41,7 +42,16 @@ _CONSTANTS: Final = {
 
 def _constant_of_shape(node: Node) -> Results:
     value = np.asarray(node.attributes.get("value", np.zeros(1, np.float32))).reshape(())
-    return known(np.broadcast_to(value, node.integers_of(0)), node.depends_on)
+    return _repeated(node, value, node.integers_of(0))
+
+
+def _repeated(node: Node, value: Any, sizes: Sequence[int]) -> Value:
+    """A known value, seen with other sizes; few numbers can ask for more elements than a tensor may have."""
+    if min(sizes, default=0) < 0:
+        raise NotExpressibleError(f"its result would have the sizes {list(sizes)}")
+    if math.prod(sizes) > MAXIMUM_UINT:
+        raise NotExpressibleError(f"its result would have {math.prod(sizes)} elements, at most {MAXIMUM_UINT} fit")
+    return known(np.broadcast_to(value, sizes), node.depends_on)
 
 
 def _shape(node: Node) -> Results:
@@ -121,6 +131,8 @@ def _unsqueeze(node: Node) -> Results:
 def _transpose(node: Node) -> Results:
     value = node.value(0)
     order = node.integers("perm") or list(range(value.rank))[::-1]
+    if sorted(order) != list(range(value.rank)):
+        raise NotExpressibleError(f"perm: {listed(order)} is no order of {value.rank} dimensions")
     if value.array is not None:
         return known(value.array.transpose(order), node.depends_on)
     sizes = [value.sizes[i] for i in order]
@@ -131,7 +143,7 @@ def _expand(node: Node) -> Results:
     sizes = np.broadcast_shapes(node.sizes(), tuple(node.integers_of(1)))
     value = node.value(0)
     if value.array is not None:
-        return known(np.broadcast_to(value.array, sizes), node.depends_on)
+        return _repeated(node, value.array, sizes)
     if 0 in sizes:
         return known(np.zeros(sizes, value.data_type), node.depends_on)
     return node.result(node.tensor().broadcast_to(sizes or (1,)), sizes, value.data_type)
@@ -155,6 +167,8 @@ def _split(node: Node) -> Results:
     parts = node.given("split", 1)
     if parts is None:
         count = node.integer("num_outputs", len(node.outputs))
+        if count != len(node.outputs):
+            raise NotExpressibleError(f"num_outputs: expected {len(node.outputs)}, as many as it has, got {count}")
         each = -(-sizes[axis] // count)
         parts = [each] * (count - 1) + [sizes[axis] - each * (count - 1)]
     if sum(parts) != sizes[axis] or min(parts) < 0:
@@ -264,7 +278,7 @@ def _trilu(node: Node) -> Results:
 
 
 def _eye_like(node: Node) -> Results:
-    data_type = array_type(node.integer("dtype")) if "dtype" in node.attributes else node.type_of()
+    data_type = node.data_type("dtype", node.type_of())
     rows, columns = node.sizes()
     if rows * columns > LARGEST_KNOWN:
         raise NotExpressibleError(
@@ -302,6 +316,15 @@ def _column_to_image(node: Node) -> Results:
     return node.result(found)
 
 
+def _range(node: Node) -> Results:
+    """Numbers that are folded, where there are any, and not too many."""
+    numbers = [node.known(position).reshape(-1) for position in range(3)]
+    if any(one.size != 1 or not np.isfinite(one).all() for one in numbers) or not numbers[2].all():
+        start, limit, step = (listed(one.tolist()) for one in numbers)
+        raise NotExpressibleError(f"no numbers go from {start} to {limit} in steps of {step}")
+    return _only_known(node)
+
+
 def _only_known(node: Node) -> Results:
     """What depends on values of all inputs: it is folded once they are known."""
     for position in range(len(node.inputs)):
@@ -328,7 +351,7 @@ SHAPES: Final[Table] = {
     "OptionalGetElement": _identity,
     "OptionalHasElement": _has_element,
     "Pad": _pad,
-    "Range": _only_known,
+    "Range": _range,
     "Reshape": _reshape,
     "ReverseSequence": _reverse_sequence,
     "Shape": _shape,

@@ -73,7 +73,15 @@ def _shared(totals: Sequence[int], mode: str) -> tuple[list[int], list[int]]:
 
 def convolution_window(node: Node, data: GraphTensor, filter: GraphTensor) -> dict[str, Any]:
     """How the filter of a convolution goes over the data, as the functions name it."""
-    return _window(node, data.sizes[2:], filter.sizes[2:]).fields()
+    return _window(node, data.sizes[2:], _filter_size(node, filter)).fields()
+
+
+def _filter_size(node: Node, filter: GraphTensor) -> Sequence[int]:
+    """The size of a filter's window, which a node may say, too."""
+    size, said = list(filter.sizes[2:]), node.integers("kernel_shape")
+    if said and said != size:
+        raise NotExpressibleError(f"kernel_shape: expected {size}, which the filter has, got {said}")
+    return size
 
 
 def _bias(node: Node, position: int) -> GraphTensor | None:
@@ -89,7 +97,7 @@ def _convolution(node: Node) -> Results:
 
 def _transposed_convolution(node: Node) -> Results:
     data, filter = node.tensor(0), node.tensor(1)
-    image, size = data.sizes[2:], filter.sizes[2:]
+    image, size = data.sizes[2:], _filter_size(node, filter)
     window = replace(_window(node, image, size), start=[0] * len(image), end=[0] * len(image))
     extra = node.integers("output_padding") or [0] * len(image)
     full = [
