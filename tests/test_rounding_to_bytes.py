@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -130,3 +130,39 @@ def test_sums_are_packed(level: str, pack: str) -> None:
     text = "\n".join(code.modules)
     assert re.search(rf"call <\d+ x i8> @llvm.x86.{pack}\(", text)
     assert not re.search(r"trunc <\d+ x i32> .* to <\d+ x i8>", text)
+
+
+@pytest.mark.parametrize(
+    ("scales", "is_bounded"), [((0.75, 1.5), False), ((1e-30, 4096.0), False), ((0.5, 3e9), True), ((0.5, -1.0), True)]
+)
+def test_scales_that_alike_sums_read(scales: tuple[float, float], is_bounded: bool) -> None:
+    """Code that several sums share does not know their scales, but how large they are: only of large ones, or such
+    below 0, the rounded sum is bounded before 32 bits hold it. ``is_bounded``: whether it is."""
+    rows, size = 28, 64
+    generator = np.random.default_rng(7)
+    weights = generator.integers(-128, 128, (size, size), np.int8)
+    inner = np.resize(np.array([1e-3, 2e-3], np.float32), size)
+    graph, point, zero = dml.Graph(), np.array([3], np.uint8), np.array([0], np.uint8)
+    arrays, made, expected = list[Array](), list[Any](), list[Array]()
+    for scale in map(np.float32, scales):
+        a, b = (generator.integers(0, 256, (rows, size), np.uint8) for _ in "ab")
+        x, y = graph.input("uint8", a.shape), graph.input("uint8", b.shape)
+        product = dml.quantized_linear_matrix_multiply(
+            *(x, np.float32(1), None, graph.constant(weights), graph.constant(inner), None, np.float32(1), point)
+        )
+        total = dml.dequantize_linear(product, scale, point) + dml.dequantize_linear(y, scale / 3, zero)
+        made.append(dml.quantize_linear(total, np.float32(1), zero))
+        sums = np.rint((a.astype(np.int32) @ weights.astype(np.int32)).astype(np.float32) * inner) + np.float32(3)
+        value = (np.clip(sums, 0, 255) - np.float32(3)) * scale + b.astype(np.float32) * (scale / 3)
+        expected.append(np.clip(np.rint(value), 0, 255).astype(np.uint8))
+        arrays += [a, b]
+    desc = graph.describe(made)
+    for count in (1, 2, 7):
+        device = dml.Device(thread_count=count, tuning=replace(TUNING, serial_work=0))
+        for found, values in zip(device.compile_graph(desc)(*arrays), expected, strict=True):
+            assert_identical(np.asarray(found), values)
+    target = target_of("vnni")
+    fused = divide_and_fuse(join(desc, refining(target)), costs=target.costs).execution
+    text = "\n".join(generate(fused, target, in_place=False).modules)
+    assert "= call <64 x i8> @llvm.x86.avx512.packuswb.512" in text
+    assert ("float 0x4100000000000000" in text) == is_bounded

@@ -240,13 +240,14 @@ def _quantized_activations(graph: dml.Graph, count: int) -> list[dml.GraphTensor
 
 
 def test_long_statements_that_differ_in_numbers_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole numbers among them are read as integers, so that code knows that quotients are moved by such."""
+    """Whole numbers among them are read as integers, so that code knows that quotients are moved by such, and small
+    ones by their bits, so that it knows that they are small."""
     monkeypatch.setenv("OPENDML_CACHE", "0")
     code, apart = _code(_quantized_activations, 3), _code(_quantized_activations, 3, long_statement=1000)
     assert [len({call.kernel.name for call in c.sequence.calls}) for c in (code, apart)] == [1, 3]
     assert not apart.sequence.constants
     types = [constant.type.name for constant in code.sequence.constants.values()]
-    assert sorted(types) == 6 * ["f32"] + 6 * ["i16"]
+    assert sorted(types) == 6 * ["i16"] + 6 * ["u32"]  # scales by their bits
     narrowed = [text.count("fptoui") + text.count("fptosi") for text in map("".join, (code.modules, apart.modules))]
     assert 3 * narrowed[0] == narrowed[1]  # as many conversions in a kernel as where the numbers are known
     results = []

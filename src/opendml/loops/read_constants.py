@@ -12,12 +12,30 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from opendml.expression.element_types import BOOL, F32, I16, I32, I64, U32, bits_of
-from opendml.expression.ir import Binary, Cast, Const, Expression, Fold, Load, Tensor, cast, constant, load
+from opendml.expression.element_types import BOOL, F32, I16, I32, I64, U32, ElementType, bits_of
+from opendml.expression.ir import (
+    Binary,
+    Bitcast,
+    Cast,
+    Const,
+    Expression,
+    Fold,
+    Load,
+    Tensor,
+    binary,
+    cast,
+    constant,
+    load,
+)
 from opendml.expression.likeness import likeness
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Statement, rewritten
+
+SMALL: Final = 4096.0
+"""A number that scales of quantised tensors hardly exceed. Sums of a few products of it by integers of 8 bits and their
+zero points are within 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +60,17 @@ def read_constants(
             for alike in _groups(like_sized, lambda statement: likes[statement].key, least):  # noqa: B023 (at once)
                 columns = list(zip(*(likes[s].constants for s in alike), strict=True))
                 differing = [len(set(column)) > 1 for column in columns]
-                whole = [_narrows(alike[0]) and all(map(_is_whole, column)) for column in columns]
+                readings = [_reading(column) if _narrows(alike[0]) else _AS_THEY_ARE for column in columns]
                 for statement in alike if any(differing) else ():
-                    read = itertools.compress(zip(likes[statement].constants, whole, strict=True), differing)
-                    loads: dict[Expression, Expression] = {c: loaded(c, as_integer=w) for c, w in read}
+                    read = itertools.compress(zip(likes[statement].constants, readings, strict=True), differing)
+                    loads: dict[Expression, Expression] = {c: loaded(c, how) for c, how in read}
                     changed[statement] = _rewritten(statement, loads)
 
-    def loaded(const: Const, *, as_integer: bool) -> Expression:
-        stored = constant(const.value, I16) if as_integer else const
+    def loaded(const: Const, how: _Reading) -> Expression:
+        stored = how.stored(const)
         tensor = Tensor(f"constant{len(constants)}", stored.type, (1,), (1,), "input")
         constants[tensor] = stored
-        return cast(load(tensor, [0]), const.type)
+        return how.read(load(tensor, [0]), const.type)
 
     computes = [s for s in statements if isinstance(s, Compute)]
     change(computes, least, _free_constants)
@@ -117,6 +135,32 @@ def _narrows(statement: Compute) -> bool:
     """Whether a statement quantizes: makes integers of 8 or 16 bits, for which whole numbers are clamped at once."""
     parts = (e for store in statement.stores for e in walk(store.value))
     return any(isinstance(e, Cast) and e.type.is_integer and e.type.bits < 32 for e in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is stored for a constant, and how that is read so that it has the constant's bits."""
+
+    stored: Callable[[Const], Const]
+    read: Callable[[Expression, ElementType], Expression]
+
+
+_AS_THEY_ARE: Final = _Reading(lambda const: const, lambda load, _: load)
+_AS_INTEGERS: Final = _Reading(lambda const: constant(const.value, I16), cast)
+_AS_SMALL_NUMBERS: Final = _Reading(
+    lambda const: constant(const.bits, U32),
+    lambda load, type: Bitcast(binary("min", load, bits_of(SMALL, type)), type),
+)
+"""By their bits, which are in the order of the numbers where these are no less than 0. The minimum changes none; code
+that asks how large a sum may become can tell."""
+
+
+def _reading(column: Sequence[Const]) -> _Reading:
+    """How constants of a statement that quantizes are read."""
+    if all(map(_is_whole, column)):
+        return _AS_INTEGERS
+    is_small = all(const.type is F32 and const.bits <= bits_of(SMALL, F32) for const in column)
+    return _AS_SMALL_NUMBERS if is_small else _AS_THEY_ARE
 
 
 def _is_whole(const: Const) -> bool:

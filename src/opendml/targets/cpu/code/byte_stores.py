@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from opendml.expression.element_types import F32, I32, U8
-from opendml.expression.ir import Axis, Binary, Cast, Const, Expression, constant
+from opendml.expression.element_types import F32, I32, U8, U32, number_of
+from opendml.expression.ir import Axis, Binary, Bitcast, Cast, Const, Expression, constant
 from opendml.llvm.values import Value
 from opendml.loops.instructions import Instruction, Instructions
 from opendml.loops.nest import ElementStore, Leaf, Node, Points
@@ -166,8 +166,17 @@ def _most_of_constant(e: Const) -> float:
     return value if math.isfinite(value) else math.inf
 
 
+def _most_of_bits(e: Bitcast) -> float:
+    """Bits that are no more than those of a number, as unsigned integers, are no larger number, and none below 0."""
+    bits = e.operand
+    if e.type is not F32 or not isinstance(bits, Binary) or bits.type is not U32 or bits.operation != "min":
+        return math.inf
+    return most(constant(number_of(int(bits.right.value), F32), F32)) if isinstance(bits.right, Const) else math.inf
+
+
 _MOST: Final[dict[type, Callable[[Any], float]]] = {
     Const: _most_of_constant,
+    Bitcast: _most_of_bits,
     Cast: _most_of_cast,
     Binary: _most_of_binary,
 }
