@@ -12,6 +12,7 @@ import pytest
 from execution import (
     INTEGERS,
     Array,
+    assert_identical,
     assert_same_values,
     inputs,
     outputs,
@@ -26,11 +27,16 @@ from properties import examples
 from rounding import assert_within_rounding
 
 from opendml import operators
+from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
+from opendml.targets.cpu.target import host_target
 
 bounded = examples(25)
 types = st.sampled_from(["FLOAT32", "FLOAT16", *INTEGERS])
 float_types = st.sampled_from(["FLOAT32", "FLOAT16"])
+
+SLIDES = [(27, 3, 2, 0), (55, 3, 2, 0), (32, 2, 2, 0), (40, 3, 1, 1), (33, 3, 2, 1), (50, 2, 3, 0), (111, 3, 2, 0)]
+"""Widths of rows, of windows, strides and paddings: several vectors of a row, and lanes that take no part."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,32 @@ def test_max_pooling_special_values() -> None:
     assert positions.ravel().tolist() == [0, 2, 5, 6]
     assert np.isnan(values.ravel()[2:]).all()
     assert np.signbit(values.ravel()[:2]).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("level", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("nans", [0, 1, 9])
+@pytest.mark.parametrize(("width", "window", "stride", "padding"), SLIDES)
+def test_the_first_of_the_largest_numbers_or_of_nan(
+    level: str, nans: int, width: int, window: int, stride: int, padding: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zeros of both signs among few other numbers, and NaN of many bits, at the ends of rows too."""
+    try:
+        host_target(level)
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
+    size = (width + 2 * padding - window) // stride + 1
+    sliding = Sliding((1, 2, 9, width), (1, 2, 5, size), (3, window), (2, stride), (1, 1), (1, padding), (1, padding))
+    desc = operators.MaxPooling(
+        input_tensor=TensorDesc("float32", sliding.sizes),
+        output_tensor=TensorDesc("float32", sliding.output_sizes),
+        **sliding.fields(False),
+    )
+    generator = np.random.default_rng(width * window + nans)
+    x = generator.choice(np.array([-np.inf, -1.0, -0.0, 0.0], np.float32), sliding.sizes)
+    places = generator.choice(x.size, nans, replace=False) // width * width + generator.choice([0, width - 1, 5], nans)
+    x.reshape(-1).view(np.uint32)[places] = 0x7FC00001 + np.arange(nans, dtype=np.uint32)
+    assert_identical(run_single(desc, x), largest(x, sliding)[0])
 
 
 def test_max_pooling1_of_the_documentation() -> None:

@@ -146,6 +146,15 @@ def extreme_of(
     return fold(lambda a, b: _extreme(comparison, a, b), axes, start, element, where, partials)
 
 
+def extreme_comparison(fold: Fold) -> str | None:
+    """By which comparison a fold is that of ``extreme_of``; None: it is another one."""
+    combine = fold.combine
+    if len(combine.left) != 1:
+        return None
+    (left,), (right,) = combine.left, combine.right
+    return next((c for c in ("gt", "lt") if combine.result == (_extreme(c, left, right),)), None)
+
+
 def extreme_with_position(
     comparison: str,
     axes: Sequence[Axis],

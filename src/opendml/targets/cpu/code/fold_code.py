@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from opendml.expression.element_types import BOOL
+from opendml.expression.folds import extreme_comparison
 from opendml.expression.ir import Axis, Binary, Fold, Part, Tensor
 from opendml.expression.rewriting import step_limits
 from opendml.llvm.values import Value, index_value
-from opendml.loops.plans import Folding, Overlap, Steps
+from opendml.loops.plans import AS_THEY_STAND, Folding, Overlap, Steps
 from opendml.targets.cpu.code.choice_code import KnownLanes, masked
 from opendml.targets.cpu.code.memory import first_lanes
+from opendml.targets.cpu.code.numbers import Numbers
 from opendml.targets.cpu.code.point import Point, Position
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class FoldWriter:
         self._prefetched = prefetched
         self._builder = evaluator.builder
         self._lanes = KnownLanes()
+        self._numbers: Numbers | None = None
 
     def reduce(self, foldings: Iterable[Folding], points: Sequence[Point]) -> None:
         """Evaluate folds that are not known yet, each for all points together."""
@@ -65,9 +68,64 @@ class FoldWriter:
             initial = [evaluator.value(e, point) for e in fold.initial]
             states.append([self._builder.spread(v, point.lanes) for v in initial] if wide else initial)
         with evaluator.following(folding.steps.plan):
-            if folding.overlap is not None:
-                return self._overlapping(folding, folding.overlap, points, states)
-            return self._along(folding, list(fold.axes), list(points), states)
+            comparison = self._comparison(folding, points)
+            if comparison is None:
+                return self._stepped(folding, points, states)
+            return self._of_numbers(comparison, folding, points, states)
+
+    def _stepped(self, folding: Folding, points: Sequence[Point], states: list[State]) -> list[State]:
+        """All steps at all points."""
+        if folding.overlap is not None:
+            return self._overlapping(folding, folding.overlap, points, states)
+        return self._along(folding, list(folding.fold.axes), list(points), states)
+
+    # Extremes of numbers ---------------------------------------------------------------------------------------------
+
+    def _comparison(self, folding: Folding, points: Sequence[Point]) -> str | None:
+        """By which comparison a fold is one of extremes whose steps are first taken as if there were no NaN."""
+        fold, steps = folding.fold, folding.steps
+        is_written_out = folding.overlap is not None or len(folding.unrolled) == len(fold.axes)
+        if not is_written_out or steps.guard not in ("always", "known lanes") or not fold.elements[0].type.is_float:
+            return None
+        is_plain = steps.plan is AS_THEY_STAND and steps.masked is AS_THEY_STAND
+        if not is_plain or any(point.lanes == 1 or point.mask is not None for point in points):
+            return None
+        return extreme_comparison(fold)
+
+    def _of_numbers(
+        self, comparison: str, folding: Folding, points: Sequence[Point], states: list[State]
+    ) -> list[State]:
+        """Extremes by one comparison a step, and all steps again as they are defined if one of the elements is NaN.
+
+        Of numbers, both are the first of the most extreme ones.
+        """
+        evaluator = self._evaluator
+        register_bits = 8 * evaluator.target.machine.vector_bytes
+        with evaluator.scope():
+            numbers = Numbers(self._builder, comparison, (state[0].text for state in states), register_bits)
+            self._numbers = numbers
+            found = self._stepped(folding, points, states)
+            self._numbers = None
+            for state in found:  # asked, too, so that they are known before the block that may not want them
+                numbers.see(state[0])
+            has_others = numbers.has_nan(all(point.active is None for point in points))
+        shape = [1] * len(points)
+
+        def again() -> list[Value]:
+            with evaluator.memory.anew():
+                return [v for state in self._stepped(folding, points, states) for v in state]
+
+        values = self._builder.branch(has_others, again, lambda: [v for state in found for v in state])
+        return _split(values, shape)
+
+    def _most_extreme(self, numbers: Numbers, e: Value, so_far: Value, point: Point) -> Value:
+        """The next step among numbers."""
+        e = self._builder.spread(e, point.lanes)
+        taking = e if point.mask is None else self._builder.select(point.mask, e, so_far)
+        numbers.see(taking)
+        if so_far.text in numbers.initial:
+            return taking
+        return self._builder.select(self._builder.binary(numbers.comparison, taking, so_far), taking, so_far)
 
     def _overlapping(
         self, folding: Folding, rows: Overlap, points: Sequence[Point], states: list[State]
@@ -180,6 +238,8 @@ class FoldWriter:
                 return [evaluator.dot(product.operation, left, right, state[0])]
             return [self._builder.fused_multiply_add(left, right, state[0])]
         elements = [evaluator.value(e, point) for e in fold.elements]
+        if self._numbers is not None:
+            return [self._most_extreme(self._numbers, elements[0], state[0], point)]
         joint = point.bound((*fold.combine.left, *fold.combine.right), (*state, *elements))
         return [self._builder.spread(evaluator.value(e, joint), lanes) for e in fold.combine.result]
 

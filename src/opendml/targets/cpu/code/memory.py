@@ -109,6 +109,7 @@ class Memory:
         self._prefetched = prefetched
         self._prefetched_to = 1
         self._keeps_bases = False
+        self._since: object = None
 
     # Pointers --------------------------------------------------------------------------------------------------------
 
@@ -146,12 +147,21 @@ class Memory:
         yield
         self._keeps_bases = before
 
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Inside, all is loaded anew: LLVM does not know addresses to be those of what was loaded before, which it
+        would keep in registers, or in memory, all the way to a block that is hardly ever executed."""
+        before, self._since = self._since, object()
+        with self._scopes.inner(), self.bases_in_registers():
+            yield
+        self._since = before
+
     def pointer(self, place: Place) -> str:
         """The address of an element."""
         element = vector_type(place.tensor.type, 1)
         pointer, origin = self._pointers[place.tensor]
         if place.base is not None:
-            key = ("pointer", id(place.tensor), place.base.text)
+            key = ("pointer", id(place.tensor), place.base.text, self._since)
             found = self._scopes.find(key)
             if found is None:
                 text = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {place.base.text}")
