@@ -36,6 +36,7 @@ from opendml.targets.target import NOTHING_NEEDED
 # What compiles is imported where it does: a graph whose code is in the disk cache needs nothing of it.
 if TYPE_CHECKING:
     from opendml.expression.statements import Definition
+    from opendml.programs.device_tensor import DeviceTensor
     from opendml.targets.interface import Buffer, Runner
     from opendml.targets.target import Progress, Target
 
@@ -234,7 +235,7 @@ class CompiledGraph:
         ]
         return runner_of(self.execution.executable, [*fixed, *self._kept], positions, len(self.outputs))
 
-    def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
+    def __call__(self, *arrays: Any, out: Sequence[Any] | Array | DeviceTensor | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
         outputs = self.execution.outputs_for(arrays, out)
         self.bind(arrays, outputs).run_last()

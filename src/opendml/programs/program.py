@@ -99,7 +99,7 @@ class Program:
         other.executable = self.executable.with_thread_count(thread_count)
         return other
 
-    def __call__(self, *arrays: Any, out: Sequence[Any] | Array | None = None) -> Any:
+    def __call__(self, *arrays: Any, out: Sequence[Any] | Array | DeviceTensor | None = None) -> Any:
         """Run on ``arrays`` and return the outputs: one array, or a tuple of them."""
         outputs = self.outputs_for(arrays, out)
         self.bind(arrays, outputs).run_last()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from opendml.llvm.host import Machine, host_machine
 
@@ -41,7 +41,7 @@ class CpuTarget:
         graph = self.tuning.graph
         return graph if self.machine.masks_vectors else replace(graph, margined_row=None)
 
-    def tuned(self, **knobs: Any) -> CpuTarget:
+    def tuned(self, **knobs: Any) -> Self:
         """The target with other values of some knobs."""
         return replace(self, tuning=replace(self.tuning, **knobs))
 
