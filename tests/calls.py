@@ -14,8 +14,10 @@ from properties import examples
 
 import opendml as dml
 from opendml.description.descriptors import Operator
+from opendml.description.enums import ExecutionFlags
 from opendml.description.operator_classes import operator_class
 from opendml.operators import implemented
+from opendml.programs.device import CheckedOperator, Flags
 
 Array = np.ndarray[Any, Any]
 bounded = examples(60)
@@ -48,12 +50,15 @@ class Recorder(dml.Device):
     def _key(self) -> tuple[object, ...]:
         return (*super()._key, self.number)
 
-    def compile(self, operator: Any) -> Any:
+    def compile(
+        self, operator: Operator | CheckedOperator, *, execution_flags: Flags = ExecutionFlags.NONE
+    ) -> dml.Program:
+        assert isinstance(operator, Operator)
         checked = self.create_operator(operator)
         self.descs.append(operator)
         if self.valid_only:
             raise ValidDescriptorError
-        return super().compile(checked)
+        return super().compile(checked, execution_flags=execution_flags)
 
 
 class ValidDescriptorError(Exception):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from opendml.description.errors import ModelFormatError
 from opendml.description.validation import validate_or_raise
 from opendml.formats.dxdispatch import Executor, Folders, Model, RunOptions, parse_model
 from opendml.formats.dxdispatch.reports import TextReport
+from opendml.programs.device import Device
 
 
 class NumpyDevice:
@@ -90,11 +91,16 @@ def read(model: Any, folder: Path = Path(), **options: Any) -> Model:
     return parse_model(text, Folders(folder, folder), **options)
 
 
+def executor(model: Model, device: NumpyDevice | None = None, *rest: Any) -> Executor:
+    """With a device of NumPy's functions, which has what an executor asks of a device."""
+    return Executor(model, cast("Device", device or NumpyDevice()), *rest)
+
+
 def run(model: Any, folder: Path = Path(), device: NumpyDevice | None = None, **options: Any) -> str:
     output = io.StringIO()
     parsed = model if isinstance(model, Model) else read(model, folder)
     settings = RunOptions(**options)
-    Executor(parsed, device or NumpyDevice(), settings, TextReport(settings, output)).run()
+    executor(parsed, device, settings, TextReport(settings, output)).run()
     return output.getvalue()
 
 
@@ -106,11 +112,11 @@ def results(model: Any, folder: Path = Path()) -> list[str]:
 def resource(description: dict[str, Any], folder: Path = Path()) -> np.ndarray[Any, Any]:
     """The contents of a resource."""
     model = read({"resources": {"x": description}, "dispatchables": {}, "commands": []}, folder)
-    return Executor(model, NumpyDevice()).contents("x")
+    return executor(model).contents("x")
 
 
 def problem(model: Any, folder: Path = Path(), **options: Any) -> tuple[str, str]:
     """The path and message of the error that reading and preparing a model gives."""
     with pytest.raises(ModelFormatError) as caught:
-        Executor(read(model, folder, **options), NumpyDevice())
+        executor(read(model, folder, **options))
     return caught.value.path, caught.value.message

@@ -178,7 +178,7 @@ def run_by_nests_of(
 ) -> Contents:
     """The buffers of a definition whose statements have run by the nests that some target has for them."""
 
-    def make(statement: Single, _: tuple[Axis, ...], order: Mapping[Tensor, int], sharing: Sharing) -> _Statement:
+    def make(statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], sharing: Sharing) -> _Statement:
         return _Statement(f"{id(statement)}")
 
     found = _copies(contents)

@@ -49,6 +49,7 @@ class PlainTarget:
     tuning: None = None
     name: str = "plain:0"
     costs: GraphCosts = GRAPH_COSTS
+    reads_anywhere: bool = False
 
     @property
     def identity(self) -> str:
@@ -225,7 +226,7 @@ class PlainMemorySpace:
 
     def adopt(self, handle: int, offset: int, size: int) -> PlainMemory:
         place = (ctypes.c_uint8 * size).from_address(handle + offset)
-        return PlainMemory(np.frombuffer(place, np.uint8), place)
+        return PlainMemory(np.ctypeslib.as_array(place), place)
 
 
 def copied(content: Array) -> Array:

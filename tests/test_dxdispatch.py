@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from dxdispatch_models import ADD, changed, mutated_models
-from dxdispatch_running import NumpyDevice, problem, read, results, run
+from dxdispatch_running import NumpyDevice, executor, problem, read, results, run
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import ModelFormatError, OpendmlError
-from opendml.formats.dxdispatch import Executor, RunOptions, check_model
+from opendml.formats.dxdispatch import RunOptions, check_model
 from opendml.formats.dxdispatch.printing import format_elements, format_elements_verbose
 from opendml.formats.dxdispatch.reports import TextReport
 from opendml.formats.models import read_model
@@ -111,7 +111,7 @@ def test_progress_is_reported() -> None:
     shares: list[float] = []
     options = RunOptions(milliseconds_to_run=350, dispatch_interval=2)
     report = TextReport(options, io.StringIO())
-    Executor(read(ADD), NumpyDevice(), options, report, lambda name, share: shares.append(share)).run()
+    executor(read(ADD), None, options, report, lambda name, share: shares.append(share)).run()
     assert shares == sorted(shares)
     assert len(shares) >= 3
     assert shares[-1] == 1.0

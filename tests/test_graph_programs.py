@@ -26,7 +26,8 @@ from opendml.llvm.object_cache import default_cache
 from opendml.loops.memory_plan import plan_memory
 from opendml.programs import graph_plan as plan_module
 from opendml.programs.graph_plan import graph_key
-from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.processor import Processor, host_processor
+from opendml.targets.cpu.runtime.executable import CpuExecutable
 from opendml.targets.cpu.tuning import Tuning
 
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -91,18 +92,18 @@ def test_constants_of_other_content_share_their_code() -> None:
     np.testing.assert_array_equal(halved(x), dml.Device().compile_graph(network(0.5), fusion=False)(x))
 
 
-def retuned(target: CpuTarget) -> Iterator[CpuTarget]:
+def retuned(target: Processor) -> Iterator[Processor]:
     """Targets with another value of one knob each, of all of them."""
     for knob in fields(Tuning):
         value = getattr(target.tuning, knob.name)
-        if is_dataclass(value):
+        if is_dataclass(value) and not isinstance(value, type):
             yield from (target.tuned(**{knob.name: replace(value, **{one.name: 1})}) for one in fields(value))
         else:
             yield target.tuned(**{knob.name: (*value, 16) if isinstance(value, tuple) else value + 1})
 
 
 def test_what_a_key_depends_on() -> None:
-    target, graph = host_target(), network()
+    target, graph = host_processor(), network()
     key = graph_key(graph, target, True)
     assert key == graph_key(renamed(graph), target, True)
     others = [
@@ -120,11 +121,24 @@ def test_what_a_key_depends_on() -> None:
 def test_code_that_is_not_what_runs_stores_no_plan(change: tuple[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_module, *change)
     monkeypatch.setattr(plan_module, "package_digest", plan_module.package_digest.__wrapped__)
-    assert graph_key(network(), host_target(), True) is None
+    assert graph_key(network(), host_processor(), True) is None
     x = np.ones([2, 3], np.float32)
     np.testing.assert_array_equal(*(dml.Device().compile_graph(network())(x) for _ in range(2)))
     monkeypatch.undo()
-    assert graph_key(network(), host_target(), True) is not None
+    assert graph_key(network(), host_processor(), True) is not None
+
+
+def calls_of_hashing(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The files that are hashed from now on, call by call."""
+    read: list[object] = []
+    hashed = plan_module._hash_of_files
+
+    def counted(files: Any) -> Any:
+        read.append(files)
+        return hashed(files)
+
+    monkeypatch.setattr(plan_module, "_hash_of_files", counted)
+    return read
 
 
 def digest_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
@@ -143,9 +157,7 @@ def test_the_package_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     first, second = tmp_path / "package" / "first.py", tmp_path / "package" / "inner" / "second.py"
     first.write_text("x = 1")
     second.write_text("y = 1")
-    read: list[object] = []
-    hashed = plan_module._hash_of_files
-    monkeypatch.setattr(plan_module, "_hash_of_files", lambda files: read.append(files) or hashed(files))
+    read = calls_of_hashing(monkeypatch)
     before = digest_of(tmp_path / "package", monkeypatch)
     assert before == digest_of(tmp_path / "package", monkeypatch)
     assert len(read) == 1
@@ -176,9 +188,7 @@ def test_files_that_have_just_changed_are_hashed_every_time(tmp_path: Path, monk
     file = tmp_path / "package" / "only.py"
     file.parent.mkdir()
     file.write_text("x = 1")
-    read: list[object] = []
-    hashed = plan_module._hash_of_files
-    monkeypatch.setattr(plan_module, "_hash_of_files", lambda files: read.append(files) or hashed(files))
+    read = calls_of_hashing(monkeypatch)
     monkeypatch.setattr(plan_module, "RECENT", 10**18)
     assert digest_of(file.parent, monkeypatch) == digest_of(file.parent, monkeypatch)
     assert len(read) == 2
@@ -254,17 +264,19 @@ def test_memory_is_stated() -> None:
 def test_calls_share_memory_for_temporaries_one_after_another() -> None:
     program = dml.Device().compile_graph(network())
     execution = program.execution
+    executable = execution.executable
+    assert isinstance(executable, CpuExecutable)
     assert execution.temporary_size > 0
     x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
     bound = program.bind([x], first := execution.new_outputs())
     bound()
     expected = program(x)
     np.testing.assert_array_equal(first[0], expected)
-    (spare,) = execution.executable._spare
+    (spare,) = executable._spare
     np.testing.assert_array_equal(program(x), expected)
-    assert execution.executable._spare[0] is spare  # taken for the call, and given back
-    assert execution.executable.with_thread_count(2)._spare == []
+    assert executable._spare[0] is spare  # taken for the call, and given back
+    assert executable.with_thread_count(2)._spare == []
     bound.run_last()
-    assert len(execution.executable._spare) == 1  # no more than one is kept
+    assert len(executable._spare) == 1  # no more than one is kept
     with pytest.raises(dml.BindingError, match="last time"):
         bound()
