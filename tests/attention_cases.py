@@ -59,6 +59,7 @@ def new_parts(desc: Any, given: dict[str, Array], heads: int, key_heads: int) ->
     bias = given.get("bias_tensor")
     if bias is not None:
         start, flat = 0, bias.reshape(-1)
+        assert found[0] is not None
         size = found[0].shape[-1]
         widths = [heads * size, key_heads * size, flat.size - (heads + key_heads) * size]
         for number, (width, count) in enumerate(zip(widths, (heads, key_heads, key_heads), strict=True)):
@@ -82,12 +83,14 @@ def reference(desc: Any, arrays: list[Array | None]) -> tuple[tuple[Array, Array
     batch, _, rows, _ = queries.shape
     past_keys, past_values = (given.get(f"past_{what}_tensor") for what in ("key", "value"))
     lengths = given.get("past_sequence_lengths_tensor")
+    assert lengths is None or past_keys is not None
+    past = 0 if past_keys is None else past_keys.shape[-2]
     shape = next((t.sizes for t in (desc.output_present_key_tensor, desc.output_present_value_tensor) if t), None)
-    total = (0 if past_keys is None else past_keys.shape[-2]) + (0 if keys is None else keys.shape[-2])
+    total = past + (0 if keys is None else keys.shape[-2])
     total = shape[-2] if shape is not None else total
     all_keys, all_values = (
-        joined(past, new, None if lengths is None else lengths.reshape(-1), total)
-        for past, new in ((past_keys, keys), (past_values, values))
+        joined(old, new, None if lengths is None else lengths.reshape(-1), total)
+        for old, new in ((past_keys, keys), (past_values, values))
     )
     mask, kind = given.get("mask_tensor"), desc.mask_type.name
     relative = given.get("relative_position_bias_tensor")
@@ -103,7 +106,7 @@ def reference(desc: Any, arrays: list[Array | None]) -> tuple[tuple[Array, Array
                 scores[t] += relative[..., b, n, s, t].item()
             if mask is not None and is_masked(kind, mask, b, n, s, t, batch):
                 scores[t] += np.float32(desc.mask_filter_value)
-            if lengths is not None and t > min(max(int(lengths.flat[b]), 0), past_keys.shape[-2]) + s:
+            if lengths is not None and t > min(max(int(lengths.flat[b]), 0), past) + s:
                 scores[t] = -np.inf
         with np.errstate(invalid="ignore"):
             powers = np.exp(scores - (scores.max() if np.isfinite(scores.max()) else 0))

@@ -164,7 +164,7 @@ def _changes(field: Field, value: Any, path: _Path, name: str) -> Iterator[Chang
                 yield Change((*path, member), change, (f"{name}.{camel_case(member)}",))
     elif isinstance(field, OperatorField):
         yield Change(path, op.ActivationSoftmax1(axes=[99]), (name,))
-        yield Change(path, op.Split(input_tensor=None, output_tensors=[], axis=0), (name,))
+        yield Change(path, op.Split(input_tensor=None, output_tensors=[], axis=0), (name,))  # type: ignore[arg-type]
         if value is not None and "alpha" in value.fields:
             yield Change((*path, "alpha"), "x", (f"{name}.Alpha",))
     else:

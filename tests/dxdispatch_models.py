@@ -53,7 +53,7 @@ json_values = st.recursive(
 
 
 NUMBERS = [0, -1, 1, 3, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 64, 10**30, 0.5, 1e300, -0.0]
-hostile_values = (
+hostile_values: st.SearchStrategy[Any] = (
     st.sampled_from([*NUMBERS, None, True, "", "A", "add", "FLOAT32", "nan", "\ud800", "..", [], {}, {"name": "A"}])
     | json_values
 )

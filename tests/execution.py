@@ -11,7 +11,7 @@ import mmap
 import os
 import re
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -104,6 +104,7 @@ def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool
         patch.setattr(sequence_module, "plan_memory", plan)
         _scratch_between_pages(patch, at_end)
         program = compile_operator(desc, thread_count=7, tuning=replace(tuning, serial_work=0, pooled_work=0))
+    assert isinstance(program.executable, CpuExecutable)
     PROTECTED[program] = [*protected, *_pages_between_scratch(program.executable)]
     return program
 
@@ -114,7 +115,8 @@ def _scratch_between_pages(patch: pytest.MonkeyPatch, at_end: bool) -> None:
     What the thread needs lies at their end (to a cache line, as all of it does) or at their beginning.
     """
     page = mmap.PAGESIZE
-    sequence_of = program_code.sequence_of
+    # What stands there, which a test may have put there.
+    sequence_of: Callable[..., KernelSequence[WrittenKernel]] = vars(program_code)["sequence_of"]
 
     def sequence(*arguments: Any, **options: Any) -> KernelSequence[WrittenKernel]:
         found = sequence_of(*arguments, **options)

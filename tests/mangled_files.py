@@ -225,7 +225,9 @@ def _measured(name: str, reader: Callable[[], None]) -> Spent:
 
 def _load(path: Path) -> None:
     with contextlib.suppress(dml.OpendmlError):
-        validate_graph(dml.load(path))
+        graph = dml.load(path)
+        assert isinstance(graph, dml.GraphDesc)
+        validate_graph(graph)
 
 
 def _check(path: Path) -> None:

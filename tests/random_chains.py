@@ -142,22 +142,24 @@ class Chain:
 
     # ---- nodes
 
-    def compute(self, cls: type[Any], *inputs: dml.GraphTensor | None, layout: bool = True, **fields: Any) -> Any:
+    def compute(
+        self, cls: type[Operator], *inputs: dml.GraphTensor | None, layout: bool = True, **fields: Any
+    ) -> dml.GraphTensor:
         """The first output of an operator whose output is like its first input, but for ``sizes`` and ``data_type``."""
         first = next(x for x in inputs if x is not None)
-        names = [name for name, field in cls.fields.items() if isinstance(field, TensorField)]
+        directions = {name: field.direction for name, field in cls.fields.items() if isinstance(field, TensorField)}
         sizes = fields.pop("sizes", first.sizes)
         data_type = fields.pop("data_type", first.data_type)
         target = self.target(data_type, sizes) if layout else TensorDesc(data_type, sizes)
         descs = [None if x is None else x.desc for x in inputs]
-        given = [name for name in names if cls.fields[name].direction == "input"]
-        (output, *further) = [name for name in names if cls.fields[name].direction == "output"]
+        given = [name for name, direction in directions.items() if direction == "input"]
+        (output, *further) = [name for name, direction in directions.items() if direction == "output"]
         desc = cls(**dict(zip(given, descs, strict=True)), **{output: target}, **dict.fromkeys(further), **fields)
         return self.append(desc, *inputs)[0]
 
-    def append(self, desc: Operator, *inputs: dml.GraphTensor | None) -> list[Any]:
-        """The outputs of a node."""
-        return [None if y is None else self.remember(y) for y in self.graph.append(desc, *inputs)]
+    def append(self, desc: Operator, *inputs: dml.GraphTensor | None) -> list[dml.GraphTensor]:
+        """The outputs of a node, without those that are absent."""
+        return [self.remember(y) for y in self.graph.append(desc, *inputs) if y is not None]
 
     def target(self, data_type: TensorDataType, sizes: Sequence[int]) -> TensorDesc:
         """An output, mostly packed."""
@@ -357,7 +359,11 @@ def sliced(c: Chain, x: dml.GraphTensor) -> dml.GraphTensor:
     extents = [n - offset for n, offset in zip(x.sizes, offsets, strict=True)]
     steps = [c.random.choice((1, 1, 1, 2, 3, -1, -2)) for _ in x.sizes]
     sizes = [1 + (n - 1) // abs(step) for n, step in zip(extents, steps, strict=True)]
-    fields = {"input_window_offsets": offsets, "input_window_sizes": extents, "input_window_strides": steps}
+    fields: dict[str, Any] = {
+        "input_window_offsets": offsets,
+        "input_window_sizes": extents,
+        "input_window_strides": steps,
+    }
     return c.compute(op.Slice1, x, sizes=sizes, **fields)
 
 
@@ -388,7 +394,7 @@ def padded(c: Chain, x: dml.GraphTensor) -> dml.GraphTensor:
     start, end = ([c.random.choice((0, 0, 1, 2)) for _ in x.sizes] for _ in range(2))
     sizes = [sum(parts) for parts in zip(x.sizes, start, end, strict=True)]
     mode = c.random.choice(("CONSTANT", "EDGE", "REFLECTION", "SYMMETRIC"))
-    fields = {"padding_mode": mode, "padding_value": 1.0, "start_padding": start, "end_padding": end}
+    fields: dict[str, Any] = {"padding_mode": mode, "padding_value": 1.0, "start_padding": start, "end_padding": end}
     return c.compute(op.Padding, x, sizes=sizes, **fields)
 
 
@@ -438,7 +444,7 @@ def normalised(c: Chain, x: dml.GraphTensor) -> dml.GraphTensor:
         x = c.fitted(op.ActivationSoftmax1, x)
         return c.compute(op.ActivationSoftmax1, x, axes=c.axes(x))
     x = c.fitted(op.MeanVarianceNormalization1, x)
-    fields = {"axes": c.axes(x), "normalize_variance": True, "epsilon": 0.5, "fused_activation": None}
+    fields: dict[str, Any] = {"axes": c.axes(x), "normalize_variance": True, "epsilon": 0.5, "fused_activation": None}
     return c.compute(op.MeanVarianceNormalization1, x, None, None, **fields)
 
 
@@ -446,7 +452,7 @@ def summed_up(c: Chain, x: dml.GraphTensor) -> dml.GraphTensor:
     x = c.fitted(op.CumulativeSummation, x)
     direction = c.random.choice(("INCREASING", "DECREASING"))
     exclusive = c.random.random() < 0.3
-    fields = {"axis": c.axis(x), "axis_direction": direction, "has_exclusive_sum": exclusive}
+    fields: dict[str, Any] = {"axis": c.axis(x), "axis_direction": direction, "has_exclusive_sum": exclusive}
     return c.compute(op.CumulativeSummation, x, **fields)
 
 
@@ -460,7 +466,13 @@ def multiplied(c: Chain, x: dml.GraphTensor) -> dml.GraphTensor:
     y = c.like(x.data_type, [*batch, columns, inner] if trans_b else [*batch, inner, columns], x)
     sizes = [*batch, rows, columns]
     z = c.like(x.data_type, sizes, x) if c.random.random() < 0.5 else None
-    fields = {"trans_a": int(trans_a), "trans_b": int(trans_b), "alpha": 1.0, "beta": 1.0, "fused_activation": None}
+    fields: dict[str, Any] = {
+        "trans_a": int(trans_a),
+        "trans_b": int(trans_b),
+        "alpha": 1.0,
+        "beta": 1.0,
+        "fused_activation": None,
+    }
     return c.compute(op.Gemm, x, y, z, sizes=sizes, **fields)
 
 

@@ -67,8 +67,8 @@ class _Writer:
         if kind == "unary":
             return unary(str(self.choice("neg", "abs")), self.value(type, axes, variables, depth - 1))
         if kind == "select":
-            sides = [self.value(type, axes, variables, depth - 1) for _ in range(2)]
-            return select(self.condition(axes, variables, depth - 1), *sides)
+            then, otherwise = (self.value(type, axes, variables, depth - 1) for _ in range(2))
+            return select(self.condition(axes, variables, depth - 1), then, otherwise)
         if kind == "cast":
             other = next(t for t in (self.choice(*COMPUTED),) if isinstance(t, ElementType))
             return cast(self.value(other, axes, variables, depth - 1), type)
@@ -180,8 +180,8 @@ class _Writer:
         partials = partials_for(over[-1]) if self.integer(0, 1) else 1
         if kind == "product" and type.is_float:
             # Small whole numbers, so that the interpreter's way around a fused operation is exact.
-            small = [cast(cast(self.load(inner), I8) & 15, type) for _ in range(2)]
-            return sum_of_products(over, *small, where)
+            left, right = (cast(cast(self.load(inner), I8) & 15, type) for _ in range(2))
+            return sum_of_products(over, left, right, where)
         if kind == "extreme":
             *outer, last = over
             start = (lowest(type), constant(0, U32))

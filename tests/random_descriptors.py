@@ -6,6 +6,8 @@ packed, permuted, padded, repeated and overlapping, parameters are what the rule
 
 from __future__ import annotations
 
+from typing import cast
+
 from hypothesis import strategies as st
 from random_operators import choosing, element_wise, folding, moving, normalizations, products, quantized, windows
 from random_operators.parts import Build, HugeDraw
@@ -21,7 +23,7 @@ def descriptors(operator_type: OperatorType, *, huge: bool = False) -> st.Search
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Operator:
-        source = HugeDraw(draw) if huge else draw
+        source = cast("st.DrawFn", HugeDraw(draw)) if huge else draw
         return BUILDERS[operator_type](source, operator_class(operator_type))
 
     return drawn()

@@ -77,7 +77,7 @@ class _Builder:
                 return self.draw(st.sampled_from(outputs))
             case "constant":
                 return self.constant(size)
-        if inputs and self.draw(st.booleans()):
+        if bool(inputs) and self.draw(st.booleans()):
             return self.draw(st.sampled_from(inputs))
         self.inputs.append(tensor)
         return len(self.inputs) - 1

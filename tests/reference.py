@@ -47,7 +47,7 @@ def cast(x: Array, dtype: np.dtype[Any]) -> Array:
 
 def _to_integer(value: float, limits: Any) -> int:
     if isinstance(value, int):
-        wrapped = value & ((1 << limits.bits) - 1)
+        wrapped: int = value & ((1 << limits.bits) - 1)
         return wrapped - (1 << limits.bits) if wrapped > limits.max else wrapped
     if math.isnan(value):
         return 0
@@ -58,7 +58,7 @@ def _to_integer(value: float, limits: Any) -> int:
 
 def scale_bias(x: Array, scale: float, bias: float) -> Array:
     """x * scale + bias: in float32 for float16 and float32, else in float64; integers are truncated and saturated."""
-    wide = np.float32 if x.dtype in (np.float16, np.float32) else np.float64
+    wide: Any = np.float32 if x.dtype in (np.float16, np.float32) else np.float64
     with np.errstate(all="ignore"):
         return np.asarray(x.astype(wide) * wide(scale) + wide(bias))
 
@@ -86,7 +86,7 @@ def cumulative(x: Array, axis: int, decreasing: bool, exclusive: bool, operation
     with np.errstate(all="ignore"):
         running = operation.accumulate(moved, axis=0, dtype=wide)
         running = running[::-1] if decreasing else running
-        return np.moveaxis(running, 0, axis).astype(x.dtype)
+        return np.asarray(np.moveaxis(running, 0, axis).astype(x.dtype))
 
 
 def bilinear(x: Array, height_scale: int, width_scale: int) -> Array:

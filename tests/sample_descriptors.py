@@ -28,10 +28,14 @@ def _pooling(cls: type[Operator], **fields: Any) -> Operator:
 
 def _resamplings() -> list[Operator]:
     small, large = f32(1, 2, 3, 4), f32(1, 2, 6, 3)
-    forward = {"input_tensor": small, "output_tensor": large, "scales": [1, 1, 2, 0.75]}
-    backward = {"input_gradient_tensor": large, "output_gradient_tensor": small, "scales": [1, 1, 2, 0.75]}
-    centres = {"input_pixel_offsets": [0.5] * 4, "output_pixel_offsets": [-0.5] * 4}
-    up = {"rounding_direction": "INCREASING"}
+    forward: dict[str, Any] = {"input_tensor": small, "output_tensor": large, "scales": [1, 1, 2, 0.75]}
+    backward: dict[str, Any] = {
+        "input_gradient_tensor": large,
+        "output_gradient_tensor": small,
+        "scales": [1, 1, 2, 0.75],
+    }
+    centres: dict[str, Any] = {"input_pixel_offsets": [0.5] * 4, "output_pixel_offsets": [-0.5] * 4}
+    up: dict[str, Any] = {"rounding_direction": "INCREASING"}
     return [
         op.Resample(**forward, interpolation_mode="LINEAR"),
         op.Resample1(**forward, **centres, interpolation_mode="NEAREST_NEIGHBOR"),
@@ -44,7 +48,7 @@ def _resamplings() -> list[Operator]:
 
 def _sliding_blocks() -> list[Operator]:
     image, columns = f32(2, 3, 5, 6), f32(2, 18, 8)
-    fields = {"window_sizes": [3, 2], "strides": [1, 2], "dilations": [2, 3]}
+    fields: dict[str, Any] = {"window_sizes": [3, 2], "strides": [1, 2], "dilations": [2, 3]}
     fields |= {"start_padding": [1, 1], "end_padding": [2, 0]}
     return [
         op.Unfold(input_tensor=image, output_tensor=columns, **fields),
@@ -59,9 +63,9 @@ def _quantized() -> list[Operator]:
     zeros = {"a_zero_point_tensor": s8(*rows), "b_zero_point_tensor": s8(*columns)}
     scales = {"a_scale_tensor": f32(*rows), "b_scale_tensor": f32(*columns)}
     product = f32(1, 2, 3, 5)
-    window = {name: [1, 1] for name in ("strides", "dilations", "start_padding", "end_padding")}
-    image = {"input_tensor": s8(1, 4, 7, 7), "filter_tensor": s8(6, 2, 3, 3)}
-    offsets = {"input_zero_point_tensor": s8(1, 1, 1, 1), "filter_zero_point_tensor": s8(1, 6, 1, 1)}
+    window: dict[str, Any] = {name: [1, 1] for name in ("strides", "dilations", "start_padding", "end_padding")}
+    image: dict[str, Any] = {"input_tensor": s8(1, 4, 7, 7), "filter_tensor": s8(6, 2, 3, 3)}
+    offsets: dict[str, Any] = {"input_zero_point_tensor": s8(1, 1, 1, 1), "filter_zero_point_tensor": s8(1, 6, 1, 1)}
     one, every = (1, 1, 1, 1), (1, 3, 1, 1)
     return [
         op.MatrixMultiplyInteger(a_tensor=a, b_tensor=b, output_tensor=TensorDesc("int32", [1, 2, 3, 5]), **zeros),
@@ -126,7 +130,7 @@ def _quantized() -> list[Operator]:
 
 def _attentions() -> list[Operator]:
     """With new keys and values apart, and stacked."""
-    common = {
+    common: dict[str, Any] = {
         "bias_tensor": f32(3 * 12),
         "relative_position_bias_tensor": f32(2, 3, 5, 9),
         "past_key_tensor": f32(2, 3, 3, 4),
@@ -137,9 +141,9 @@ def _attentions() -> list[Operator]:
         "scale": 0.5,
         "mask_filter_value": -10000,
     }
-    apart = {"query_tensor": f32(2, 5, 12), "key_tensor": f32(2, 6, 12), "value_tensor": f32(2, 6, 12)}
+    apart: dict[str, Any] = {"query_tensor": f32(2, 5, 12), "key_tensor": f32(2, 6, 12), "value_tensor": f32(2, 6, 12)}
     mask = TensorDesc("int32", [2, 3, 5, 9])
-    grouped = {
+    grouped: dict[str, Any] = {
         **common,
         "bias_tensor": f32(12 + 4 + 4),
         "past_key_tensor": f32(2, 1, 3, 4),
@@ -149,8 +153,8 @@ def _attentions() -> list[Operator]:
         "output_present_value_tensor": f32(2, 1, 9, 4),
         "mask_tensor": TensorDesc("int32", [1, 2]),
     }
-    stacked = {"query_tensor": f32(2, 5, 12), "stacked_key_value_tensor": f32(2, 6, 1, 2, 4)}
-    heads = {"query_head_count": 3, "key_value_head_count": 1}
+    stacked: dict[str, Any] = {"query_tensor": f32(2, 5, 12), "stacked_key_value_tensor": f32(2, 6, 1, 2, 4)}
+    heads: dict[str, Any] = {"query_head_count": 3, "key_value_head_count": 1}
     return [
         op.MultiheadAttention(**apart, **common, mask_tensor=mask, head_count=3, mask_type="BOOLEAN"),
         op.MultiheadAttention1(**stacked, **grouped, **heads, mask_type="KEY_SEQUENCE_LENGTH"),
@@ -158,12 +162,12 @@ def _attentions() -> list[Operator]:
 
 
 def _regions() -> list[Operator]:
-    pooled = {"input_tensor": f32(2, 3, 7, 8), "output_tensor": f32(5, 3, 2, 4)}
-    regions = {"roi_tensor": f32(1, 5, 4), "batch_indices_tensor": u32(1, 5)}
+    pooled: dict[str, Any] = {"input_tensor": f32(2, 3, 7, 8), "output_tensor": f32(5, 3, 2, 4)}
+    regions: dict[str, Any] = {"roi_tensor": f32(1, 5, 4), "batch_indices_tensor": u32(1, 5)}
     sampled: dict[str, Any] = {"reduction_function": "AVERAGE", "interpolation_mode": "LINEAR"}
     sampled |= {"spatial_scale_x": 1, "spatial_scale_y": 0.5}
     sampled |= {"minimum_samples_per_output": 1, "maximum_samples_per_output": 2}
-    placed = {"input_pixel_offset": 0.5, "output_pixel_offset": -0.5, "align_regions_to_corners": False}
+    placed: dict[str, Any] = {"input_pixel_offset": 0.5, "output_pixel_offset": -0.5, "align_regions_to_corners": False}
     return [
         op.RoiAlign(**pooled, **regions, **sampled, out_of_bounds_input_value=0),
         op.RoiAlign1(**pooled, **regions, **sampled, **placed, out_of_bounds_input_value=0),
@@ -183,7 +187,7 @@ def _regions() -> list[Operator]:
 def _gradients() -> list[Operator]:
     """Gradients, and what else there is for training."""
     images = dict.fromkeys(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"), f32(2, 3, 4, 5))
-    pooled = {"input_gradient_tensor": f32(2, 3, 4, 4), "output_gradient_tensor": f32(2, 3, 7, 8)}
+    pooled: dict[str, Any] = {"input_gradient_tensor": f32(2, 3, 4, 4), "output_gradient_tensor": f32(2, 3, 7, 8)}
     channels = dict.fromkeys(
         (
             "mean_tensor",
@@ -221,10 +225,10 @@ def _gradients() -> list[Operator]:
 
 
 def _normalizations() -> list[Operator]:
-    images = {"input_tensor": f32(2, 3, 4, 5), "output_tensor": f32(2, 3, 4, 5)}
-    affine = {"scale_tensor": f32(1, 3, 1, 1), "bias_tensor": f32(1, 3, 1, 1)}
-    statistics = {"mean_tensor": f32(1, 3, 1, 1), "variance_tensor": f32(1, 3, 1, 1)}
-    fused = {"epsilon": 1e-5, "fused_activation": op.ActivationRelu()}
+    images: dict[str, Any] = {"input_tensor": f32(2, 3, 4, 5), "output_tensor": f32(2, 3, 4, 5)}
+    affine: dict[str, Any] = {"scale_tensor": f32(1, 3, 1, 1), "bias_tensor": f32(1, 3, 1, 1)}
+    statistics: dict[str, Any] = {"mean_tensor": f32(1, 3, 1, 1), "variance_tensor": f32(1, 3, 1, 1)}
+    fused: dict[str, Any] = {"epsilon": 1e-5, "fused_activation": op.ActivationRelu()}
     return [
         op.BatchNormalization(**images, **statistics, **affine, spatial=True, **fused),
         op.MeanVarianceNormalization(**images, **affine, cross_channel=False, normalize_variance=True, **fused),
@@ -239,7 +243,7 @@ def _normalizations() -> list[Operator]:
 @functools.cache
 def samples() -> tuple[Operator, ...]:
     """A valid descriptor of every operator, valid at its own since-level too wherever a rank of 4 is."""
-    two_images = {"input_tensor": f32(1, 2, 3, 4), "output_tensor": f32(1, 2, 3, 4)}
+    two_images: dict[str, Any] = {"input_tensor": f32(1, 2, 3, 4), "output_tensor": f32(1, 2, 3, 4)}
     return (
         *activations(),
         *_normalizations(),

@@ -52,7 +52,7 @@ def erfc(x: Array) -> Array:
 
 
 def swish(x: Array, sigmoid_input_scale: float) -> Array:
-    return x / (1 + np.exp(-single(x * sigmoid_input_scale)))
+    return np.asarray(x / (1 + np.exp(-single(x * sigmoid_input_scale))))
 
 
 # The references take float64 arrays of float32 values; what they leave to one last rounding is given to more precision.
@@ -166,7 +166,8 @@ def test_transcendental_activations(name: str, data: st.DataObject) -> None:
 def test_every_float16_result_is_the_nearest(name: str, parameters: dict[str, float]) -> None:
     """With parameters that scale nothing, against NumPy's float64."""
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    reference = {**{name: function for name, (function, _) in CLOSE.items()}, "softsign": lambda x: x / (1 + np.abs(x))}
+    reference: dict[str, Reference] = {name: function for name, (function, _) in CLOSE.items()}
+    reference["softsign"] = lambda x: x / (1 + np.abs(x))
     reference["swish"] = lambda x, sigmoid_input_scale: x / (1 + np.exp(-x))
     with np.errstate(all="ignore"):
         expected = reference[name](x.astype(np.float64), **parameters).astype(np.float16)
@@ -280,7 +281,7 @@ def test_gelu_keeps_its_precision_where_one_plus_erf_vanishes() -> None:
 def softmax(x: Array, axes: tuple[int, ...]) -> Array:
     shifted = x - np.max(x, axis=axes, keepdims=True)
     exponentials = np.exp(shifted)
-    return exponentials / exponentials.sum(axis=axes, keepdims=True)
+    return np.asarray(exponentials / exponentials.sum(axis=axes, keepdims=True))
 
 
 def assert_softmax(desc: operators.Operator, x: Array, axes: tuple[int, ...]) -> None:

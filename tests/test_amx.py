@@ -37,7 +37,7 @@ from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.refine.refining import refined_definition, refining
 
 FEATURES = tuple(sorted({*LEVELS["avx512"].features, "avx512vnni", "amx-int8"}))
-MACHINE = Machine("x86_64-unknown-linux-gnu", "sapphirerapids", "", FEATURES, 64, 32)  # type: ignore[arg-type]
+MACHINE = Machine("x86_64-unknown-linux-gnu", "sapphirerapids", "", FEATURES, 64, 32)
 AMX = Processor(host_machine() if host_machine().has("amx-int8") else MACHINE, MANY_THREADS)
 """This processor if it has tile registers, or else one that has."""
 

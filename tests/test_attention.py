@@ -150,6 +150,7 @@ def test_onnx_runtime() -> None:
         output_present_key=True, output_present_value=True,
     )  # fmt: skip
     for a, b in zip(actual, expected, strict=True):
+        assert a is not None
         assert_near(a, b)
     lengths = dml.multihead_attention(
         q, k, v, bias=bias, mask=np.array([[8, 6]], np.int32), mask_type="KEY_SEQUENCE_LENGTH",
@@ -174,7 +175,7 @@ def test_stacks_are_slices() -> None:
 def test_keys_of_the_past_alone() -> None:
     """A cache that another call has made is all keys and values that there are."""
     q, k, v = random(2, 5, 3 * 4), random(2, 7, 3 * 4), random(2, 7, 3 * 6)
-    cache = {"past_key": heads_first(k, 3), "past_value": heads_first(v, 3)}
+    cache: dict[str, Any] = {"past_key": heads_first(k, 3), "past_value": heads_first(v, 3)}
     assert_near(
         dml.multihead_attention(q, **cache, head_count=3).output,
         dml.multihead_attention(q, k, v, head_count=3).output,

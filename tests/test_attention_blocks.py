@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_memory_grows_with_the_sequence(length: int) -> None:
         assert stated <= 4 * 2 * length * 8 * attention_products.KEYS_TOGETHER + 2 * length * 8 * 128
 
 
-MASKS = {
+MASKS: dict[str, Callable[[int, tuple[int, ...]], tuple[int, ...] | None]] = {
     "NONE": lambda batch, scores: None,
     "KEY_SEQUENCE_LENGTH": lambda batch, scores: (1, batch),
     "KEY_SEQUENCE_END_START": lambda batch, scores: (2, batch),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attention_cases import random
 from execution import assert_identical
@@ -90,6 +92,7 @@ def test_lower_levels() -> None:
 
 def test_nothing_to_ask_with() -> None:
     """Without queries, keys or values the rules say what is missing, whatever else is given."""
-    for operands in ({}, {"bias": random(24)}, {"past_key": random(1, 2, 3, 4)}):
+    given: list[dict[str, Any]] = [{}, {"bias": random(24)}, {"past_key": random(1, 2, 3, 4)}]
+    for operands in given:
         with pytest.raises(dml.InvalidDescriptorError, match="the queries must be given"):
             dml.multihead_attention(**operands, head_count=2, output_present_key=True)

@@ -135,7 +135,10 @@ def test_kernels_that_compute_the_same_are_one_row() -> None:
     assert found.efficiency(limits) == pytest.approx(0.32 + 0.1 + 0.2) and found.efficiency(None) is None
 
 
-class _Small(torch.nn.Module):  # type: ignore[misc]
+_Module: Any = torch.nn.Module
+
+
+class _Small(_Module):  # type: ignore[misc]  # PyTorch's modules are Any to mypy, which skips them.
     def __init__(self) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(

@@ -277,7 +277,7 @@ def test_rows_are_kept_as_soon_as_they_are_measured(tmp_path: Path) -> None:
     found = runs.load_run(path)
     assert [len(one.operators) if one else 0 for one in kept] == [0, 1, 2]
     assert found.end == "cut off: SIGTERM" and not found.is_complete and found.titles == [c.title for c in cases[:2]]
-    assert [one.limits["convolution"].fma_peak for one in kept[1:]] == [9.0, 9.0]
+    assert [one and one.limits["convolution"].fma_peak for one in kept[1:]] == [9.0, 9.0]
     assert found.limits["convolution"] == limits.Limits(fma_peak=9.0)
 
 

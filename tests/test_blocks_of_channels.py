@@ -49,7 +49,7 @@ def described(network: Network, sizes: Sequence[Sequence[int]]) -> GraphDesc:
     return graph.describe(network(*(graph.input("float32", one) for one in sizes)))
 
 
-def blocks(network: Network, sizes: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def blocks(network: Network, sizes: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], ...]]:
     """How many blocks there are along images and channels, and what each has of its own. Results are those of operators
     one at a time: interpreted, and compiled, by any number of threads."""
     desc = described(network, sizes)
@@ -156,7 +156,7 @@ def test_first_convolutions_of_networks_are_done_with_their_pooling() -> None:
     """With the knobs as they are, and the layouts that their filters have."""
 
     def network(padding: int) -> Network:
-        around = {"start_padding": [padding, padding], "end_padding": [padding, padding]}
+        around: dict[str, Any] = {"start_padding": [padding, padding], "end_padding": [padding, padding]}
 
         def pooled(x: Any, filters: Any) -> Any:
             first = dml.activation_relu(dml.convolution(x, filters, strides=[2, 2], **around))

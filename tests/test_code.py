@@ -186,7 +186,7 @@ def test_binary_with_a_constant(type: ElementType) -> None:
 def test_binary_of_bool() -> None:
     a, b = (_array(U8, side) for side in zip(*itertools.product((0, 1, 255), repeat=2), strict=True))
     names = ("and", "or", "xor", *COMPARISONS)
-    cases = [lambda x, y, name=name: Binary(name, cast(x, BOOL), cast(y, BOOL)) for name in names]
+    cases: list[Case] = [lambda x, y, name=name: Binary(name, cast(x, BOOL), cast(y, BOOL)) for name in names]
     cases += [lambda x, y: Unary("not", cast(x, BOOL)), lambda x, y: Select(cast(x, BOOL), y, x)]
     _check([a, b], cases)
 
@@ -195,9 +195,8 @@ def test_binary_of_bool() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("type", NUMBERS, ids=repr)
 def test_unary(type: ElementType, level: str) -> None:
-    operations = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even")
-    if type.is_integer:
-        operations = ("neg", "abs", "not")
+    of_floats = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even")
+    operations = ("neg", "abs", "not") if type.is_integer else of_floats
     _check([_array(type, _special(type))], [lambda x, name=name: Unary(name, x) for name in operations], level)
 
 
@@ -303,6 +302,7 @@ def test_what_is_denied_of_numbers_is_one_comparison(type: ElementType) -> None:
             denied, ordered = ~Binary(name, left, right), Binary("eq", x, x)
             for found in (denied & ordered, ordered & denied):
                 assert _value(found) == _value(Binary("and", denied, ordered)), (name, number, limit)
+                assert isinstance(found, Binary)
                 assert (found.operation in COMPARISONS) == (limit == limit), (name, limit)
 
 

@@ -21,6 +21,7 @@ from properties import HANGS, examples
 import opendml
 from opendml.command_line.commands import COMMANDS, DXDISPATCH_OPTIONS
 from opendml.command_line.parsing import option_of
+from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
 from opendml.operators import unavailable
 
@@ -551,11 +552,12 @@ def test_memory_limit_covers_the_interpreter(tmp_path: Path) -> None:
     path = chain(tmp_path / "chain.bin")
     result = invoke("run", path, "--device", "reference", "--memory_limit", "1")
     assert result.exit_code == 0
-    device = opendml.Device("reference")
-    needed = device.compile_graph(opendml.load(path)).binding_properties.temporary_resource_size
+    device, graph = opendml.Device("reference"), opendml.load(path)
+    assert isinstance(graph, opendml.GraphDesc)
+    needed = device.compile_graph(graph).binding_properties.temporary_resource_size
     assert needed == 3 * 160_000
     with pytest.raises(opendml.OutOfMemoryError):
-        device.compile_graph(opendml.load(path), memory_limit=needed - 1)
+        device.compile_graph(graph, memory_limit=needed - 1)
 
 
 def test_memory_limit_covers_temporaries(tmp_path: Path) -> None:
@@ -565,11 +567,12 @@ def test_memory_limit_covers_temporaries(tmp_path: Path) -> None:
     from opendml.formats.models import read_model
 
     path = chain(tmp_path / "chain.bin")
-    device = opendml.Device(thread_count=2)
-    needed = device.compile_graph(opendml.load(path)).binding_properties.temporary_resource_size
+    device, graph = opendml.Device(thread_count=2), opendml.load(path)
+    assert isinstance(graph, opendml.GraphDesc)
+    needed = device.compile_graph(graph).binding_properties.temporary_resource_size
     assert needed >= 160_000
     with pytest.raises(opendml.OutOfMemoryError, match="bytes for temporary tensors"):
-        device.compile_graph(opendml.load(path), memory_limit=needed - 1)
+        device.compile_graph(graph, memory_limit=needed - 1)
     Executor(read_model(path, memory_limit=320_000 + needed), device)
     with pytest.raises(ModelFormatError, match=r"temporary tensors.*--memory_limit"):
         Executor(read_model(path, memory_limit=320_000 + needed - 1), device)
@@ -578,18 +581,21 @@ def test_memory_limit_covers_temporaries(tmp_path: Path) -> None:
 def test_temporaries_of_operators_count_too(tmp_path: Path) -> None:
     """Softmax over a dimension that is not the last one needs memory of its own for each thread, or none."""
     from opendml.description.errors import ModelFormatError
-    from opendml.formats.dxdispatch import Executor, parse_model
-    from opendml.formats.dxdispatch.model import Folders
+    from opendml.formats.dxdispatch import Executor, Folders, parse_model
 
     size = 600 * 600 * 4
     resource = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 600 * 600, "value": 0}}
-    model = {"resources": {"x": resource, "y": resource}, "dispatchables": {"gemm": SLOW_SUM}, "commands": []}
-    model["commands"] = [
-        {"type": "dispatch", "dispatchable": "gemm", "bindings": {"ATensor": "x", "BTensor": "x", "OutputTensor": "y"}}
-    ]  # fmt: skip
+    bindings = {"ATensor": "x", "BTensor": "x", "OutputTensor": "y"}
+    model = {
+        "resources": {"x": resource, "y": resource},
+        "dispatchables": {"gemm": SLOW_SUM},
+        "commands": [{"type": "dispatch", "dispatchable": "gemm", "bindings": bindings}],
+    }
     folders, device = Folders(tmp_path, tmp_path), opendml.Device(thread_count=2)
     parsed = parse_model(json.dumps(model), folders)
-    needed = device.compile(parsed.dispatchables["gemm"].desc).temporary_size
+    gemm = parsed.dispatchables["gemm"].desc
+    assert isinstance(gemm, Operator)
+    needed = device.compile(gemm).temporary_size
     assert needed > 0
     Executor(parse_model(json.dumps(model), folders, memory_limit=2 * size + needed), device)
     with pytest.raises(ModelFormatError, match=r"dispatchables.gemm: it needs \d+ bytes for temporary tensors"):

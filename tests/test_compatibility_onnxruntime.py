@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ from opendml.compatibility.onnxruntime.providers import OPTIONS
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
 TYPES = onnx.TensorProto
-SIZES = ["batch", 3]
+SIZES: Final[Sequence[int | str | None]] = ("batch", 3)
 
 
 def info(name: str, sizes: Sequence[int | str | None] | None = SIZES, element: int = TYPES.FLOAT) -> Any:
@@ -379,12 +379,13 @@ def test_options_that_are_refused(option: str, value: object) -> None:
 
 def test_foreign_code_is_refused() -> None:
     options = ours.SessionOptions()
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: options.register_custom_ops_library("operators.so"),
         lambda: options.add_initializer("w", None),
         lambda: options.add_external_initializers([], []),
         lambda: session(ours).end_profiling(),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(errors.NotImplemented):
             call()
 
@@ -492,7 +493,7 @@ def test_what_is_missing_says_why() -> None:
         with pytest.raises(
             dml.UnknownNameError, match=r"^OrtValue\.as_sparse_tensor is not here: DirectML has no sparse"
         ):
-            _ = thing.as_sparse_tensor
+            _ = getattr(thing, "as_sparse_tensor")  # noqa: B009
 
 
 def test_the_documentation_lists_what_is_missing() -> None:

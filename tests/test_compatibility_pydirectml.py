@@ -138,11 +138,11 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda x: x.repeat(2, 2).repeat(3, 3),
     ),
     "variance": (
-        lambda x: dml.mean_variance_normalization(x, None, None, [0, 2, 3], 1, 1e-5),
+        lambda x: dml.mean_variance_normalization(x, None, None, [0, 2, 3], 1, 1e-5),  # type: ignore[arg-type]
         lambda x: opendml.mean_variance_normalization(x, axes=[0, 2, 3]),
     ),
     "average": (
-        lambda x: dml.average_pooling(x, [2, 2], [3, 3], [1, 1], [0, 0], 1),
+        lambda x: dml.average_pooling(x, [2, 2], [3, 3], [1, 1], [0, 0], 1),  # type: ignore[arg-type]
         lambda x: opendml.average_pooling(
             x, window_size=[3, 3], strides=[2, 2], start_padding=[1, 1], end_padding=[0, 0], include_padding=True
         ),

@@ -335,6 +335,8 @@ def test_networks(device: dml.Device, name: str, monkeypatch: pytest.MonkeyPatch
     for on in (dml.Device("cpu"), device):
         graph = dml.Graph(on)
         program = graph.compile(importlib.import_module(name).build(graph, **SMALL[name]).output)
-        x = np.random.default_rng(1).normal(size=program.inputs[0].desc.sizes).astype(np.float32)
+        desc = program.inputs[0].desc
+        assert desc is not None
+        x = np.random.default_rng(1).normal(size=desc.sizes).astype(np.float32)
         results.append(program(x))
     assert_identical(*results)

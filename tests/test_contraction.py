@@ -252,6 +252,7 @@ def test_nests_of_every_choice_of_loops(
         patch.setattr(choice._Choices, "cost", any_tile(seed))
         kernel = schedule_contraction(statement, target)
     assume(kernel is not None)
+    assert kernel is not None
     nest = kernel_nest(kernel, target)
     assert isinstance(format_nest(nest), str)
     for order in ((0,), (2, 0, 1)):
@@ -291,7 +292,13 @@ def test_points_that_a_tile_leaves_over(machine: Machine, size: int) -> None:
 
 
 def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int, window: int, stride: int) -> None:
-    knobs = {"fewest_panel_steps": 8, "serial_work": 0, "near_strip_bytes": 256, "far_tile_bytes": 256, "items": 7}
+    knobs: dict[str, Any] = {
+        "fewest_panel_steps": 8,
+        "serial_work": 0,
+        "near_strip_bytes": 256,
+        "far_tile_bytes": 256,
+        "items": 7,
+    }
     target = Processor(machine, replace(TUNING, **knobs))
     definition = convolution(1, channels, filters, size, window, stride).define()
     refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
@@ -303,6 +310,7 @@ def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int
 
 def product_kernel(desc: Any, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
     *_, statement = refined_definition(desc, target).statements
+    assert isinstance(statement, Compute)
     kernel = schedule_contraction(statement, target)
     assert kernel is not None
     return kernel
@@ -314,6 +322,7 @@ def fixed_kernel(desc: operators.Convolution, target: CpuTarget = TARGETS[0]) ->
     weights = definition.inputs[1]
     assert weights is not None
     *_, statement = refine(definition, target, (weights,)).statements
+    assert isinstance(statement, Compute)
     kernel = schedule_contraction(statement, target)
     assert kernel is not None
     return kernel
@@ -634,7 +643,9 @@ def test_sums_of_few_rows_wait_while_a_wide_matrix_is_read_in_long_runs() -> Non
     assert not product_kernel(gemm(200, 1000, 1100)).steps_at_once
     assert not product_kernel(gemm(13, 1000, 200)).steps_at_once
     assert not product_kernel(gemm(13, 100, 1100)).steps_at_once
-    assert schedule_contraction(refined_definition(gemm(1, 1000, 200), TARGETS[0]).statements[0], TARGETS[0]) is None
+    first = refined_definition(gemm(1, 1000, 200), TARGETS[0]).statements[0]
+    assert isinstance(first, Compute)
+    assert schedule_contraction(first, TARGETS[0]) is None
 
 
 @pytest.mark.parametrize("rows", [1, 13, 33])
@@ -733,6 +744,7 @@ def test_tiles_ask_for_the_next_block_of_weights_together() -> None:
     x = graph.input("float32", [1, 1, 128, 2048])
     desc = graph.describe(dml.gemm(x, graph.constant(np.ones((1, 1, 2048, 768), np.float32))))
     (statement,) = divide_and_fuse(join(desc, refining(TARGETS[0])), costs=TARGETS[0].costs).execution.statements
+    assert isinstance(statement, Compute)
     kernel = schedule_contraction(statement, TARGETS[0])
     assert kernel is not None and kernel.panel is None
     (e,), (block, panels), (step,) = kernel.next_block, kernel.blocks[0], kernel.fold.axes

@@ -89,6 +89,11 @@ def problems(draw: st.DrawFn, direction: ConvolutionDirection) -> dict[str, Any]
     }
 
 
+def _channel(channel: int, place: Sequence[int]) -> tuple[Any, ...]:
+    """One place of a channel of all images."""
+    return (slice(None), channel, *place)
+
+
 def convolve(desc: operators.Convolution, x: Array, w: Array) -> Array:
     """The sums of the specification, in float64: FORWARD gathers, BACKWARD scatters."""
     x, w = x.astype(np.float64), w.astype(np.float64)
@@ -111,9 +116,9 @@ def convolve(desc: operators.Convolution, x: Array, w: Array) -> Array:
             if all(0 <= p < n for p, n in zip(position, few.shape[2:], strict=True)):
                 weight = w[(first, second, *taps)]
                 if forward:
-                    y[(slice(None), first, *place)] += x[(slice(None), other, *position)] * weight
+                    y[_channel(first, place)] += x[_channel(other, position)] * weight
                 else:
-                    y[(slice(None), other, *position)] += x[(slice(None), first, *place)] * weight
+                    y[_channel(other, position)] += x[_channel(first, place)] * weight
     return y
 
 
@@ -348,7 +353,7 @@ def _apart() -> dict[str, Any]:
 def test_what_is_not_depthwise_reads_a_padded_copy() -> None:
     plain = depthwise((1, 4, 20, 20), 3)
     strided = TensorDesc("float32", [1, 4, 20, 20], [1600, 1, 80, 4])
-    others = {
+    others: dict[str, dict[str, Any]] = {
         "channels of a group": {"filter_tensor": TensorDesc("float32", [4, 2, 3, 3]), "group_count": 2},
         "several outputs": {
             "filter_tensor": TensorDesc("float32", [8, 1, 3, 3]),
@@ -371,7 +376,7 @@ def test_what_is_not_depthwise_reads_a_padded_copy() -> None:
 @pytest.mark.parametrize(
     "knobs", [{"padded_growth": 0, "unpadded_elements": 0}, {"outputs_worth_columns": 0}, {"most_phases": 0}], ids=str
 )
-def test_all_ways_to_read_the_input_give_the_same_bits(desc: operators.Convolution, knobs: dict[str, int]) -> None:
+def test_all_ways_to_read_the_input_give_the_same_bits(desc: operators.Convolution, knobs: dict[str, Any]) -> None:
     plain, _ = run(desc, 3)
     other, _ = run(desc, 3, replace(TUNING, **knobs))
     assert_identical(other, plain)

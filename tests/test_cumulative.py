@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_running_sums_and_products(
 ) -> None:
     source = data.draw(inputs(data_type, shape))
     x = random_array(source, seed)
-    fields = {
+    fields: dict[str, Any] = {
         "input_tensor": source,
         "output_tensor": data.draw(outputs(data_type, shape)),
         "axis": data.draw(st.integers(0, len(shape) - 1)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from opendml import operators
@@ -28,7 +30,7 @@ def _padding(mode: str, start: int) -> Operator:
     )
 
 
-def _window(**fields: object) -> dict[str, object]:
+def _window(**fields: object) -> dict[str, Any]:
     return {"input_window_offsets": [0], "input_window_sizes": [LARGE], "input_window_strides": [-3], **fields}
 
 

@@ -364,9 +364,8 @@ def test_enumerations_of_another_kind_are_kept_apart() -> None:
 
 
 def test_structs() -> None:
-    desc = op.Upsample2D(
-        input_tensor=f32(1), output_tensor=f32(1), scale_size=[np.int32(2), 3], interpolation_mode="LINEAR"
-    )
+    factors: list[Any] = [np.int32(2), 3]
+    desc = op.Upsample2D(input_tensor=f32(1), output_tensor=f32(1), scale_size=factors, interpolation_mode="LINEAR")
     assert desc.scale_size == Size2D(width=2, height=3)
     identity = op.ElementWiseIdentity(input_tensor=f32(1), output_tensor=f32(1), scale_bias=(2, 1e-60))
     assert identity.scale_bias == ScaleBias(2.0, 0.0)

@@ -359,7 +359,7 @@ def _managed(capsule: Any) -> Any:
     return DLManagedTensor.from_address(get(capsule, b"dltensor"))
 
 
-FIELDS: list[tuple[str, Any, str]] = [
+FIELDS: list[tuple[str, Any, str | None]] = [
     ("ndim", -1, "dimensions"),
     ("ndim", 9, "dimensions"),
     ("ndim", 1 << 30, "dimensions"),

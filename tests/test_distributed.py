@@ -85,7 +85,9 @@ def test_batches_of_the_model(tmp_path: Path) -> None:
 
 def test_rows_are_converted_within_their_kind_and_reshaped() -> None:
     check(dml.distributed.map(model(), X.astype(np.float64).reshape(ROWS, 6)))
-    check(dml.distributed.map(dml.load(model()), X.astype(np.uint8)))
+    loaded = dml.load(model())
+    assert isinstance(loaded, OnnxModel)
+    check(dml.distributed.map(loaded, X.astype(np.uint8)))
     with pytest.raises(dml.BindingError, match=r"rows of \[5\] do not fit"):
         dml.distributed.map(model(), np.zeros((3, 5), np.float32))
     with pytest.raises(dml.BindingError, match="float32 does not become int32"):
@@ -137,13 +139,14 @@ def test_progress_goes_from_nothing_to_all() -> None:
 
 
 def test_options_that_make_no_sense(tmp_path: Path) -> None:
-    for options, message in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"workers": 0}, "workers=0"),
         ({"format": "csv"}, "format='csv'"),
         ({"batch_size": -1}, "batch_size=-1"),
-    ):
+    ]
+    for options, message in cases:
         with pytest.raises(dml.ConfigurationError, match=message):
-            dml.distributed.map(model(), X, **options)  # type: ignore[arg-type]
+            dml.distributed.map(model(), X, **options)
     with pytest.raises(dml.ConfigurationError, match="no rows"):
         dml.distributed.map(model(), X[:0])
     with pytest.raises(dml.BindingError, match="expected a path"):
@@ -376,7 +379,7 @@ def test_files_by_ray_are_those_written_here(ray: Any, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     table = table_of({"x": X, "row": np.arange(ROWS)})
     parquet.write_table(table, tmp_path / "in.parquet")
-    options = {"batch_size": 4, "keep": ["row"], "workers": 1}
+    options: dict[str, Any] = {"batch_size": 4, "keep": ["row"], "workers": 1}
     assert dml.distributed.map(model(), tmp_path / "in.parquet", output=tmp_path / "out", **options) == ROWS
     written = parquet.read_table(tmp_path / "out").sort_by("row")
     np.testing.assert_array_equal(written["total"].to_numpy(), X.sum((1, 2)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from execution import INTEGERS, assert_same_values, inputs, outputs, random_array, run_single, seeds, sizes
+from execution import INTEGERS, Array, assert_same_values, inputs, outputs, random_array, run_single, seeds, sizes
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
@@ -21,7 +21,6 @@ from opendml.description.tensor import TensorDesc
 from opendml.programs.device import compile_operator
 from opendml.programs.program import Program
 
-Array = np.ndarray[Any, Any]
 bounded = examples(8)
 few = examples(4)
 
@@ -197,7 +196,7 @@ def test_all_pairs_of_bytes(name: str, data_type: str) -> None:
     every = np.arange(256, dtype=np.uint8).view(tensor.data_type.dtype)
     a, b = (np.array(x) for x in np.broadcast_arrays(every[:, None], every))
     program = compiled(operator(name)(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor))
-    wider = {
+    wider: dict[str, Callable[[Array, Array], Array]] = {
         "Subtract": lambda x, y: x - y,
         "Multiply": lambda x, y: x * y,
         "Divide": lambda x, y: np.where(y == 0, -1, np.trunc(x / np.where(y == 0, 1, y))),
@@ -205,8 +204,8 @@ def test_all_pairs_of_bytes(name: str, data_type: str) -> None:
         "ModulusFloor": lambda x, y: np.where(y == 0, -1, np.mod(x, np.where(y == 0, 1, y))),
         "Max": np.maximum,
         "Min": np.minimum,
-    }[name]
-    exact = wider(a.astype(np.int64), b.astype(np.int64)).astype(np.int64)
+    }
+    exact = wider[name](a.astype(np.int64), b.astype(np.int64)).astype(np.int64)
     np.testing.assert_array_equal(program(a, b), exact.astype(a.dtype))
 
 
@@ -301,12 +300,16 @@ def test_clip_grad(data: st.DataObject, shape: list[int], limits: tuple[float, f
     source, incoming = data.draw(inputs(data_type, shape)), data.draw(inputs(data_type, shape))
     x, gradient = random_array(source, seed), random_array(incoming, seed + 1)
     target = data.draw(outputs(data_type, shape))
-    tensors = {"input_tensor": source, "input_gradient_tensor": incoming, "output_gradient_tensor": target}
+    tensors: dict[str, Any] = {
+        "input_tensor": source,
+        "input_gradient_tensor": incoming,
+        "output_gradient_tensor": target,
+    }
     result = run_single(operators.ElementWiseClipGrad(**tensors, min=limits[0], max=limits[1]), x, gradient)
     low, high = reference.cast(np.array(limits, np.float32), x.dtype)
     expected = np.where((x <= low) | (x >= high), x.dtype.type(0), gradient)
     assert_same_values(result, expected)
-    union = {"min_max_data_type": data_type, "min": low.item(), "max": high.item()}
+    union: dict[str, Any] = {"min_max_data_type": data_type, "min": low.item(), "max": high.item()}
     assert_same_values(run_single(operators.ElementWiseClipGrad1(**tensors, **union), x, gradient), expected)
 
 

@@ -182,7 +182,7 @@ def integer_powers(x: Array, y: Array) -> Array:
 
     def power(base: int, exponent: int) -> int:
         if exponent >= 0:
-            return pow(base, exponent, 1 << bits)
+            return int(pow(base, exponent, 1 << bits))
         return (base ** (exponent & 1)) % (1 << bits) if abs(base) == 1 else 0
 
     pairs = zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)
@@ -236,10 +236,10 @@ def test_float16_powers_are_the_nearest_numbers() -> None:
             expected = (x.astype(np.float64) ** int(exponent)).astype(np.float16)
         assert_same_values(compile_operator(desc, 1)(x), expected)
     tensor = one("FLOAT16", x.size)
-    desc = operators.ElementWisePow(input_tensor=tensor, exponent_tensor=tensor, output_tensor=tensor)
+    power = operators.ElementWisePow(input_tensor=tensor, exponent_tensor=tensor, output_tensor=tensor)
     with np.errstate(over="ignore"):
         squares = (x.astype(np.float64) ** 2).astype(np.float16)
-    assert_same_values(compile_operator(desc, 1)(x, np.full_like(x, 2)), squares)
+    assert_same_values(compile_operator(power, 1)(x, np.full_like(x, 2)), squares)
 
 
 @pytest.mark.parametrize(("base", "exponent"), [("INT32", "FLOAT32"), ("UINT8", "FLOAT16"), ("FLOAT32", "INT32")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_quantize_linear(
         quotients = x.astype(np.float32) / scale.astype(np.float32)
     dtype = target.data_type.dtype
     zeros = np.zeros(shape, dtype) if zero_point is None else zero_point
-    pairs = zip(quotients.ravel().tolist(), zeros.ravel().tolist(), strict=True)
+    pairs: Iterable[Any] = zip(quotients.ravel().tolist(), zeros.ravel().tolist(), strict=True)
     expected = np.array([quantized(value, zero, dtype) for value, zero in pairs], dtype).reshape(shape)
     assert_identical(run_single(desc, x, scale, zero_point), expected)
 
@@ -96,7 +97,7 @@ def test_quantized_linear_add(data: st.DataObject, shape: list[int], seed: int) 
     generator = np.random.default_rng(seed)
     one = [1] * len(shape)
     fields: dict[str, Any] = {}
-    arrays: list[Array | None] = []
+    arrays: list[Any] = []
     for name in ("a", "b", "output"):
         data_type = data.draw(BYTES)
         whole = data.draw(outputs(data_type, shape) if name == "output" else inputs(data_type, shape))
@@ -106,8 +107,8 @@ def test_quantized_linear_add(data: st.DataObject, shape: list[int], seed: int) 
         fields[f"{name}_scale_tensor"] = TensorDesc("FLOAT32", one)
         arrays.append(generator.lognormal(0, 1, one).astype(np.float32))
         fields[f"{name}_zero_point_tensor"] = TensorDesc(data_type, one) if data.draw(st.booleans()) else None
-        zero_point = generator.integers(-100 if data_type == "INT8" else 0, 101, one).astype(whole.data_type.dtype)
-        arrays.append(zero_point if fields[f"{name}_zero_point_tensor"] else None)
+        number = generator.integers(-100 if data_type == "INT8" else 0, 101, one).astype(whole.data_type.dtype)
+        arrays.append(number if fields[f"{name}_zero_point_tensor"] else None)
     desc = operators.ElementWiseQuantizedLinearAdd(**fields)
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = arrays
     left, right = (

@@ -43,7 +43,8 @@ def test_members_and_numbers(enumeration: type[Any]) -> None:
 def test_since(enumeration: type[Any]) -> None:
     specified = load("enums.yaml")["enums"][enums.dml_type_name(enumeration)]
     prefix = enums._prefix(enumeration)
-    expected = dict.fromkeys(enumeration, FeatureLevel.LEVEL_1_0)
+    members: Any = enumeration
+    expected = dict.fromkeys(list(members), FeatureLevel.LEVEL_1_0)
     for level, names in specified.get("since", {}).items():
         for name in specified["values"] if names == "all" else names:
             expected[enumeration[name.removeprefix(prefix)]] = FeatureLevel.parse(level)

@@ -79,7 +79,7 @@ def near_numbers_of_float16() -> np.ndarray[Any, Any]:
     finite = np.unique(np.append(numbers[np.isfinite(numbers)], [-65536.0, 65536.0])).astype(np.float32)
     half_way = (finite[1:] + finite[:-1]) / 2
     sides = [np.nextafter(near, np.float32(end)) for near in (half_way, finite) for end in (-np.inf, np.inf)]
-    found = np.concatenate([numbers, half_way, *sides, np.float32([1e-40, -1e-40, -1e-45, 3e38, -3e38])])
+    found = np.concatenate([numbers, half_way, *sides, np.array([1e-40, -1e-40, -1e-45, 3e38, -3e38], np.float32)])
     return np.append(found, np.zeros(-len(found) % 256, np.float32)).reshape(-1, 256)
 
 

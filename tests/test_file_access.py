@@ -81,7 +81,7 @@ def test_a_file_that_is_exchanged_for_a_pipe(tmp_path: Path, monkeypatch: pytest
     regular.write_bytes(b"1")
     pipe(tmp_path / "pipe")
     status = os.stat(regular)  # noqa: PTH116
-    monkeypatch.setattr(file_access.os, "stat", lambda path: status)
+    monkeypatch.setattr(os, "stat", lambda path: status)
     with pytest.raises(OSError, match="no regular file"):
         open_regular(tmp_path / "pipe")
 
@@ -218,9 +218,9 @@ def test_a_saving_that_fails_leaves_the_older_graph(
         return real(source, target)
 
     monkeypatch.setattr(Path, "replace", replace)
-    monkeypatch.setattr(file_access.write_atomically, "__kwdefaults__", {
-        **file_access.write_atomically.__kwdefaults__, "put_in_place": replace,
-    })  # fmt: skip
+    defaults = file_access.write_atomically.__kwdefaults__
+    assert defaults is not None and "put_in_place" in defaults
+    monkeypatch.setattr(file_access.write_atomically, "__kwdefaults__", {**defaults, "put_in_place": replace})
     with pytest.raises((dml.ModelFormatError, KeyboardInterrupt)):
         dml.save(two[2], path)
     assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
@@ -264,7 +264,7 @@ def test_who_reads_while_a_graph_is_replaced(tmp_path: Path, monkeypatch: pytest
 
     path = tmp_path / "graph.bin"
     dml.save(add_of(1), path)
-    real, waiting = reading.read_file, [2, 3]
+    real, waiting = file_access.read_file, [2, 3]
 
     def read(file: Path, limit: int) -> bytes:
         content = real(file, limit)

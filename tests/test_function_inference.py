@@ -43,7 +43,7 @@ def spatial_parameters(data: st.DataObject, size: Sequence[int]) -> dict[str, li
 @given(data=st.data())
 def test_pooling_sizes(data: st.DataObject) -> None:
     size = data.draw(st.lists(st.integers(1, 9), min_size=2, max_size=3))
-    parameters = spatial_parameters(data, size)
+    parameters: dict[str, Any] = spatial_parameters(data, size)
     x = np.zeros((2, 3, *size), np.float32)
     desc = described(dml.max_pooling, x, **parameters, output_indices=True)
     windows = []
@@ -59,7 +59,7 @@ def test_pooling_sizes(data: st.DataObject) -> None:
 def test_convolution_sizes(data: st.DataObject) -> None:
     """The transposed convolution of the output has the sizes of the input again, up to what strides round off."""
     size = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
-    parameters = spatial_parameters(data, size)
+    parameters: dict[str, Any] = spatial_parameters(data, size)
     window = parameters.pop("window_size")
     groups = data.draw(st.integers(1, 2))
     x, filter = np.zeros((2, 3 * groups, *size), np.float32), np.zeros((5 * groups, 3, *window), np.float32)
@@ -328,7 +328,7 @@ def test_older_versions(
 
 def test_slices_of_old_levels_are_the_same() -> None:
     x = numbers((1, 2, 5, 7))
-    window = {
+    window: dict[str, Any] = {
         "input_window_offsets": [0, 1, 1, 0],
         "input_window_sizes": [1, 1, 4, 6],
         "input_window_strides": [1, 1, 2, 3],
@@ -416,29 +416,29 @@ def test_what_old_levels_cannot_say(
         ),
         (lambda x: dml.reduce(x, "MEDIAN"), "function: must be a DML_REDUCE_FUNCTION"),
         (lambda x: dml.reduce(x, "SUM", axes=[2]), r"axes\[0\]: must be less than"),
-        (lambda x: dml.reduce(x, "SUM", axes=1), "axes: must be an array"),
+        (lambda x: dml.reduce(x, "SUM", axes=1), "axes: must be an array"),  # type: ignore[call-overload]
         (lambda x: dml.max_pooling(x, window_size=[2, 2]), "rank"),
         (lambda x: dml.max_pooling(image(), window_size=[5, 2]), r"window_size\[0\]: must fit into the padded input"),
         (lambda x: dml.max_pooling(image(), window_size=[2, 2], strides=[0, 1]), r"strides\[0\]: must be at least 1"),
-        (lambda x: dml.max_pooling(image(), window_size=[2.5, 2]), r"window_size\[0\]: must be an integer"),
-        (lambda x: dml.max_pooling(image(), window_size="22"), "window_size: must be an array"),
-        (lambda x: dml.tile(x, [1, "b"]), r"repeats\[1\]: must be an integer"),
-        (lambda x: dml.tile(x, [[1], [2]]), r"repeats\[0\]: must be an integer"),
+        (lambda x: dml.max_pooling(image(), window_size=[2.5, 2]), r"window_size\[0\]: must be an integer"),  # type: ignore[list-item]
+        (lambda x: dml.max_pooling(image(), window_size="22"), "window_size: must be an array"),  # type: ignore[arg-type]
+        (lambda x: dml.tile(x, [1, "b"]), r"repeats\[1\]: must be an integer"),  # type: ignore[list-item]
+        (lambda x: dml.tile(x, [[1], [2]]), r"repeats\[0\]: must be an integer"),  # type: ignore[list-item]
         (
-            lambda x: dml.padding(
+            lambda x: dml.padding(  # type: ignore[call-overload]
                 x, padding_mode="CONSTANT", padding_value="0", start_padding=[0, 0], end_padding=[0, 0]
             ),
             "padding_value: must be a number that input.dtype can hold, got 0",
         ),
         (lambda x: dml.gemm(x, x), r"b.shape\[0\]: must be a.shape\[1\] = 4, the inner size"),
         (lambda x: dml.gemm(x, x, trans_a="YES"), "trans_a: must be a DML_MATRIX_TRANSFORM"),
-        (lambda x: dml.identity(x, scale_bias=3), "scale_bias"),  # type: ignore[arg-type]
+        (lambda x: dml.identity(x, scale_bias=3), "scale_bias"),  # type: ignore[call-overload]
         (lambda x: dml.identity(x * 1j), "input: 'complex64': DirectML has no complex numbers"),
         (lambda x: dml.identity(np.zeros((2, 0), "int8")), r"input.shape\[1\]: must be from 1"),
         (lambda x: dml.identity(x.reshape((1,) * 7 + (3, 4))), "input.ndim: must be from 1 to 8, got 9"),
         (lambda x: dml.join([x, x > 0], axis=0), r"inputs\[1\]: must have the data type of"),
         (lambda x: dml.cast(x, "float8"), "dml.cast: output_data_type: 'float8' is not"),
-        (lambda x: dml.add(x, x, fused_activation=x), "fused_activation: must be an operator"),  # type: ignore[arg-type]
+        (lambda x: dml.add(x, x, fused_activation=x), "fused_activation: must be an operator"),
         (
             lambda x: dml.add(x, x, fused_activation=dml.fused_activation.softmax()),
             "must be an activation that ELEMENT_WISE_ADD1 can",
@@ -447,7 +447,7 @@ def test_what_old_levels_cannot_say(
             lambda x: dml.fill_value_constant([2], output_data_type="uint8", value=1000),
             "value: must be a number that output_data_type can hold",
         ),
-        (lambda x: dml.fill_value_constant(2, output_data_type="uint8", value=1), "output_sizes: expected a sequence"),  # type: ignore[arg-type]
+        (lambda x: dml.fill_value_constant(2, output_data_type="uint8", value=1), "output_sizes: expected a sequence"),  # type: ignore[call-overload]
         (lambda x: dml.upsample_2d(image(), scale_size=(2,), interpolation_mode="LINEAR"), "scale_size"),  # type: ignore[arg-type]
     ],
 )

@@ -19,7 +19,7 @@ from opendml.description.fields import CountField
 from opendml.functions.arguments import TYPES_OF_INPUT, _Call
 
 X = np.zeros((1, 1, 4, 4), "float32")
-WINDOW = {"window_size": [2, 2]}
+WINDOW: dict[str, Any] = {"window_size": [2, 2]}
 DOUBLE = X.astype("float64")
 
 MESSAGES: list[tuple[Callable[[], Any], str]] = [
@@ -161,7 +161,7 @@ def test_nearest_data_types() -> None:
     types = {name: TensorDataType[name] for name in TensorDataType.__members__}
     floats, some = (types["FLOAT32"], types["FLOAT16"]), (types["FLOAT32"], types["INT32"], types["INT8"])
     indices = (types["UINT32"], types["UINT64"])
-    for given, choice, expected in [
+    for name, choice, expected in [
         ("FLOAT64", floats, "FLOAT32"),
         ("INT64", floats, "FLOAT32"),
         ("UINT8", some, "INT32"),
@@ -170,6 +170,6 @@ def test_nearest_data_types() -> None:
         ("UINT16", indices, "UINT32"),
         ("INT64", indices, "UINT64"),
     ]:
-        assert nearest_data_type(types[given], choice) is types[expected], given
+        assert nearest_data_type(types[name], choice) is types[expected], name
     for given, other in itertools.product(list(TensorDataType)[1:], repeat=2):
         assert nearest_data_type(given, (other, given)) is given

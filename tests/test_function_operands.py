@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import array
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from opendml.functions import core
 # ---- operands
 
 
-LAYOUTS = {
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "packed": lambda x: x.copy(),
     "transposed": lambda x: np.ascontiguousarray(x.T).T,
     "every other": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
@@ -40,7 +40,7 @@ def between(x: Array) -> Array:
     return rows
 
 
-COPIED = {
+COPIED: dict[str, Callable[[Array], Array]] = {
     "reversed": lambda x: np.ascontiguousarray(x[::-1])[::-1],
     "unaligned": unaligned,
     "between": between,
@@ -210,7 +210,8 @@ def test_overlapping_out() -> None:
 def test_programs_are_compiled_once() -> None:
     recorder = Recorder()
     x = numbers((3, 4))
-    for sizes in ([3, 4], (3, 4), np.array([3, 4]), range(3, 5)):
+    several: list[Any] = [[3, 4], (3, 4), np.array([3, 4]), range(3, 5)]
+    for sizes in several:
         for _ in range(3):
             dml.slice(
                 x.copy(),

@@ -252,13 +252,13 @@ def test_fused_activations_take_the_same_parameters(name: str) -> None:
     ("call", "message"),
     [
         (
-            lambda x: dml.average_pooling(x, [3, 3], [2, 2]),
+            lambda x: dml.average_pooling(x, [3, 3], [2, 2]),  # type: ignore[call-overload]
             r"average_pooling\(input\) got 3 arguments by position; name the others: window_size=..., strides=...",
         ),
-        (lambda x: dml.slice(x, [0], [1], [1]), "name the others: input_window_offsets=..., input_window_sizes=..."),
-        (lambda x: dml.fused_activation.elu(0.5), r"elu\(\) got 1 arguments by position; name the others: alpha=..."),
-        (lambda x: dml.max_pooling(x, window_sizes=[2, 2]), "no parameter 'window_sizes'; did you mean 'window_size'"),
-        (lambda x: dml.activation_relu(x, colour=3), "no parameter 'colour'; it has input, device, out"),
+        (lambda x: dml.slice(x, [0], [1], [1]), "name the others: input_window_offsets=..., input_window_sizes=..."),  # type: ignore[call-overload]
+        (lambda x: dml.fused_activation.elu(0.5), r"elu\(\) got 1 arguments by position; name the others: alpha=..."),  # type: ignore[call-arg]
+        (lambda x: dml.max_pooling(x, window_sizes=[2, 2]), "no parameter 'window_sizes'; did you mean 'window_size'"),  # type: ignore[call-overload]
+        (lambda x: dml.activation_relu(x, colour=3), "no parameter 'colour'; it has input, device, out"),  # type: ignore[call-overload]
         (dml.max_pooling, "missing 1 required keyword-only argument: 'window_size'"),
     ],
 )

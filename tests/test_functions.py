@@ -233,7 +233,7 @@ def test_positions() -> None:
     )
     np.testing.assert_array_equal(first, x.argmax(2, keepdims=True))
     np.testing.assert_array_equal(last, 4 - x[..., ::-1].argmax(2, keepdims=True))
-    assert (first.dtype, last.dtype) == (np.int64, np.uint32)
+    assert first.dtype == np.int64 and last.dtype == np.uint32
     np.testing.assert_array_equal(dml.argmin(x), [[[x.argmin()]]])
 
 

@@ -199,10 +199,10 @@ def test_what_widens_the_result_of_a_fold_is_computed_by_those_who_read_it() -> 
         found: Any = dml.quantized_linear_matrix_multiply(
             x, np.float32(0.5), zero_point, factor, np.float32(0.1), None, np.float32(0.7), zero_point
         )
-        return dml.dequantize_linear(found, np.float32([[0.7]]), zero_point.reshape(1, 1))
+        return dml.dequantize_linear(found, np.array([[0.7]], np.float32), zero_point.reshape(1, 1))
 
     def network(x: Any) -> Any:
-        bytes_of = dml.quantize_linear(x, np.float32([[0.02]]), np.array([[3]], np.uint8))
+        bytes_of = dml.quantize_linear(x, np.array([[0.02]], np.float32), np.array([[3]], np.uint8))
         return product(bytes_of, 1) + product(bytes_of, 2)
 
     execution = fused(network, [32, 8])
@@ -243,8 +243,8 @@ def test_numbers_that_are_quantized_between_others_have_the_bits_of_integers(dat
     x = np.array([*values, np.nan, np.inf, -np.inf] * 2, np.float32)
     zero = np.array([zero_point], data_type)
     graph = dml.Graph()
-    bytes_of: Any = dml.quantize_linear(graph.input("float32", [x.size]), np.float32([1]), zero)
-    numbers: Any = dml.dequantize_linear(bytes_of, np.float32([-0.5]), zero)
+    bytes_of: Any = dml.quantize_linear(graph.input("float32", [x.size]), np.ones(1, np.float32), zero)
+    numbers: Any = dml.dequantize_linear(bytes_of, np.array([-0.5], np.float32), zero)
     desc = graph.describe(numbers)
     compiled = dml.Device().compile_graph(desc)(x)
     expected = dml.Device("reference").compile_graph(desc)(x)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,9 +95,10 @@ def test_an_output_may_be_an_input(operator_type: OperatorType, data: st.DataObj
         # Several outputs are as many inputs, in any order.
         chosen = [same[(first + i) % len(same)] for i in range(len(outputs))]
         copies = [None if array is None else array.copy() for array in arrays]
-        program.with_thread_count(threads).bind(copies, [copies[number] for number in chosen])()
-        for number, expected in zip(chosen, apart, strict=True):
-            assert_same_values(_elements(copies[number], output), _elements(expected, output))
+        results = [copy for number in chosen if (copy := copies[number]) is not None]
+        program.with_thread_count(threads).bind(copies, results)()
+        for found, expected in zip(results, apart, strict=True):
+            assert_same_values(_elements(found, output), _elements(expected, output))
 
 
 def _inputs(desc: Operator) -> list[tuple[str, TensorDesc]]:
@@ -140,12 +142,12 @@ MOST = 2**32 - 1
 def _far() -> Iterator[Operator]:
     """Places and amounts at the end of what 64 bits hold."""
     thin = TensorDesc("uint8", [MOST], [MOST])
-    whole = {"input_window_offsets": [0], "input_window_sizes": [MOST]}
+    whole: dict[str, Any] = {"input_window_offsets": [0], "input_window_sizes": [MOST]}
     yield op.Slice1(input_tensor=thin, output_tensor=TensorDesc("uint8", [MOST]), **whole, input_window_strides=[-1])
     part = TensorDesc("uint8", [2**31])
     yield op.SliceGrad(input_gradient_tensor=part, output_gradient_tensor=thin, **whole, input_window_strides=[-2])
     image, sizes = TensorDesc("uint8", [1, 1, 5, 5]), [1, 1, 2, 2]
-    window = {"strides": [MOST] * 2, "start_padding": [MOST] * 2, "end_padding": [MOST] * 2}
+    window: dict[str, Any] = {"strides": [MOST] * 2, "start_padding": [MOST] * 2, "end_padding": [MOST] * 2}
     yield op.MaxPooling2(
         input_tensor=image,
         output_tensor=TensorDesc("uint8", sizes),
@@ -198,14 +200,14 @@ def test_guarded_loads_are_not_transposed() -> None:
 
 def test_64_bit_integers_wrap() -> None:
     target = TensorDesc("int64", [70])
-    fields = {"value_data_type": "INT64", "value_start": -(2**63), "value_delta": 5 - 2**63}
+    fields: dict[str, Any] = {"value_data_type": "INT64", "value_start": -(2**63), "value_delta": 5 - 2**63}
     run_operator(op.FillValueSequence(output_tensor=target, **fields), [])
 
 
 def _large() -> Iterator[Operator]:
     """What once took minutes, gigabytes or both to compile."""
     image, pooled = TensorDesc("float32", [2, 3, 64, 64]), TensorDesc("float32", [2, 3, 71, 71])
-    window = {"strides": [1, 1], "window_size": [8, 8], "start_padding": [7, 7], "end_padding": [7, 7]}
+    window: dict[str, Any] = {"strides": [1, 1], "window_size": [8, 8], "start_padding": [7, 7], "end_padding": [7, 7]}
     yield op.LpPooling(input_tensor=image, output_tensor=pooled, p=2**32 - 1, **window)
     piece = TensorDesc("float32", [1, 16, 7, 7])
     yield op.Join(input_tensors=[piece] * 200, output_tensor=TensorDesc("float32", [1, 3200, 7, 7]), axis=1)

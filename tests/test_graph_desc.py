@@ -71,7 +71,7 @@ def test_a_graph_is_a_value() -> None:
 
 def test_a_constant_copies_any_buffer() -> None:
     array = np.arange(6, dtype=np.float32)
-    node = ConstantNode(array)  # type: ignore[arg-type]
+    node = ConstantNode(array)
     array[:] = 0
     assert node.data == np.arange(6, dtype=np.float32).tobytes()
     assert "24 bytes" in repr(node)
@@ -98,9 +98,9 @@ def test_feature_levels() -> None:
     single = GraphDesc(
         input_count=1,
         output_count=1,
-        nodes=[OperatorNode(identity)],  # type: ignore[arg-type]
-        input_edges=[InputEdge(0, 0, 0)],  # type: ignore[arg-type]
-        output_edges=[OutputEdge(0, 0, 0)],  # type: ignore[arg-type]
+        nodes=[OperatorNode(identity)],
+        input_edges=[InputEdge(0, 0, 0)],
+        output_edges=[OutputEdge(0, 0, 0)],
     )
     assert messages(single, "2_1") == []
     assert messages(single, "2_0") == [
@@ -251,7 +251,7 @@ def test_a_list_of_violations_is_raised() -> None:
 
 def test_absent_optional_tensors_are_not_connected() -> None:
     a = dml.TensorDesc("FLOAT32", [1, 1, 2, 2])
-    tensors = {"a_tensor": a, "b_tensor": a, "output_tensor": a}
+    tensors: dict[str, Any] = {"a_tensor": a, "b_tensor": a, "output_tensor": a}
     gemm = OperatorNode(dml.operators.Gemm(**tensors, trans_a="NONE", trans_b="NONE", alpha=1, beta=0), "gemm")
     edges = [InputEdge(0, 0, 0), InputEdge(0, 0, 1)]
     valid = graph(nodes=[gemm], input_edges=edges, intermediate_edges=[], output_edges=[OutputEdge(0, 0, 0)])
@@ -338,7 +338,8 @@ def test_edges_of_any_kind_are_judged_without_failing(random_graph: GraphDesc, d
     position = data.draw(st.integers(0, len(edges) - 1))
     names = [f.name for f in dataclasses.fields(edges[position]) if f.name != "name"]
     edges[position] = dataclasses.replace(edges[position], **{data.draw(st.sampled_from(names)): data.draw(HOSTILE)})
-    changed = dataclasses.replace(random_graph, **{field: tuple(edges)})
+    change: dict[str, Any] = {field: tuple(edges)}
+    changed = dataclasses.replace(random_graph, **change)
     found = messages(changed)
     if not found:
         topological_order(changed)
@@ -348,9 +349,14 @@ def test_edges_of_any_kind_are_judged_without_failing(random_graph: GraphDesc, d
 
 def test_operators_of_many_inputs_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for every one of their inputs: models have some with thousands."""
-    asked = []
+    asked: list[Operator] = []
     given = Operator.inputs
-    monkeypatch.setattr(Operator, "inputs", lambda self: asked.append(self) or given(self))
+
+    def inputs(self: Operator) -> Any:
+        asked.append(self)
+        return given(self)
+
+    monkeypatch.setattr(Operator, "inputs", inputs)
     graph = dml.Graph(device=dml.Device("reference"))
     x = graph.input("float32", [2], name="x")
     counts = []

@@ -70,7 +70,8 @@ def test_forms_of_outputs() -> None:
     assert isinstance(graph.compile([x + 1])(a), tuple)
     both = graph.compile((x + 1, x * 2))(a)
     np.testing.assert_array_equal(both, [[2, 3], [2, 4]])
-    for outputs in ([], {}, None, [x, None], 3):
+    others: list[Any] = [[], {}, None, [x, None], 3]
+    for outputs in others:
         with pytest.raises(dml.BindingError, match="outputs: expected a graph tensor"):
             graph.compile(outputs)
 
@@ -265,9 +266,11 @@ def test_constants_of_operators_that_own_nothing(level: str) -> None:
 def test_what_changes_is_not_kept() -> None:
     """The state of a recurrent network starts anew at every run, although its first value is a constant."""
     graph = dml.Graph()
-    arrays = [numbers(*sizes, seed=i) / 16 for i, sizes in enumerate([(1, 2, 1, 1), (1, 1, 3, 1), (1, 1, 3, 3)])]
+    several = enumerate([(1, 2, 1, 1), (1, 1, 3, 1), (1, 1, 3, 3)])
+    x, weight, recurrence = (numbers(*sizes, seed=i) / 16 for i, sizes in several)
     initial = numbers(1, 1, 1, 3)
-    tensors = [graph.constant(arrays[0]), graph.constant(arrays[1]), graph.input("float32", [1, 1, 3, 3])]
-    program = graph.compile(dml.rnn(*tensors, None, initial, output_sequence=False).single)
+    given = graph.input("float32", [1, 1, 3, 3])
+    states = dml.rnn(graph.constant(x), graph.constant(weight), given, None, initial, output_sequence=False)
+    program = graph.compile(states.single)
     for _ in range(2):
-        np.testing.assert_array_equal(program(arrays[2]), dml.rnn(*arrays, None, initial).single)
+        np.testing.assert_array_equal(program(recurrence), dml.rnn(x, weight, recurrence, None, initial).single)

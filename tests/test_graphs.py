@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -33,6 +33,7 @@ Array = np.ndarray[Any, Any]
 
 OPERATORS = [operator_type for operator_type in implemented() if is_drawn(operator_type)]
 DEVICE = dml.Device()
+Candidate = TypeVar("Candidate")
 ELEMENTS = 600
 """Elements of a tensor of the pool at most: more only takes time."""
 
@@ -52,7 +53,7 @@ class Maker:
     def number(self, lowest: int, highest: int) -> int:
         return self.draw(st.integers(lowest, highest))
 
-    def any(self, candidates: Sequence[Any]) -> Any:
+    def any(self, candidates: Sequence[Candidate]) -> Candidate:
         return self.draw(st.sampled_from(candidates))
 
     def sizes(self) -> list[int]:
@@ -146,7 +147,8 @@ class Maker:
         self.add(*self.graph.append(desc, *inputs))
 
     def unary(self) -> None:
-        function = self.any([dml.activation_relu, dml.activation_sigmoid, dml.activation_tanh, dml.activation_elu])
+        functions = (dml.activation_relu, dml.activation_sigmoid, dml.activation_tanh, dml.activation_elu)
+        function = self.any(list[Callable[[Any], Any]](functions))
         self.add(function(self.float_tensor()))
 
     def binary(self) -> None:
@@ -350,28 +352,26 @@ def on_arrays_and_in_a_graph(network: Callable[[Any], Any], x: Array) -> None:
 @pytest.mark.parametrize("normalise", [dml.activation_softmax, dml.mean_variance_normalization])
 def test_part_of_a_normalisation(normalise: Callable[..., Any], strides: list[int]) -> None:
     """What reads several results of one reduction does not become part of it."""
-    options = {"axes": [1]} if normalise is dml.activation_softmax else {"scale": None, "bias": None, "axes": [1]}
+    options: dict[str, Any] = (
+        {"axes": [1]} if normalise is dml.activation_softmax else {"scale": None, "bias": None, "axes": [1]}
+    )
     for columns in (2, 33):
         x = np.random.default_rng(0).normal(size=(12, columns)).astype("float32")
-        window = [12, columns]
-        on_arrays_and_in_a_graph(
-            lambda x, window=window: [
-                dml.slice(
-                    normalise(x, **options),
-                    input_window_offsets=[0, 0],
-                    input_window_sizes=window,
-                    input_window_strides=strides,
-                )
-            ],
-            x,
-        )
+
+        def network(x: Any, window: Sequence[int] = (12, columns)) -> list[Any]:
+            found = normalise(x, **options)
+            return [
+                dml.slice(found, input_window_offsets=[0, 0], input_window_sizes=window, input_window_strides=strides)
+            ]
+
+        on_arrays_and_in_a_graph(network, x)
 
 
 def test_bytes_of_one_of_two_outputs() -> None:
     """A reader of another view of a result stays behind what writes it."""
 
     def network(x: Any) -> list[Any]:
-        pooled = dml.max_pooling(x, window_size=[2, 2], strides=[2, 2], output_indices=True)
+        pooled: Any = dml.max_pooling(x, window_size=[2, 2], strides=[2, 2], output_indices=True)
         return [dml.activation_tanh(pooled.values.reshape([6, 3])), dml.cast(pooled.indices, "float32")]
 
     on_arrays_and_in_a_graph(network, np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype("float32"))

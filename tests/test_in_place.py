@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from opendml.programs.device import compile_operator
 
 def _descriptors(data_type: str) -> Iterator[Operator]:
     tensor = TensorDesc(data_type, [3, 4, 21], [96, 1, 4])
-    both = {"input_tensor": tensor, "output_tensor": tensor}
+    both: dict[str, Any] = {"input_tensor": tensor, "output_tensor": tensor}
     pair = {"a_tensor": tensor, "b_tensor": tensor, "output_tensor": tensor}
     yield operators.ElementWiseIdentity(**both, scale_bias=(1.5, -2))
     yield operators.ElementWiseAdd(**pair)
@@ -28,7 +29,7 @@ def _descriptors(data_type: str) -> Iterator[Operator]:
     for axis in range(3):
         for direction in ("INCREASING", "DECREASING"):
             for exclusive in (False, True):
-                along = {**both, "axis": axis, "axis_direction": direction}
+                along: dict[str, Any] = {**both, "axis": axis, "axis_direction": direction}
                 yield operators.CumulativeSummation(**along, has_exclusive_sum=exclusive)
                 yield operators.CumulativeProduct(**along, has_exclusive_product=exclusive)
 

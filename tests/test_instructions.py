@@ -58,7 +58,9 @@ def _machine_for(instruction: Instruction) -> Machine | None:
 
 HERE = [i for i in INSTRUCTIONS if _machine_for(i) is not None and i not in TILE_PRODUCTS]
 """But those of tile registers, which are no vectors: ``test_amx.py`` has them."""
-OF = {operation: [i for i in HERE if i.operation == operation] for operation in sorted({i.operation for i in HERE})}
+OF: dict[str, list[Instruction]] = {
+    operation: [i for i in HERE if i.operation == operation] for operation in sorted({i.operation for i in HERE})
+}
 
 SEEN = {
     "dot2": "pmaddwd|vpdpwssd",
@@ -361,7 +363,7 @@ def test_estimates_are_as_near_as_the_manual_says() -> None:
 
 
 def _same_numbers(a: Array, b: Array) -> Array:
-    return (a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b))
+    return np.asarray((a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b)))
 
 
 def test_roots_of_the_body_are_exact() -> None:

@@ -43,8 +43,9 @@ from opendml.expression.rewriting import walk
 AXIS, OTHER = Axis("i", 9), Axis("i", 9)
 TENSOR = Tensor("x", F32, (9,), (1,), "input")
 X = load(TENSOR, [index(AXIS)])
-FOLD = sum_of([OTHER], load(TENSOR, [index(OTHER)]))
-assert isinstance(FOLD, Part)
+SUM = sum_of([OTHER], load(TENSOR, [index(OTHER)]))
+assert isinstance(SUM, Part)
+FOLD = SUM.fold
 
 MAKERS: dict[str, Callable[[], Expression]] = {
     "Const": lambda: Const(3, I64),
@@ -57,8 +58,8 @@ MAKERS: dict[str, Callable[[], Expression]] = {
     "FusedMultiplyAdd": lambda: FusedMultiplyAdd(X, X, -X),
     "Cast": lambda: Cast(X, F64),
     "Bitcast": lambda: Bitcast(Cast(X, F64), I64),
-    "Fold": lambda: Fold(FOLD.fold.axes, FOLD.fold.initial, FOLD.fold.elements, FOLD.fold.combine, X < 0.0, partials=4),
-    "Part": lambda: Part(FOLD.fold, 0),
+    "Fold": lambda: Fold(FOLD.axes, FOLD.initial, FOLD.elements, FOLD.combine, X < 0.0, partials=4),
+    "Part": lambda: Part(FOLD, 0),
     "Element": lambda: Element(TENSOR, Affine(((AXIS, 1), (Index(AXIS) * Index(OTHER), 2)), 3), True),
 }
 

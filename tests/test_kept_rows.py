@@ -268,7 +268,9 @@ def test_no_thread_leaves_its_scratch_memory(at_end: bool) -> None:
     """What a thread has alone lies between protected pages, and nothing else of the program's memory is touched."""
     # Without pools, in which a thread that is late finds its rows done by others.
     program = compile_in_parallel(SOFTMAX, replace(TUNING, pooled_part=0.0), at_end=at_end)
-    own, threads = program.executable.requirements.scratch_size, program.thread_count
+    executable, threads = program.executable, program.thread_count
+    assert isinstance(executable, executable_module.CpuExecutable)
+    own = executable.requirements.scratch_size
     assert own > 4 * 1000
     memory = guarded_temporaries(program)
     x = random_values(TensorDataType.FLOAT32, 7000, np.random.default_rng(2)).reshape(7, 1000)
@@ -277,7 +279,7 @@ def test_no_thread_leaves_its_scratch_memory(at_end: bool) -> None:
         call = program.bind([x], [y := np.empty_like(x)])
     call()
     np.testing.assert_array_equal(y, dml.Device("reference").compile(SOFTMAX)(x))
-    pages = [memory[start : start + own - mmap.PAGESIZE] for start in scratch_starts(program.executable)]
+    pages = [memory[start : start + own - mmap.PAGESIZE] for start in scratch_starts(executable)]
     assert len(pages) == threads
     assert all(page.any() for page in pages)  # it is there that they write
 

@@ -49,6 +49,7 @@ from opendml.programs.compilation import compile_definition
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.kernels import ScatterKernel
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
@@ -271,7 +272,7 @@ def _guarded(content: Array, at_end: bool) -> Array:
 # Scatters and equal pieces -------------------------------------------------------------------------------------------
 
 
-def _scatter(cls: type[op.ScatterElements], sizes: list[int], axis: int) -> schedule.ScatterKernel:
+def _scatter(cls: type[op.ScatterElements], sizes: list[int], axis: int) -> ScatterKernel:
     data, chosen = TensorDesc("float32", sizes), TensorDesc("uint32", sizes)
     desc = cls(input_tensor=data, indices_tensor=chosen, updates_tensor=data, output_tensor=data, axis=axis)
     (scatter,) = (s for s in desc.define().statements if isinstance(s, Scatter))

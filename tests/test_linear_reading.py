@@ -24,13 +24,14 @@ SOURCE = Path(dml.__file__).parent
 
 def patterns() -> list[str]:
     """All patterns of the package."""
-    found = []
+    found: list[str] = []
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
                 module, first = node.func.value, node.args[0]
                 if isinstance(module, ast.Name) and module.id == "re" and isinstance(first, ast.Constant):
                     value = first.value
+                    assert isinstance(value, (str, bytes))
                     found.append(value.decode("latin-1") if isinstance(value, bytes) else value)
     return found
 
@@ -94,9 +95,14 @@ def test_no_text_is_looked_at_again_and_again(text: str) -> None:
 
 def test_paths_are_written_for_the_value_that_is_wrong_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The paths of all values of a deep document would take as much as its size times its depth."""
-    written = []
-    member_path = json_text.member_path
-    monkeypatch.setattr(json_text, "member_path", lambda *way: written.append(way) or member_path(*way))
+    written: list[object] = []
+    usual = json_text.member_path
+
+    def member_path(*way: Any) -> Any:
+        written.append(way)
+        return usual(*way)
+
+    monkeypatch.setattr(json_text, "member_path", member_path)
     depth = 50
     text = '{"name":' * depth + '{"a": 1, "a": 2}, ' + ", ".join(f'"{i}": {{}}' for i in range(500)) + "}" * depth
     text = text.replace('{"a": 1, "a": 2}, ', '{"a": 1, "a": 2, ', 1)
@@ -107,8 +113,13 @@ def test_paths_are_written_for_the_value_that_is_wrong_alone(monkeypatch: pytest
 
 
 def test_names_are_compared_with_so_many_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = []
-    monkeypatch.setattr(names, "plain", lambda name: looked_at.append(name) or name)
+    looked_at: list[str] = []
+
+    def plain(name: str) -> str:
+        looked_at.append(name)
+        return name
+
+    monkeypatch.setattr(names, "plain", plain)
     assert names.did_you_mean("Szes", (f"resource{i}" for i in range(10**9))) == ""
     assert len(looked_at) <= names.COMPARED_NAMES + 1
 

@@ -115,7 +115,7 @@ def special_values(dtype: Any) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    return np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x)))
+    return np.asarray(np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))))
 
 
 def softplus(x: Array) -> Array:
@@ -487,7 +487,7 @@ def awkward_triples(dtype: Any, count: int) -> tuple[Array, Array, Array]:
         return (generator.normal(0, 1, count) * 2.0 ** generator.integers(-3, 4, count)).astype(dtype)
 
     def scaled(low: int, high: int) -> Array:
-        return moderate() * two ** generator.integers(low, high, count).astype(dtype)
+        return np.asarray(moderate() * two ** generator.integers(low, high, count).astype(dtype))
 
     small, large = limits.minexp // 2, limits.maxexp // 2
     a, b = moderate(), moderate()

@@ -62,11 +62,11 @@ def test_products(
     seed: int,
 ) -> None:
     rows, inner, columns = sizes
-    tensors = [
+    tensors = (
         data.draw(inputs(data_type, [*batch, *((inner, rows) if trans[0] else (rows, inner))])),
         data.draw(inputs(data_type, [*batch, *((columns, inner) if trans[1] else (inner, columns))])),
         data.draw(inputs(data_type, [*batch, rows, columns])) if has_c else None,
-    ]
+    )
     desc = gemm(*tensors, data.draw(outputs(data_type, [*batch, rows, columns])), trans, alpha=alpha, beta=beta)
     a, b, c = (None if t is None else random_array(t, seed + n, special=False) for n, t in enumerate(tensors))
     output = run_single(desc, a, b, c)
@@ -131,7 +131,7 @@ def test_fused_softmax_equals_softmax_of_the_product(axes: tuple[int, ...] | Non
     target = packed("float32", 1, 2 if axes else 1, 3, 20)
     left, right = random_array(a, 1, special=False), random_array(b, 2, special=False)
 
-    def softmax(**tensors: TensorDesc) -> Any:
+    def softmax(**tensors: Any) -> Any:
         return operators.ActivationSoftmax1(axes=axes, **tensors) if axes else operators.ActivationSoftmax(**tensors)
 
     fused = run_single(gemm(a, b, None, target, fused_activation=softmax()), left, right, None)

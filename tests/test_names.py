@@ -127,13 +127,15 @@ def test_scatter_is_understood_everywhere(tmp_path: Path) -> None:
     with pytest.raises(dml.UnknownNameError, match="the class is ScatterElements"):
         dml.operators.Scatter  # noqa: B018
     with pytest.raises(dml.UnknownNameError, match=r"here it is dml\.scatter_elements"):
-        dml.scatter  # type: ignore[attr-defined]  # noqa: B018
+        dml.scatter  # noqa: B018
     graph = dml.Graph()
     tensors = [graph.input(tensor.data_type, tensor.sizes) for _, tensor in desc.inputs() if tensor is not None]
     dml.save(graph.describe(graph.append(desc, *tensors)[0]), tmp_path / "scatter.dml")
     written = (tmp_path / "scatter.dml").read_bytes()
     assert b"DML_OPERATOR_SCATTER\0" in written
-    (node,) = dml.load(tmp_path / "scatter.dml").nodes
+    read = dml.load(tmp_path / "scatter.dml")
+    assert isinstance(read, dml.GraphDesc)
+    (node,) = read.nodes
     assert getattr(node, "operator", None) == desc
 
 

@@ -15,7 +15,20 @@ from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import I32, I64, U32, U64
 from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import StrayAccessError
-from opendml.expression.ir import Axis, Binary, Expression, Tensor, Variable, cast, constant, index, select, temporary
+from opendml.expression.ir import (
+    Axis,
+    Binary,
+    Expression,
+    Part,
+    Select,
+    Tensor,
+    Variable,
+    cast,
+    constant,
+    index,
+    select,
+    temporary,
+)
 from opendml.loops.nest import (
     Accumulate,
     Area,
@@ -39,6 +52,7 @@ from opendml.loops.nest import (
     Loop,
     Memory,
     Nest,
+    Node,
     Pick,
     Points,
     Prefetch,
@@ -220,7 +234,10 @@ def test_registers_of_unrolled_points() -> None:
     s = Variable("s", I32)
     step = Leaf((ElementStore(Y, PLACE, s),), (s,), (s + Element(X, PLACE, True),))
     begin = Leaf(registers=(s,), values=(Element(X, Affine((), 0), True),))
-    unrolled = lambda leaf: Points(COLUMN, 2, "unrolled", (leaf,))  # noqa: E731
+
+    def unrolled(leaf: Leaf) -> Points:
+        return Points(COLUMN, 2, "unrolled", (leaf,))
+
     body: Body = (At(COLUMN, 1, (unrolled(begin), Loop(ROW, 0, 10, 1, (unrolled(step),), carried=(s,), copies=2))),)
     assert _text(body) == [
         "at j = 1",
@@ -242,7 +259,10 @@ def test_registers_in_memory() -> None:
     place = ((s,), (memory,), COLUMN, 0)
     fill = (Leaf(registers=(s,), values=(Element(X, Affine(((COLUMN, 1),), 0), True),)), Keep(*place))
     use = (Recall(*place), Leaf((ElementStore(Y, PLACE, s),)))
-    over_j = lambda body: Loop(COLUMN, 0, 4, 2, (Points(COLUMN, 2, "vector", body),))  # noqa: E731
+
+    def over_j(body: Body) -> Loop:
+        return Loop(COLUMN, 0, 4, 2, (Points(COLUMN, 2, "vector", body),))
+
     body: Body = (over_j(fill), *_over_i((over_j(use),)))
     assert _text(body, memory) == [
         "scratch state: i32[4]",
@@ -262,7 +282,10 @@ def test_registers_in_memory() -> None:
 def test_registers_that_both_bodies_set() -> None:
     """Behind a branch they are those of the body that was taken; an integer may be one of two likewise."""
     s, row = Variable("s", I32), Local("row")
-    sets = lambda value: (Points(COLUMN, 2, "unrolled", (Leaf(registers=(s,), values=(value,)),)),)  # noqa: E731
+
+    def sets(value: Expression) -> Body:
+        return (Points(COLUMN, 2, "unrolled", (Leaf(registers=(s,), values=(value,)),)),)
+
     stored = Points(COLUMN, 2, "unrolled", (Leaf((ElementStore(Y, PLACE, s),)),))
     branch = Branch(
         Equal(Position(ROW), row), sets(Element(X, PLACE, True)), sets(constant(7, I32)), carried=(s,), copies=2
@@ -313,8 +336,12 @@ def test_more_integers() -> None:
 def test_rows_that_folds_leave() -> None:
     """What a fold computes along a row is read by what comes behind it."""
     k, memory = Axis("k", 4), temporary("row0", I32, (4,))
-    square = lambda axis: Element(X, Affine(((ROW, 4), (axis, 1)), 0), True) * Element(X, Affine(((axis, 1),), 0), True)  # noqa: E731
+
+    def square(axis: Axis) -> Expression:
+        return Element(X, Affine(((ROW, 4), (axis, 1)), 0), True) * Element(X, Affine(((axis, 1),), 0), True)
+
     total = sum_of((k,), square(k), partials=4)
+    assert isinstance(total, Part)
     row = KeptRow(total.fold, k, square(k), {square(COLUMN): COLUMN}, memory)
     leaf = Leaf((ElementStore(Y, PLACE, square(COLUMN) + total),))
     points = Loop(COLUMN, 0, 4, 2, (Points(COLUMN, 2, "vector", (leaf,)),))
@@ -380,8 +407,11 @@ def test_candidates() -> None:
     memory, other, digits = (temporary(name, U64, (20,)) for name in ("candidates", "ordered", "digits"))
     candidates = Candidates(U32, 5, 12, memory, other, digits, 4, 8)
     key = Element(X, Affine(((along, 1),), 0), True)
-    at_four = lambda node: (Points(along, 4, "vector", (node,)),)  # noqa: E731
     gather = Gather(candidates, key, along, (count, threshold))
+
+    def at_four(node: Node) -> Body:
+        return (Points(along, 4, "vector", (node,)),)
+
     place = Affine(((rank, 1),), 0)
     body: Body = (
         Loop(along, 0, 12, 4, at_four(Fill(candidates, key, along))),
@@ -419,6 +449,7 @@ def test_plans() -> None:
     load = Element(X, PLACE, False)
     shifted = select(inside, load, constant(0, I32))
     total = sum_of((k,), select(index(k) >= 1, load, constant(0, I32)))
+    assert isinstance(shifted, Select) and isinstance(total, Part) and isinstance(total.fold.elements[0], Select)
     jump = Choice(shifted, "jump", AS_THEY_STAND, AS_THEY_STAND)
     known = Choice(total.fold.elements[0], "known lanes", AS_THEY_STAND, AS_THEY_STAND)
     steps = Steps("lanes", AS_THEY_STAND, Plan({known.select: known}, {}))
@@ -537,7 +568,10 @@ def test_stores_outside_are_seen() -> None:
 def test_races_are_seen() -> None:
     """Two threads may write the same to one element, but nothing else."""
     first, last = Local("first"), Local("last")
-    own = lambda value: Leaf((ElementStore(Y, Affine((), 7), value),))  # noqa: E731
+
+    def own(value: Expression) -> Leaf:
+        return Leaf((ElementStore(Y, Affine((), 7), value),))
+
     alike: Body = (Share(first, last, 10), Loop(ROW, first, last, 1, (own(Element(X, Affine((), 3), True)),)))
     assert _run(alike, order=(0, 1))[1][7] == 4
     each: Body = (Share(first, last, 10), Loop(ROW, first, last, 1, (own(Element(X, Affine(((ROW, 1),), 0), True)),)))

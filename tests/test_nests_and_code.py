@@ -54,7 +54,7 @@ def no_cache() -> Iterator[None]:
         yield
 
 
-ANY = {"suppress_health_check": list(HealthCheck)}
+ANY: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
 
 
 @examples(60, **ANY)
@@ -97,7 +97,8 @@ def test_initial_values_that_conditions_make_safe(begins: str) -> None:
     rows, columns = 3, 40
     i, j, k, m = Axis("i", rows), Axis("j", columns), Axis("k", 5), Axis("m", 3)
     x, w = Tensor("x", I32, (rows, columns), (columns, 1), "input"), Tensor("w", I32, (5,), (1,), "input")
-    p, y = (Tensor(name, I32, x.sizes, x.strides, role) for name, role in (("p", "input"), ("y", "output")))
+    p = Tensor("p", I32, x.sizes, x.strides, "input")
+    y = Tensor("y", I32, x.sizes, x.strides, "output")
     place = cast(load(p, indices((i, j))), I64)
     is_inside = (place >= 0) & (place < columns)
     there, here = load(x, (index(i), place)), load(x, indices((i, j)))
@@ -195,6 +196,7 @@ def test_stray_stores_are_seen() -> None:
 def test_what_is_explained_is_what_code_is_written_from() -> None:
     """Threads at points of their own do all of a kernel, and it is scheduled for that."""
     first, second = _two_steps().statements
+    assert isinstance(first, Compute) and isinstance(second, Compute)
     point = Axis("p", 1)
     definition = Definition((X,), (Y,), (Each((point,), (first, second), (MIDDLE,)),))
     target = Processor(HOSTS[0], replace(MANY_THREADS, work_between_looks=16))

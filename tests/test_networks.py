@@ -75,7 +75,9 @@ def test_layers_agree_with_pytorch(name: str) -> None:
 def test_networks_give_what_their_nodes_give(name: str) -> None:
     graph, network = built(name)
     program = graph.compile(network.output)
-    x = np.random.default_rng(1).normal(size=program.inputs[0].desc.sizes).astype(np.float32)
+    desc = program.inputs[0].desc
+    assert desc is not None
+    x = np.random.default_rng(1).normal(size=desc.sizes).astype(np.float32)
     assembly = graph.assemble(network.output)
     (expected,) = evaluate_graph(assembly.desc, [x.view(np.uint8).ravel()])
     assert_identical(program(x), seen_as(expected, assembly.interface.outputs[0][1]))

@@ -7,6 +7,7 @@ import sys
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,6 +78,7 @@ def test_tables_are_read_where_their_files_are(rows: int, offset: int, stays: bo
         assert isinstance(loaded, dml.OnnxModel)
         program = loaded.compile()
         assert program.run({"x": np.array([1, 0, 5])})["y"].tolist() == table[[1, 0, 5]].tolist()
+        assert program.program is not None and program.program.program._kept is not None
         (kept,) = program.program.program._kept
         assert isinstance(owner_of(kept.array), MappedFile) == stays
 
@@ -184,6 +186,7 @@ def test_messages_say_what_a_user_of_the_command_or_of_python_writes(
 
     save(["n", 3])
     model = dml.load(path)
+    assert isinstance(model, dml.OnnxModel)
     values, more = ["--value", "times=1x2"], ["--size", "n=2"]
     assert said(*values).startswith("input 'x': not all of its sizes are known, <'x': float64 [n, 3]>: --size n=1, for")
     with pytest.raises(dml.ModelFormatError, match=r": sizes=\{'n': 1\}, for example"):
@@ -236,10 +239,11 @@ def test_the_command_takes_images(tmp_path: Path, capsys: pytest.CaptureFixture[
     image = pytest.importorskip("PIL.Image")
     pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
     image.fromarray(pixels).save(tmp_path / "x.png")
-    for sizes, element, expected in (
+    cases: list[tuple[Sequence[int | str | None], int, Any]] = [
         ([1, 3, "h", "w"], TYPES.FLOAT, (pixels / np.float32(255)).transpose(2, 0, 1)),
         ([1, "h", "w", 3], TYPES.UINT8, pixels),
-    ):
+    ]
+    for sizes, element, expected in cases:
         model = proto([node("Identity", ["x"], ["y"])], [info("x", sizes, element)], [info("y", None, element)])
         onnx.save(model, tmp_path / "m.onnx")
         command = ["run", str(tmp_path / "m.onnx"), "--device", "reference", "--input", f"x={tmp_path / 'x.png'}"]
@@ -294,9 +298,14 @@ def test_the_command_iterates_as_it_is_told(
 ) -> None:
     """Iterations of repeated runs, so many or for a time, the first ones left out of the median."""
     onnx.save(proto([node("Neg", ["x"], ["y"])], [info("x", [2])], [info("y", None)]), tmp_path / "m.onnx")
-    runs = []
-    run = dml.OnnxProgram.run
-    monkeypatch.setattr(dml.OnnxProgram, "run", lambda self, arrays: runs.append(self) or run(self, arrays))
+    runs: list[dml.OnnxProgram] = []
+    usual = dml.OnnxProgram.run
+
+    def run(self: dml.OnnxProgram, arrays: Any) -> Any:
+        runs.append(self)
+        return usual(self, arrays)
+
+    monkeypatch.setattr(dml.OnnxProgram, "run", run)
     arguments = ["run", str(tmp_path / "m.onnx"), "--device", "reference", "--output", "y.npz"]
     arguments += ["--output_path", str(tmp_path)]
     assert main([*arguments, "-i", "5", "-r", "3", "-w", "2", "-v", "2"]) == 0

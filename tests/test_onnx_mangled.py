@@ -155,11 +155,11 @@ ADD = [node("Add", ["x", "w"], ["y"])]
 INNER = helper.make_graph([node("Identity", ["go"], ["goes"])], "b", [info("i", 7, [])], [info("goes", 9, [])])
 
 
-def weight(name: str = "w", data: object = None) -> onnx.TensorProto:
+def weight(name: str = "w", data: object = None) -> Any:
     return numpy_helper.from_array(np.ones(4, "f") if data is None else np.asarray(data), name)
 
 
-def outside(location: str, offset: object = 0, length: object = 16) -> onnx.TensorProto:
+def outside(location: str, offset: object = 0, length: object = 16) -> Any:
     tensor = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
     for key, value in (("location", location), ("offset", offset), ("length", length)):
         entry = tensor.external_data.add()
@@ -167,7 +167,7 @@ def outside(location: str, offset: object = 0, length: object = 16) -> onnx.Tens
     return tensor
 
 
-def raw(*sizes: int, data: bytes = b"") -> onnx.TensorProto:
+def raw(*sizes: int, data: bytes = b"") -> Any:
     return onnx.TensorProto(name="w", data_type=1, dims=sizes, raw_data=data)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def integers(low: int, high: int, *sizes: int, data_type: str = "int32") -> Arra
 
 
 def model_bytes(
-    operator: str, inputs: dict[str, Array | None], outputs: int, attributes: dict[str, Any], types: list[Any] | None
+    operator: str, inputs: Mapping[str, Array | None], outputs: int, attributes: dict[str, Any], types: list[Any] | None
 ) -> bytes:
     given = {name: array for name, array in inputs.items() if array is not None}
     domain = "" if operator == "SimplifiedLayerNormalization" else DOMAIN
@@ -58,7 +58,7 @@ def model_bytes(
 
 def results_of(
     operator: str,
-    inputs: dict[str, Array | None],
+    inputs: Mapping[str, Array | None],
     outputs: int = 1,
     types: list[Any] | None = None,
     **attributes: Any,
@@ -70,7 +70,7 @@ def results_of(
     return [*model.run(given, device=REFERENCE).values()], data, given
 
 
-def as_onnx_runtime(operator: str, inputs: dict[str, Array | None], steps: int = 0, **named: Any) -> None:
+def as_onnx_runtime(operator: str, inputs: Mapping[str, Array | None], steps: int = 0, **named: Any) -> None:
     """The same results; of quantised ones ``steps`` may lie between."""
     found, data, given = results_of(operator, inputs, **named)
     options = onnxruntime.SessionOptions()
@@ -194,7 +194,7 @@ PROVIDER = {
 
 
 def gelu(x: Array) -> Array:
-    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+    return np.asarray(x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))))
 
 
 def test_what_onnx_runtime_has_on_gpus_only() -> None:
@@ -253,10 +253,10 @@ def test_groups_of_channels(is_last: int, activation: int) -> None:
         parts = x.reshape(2, 2, -1)
         normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-5)
         found = normal.reshape(x.shape) * scale[:, None, None] + bias[:, None, None]
-        return (found / (1 + np.exp(-found)) if activation else found).transpose(order)
+        return np.asarray((found / (1 + np.exp(-found)) if activation else found).transpose(order))
 
     named = {"x": images.transpose(order), "gamma": scale, "beta": bias}
-    attributes = {"groups": 2, "channels_last": is_last, "activation": activation}
+    attributes: dict[str, Any] = {"groups": 2, "channels_last": is_last, "activation": activation}
     (found,), *_ = results_of("GroupNorm", named, **attributes)
     np.testing.assert_allclose(found, expected(images), rtol=1e-4, atol=1e-5)
     named |= {"skip": skip.transpose(order), "bias": bias}
@@ -550,7 +550,7 @@ def test_rotary_embeddings(interleaved: int) -> None:
     angles = np.outer(np.arange(7), np.arange(1, size // 2 + 1))
     tables = {"cos": np.cos(angles).astype("f"), "sin": np.sin(angles).astype("f")}
     places = np.array([[1, 2, 3], [0, 4, 5]])
-    named: dict[str, Array | None] = {"x": floats(batch, length, heads * size), "at": places, **tables}
+    named = {"x": floats(batch, length, heads * size), "at": places, **tables}
     as_onnx_runtime("RotaryEmbedding", named, interleaved=interleaved)
     as_onnx_runtime("RotaryEmbedding", named | {"at": np.array([2])}, interleaved=interleaved)
     by_heads = floats(batch, heads, length, size)

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import opendml as dml
 from opendml.command_line import main
-from tests.properties import examples
 
 onnx = pytest.importorskip("onnx")
-from tests.onnx_building import REFERENCE, TYPES, info, node, proto  # noqa: E402
+from onnx_building import REFERENCE, TYPES, info, node, proto  # noqa: E402
 
 Array = npt.NDArray[Any]
 ELEMENTS = {"uint8": TYPES.UINT8, "int8": TYPES.INT8, "float32": TYPES.FLOAT, "int32": TYPES.INT32}
@@ -86,6 +86,8 @@ def products(draw: st.DrawFn) -> tuple[Network, str, str]:
     kind, by_output, has_bias = draw(st.sampled_from(PRODUCTS)), draw(st.booleans()), draw(st.booleans())
     outputs, inner, turned = draw(st.integers(1, 5)), draw(st.integers(1, 7)), draw(st.booleans())
     attributes: dict[str, Any] = {}
+    sizes: tuple[int, ...]
+    filter_sizes: tuple[int, ...]
     if kind == "Conv":
         groups, size, side = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(3, 5))
         outputs *= groups
@@ -200,12 +202,12 @@ def test_what_moves_elements_moves_integers(
     moved = network.then(kind, network.dequantized("x", 0.03, np.uint8(70)), *others, **attributes)
     model = network.model(network.quantized(moved, 0.03, np.uint8(70)))
     results = [model.run({"x": network.x}, device=REFERENCE, fuse_quantization=fuses)["y"] for fuses in (True, False)]
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
     assert not any("QUANTIZE" in name for name in operators_of(model))
     assert any("QUANTIZE" in name for name in operators_of(model, fuse_quantization=False))
     numbers = network.model(moved, "float32")
     results = [numbers.run({"x": network.x}, device=REFERENCE, fuse_quantization=fuses)["y"] for fuses in (True, False)]
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 def test_a_pool_that_sees_nothing_but_padding_stays_as_it_is() -> None:
@@ -260,7 +262,7 @@ def test_a_result_that_is_also_read_as_numbers() -> None:
     total = network.then("Add", product, network.dequantized(quantized, 0.5, np.uint8(128)))
     model = network.model(total, "float32")
     results = [model.run({"x": network.x}, device=REFERENCE, fuse_quantization=fuses)["y"] for fuses in (True, False)]
-    np.testing.assert_allclose(*results, atol=0.51)
+    np.testing.assert_allclose(results[0], results[1], atol=0.51)
 
 
 def _of_unknown_scale(network: Network) -> str:
@@ -297,7 +299,7 @@ def test_what_has_no_integers_is_computed_as_it_is_written(build: Any) -> None:
     network = Network(integers_of(np.random.default_rng(5), "uint8", 4, 4))
     model = network.model(build(network))
     results = [model.run({"x": network.x}, device=REFERENCE, fuse_quantization=fuses)["y"] for fuses in (True, False)]
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
     assert "ELEMENT_WISE_QUANTIZE_LINEAR" in operators_of(model)
 
 
@@ -393,11 +395,12 @@ def test_the_command_leaves_quantised_nodes_in_float32(
 
 def test_commands_and_models_of_dxdispatch_leave_them_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.onnx").write_bytes(product_file())
-    for name, members in {
+    cases: dict[str, dict[str, Any]] = {
         "plain": {},
         "level": {"graphOptimizationLevel": 1},
         "entry": {"sessionOptionsConfigEntries": {"session.disable_quant_qdq": "1"}},
-    }.items():
+    }
+    for name, members in cases.items():
         document = {
             "resources": {},
             "dispatchables": {"m": {"type": "onnx", "sourcePath": "m.onnx", **members}},

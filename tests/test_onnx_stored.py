@@ -21,6 +21,7 @@ from opendml.description import validation
 from opendml.formats.onnx import known_files, sources
 from opendml.formats.onnx import translation as translation_module
 from opendml.formats.onnx.places import TensorPlaces
+from opendml.formats.onnx.reading import model_of_bytes
 from opendml.targets.host_memory import MappedFile, let_go
 
 onnx = pytest.importorskip("onnx")
@@ -105,7 +106,7 @@ def _work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return call
 
     monkeypatch.setattr(translation_module, "Translation", counted("translation", translation_module.Translation))
-    monkeypatch.setattr(sources, "model_of_bytes", counted("parsing", sources.model_of_bytes))
+    monkeypatch.setattr(sources, "model_of_bytes", counted("parsing", model_of_bytes))
     monkeypatch.setattr(validation, "_check_tensors", counted("validation", validation._check_tensors))
     return done
 
@@ -264,7 +265,7 @@ def test_weights_leave_memory_when_they_are_laid_out(tmp_path: Path, monkeypatch
     gone: list[int] = []
 
     class Recorded(MappedFile):
-        def madvise(self, option: int, start: int = 0, length: int = 0) -> None:  # type: ignore[override]
+        def madvise(self, option: int, start: int = 0, length: int = 0) -> None:
             assert option == mmap.MADV_DONTNEED
             assert start % mmap.PAGESIZE == 0
             gone.append(length)

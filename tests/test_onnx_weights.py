@@ -89,7 +89,8 @@ def test_lengths_with_more_bytes_than_they_need(field: int) -> None:
 
 def test_the_last_content_of_a_tensor_counts() -> None:
     def field(content: bytes) -> bytes:
-        return TensorProto(raw_data=content).SerializeToString()
+        data: bytes = TensorProto(raw_data=content).SerializeToString()
+        return data
 
     head = TensorProto(dims=WIDE.shape, data_type=TYPES.FLOAT, name="w").SerializeToString()
     first, last = bytes(2 * LARGE), WIDE.tobytes()
@@ -170,6 +171,7 @@ def test_mapped_files_that_change(cache: str, tmp_path: Path, monkeypatch: pytes
 def test_models_are_pickled_and_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mapped, whole = mapped_model(tmp_path / "a.onnx", monkeypatch)
     read = dml.load(whole.SerializeToString())
+    assert isinstance(read, dml.OnnxModel)
     x = RANDOM.normal(size=(2, 40)).astype("f")
     for one in (mapped, read):
         for copied in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):

@@ -39,7 +39,7 @@ def quotient() -> Any:
     ],
 )
 def test_a_device_with_other_results_is_refused(
-    facts: dict[str, bool], lacking: str | None, monkeypatch: pytest.MonkeyPatch
+    facts: dict[str, Any], lacking: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(target, "find_devices", lambda: [None])
     monkeypatch.setattr(target, "machine_of", lambda device: replace(MACHINE, **facts))

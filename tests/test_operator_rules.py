@@ -502,7 +502,7 @@ def test_fused_activations() -> None:
         "FusedActivation.Steepness: must be at least 1 at feature level 6_3, got 0.5"
         " (allowed from feature level 6_4 on)"
     ]
-    assert texts(convolution(fused_activation=op.ActivationElu(alpha="x"))) == [
+    assert texts(convolution(fused_activation=op.ActivationElu(alpha="x"))) == [  # type: ignore[arg-type]
         "FusedActivation.Alpha: must be a number, got x"
     ]
 

@@ -146,7 +146,10 @@ def test_paddings_wider_than_a_vector(width: int, window: int, start: int, end: 
 @given(data=st.data(), sliding=slidings(is_dilated=False), data_type=types, seed=seeds)
 def test_older_max_poolings(data: st.DataObject, sliding: Sliding, data_type: str, seed: int) -> None:
     source = data.draw(inputs(data_type, sliding.sizes))
-    tensors = {"input_tensor": source, "output_tensor": data.draw(outputs(data_type, sliding.output_sizes))}
+    tensors: dict[str, Any] = {
+        "input_tensor": source,
+        "output_tensor": data.draw(outputs(data_type, sliding.output_sizes)),
+    }
     x = random_array(source, seed)
     expected, expected_positions = largest(x, sliding)
     assert_same_values(run_single(operators.MaxPooling(**tensors, **sliding.fields(False)), x), expected)

@@ -93,7 +93,7 @@ def test_rows_of_all_strides(stride: int, window: int, dilation: int, start: int
     sliding = Sliding((1, 2, 5, 67), (1, 2, 5, count), (1, window), (1, stride), (1, dilation), (0, start), (0, 2))
     x = np.random.default_rng(window).integers(0, 9, sliding.sizes).astype(np.float32)
     gradient = np.random.default_rng(stride).integers(-9, 9, sliding.output_sizes).astype(np.float32)
-    tensors = {
+    tensors: dict[str, Any] = {
         "input_gradient_tensor": TensorDesc("FLOAT32", gradient.shape),
         "output_gradient_tensor": TensorDesc("FLOAT32", x.shape),
     }
@@ -116,7 +116,7 @@ def _square_window(size: int = 2, stride: int = 1, padding: int = 0) -> dict[str
 
 def test_ties_and_nan_go_to_the_first() -> None:
     tensor, pooled = TensorDesc("FLOAT32", [1, 1, 1, 6]), TensorDesc("FLOAT32", [1, 1, 1, 3])
-    window = {"strides": [1, 2], "window_size": [1, 2], "start_padding": [0, 0], "end_padding": [0, 0]}
+    window: dict[str, Any] = {"strides": [1, 2], "window_size": [1, 2], "start_padding": [0, 0], "end_padding": [0, 0]}
     desc = operators.MaxPoolingGrad(
         input_tensor=tensor,
         input_gradient_tensor=pooled,
@@ -135,7 +135,7 @@ def test_gradients_that_are_no_numbers_stay_where_they_are() -> None:
     """An infinity reaches the elements of its window, or the largest one of them, and no other one."""
     tensor, pooled = TensorDesc("FLOAT32", [1, 1, 3, 3]), TensorDesc("FLOAT32", [1, 1, 2, 2])
     gradient = np.array([np.inf, 0, 0, 0], np.float32).reshape(pooled.sizes)
-    tensors = {"input_gradient_tensor": pooled, "output_gradient_tensor": tensor}
+    tensors: dict[str, Any] = {"input_gradient_tensor": pooled, "output_gradient_tensor": tensor}
     average = operators.AveragePoolingGrad(include_padding=False, **tensors, **_square_window())
     expected = [np.inf, np.inf, 0, np.inf, np.inf, 0, 0, 0, 0]
     assert run_single(average, gradient).ravel().tolist() == expected
@@ -203,7 +203,7 @@ def test_against_pytorch() -> None:
     functional = torch.nn.functional
     x = torch.randn(2, 3, 13, 18, requires_grad=True)
     for size, stride, padding in ((3, 2, 1), (2, 2, 0), (3, 1, 1), (5, 3, 2)):
-        window = _square_window(size, stride, padding)
+        window: dict[str, Any] = _square_window(size, stride, padding)
         for include_padding in (None, False, True):
             y = (
                 functional.max_pool2d(x, size, stride, padding)
@@ -212,7 +212,7 @@ def test_against_pytorch() -> None:
             )
             g = torch.randn_like(y)
             (expected,) = torch.autograd.grad(y, x, g)
-            tensors = {
+            tensors: dict[str, Any] = {
                 "input_gradient_tensor": TensorDesc("FLOAT32", g.shape),
                 "output_gradient_tensor": TensorDesc("FLOAT32", x.shape),
             }
@@ -234,7 +234,7 @@ def test_windows_that_read_the_same_place_again_under_a_mask(level: str, monkeyp
     except ConfigurationError as error:
         pytest.skip(str(error))
     monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
-    tensors = {
+    tensors: dict[str, Any] = {
         "input_tensor": TensorDesc("FLOAT16", [2, 2, 2, 128], strides=[0, 2, 0, 2]),
         "input_gradient_tensor": TensorDesc("FLOAT16", [2, 2, 7, 1], strides=[0, 2, 0, 2]),
         "output_gradient_tensor": TensorDesc("FLOAT16", [2, 2, 2, 128], strides=[7, 3, 1, 15]),

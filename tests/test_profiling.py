@@ -10,7 +10,7 @@ import re
 import shutil
 import struct
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -242,7 +242,10 @@ def test_programs_of_descriptors_by_themselves() -> None:
     t = tensor(3)
     add = dml.operators.ElementWiseAdd(a_tensor=t, b_tensor=t, output_tensor=t)
     node = dml.OperatorNode(add, "sum")
-    edges = {"input_edges": [dml.InputEdge(0, 0, 0), dml.InputEdge(0, 0, 1)], "output_edges": [dml.OutputEdge(0, 0, 0)]}
+    edges: dict[str, Any] = {
+        "input_edges": [dml.InputEdge(0, 0, 0), dml.InputEdge(0, 0, 1)],
+        "output_edges": [dml.OutputEdge(0, 0, 0)],
+    }
     compiled = dml.Device().compile_graph(dml.GraphDesc(input_count=1, output_count=1, nodes=[node], **edges))
     found = dml.profile(compiled, np.ones(3, np.float32), seconds=0)
     assert [kernel.nodes for kernel in found.kernels] == [("sum",)]
@@ -270,7 +273,7 @@ def test_the_trace(profiled: Profile, tmp_path: Path) -> None:
     kernels = [event for event in events if event["ph"] == "X"]
     assert {event["args"]["kernel"] for event in kernels} == set(range(len(profiled.kernels)))
     assert len({event["tid"] for event in kernels}) <= 2
-    ends: dict[int, float] = Counter()
+    ends: dict[int, float] = defaultdict(float)
     for event in kernels:
         assert event["ts"] >= ends[event["tid"]] - 1e-6
         ends[event["tid"]] = event["ts"] + event["dur"]

@@ -77,7 +77,7 @@ def test_several_outputs_and_absent_ones() -> None:
     np.testing.assert_array_equal(a, [[0, 1]])
     np.testing.assert_array_equal(b, [[2, 3, 4]])
     image, pooled = TensorDesc("float32", [1, 1, 2, 2]), TensorDesc("float32", [1, 1, 1, 1])
-    window = {"strides": [1, 1], "window_size": [2, 2], "start_padding": [0, 0], "end_padding": [0, 0]}
+    window: dict[str, Any] = {"strides": [1, 1], "window_size": [2, 2], "start_padding": [0, 0], "end_padding": [0, 0]}
     program = compile_operator(op.MaxPooling1(input_tensor=image, output_tensor=pooled, **window), 1)
     assert [binding.desc is None for binding in program.outputs] == [False, True]
     assert program(_numbers(1, 1, 2, 2)).item() == 3
@@ -213,7 +213,7 @@ def test_anything_with_a_buffer() -> None:
     x = _numbers(6)
     program = _add(VECTOR)
     expected = 2 * x
-    np.testing.assert_array_equal(program(memoryview(x), memoryview(x.tobytes()).cast("f")), expected)
+    np.testing.assert_array_equal(program(x.data, memoryview(x.tobytes()).cast("f")), expected)
     out = bytearray(24)
     program(x, x, out=[memoryview(out).cast("f")])
     np.testing.assert_array_equal(np.frombuffer(out, np.float32), expected)
@@ -419,7 +419,7 @@ def test_one_program_from_several_python_threads() -> None:
     assert shared.temporary_size > 0
     arrays = [np.random.default_rng(seed).normal(size=(40, 50)).astype(np.float32) for seed in range(4)]
     expected = [shared(array) for array in arrays]
-    _at_once(lambda number: [np.testing.assert_array_equal(shared(arrays[number]), expected[number])])
+    _at_once(lambda number: np.testing.assert_array_equal(shared(arrays[number]), expected[number]))
 
 
 def test_different_programs_from_several_python_threads() -> None:

@@ -49,6 +49,6 @@ def test_ptx_is_assembled(desc: Operator, tmp_path: Path) -> None:
         pytest.skip(f"no ptxas: pip install --no-deps {PACKAGE}")
     source = tmp_path / "kernels.ptx"
     source.write_text(ptx)
-    command = [assembler, f"-arch={PROCESSOR}", source, "-o", tmp_path / "kernels.cubin"]
+    command: list[str | Path] = [assembler, f"-arch={PROCESSOR}", source, "-o", tmp_path / "kernels.cubin"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

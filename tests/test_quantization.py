@@ -142,7 +142,9 @@ def test_files_keep_four_bits(tmp_path: Path) -> None:
     dml.save(described, tmp_path / "graph.dml")
     packed = np.random.default_rng(2).integers(0, 256, 16, np.uint8)
     scales = np.random.default_rng(3).uniform(0.5, 2, (4, 2)).astype(np.float32)
-    found = [dml.Device().compile_graph(d)(packed, scales) for d in (described, dml.load(tmp_path / "graph.dml"))]
+    read = dml.load(tmp_path / "graph.dml")
+    assert isinstance(read, dml.GraphDesc)
+    found = [dml.Device().compile_graph(d)(packed, scales) for d in (described, read)]
     values = np.stack([packed & 15, packed >> 4], 1).reshape(4, 8).astype(np.float32)
     for result in found:
         np.testing.assert_array_equal(result, values * scales.repeat(4, 1))

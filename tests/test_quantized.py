@@ -112,7 +112,7 @@ def operands(
         if scales:
             factors.append(drawn.counted(f"{name}_scale", scales, rank, dimension, count, special=False))
         found.append(whole.astype(object) - numbers(zero).astype(object))
-    return found[0], found[1], *(factors or (np.ones(1), np.ones(1)))  # type: ignore[return-value]
+    return found[0], found[1], *(factors or (np.ones(1), np.ones(1)))
 
 
 @bounded
@@ -206,7 +206,7 @@ def test_convolution(
     data: st.DataObject, window: Any, groups: int, channels: Any, types: Any, requantizes: bool, seed: int
 ) -> None:
     drawn, rank, filters = Drawn(data, seed), len(window["sizes"]) + 2, groups * channels[1]
-    differences = []
+    differences: list[Array] = []
     for name, sizes, count in (
         ("input", [2, groups * channels[0], *window["sizes"]], 1),
         ("filter", [filters, channels[0], *window["taps"]], filters),
@@ -218,7 +218,7 @@ def test_convolution(
             zero = drawn.counted(f"{name}_zero_point", data_type, rank, 1, count)
         shape = (-1, *[1] * (rank - 1))
         differences.append(whole.astype(np.int64) - numbers(zero).reshape(shape))
-    exact = convolved(*differences, groups, window)
+    exact = convolved(differences[0], differences[1], groups, window)
     parameters = {name: window[name] for name in ("strides", "dilations", "start_padding", "end_padding")}
     if not requantizes:
         drawn.output("INT32", exact.shape)
@@ -404,7 +404,7 @@ def test_against_onnx() -> None:
     np.testing.assert_array_equal(result, onnx_reference("QLinearMatMul", *ordered))
     x, w = generator.integers(0, 256, (2, 4, 8, 9), np.uint8), generator.integers(-128, 128, (6, 2, 3, 3), np.int8)
     window = {"pads": [1, 1, 1, 1], "strides": [2, 1], "group": 2}
-    own = {"start_padding": [1, 1], "end_padding": [1, 1], "strides": [2, 1], "group_count": 2}
+    own: dict[str, Any] = {"start_padding": [1, 1], "end_padding": [1, 1], "strides": [2, 1], "group_count": 2}
     expected = onnx_reference("ConvInteger", x, w, np.array(a_zero), **window)
     np.testing.assert_array_equal(dml.convolution_integer(x, a_zero, w, **own), expected)
 
@@ -434,7 +434,7 @@ def test_against_onnx_runtime(x_type: Any) -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=9)
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, {"x0": x})
-    padding = {"start_padding": [1, 1], "end_padding": [1, 1]}
+    padding: dict[str, Any] = {"start_padding": [1, 1], "end_padding": [1, 1]}
     result = dml.quantized_linear_convolution(x, one[0], one[1], w, w_scale, None, bias, one[2], one[3], **padding)
     np.testing.assert_array_equal(result, expected)
 
@@ -459,11 +459,11 @@ def test_functions_see_rows_columns_and_channels() -> None:
 def test_an_operand_between_optional_ones_is_needed() -> None:
     x = np.zeros((2, 2), np.uint8)
     with pytest.raises(BindingError, match="b: an array is needed"):
-        dml.matrix_multiply_integer(x, None, None)  # type: ignore[arg-type]
+        dml.matrix_multiply_integer(x, None, None)  # type: ignore[call-overload]
     with pytest.raises(BindingError, match="b_scale: an array is needed"):
-        dml.matrix_multiply_integer_to_float(x, 1, None, x, None)  # type: ignore[arg-type]
+        dml.matrix_multiply_integer_to_float(x, 1, None, x, None)  # type: ignore[call-overload]
     with pytest.raises(BindingError, match="b: an array is needed"):
-        dml.quantized_linear_add(x, 1, None, None, 1, None, 1)  # type: ignore[arg-type]
+        dml.quantized_linear_add(x, 1, None, None, 1, None, 1)  # type: ignore[call-overload]
 
 
 def test_graphs_of_quantized_layers() -> None:

@@ -11,6 +11,7 @@ import pytest
 import opendml as dml
 import opendml.compatibility.onnxruntime as runtime
 from opendml.formats.onnx.program import OnnxProgram
+from opendml.programs import binding
 from opendml.programs import program as programs
 from opendml.targets.cpu.runtime import array_calls
 from opendml.targets.interface import runner_of
@@ -70,7 +71,7 @@ def slowly(program: OnnxProgram, arrays: dict[str, Array]) -> dict[str, Array]:
 def _binds(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Something for every time that arrays are bound."""
     found: list[object] = []
-    usual = programs.bind_all
+    usual = binding.bind_all
 
     def bind_all(*arguments: Any) -> Any:
         found.append(None)

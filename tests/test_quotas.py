@@ -55,7 +55,7 @@ def test_a_system_without_control_groups_has_no_quota(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("quota", "expected"), [(None, 4), (0.3, 1), (1.9, 1), (2, 2), (3.5, 3), (64, 4)])
 def test_threads_by_default(quota: float | None, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(host.NUM_THREADS_VARIABLE, raising=False)
-    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {1, 3, 5, 7}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3, 5, 7}, raising=False)
     monkeypatch.setattr(host, "processor_quota", lambda: quota)
     assert host.default_thread_count() == expected
 

@@ -95,6 +95,7 @@ def test_a_state_goes_on_where_it_was(count: int) -> None:
     """Two calls, the second from the state of the first, give what one call gives, from whole blocks on."""
     state = np.array([WORD - 2, WORD - 1, 0, 0, 5, 7], np.uint32)
     first = dml.random_generator(state, output_sizes=[count])
+    assert first.state is not None
     second = dml.random_generator(first.state, output_sizes=[6])
     blocks = -(-count // 4) * 4
     whole = dml.random_generator(state, output_sizes=[blocks + 6], output_state=False)

@@ -43,7 +43,7 @@ ELU, HARDMAX = operators.ActivationElu(alpha=0.5), operators.ActivationHardmax()
 
 def hardmax(x: Array) -> Array:
     """1 at the first maximum of a row."""
-    return (np.arange(x.shape[-1]) == x.argmax(-1)[..., None]).astype(np.float64)
+    return np.asarray(np.arange(x.shape[-1]) == x.argmax(-1)[..., None], np.float64)
 
 
 FUNCTIONS: dict[Any, Callable[[Array], Array]] = {
@@ -85,7 +85,7 @@ class Loop:
         self.p = parts(None if peepholes is None else peepholes[0, 0, number], 3)
 
     def gate(self, number: int, x: Array, h: Array) -> Array:
-        return x @ self.w[number].T + h @ self.r[number].T + self.wb[number] + self.rb[number]
+        return np.asarray(x @ self.w[number].T + h @ self.r[number].T + self.wb[number] + self.rb[number])
 
     def rnn(self, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
         (f,) = self.functions
@@ -513,7 +513,7 @@ TORCH_GATES = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 2, 3, 1]}
 def test_as_torch(operator: type[Any]) -> None:
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)
-    fields = {"linear_before_reset": True} if operator is operators.Gru else {}
+    fields: dict[str, Any] = {"linear_before_reset": True} if operator is operators.Gru else {}
     desc = network(operator, (4, 2, 3, 5), "BIDIRECTIONAL", optional=["bias_tensor"], **fields)
     name = desc.type.name
     other = getattr(torch.nn, name)(3, 5, bidirectional=True)

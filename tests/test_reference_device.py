@@ -4,6 +4,7 @@ no bit on either device."""
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,13 +95,15 @@ def test_programs_are_used_like_compiled_ones() -> None:
 
 
 def test_functions_take_it() -> None:
-    for function in (
+    functions: list[Callable[..., Any]] = [
         dml.activation_softmax,
         dml.activation_gelu,
         lambda x, device=None: dml.add(x, x.T.copy().T, device=device),
-    ):
-        assert_same_values(function(X, device=REFERENCE), function(X))  # type: ignore[operator]
+    ]
+    for function in functions:
+        assert_same_values(function(X, device=REFERENCE), function(X))
     pooled = dml.max_pooling(X[None, None], window_size=[2, 2], output_indices=True, device=REFERENCE)
+    assert pooled.indices is not None
     assert pooled.indices.tolist() == [[[[5, 6, 7], [9, 10, 11]]]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sample_descriptors import f32
+from sample_tensors import f32
 from test_refine_together import names
 from test_refinement import assert_refined_is_defined
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from sample_descriptors import f32
+from sample_tensors import f32
 from test_refine_together import names
 from test_refinement import TARGET, assert_refined_is_defined
 

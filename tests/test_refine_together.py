@@ -201,7 +201,7 @@ def pooling_gradient(
     kind: str, size: int, window: int, stride: int, padding: int, data_type: str = "FLOAT32"
 ) -> Operator:
     count = (size + 2 * padding - window) // stride + 1
-    fields = {
+    fields: dict[str, Any] = {
         "input_gradient_tensor": TensorDesc(data_type, [1, 2, count, count]),
         "output_gradient_tensor": TensorDesc(data_type, [1, 2, size, size]),
         "strides": [stride] * 2,
@@ -446,7 +446,7 @@ def test_rows_between_products_begin_at_lines() -> None:
 def resample(outputs: int, backward: bool, mode: str = "LINEAR") -> Operator:
     """Three rows of seven elements, or their gradient, by the widest operator."""
     scale = outputs / 7
-    fields = {"interpolation_mode": mode, "scales": [1, scale], "rounding_direction": "DECREASING"}
+    fields: dict[str, Any] = {"interpolation_mode": mode, "scales": [1, scale], "rounding_direction": "DECREASING"}
     fields |= {"input_pixel_offsets": [0.5, 0.5], "output_pixel_offsets": [-0.5, -0.5]}
     if backward:
         return operators.ResampleGrad1(
@@ -469,7 +469,7 @@ def test_weights_of_sums_have_tables(desc: Operator) -> None:
 def test_weights_of_lone_rows_have_no_tables() -> None:
     """Each would be read once."""
     gradient, image = f32(1, 14), f32(1, 7)
-    fields = {"interpolation_mode": "LINEAR", "scales": [1, 2]}
+    fields: dict[str, Any] = {"interpolation_mode": "LINEAR", "scales": [1, 2]}
     desc = operators.ResampleGrad(
         input_gradient_tensor=gradient,
         output_gradient_tensor=image,
@@ -525,7 +525,7 @@ def regions(channels: int, count: int = 6, outputs: int = 4, samples: tuple[int,
 def arrays_of_regions(desc: Any, seed: int) -> list[Any]:
     """Regions in and around the images, of any image."""
     generator = np.random.default_rng(seed)
-    arrays = [None if t is None else random_array(t, seed + n) for n, (_, t) in enumerate(desc.inputs())]
+    arrays: list[Any] = [None if t is None else random_array(t, seed + n) for n, (_, t) in enumerate(desc.inputs())]
     corners = generator.uniform(-4, 12, (len(arrays[-2].ravel()) // 4, 4))
     arrays[-2] = corners.astype(arrays[-2].dtype)
     arrays[-1] = generator.integers(0, 3, arrays[-1].shape).astype(np.uint32)

@@ -149,6 +149,7 @@ def assert_refined_identical(desc: Operator, level: str) -> None:
     ]
     (expected,) = run_interpreted(definition, inputs)
     (found,) = run_interpreted(refine(definition, target_of(level)), inputs)
+    assert found is not None and expected is not None
     assert_identical(found, expected)
 
 

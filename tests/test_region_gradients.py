@@ -42,8 +42,8 @@ def rounded_sample(plane: Array, y: float, x: float, is_linear: bool) -> np.floa
         w = single(weight)
         return a if weight == 0 else (single(1) - w) * single(a) + w * single(b)
 
-    rows = [mixed(single(plane[r, u]), single(plane[r, right]), wx) for r in (v, below)]
-    return single(mixed(*rows, wy))
+    upper, lower = (mixed(single(plane[r, u]), single(plane[r, right]), wx) for r in (v, below))
+    return single(mixed(upper, lower, wy))
 
 
 def backward(desc: Any, x: Array | None, g: Array, rois: Array, batches: Array) -> tuple[Array, Array]:
@@ -142,7 +142,7 @@ def test_gradients(data: st.DataObject, data_type: str, seed: int) -> None:
     g = random_array(desc.input_gradient_tensor, seed + 1, special=False)
     found = run_operator(desc, [x, g, rois, batches])
     expected = backward(desc, x, g, rois, batches)
-    close = {"rtol": 5e-3, "atol": 5e-2} if data_type == "FLOAT16" else {"rtol": 1e-3, "atol": 1e-3}
+    close: dict[str, Any] = {"rtol": 5e-3, "atol": 5e-2} if data_type == "FLOAT16" else {"rtol": 1e-3, "atol": 1e-3}
     for result, wanted in zip(found, expected, strict=True):
         if result is not None:
             np.testing.assert_allclose(result.astype(np.float64), wanted.reshape(result.shape), **close)
@@ -161,13 +161,14 @@ def test_hostile_inputs_touch_nothing_else(data: st.DataObject, data_type: str, 
 def test_the_gradient_is_the_transposed_operator(mode: str, corners: bool) -> None:
     """An average is linear in the image: products of one with the other are the same."""
     random = np.random.default_rng(0)
-    x, g = random.normal(size=(2, 3, 9, 20)), random.normal(size=(5, 3, 3, 7))
-    rois = np.concatenate([random.uniform(0, 5, (5, 2)), random.uniform(4, 10, (5, 2))], axis=1)
-    x, g, rois = (array.astype(np.float32) for array in (x, g, rois))
+    wide = random.normal(size=(2, 3, 9, 20)), random.normal(size=(5, 3, 3, 7))
+    corners_of = np.concatenate([random.uniform(0, 5, (5, 2)), random.uniform(4, 10, (5, 2))], axis=1)
+    x, g, rois = (array.astype(np.float32) for array in (*wide, corners_of))
     batches = np.array([0, 1, 1, 0, 1], np.uint32)
     fields: dict[str, Any] = {"interpolation_mode": mode, "align_regions_to_corners": corners, "spatial_scale_x": 1.5}
     y = dml.roi_align(x, rois, batches, output_height=3, output_width=7, **fields)
     back = dml.roi_align_grad(x, g, rois, batches, **fields).gradient
+    assert back is not None
     np.testing.assert_allclose((y * g).sum(), (x * back).sum(), rtol=1e-4)
 
 
@@ -210,15 +211,16 @@ def test_the_gradient_of_regions_is_the_derivative() -> None:
         minimum_samples_per_output=2,
         maximum_samples_per_output=2,
     )
-    assert found.gradient is None
+    assert found.gradient is None and found.roi_gradient is not None
     np.testing.assert_allclose(found.roi_gradient, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_what_is_no_number_stays_where_it_is() -> None:
     """An infinite gradient reaches the elements of its samples; shares of 0 are none."""
     g, rois = np.array([[[[np.inf, 1]]]], np.float32), np.array([[0, 0, 2, 1]], np.float32)
-    image = {"batch_size": 1, "image_height": 2, "image_width": 4}
+    image: dict[str, Any] = {"batch_size": 1, "image_height": 2, "image_width": 4}
     found = dml.roi_align_grad(None, g, rois, [0], **image)
+    assert found.gradient is not None
     assert found.gradient.tolist() == [[[[np.inf, 1, 0, 0], [0, 0, 0, 0]]]]
 
 
@@ -228,6 +230,7 @@ def test_the_first_of_the_largest_samples_has_the_gradient() -> None:
     for row, place in (([2, 7, 7, 1], 1), ([-np.inf] * 4, 0), ([2, 9, np.nan, np.nan], 2)):
         x = np.array([[[row]]], np.float32)
         found = dml.roi_align_grad(x, g, rois, [0], reduction_function="MAX")
+        assert found.gradient is not None
         assert found.gradient.ravel().tolist() == [5 * (i == place) for i in range(4)]
 
 
@@ -262,7 +265,7 @@ def test_rules() -> None:
 def test_one_sample_of_each_output() -> None:
     """Regions of nearest neighbours that lie beside each other: every gradient is where its sample was."""
     rois = np.array([[0, 0, 2, 2], [2, 0, 4, 2], [0, 2, 2, 4], [2, 2, 4, 4]], np.float32)
-    fields = {"interpolation_mode": "NEAREST_NEIGHBOR", "maximum_samples_per_output": 1}
+    fields: dict[str, Any] = {"interpolation_mode": "NEAREST_NEIGHBOR", "maximum_samples_per_output": 1}
     desc = operators.RoiAlignGrad(
         input_gradient_tensor=TensorDesc("FLOAT32", [4, 1, 1, 3]),
         roi_tensor=TensorDesc("FLOAT32", [4, 4]),

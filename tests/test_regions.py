@@ -61,8 +61,8 @@ def sample(plane: Array, y: float, x: float, is_linear: bool) -> float:
     def mixed(a: float, b: float, weight: float) -> float:
         return a if weight == 0 else (1 - weight) * a + weight * b
 
-    rows = [mixed(float(plane[r, u]), float(plane[r, right]), x - u) for r in (v, below)]
-    return mixed(*rows, y - v)
+    upper, lower = (mixed(float(plane[r, u]), float(plane[r, right]), x - u) for r in (v, below))
+    return mixed(upper, lower, y - v)
 
 
 def aligned(x: Array, rois: Array, batches: Array, desc: Any) -> Array:
@@ -139,7 +139,7 @@ def test_roi_align(data: st.DataObject, data_type: str, seed: int) -> None:
     desc, rois, batches = data.draw(alignments(data_type))
     x = random_array(desc.input_tensor, seed, special=False)
     result = run_single(desc, x, rois, batches)
-    close = {"rtol": 2e-3, "atol": 1e-2} if data_type == "FLOAT16" else {"rtol": 1e-4, "atol": 1e-4}
+    close: dict[str, Any] = {"rtol": 2e-3, "atol": 1e-2} if data_type == "FLOAT16" else {"rtol": 1e-4, "atol": 1e-4}
     np.testing.assert_allclose(result.astype(np.float64), aligned(x, rois, batches, desc), **close)
 
 

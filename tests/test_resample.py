@@ -139,7 +139,7 @@ def test_gradients_are_the_transposed_matrices(
     gradient = random_array(source, seed, special=False)
     ways = zip(sizes, counts, scales, offsets, strict=True)
     expected = resampled(gradient, [weights(*way, mode, direction).T for way in ways])
-    close = {"rtol": 1e-3, "atol": 2e-2} if data_type == "FLOAT16" else {"rtol": 1e-5, "atol": 1e-4}
+    close: dict[str, Any] = {"rtol": 1e-3, "atol": 2e-2} if data_type == "FLOAT16" else {"rtol": 1e-5, "atol": 1e-4}
     np.testing.assert_allclose(run_single(desc, gradient), expected, **close)
 
 
@@ -160,7 +160,10 @@ def test_long_rows(mode: str, size: int, count: int, scale: float | None) -> Non
 
 def test_the_first_version_aligns_centres() -> None:
     x = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
-    tensors = {"input_tensor": TensorDesc("FLOAT32", [1, 3, 4]), "output_tensor": TensorDesc("FLOAT32", [1, 5, 2])}
+    tensors: dict[str, Any] = {
+        "input_tensor": TensorDesc("FLOAT32", [1, 3, 4]),
+        "output_tensor": TensorDesc("FLOAT32", [1, 5, 2]),
+    }
     for mode in MODES:
         desc = operators.Resample(**tensors, interpolation_mode=mode, scales=[1, 5 / 3, 0.5])
         expected = forward([1, 3, 4], [1, 5, 2], [1, 5 / 3, 0.5], [(0.5, -0.5)] * 3, mode, None)

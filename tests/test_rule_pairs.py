@@ -104,7 +104,7 @@ def test_the_array_of_another_length_is_blamed() -> None:
     with pytest.raises(InvalidDescriptorError, match=r"input_window_offsets: must have .* = 4 elements, got 3"):
         dml.slice(x, input_window_offsets=[0, 0, 0], input_window_sizes=[1, 1, 4, 3], input_window_strides=[1, 1, 2, 2])
     desc = sample(op.Slice1, input_window_offsets=[0, 0, 0])
-    assert desc.dimension_count == 4
+    assert isinstance(desc, op.Slice1) and desc.dimension_count == 4
     assert [str(violation) for violation in validate(desc)] == [
         "InputWindowOffsets: must have DimensionCount = 4 elements, got 3"
     ]

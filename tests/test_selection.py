@@ -108,7 +108,7 @@ def test_gather_nd(
         "indices_dimension_count": len(indices),
     }
     if batches or data.draw(st.booleans()):
-        desc = operators.GatherNd1(**fields, batch_dimension_count=batches)
+        desc: Operator = operators.GatherNd1(**fields, batch_dimension_count=batches)
     else:
         desc = operators.GatherNd(**fields)
     blocks, places = x.reshape(whole), positions.reshape(indices)

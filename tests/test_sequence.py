@@ -16,6 +16,8 @@ from properties import examples
 from opendml.expression.element_types import F32, I64
 from opendml.expression.ir import (
     Axis,
+    Binary,
+    Const,
     Expression,
     Index,
     Load,
@@ -41,8 +43,8 @@ from opendml.expression.statements import (
     stores_of,
     writes_of,
 )
-from opendml.loops import sequence as sequence_module
 from opendml.loops.alignment import ALIGNMENT
+from opendml.loops.conflicts import Accesses
 from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Sharing, Step, Tuning, sequence_of
 
 TUNING = Tuning(serial_work=40, long_run=3, like_statements=2, long_statement=8, work_beside=10)
@@ -176,9 +178,10 @@ def _coordinate(e: Expression, point: Point) -> int:
     if isinstance(e, Index):
         return point[e.axis]
     parts = [_coordinate(part, point) for part in e.children]
-    if not parts:
-        return int(e.value)  # type: ignore[attr-defined]
-    return {"add": sum, "mul": math.prod}[e.operation](parts)  # type: ignore[attr-defined, no-any-return]
+    if isinstance(e, Const):
+        return int(e.value)
+    assert isinstance(e, Binary) and e.operation in ("add", "mul")
+    return sum(parts) if e.operation == "add" else math.prod(parts)
 
 
 def _touched(sequence: KernelSequence[Any], call: Call[Any], around: Point) -> tuple[Touched, Touched]:
@@ -339,7 +342,7 @@ def test_every_kernel_waits(definition: Definition) -> None:
 def _chain(*sizes: int) -> Definition:
     """Copies of copies."""
     *between, last = [temporary(f"t{n}", F32, (size,)) for n, size in enumerate(sizes)]
-    x, y = (Tensor(name, F32, last.sizes, (1,), role) for name, role in (("x", "input"), ("y", "output")))
+    x, y = Tensor("x", F32, last.sizes, (1,), "input"), Tensor("y", F32, last.sizes, (1,), "output")
     statements = []
     for source, target in itertools.pairwise((x, *between, y)):
         (i,) = grid(target.sizes)
@@ -351,7 +354,7 @@ def test_the_properties_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without conflicts there are no barriers, and the brute force sees it."""
     definition = _chain(64, 64)
     assert str(sequence_of(definition, Target(), TUNING)) == "0: kernel0: x -> t0\nbarrier\n1: kernel1: t0 -> y"
-    monkeypatch.setattr(sequence_module.Accesses, "conflicts", lambda *_: set())
+    monkeypatch.setattr(Accesses, "conflicts", lambda *_: set())
     assert str(sequence_of(definition, Target(), TUNING)) == "0: kernel0: x -> t0\n1: kernel1: t0 -> y"
     with pytest.raises(AssertionError):
         _check_barriers(definition)
@@ -403,7 +406,7 @@ def test_small_kernels_of_one_another_are_not() -> None:
 def test_threads_that_need_not_wait_for_each_other_do_not() -> None:
     """A kernel that reads what one in another turn wrote has that turn; one that reads what two wrote waits for both,
     and so does a large one."""
-    x, y = (Tensor(name, F32, (30,), (1,), role) for name, role in (("x", "input"), ("y", "output")))
+    x, y = Tensor("x", F32, (30,), (1,), "input"), Tensor("y", F32, (30,), (1,), "output")
     wide = Tensor("z", F32, (64,), (1,), "output")
     a, b, c, d = (temporary(name, F32, (30,)) for name in "abcd")
 
@@ -416,7 +419,8 @@ def test_threads_that_need_not_wait_for_each_other_do_not() -> None:
 
     statements = (sums(a, x), sums(b, x), sums(c, b), sums(d, a), sums(y, a, b, c, d), sums(wide, y))
     sequence = sequence_of(Definition((x,), (y, wide), statements, (a, b, c, d)), Target(), TUNING)
-    turns = [None if isinstance(step, Barrier) else step.turn for step in sequence.steps if not isinstance(step, Run)]
+    assert all(isinstance(step, (Barrier, Call, Run)) for step in sequence.steps)
+    turns = [getattr(step, "turn", None) for step in sequence.steps if not isinstance(step, Run)]
     assert turns == [0, 1, 1, 0, None, 0, None, 0]
 
 

@@ -81,7 +81,7 @@ def copies_of(paddings: list[int], *, between: bool = False) -> int:
     if between:
         image = dml.activation_sigmoid(dml.convolution(x, RANDOM.normal(size=(4, 4, 1, 1)).astype("f")))
     weights = [RANDOM.normal(size=(3, 4, 3, 3)).astype("f") for _ in paddings]
-    ends = [{"start_padding": [n, n], "end_padding": [n, n]} for n in paddings]
+    ends: list[dict[str, Any]] = [{"start_padding": [n, n], "end_padding": [n, n]} for n in paddings]
     desc = graph.describe([dml.convolution(image, w, **end) for w, end in zip(weights, ends, strict=True)])
     given = RANDOM.normal(size=[1, 4, 6, 40]).astype("f")
     alone, together = (dml.Device().compile_graph(desc, fusion=fusion)(given) for fusion in (False, True))

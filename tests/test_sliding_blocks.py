@@ -64,12 +64,17 @@ class Blocks:
                 if all(0 <= p < n for p, n in zip(place, self.sizes[2:], strict=True)):
                     yield number, column, place
 
+    @staticmethod
+    def at(place: Sequence[int]) -> tuple[Any, ...]:
+        """A place of all channels of all images."""
+        return (slice(None), slice(None), *place)
+
     def unfolded(self, x: Array) -> Array:
         """UNFOLD by its formula."""
         result = np.zeros(self.columns, x.dtype)
         window = math.prod(self.window_sizes)
         for tap, block, place in self.pairs():
-            result[:, tap::window, block] = x[:, :, *place]
+            result[:, tap::window, block] = x[self.at(place)]
         return result
 
     def folded(self, x: Array, type: Any) -> Array:
@@ -77,14 +82,15 @@ class Blocks:
         result = np.zeros(self.sizes, type)
         window = math.prod(self.window_sizes)
         for tap, block, place in self.pairs():
-            result[:, :, *place] += x[:, tap::window, block].astype(type)
+            result[self.at(place)] += x[:, tap::window, block].astype(type)
         return result
 
 
 @st.composite
 def blocks(draw: st.DrawFn) -> Blocks:
     """All ranks; windows beyond the image, wide paddings, strides past everything."""
-    sizes, rest, room = [draw(st.integers(1, 2)), draw(st.integers(1, 2))], [], 60
+    sizes, room = [draw(st.integers(1, 2)), draw(st.integers(1, 2))], 60
+    rest: list[tuple[int, ...]] = []
     for _ in range(draw(st.sampled_from((1, 1, 2, 2, 2, 3, 4, 6)))):
         size = min(draw(st.sampled_from((1, 2, 3, 5, 8, 19, 33))), room)
         room //= size
@@ -198,8 +204,8 @@ def test_against_onnx(dimensions: int) -> None:
 
 def test_rules() -> None:
     image, columns = TensorDesc("FLOAT32", [1, 2, 5, 6]), TensorDesc("FLOAT32", [1, 8, 20])
-    window = {"window_sizes": [2, 2], "strides": [1, 1], "dilations": [1, 1]}
-    padding = {"start_padding": [0, 0], "end_padding": [0, 0]}
+    window: dict[str, Any] = {"window_sizes": [2, 2], "strides": [1, 1], "dilations": [1, 1]}
+    padding: dict[str, Any] = {"start_padding": [0, 0], "end_padding": [0, 0]}
     valid = operators.Unfold(input_tensor=image, output_tensor=columns, **window, **padding)
     assert validate(valid) == []
     assert valid.dimension_count == 2

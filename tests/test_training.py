@@ -32,7 +32,7 @@ def normalized(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
     """The forward formula, along the dimensions in which ``scale`` has size 1."""
     axes = tuple(i for i, size in enumerate(scale.shape) if size == 1)
     mean, variance = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
-    return scale * (x - mean) / np.sqrt(variance + epsilon) + bias
+    return np.asarray(scale * (x - mean) / np.sqrt(variance + epsilon) + bias)
 
 
 def local_response(x: Array, cross_channel: bool, size: int, alpha: float, beta: float, bias: float) -> Array:
@@ -101,7 +101,7 @@ def test_gradients_by_given_statistics_are_derivatives(statistics: tuple[int, ..
     variance = variance**2
 
     def forward(x: Array, scale: Array, bias: Array) -> Array:
-        return scale * (x - mean) / np.sqrt(variance + epsilon) + bias
+        return np.asarray(scale * (x - mean) / np.sqrt(variance + epsilon) + bias)
 
     arrays = [a.astype(np.float32) for a in (x, g, mean, variance, scale)]
     found = run_operator(gradient_desc(operators.BatchNormalizationGrad, shape, statistics), arrays)
@@ -164,7 +164,7 @@ def test_batch_normalization_training(data: st.DataObject, shape: list[int], dat
     output, mean, variance = run_operator(desc, [*arrays[:3], arrays[3] if with_sum else None])
     axes = tuple(i for i, size in enumerate(part) if size == 1)
     expected = normalized(x, s, b, 0.25) + (a if with_sum else 0)
-    close = {"rtol": 2e-3, "atol": 2e-3} if data_type == "FLOAT16" else {"rtol": 1e-5, "atol": 3e-5}
+    close: dict[str, Any] = {"rtol": 2e-3, "atol": 2e-3} if data_type == "FLOAT16" else {"rtol": 1e-5, "atol": 3e-5}
     np.testing.assert_allclose(output, np.maximum(expected, 0) if with_relu else expected, **close)
     np.testing.assert_allclose(mean, x.mean(axis=axes, keepdims=True), **close)
     np.testing.assert_allclose(variance, x.var(axis=axes, keepdims=True), **close)
@@ -176,8 +176,11 @@ def test_large_groups_are_summed_in_pieces() -> None:
     x, g = numbers(shape).astype(np.float32) + 3, numbers(shape, 1).astype(np.float32)
     scale, bias = numbers(statistics, 2).astype(np.float32), numbers(statistics, 3).astype(np.float32)
     desc = operators.BatchNormalizationTraining(
-        **dict.fromkeys(("input_tensor", "output_tensor"), f32(shape)),
-        **dict.fromkeys(("scale_tensor", "bias_tensor", "output_mean_tensor"), f32(statistics)),
+        input_tensor=f32(shape),
+        scale_tensor=f32(statistics),
+        bias_tensor=f32(statistics),
+        output_tensor=f32(shape),
+        output_mean_tensor=f32(statistics),
         output_variance_tensor=f32(statistics),
         epsilon=0.01,
     )
@@ -189,7 +192,7 @@ def test_large_groups_are_summed_in_pieces() -> None:
     backward = gradient_desc(operators.BatchNormalizationTrainingGrad, shape, statistics)
     _, scale_gradient, bias_gradient = run_operator(backward, [x, g, mean, variance, scale])
     centred = (wide - mean) / np.sqrt(variance.astype(np.float64) + 0.01)
-    close = {"rtol": 1e-3, "atol": 1e-2}
+    close: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-2}
     np.testing.assert_allclose(scale_gradient, (g * centred).sum(axis=(0, 2, 3), keepdims=True), **close)
     np.testing.assert_allclose(bias_gradient, g.sum(axis=(0, 2, 3), keepdims=True, dtype=np.float64), **close)
 
@@ -197,11 +200,16 @@ def test_large_groups_are_summed_in_pieces() -> None:
 @pytest.mark.parametrize("cross_channel", [False, True])
 @pytest.mark.parametrize("local_size", [1, 2, 3, 4, 9])
 def test_local_response_normalization_grad_is_the_derivative(cross_channel: bool, local_size: int) -> None:
-    shape, parameters = (1, 4, 3, 5), {"alpha": 0.3, "beta": 0.75, "bias": 1.5}
+    shape = (1, 4, 3, 5)
+    parameters: dict[str, Any] = {"alpha": 0.3, "beta": 0.75, "bias": 1.5}
     x, g = numbers(shape), numbers(shape, 1)
-    names = ("input_tensor", "input_gradient_tensor", "output_gradient_tensor")
     desc = operators.LocalResponseNormalizationGrad(
-        **dict.fromkeys(names, f32(shape)), cross_channel=cross_channel, local_size=local_size, **parameters
+        input_tensor=f32(shape),
+        input_gradient_tensor=f32(shape),
+        output_gradient_tensor=f32(shape),
+        cross_channel=cross_channel,
+        local_size=local_size,
+        **parameters,
     )
     expected = differences(lambda v: local_response(v, cross_channel, local_size, **parameters), x, g)
     result = run_single(desc, x.astype(np.float32), g.astype(np.float32))
@@ -215,7 +223,7 @@ def test_batch_normalization_against_pytorch() -> None:
     y = torch.nn.functional.batch_norm(x, None, None, scale, bias, True, 0.1, 1e-3)
     g = torch.randn(shape)
     expected = torch.autograd.grad(y, (x, scale, bias), g)
-    alike = dict.fromkeys(
+    alike: dict[str, Any] = dict.fromkeys(
         ("scale_tensor", "bias_tensor", "output_mean_tensor", "output_variance_tensor"), f32(statistics)
     )
     forward = operators.BatchNormalizationTraining(
@@ -232,7 +240,7 @@ def test_batch_normalization_against_pytorch() -> None:
 
 def adam(shape: Sequence[int], data_type: str = "FLOAT32", **changes: Any) -> operators.AdamOptimizer:
     names = [name for name in operators.AdamOptimizer.fields if name.endswith("_tensor")]
-    tensors: dict[str, TensorDesc] = dict.fromkeys(names, TensorDesc(data_type, shape))
+    tensors: dict[str, Any] = dict.fromkeys(names, TensorDesc(data_type, shape))
     tensors["training_step_tensor"] = TensorDesc("UINT32", [1] * len(shape))
     parameters = {"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
     return operators.AdamOptimizer(**tensors, **(parameters | changes))

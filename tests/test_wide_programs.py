@@ -17,12 +17,14 @@ from opendml import operators as op
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.expression import likeness
+from opendml.expression.affine import Region, meet
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.loops import conflicts, sequence
 from opendml.programs import binding
 from opendml.targets.cpu.code import program_code, written_kernels
 from opendml.targets.cpu.code.interface import ENTRY
+from opendml.targets.cpu.code.kernel_code import kernel_code
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.target import host_target
 from opendml.targets.cpu.tuning import TUNING
@@ -43,9 +45,8 @@ def test_regions_are_compared_with_their_neighbours(
     operator: Callable[[int], Operator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = 0
-    meet = conflicts.meet
 
-    def counted(a: conflicts.Region, b: conflicts.Region) -> bool:
+    def counted(a: Region, b: Region) -> bool:
         nonlocal compared
         compared += 1
         return meet(a, b)
@@ -65,11 +66,11 @@ def test_regions_meet_as_boxes_do() -> None:
     for _ in range(20):
         rank = int(generator.integers(0, 4))
         regions = conflicts.Regions(rank)
-        known: list[conflicts.Region] = []
+        known: list[Region] = []
         for _ in range(30):
             low, extent = generator.integers(0, 12, rank), generator.integers(0, 3, rank)
             region = tuple((int(a), int(a + b)) for a, b in zip(low, extent, strict=True))
-            assert any(regions.met_by(region)) == any(conflicts.meet(region, other) for other in known)
+            assert any(regions.met_by(region)) == any(meet(region, other) for other in known)
             regions.add(region)
             known.append(region)
 
@@ -79,7 +80,6 @@ def test_pieces_alike_are_scheduled_and_written_once(
     operator: Callable[[int], Operator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = 0
-    kernel_code = written_kernels.kernel_code
 
     def counted(*arguments: Any) -> Any:
         nonlocal written
@@ -105,7 +105,7 @@ def test_a_kernel_is_the_same_whether_it_is_shared(
 ) -> None:
     definition = operator(count).define()
     shared = generate(definition, host_target(), in_place=False)
-    describe = sequence.likeness
+    describe = likeness.likeness
 
     def alone(*arguments: Any) -> likeness.Likeness:
         found = describe(*arguments)
@@ -156,8 +156,9 @@ def test_graphs_of_many_outputs(build: Callable[[dml.Graph, int], list[dml.Graph
     for device in (dml.Device("reference"), dml.Device(thread_count=1), dml.Device(thread_count=3)):
         graph = dml.Graph(device)
         program = graph.compile(build(graph, count))
-        sizes = program.inputs[0].desc.sizes
-        results.append(program(np.random.default_rng(8).standard_normal(sizes, np.float32)))
+        desc = program.inputs[0].desc
+        assert desc is not None
+        results.append(program(np.random.default_rng(8).standard_normal(desc.sizes, np.float32)))
     for expected, *others in zip(*results, strict=True):
         for actual in others:
             np.testing.assert_array_equal(actual.view(np.uint32), expected.view(np.uint32))
@@ -179,7 +180,6 @@ def _code(
 def test_statements_that_differ_in_constants_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One kernel for all of them, and those of which there are few keep their constants."""
     written = 0
-    kernel_code = written_kernels.kernel_code
 
     def counted(*arguments: Any) -> Any:
         nonlocal written
@@ -222,7 +222,7 @@ def test_few_folds_that_differ_in_what_follows_them_are_written_once(monkeypatch
         graph = dml.Graph(device)
         program = graph.compile(_scaled_sums(graph, 3))
         random = np.random.default_rng(3)
-        results.append(program(*(random.standard_normal(b.desc.sizes, np.float32) for b in program.inputs)))
+        results.append(program(*(random.standard_normal(b.desc.sizes, np.float32) for b in program.inputs if b.desc)))
     for expected, actual in zip(*results, strict=True):
         assert_same_values(actual, expected)
 
@@ -255,13 +255,14 @@ def test_long_statements_that_differ_in_numbers_are_written_once(monkeypatch: py
         graph = dml.Graph(device)
         program = graph.compile(_quantized_activations(graph, 3))
         random = np.random.default_rng(4)
-        results.append(program(*(random.normal(0, 4, b.desc.sizes).astype(np.float32) for b in program.inputs)))
+        descs = [b.desc for b in program.inputs if b.desc is not None]
+        results.append(program(*(random.normal(0, 4, desc.sizes).astype(np.float32) for desc in descs)))
     for expected, *others in zip(*results, strict=True):
         for actual in others:
             assert_same_values(actual, expected)
 
 
-NUMBERS = {
+NUMBERS: dict[str, list[Any]] = {
     "float32": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, 1e-45, -1e-39, 3.4e38, 0.1, 2.0**-126],
     "float16": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, 6e-8, -3e-5, 65504.0, 0.1],
     "int32": [0, 1, -1, 2, -(2**31), 2**31 - 1, 31, 32, 33, 7],

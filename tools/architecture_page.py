@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def pooling_and_relu() -> GraphDesc:
 
 def convolution() -> dml.operators.Convolution:
     """Windows of 3x3 over a padded input."""
-    ones = {"strides": [1, 1], "dilations": [1, 1], "start_padding": [1, 1], "end_padding": [1, 1]}
+    ones: dict[str, Any] = {"strides": [1, 1], "dilations": [1, 1], "start_padding": [1, 1], "end_padding": [1, 1]}
     return dml.operators.Convolution(
         input_tensor=dml.TensorDesc("float32", [1, 3, 14, 14]),
         filter_tensor=dml.TensorDesc("float32", [64, 3, 3, 3]),

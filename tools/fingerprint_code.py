@@ -241,9 +241,11 @@ def _graph(work: Work) -> Any:
     if work.kind == "network":
         return graph.assemble(importlib.import_module(work.name).build(graph).output).desc
     from benchmarks.cases import all_cases
+    from benchmarks.chains import Chain
 
     (case,) = [case.operator for case in all_cases() if case.title == work.name]
-    inputs = [graph.input(tensor.data_type, tensor.sizes, name=name) for name, tensor in case.inputs()]
+    assert isinstance(case, Chain)
+    inputs = [graph.input(tensor.data_type, tensor.sizes, name=name) for name, tensor in case.inputs() if tensor]
     return graph.assemble(case.build(*inputs)).desc
 
 
@@ -253,10 +255,14 @@ def _runtime_programs() -> Iterator[Program]:
     from opendml.targets.cpu.runtime.team_code import team_ir
 
     for machine, target in targets().items():
-        yield f"barrier {machine}", lambda target=target: [barrier_ir(target.machine)]
-        yield f"team {machine}", lambda target=target: [team_ir(target.machine)]
+        yield f"barrier {machine}", partial(_written, barrier_ir, target.machine)
+        yield f"team {machine}", partial(_written, team_ir, target.machine)
     yield "control", lambda: [control_ir()]
     yield "array calls", lambda: [calls_ir(16), bound_call_ir(16)]
+
+
+def _written(write: Callable[[Any], str], machine: Any) -> list[str]:
+    return [write(machine)]
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -293,9 +299,9 @@ def works_of(prints: Mapping[Work, Prints]) -> list[Work]:
 
 def differences(before: Mapping[Work, Prints], after: Mapping[Work, Prints]) -> Iterator[str]:
     """A line for every program that is not the same, or is in one of the two only."""
-    for work in before | after:
+    for work in {**before, **after}:
         old, new = before.get(work, {}), after.get(work, {})
-        for name in old | new:
+        for name in {**old, **new}:
             if old.get(name) != new.get(name):
                 change = "is new" if name not in old else "is gone" if name not in new else "has changed"
                 errors = [text for text in (old.get(name, ""), new.get(name, "")) if ": " in text]

@@ -256,7 +256,7 @@ def evaluate(reference: Reference, arguments: Sequence[Array], wide: type[Any]) 
 
 def evaluate_slowly(name: str, arguments: Sequence[Array]) -> Array:
     """mpmath's function, as long double or as float64."""
-    import mpmath  # type: ignore[import-untyped]
+    import mpmath
 
     mpmath.mp.prec = 1200
     function = getattr(mpmath, name)

@@ -42,7 +42,8 @@ def arrays_for(
     random = np.random.default_rng(seed)
     found = {}
     for info in program.inputs:
-        sizes = tuple(int(size) for size in info.sizes or ())
+        sizes = tuple(size for size in info.sizes or () if isinstance(size, int))
+        assert len(sizes) == len(info.sizes or ()), info
         kind = np.dtype(info.data_type)
         if info.name in zeros:
             data: Any = np.zeros(sizes)

@@ -191,7 +191,7 @@ def measured(path: Path, model: Model, sizes: Sizes, engine: str, repeat: int) -
     start, made = _timed(make)
     if engine == "ours":
         arrays = {name: array for name, array in arrays.items() if name not in made.values}
-    run = (lambda: made.run(arrays)) if engine == "ours" else (lambda: made.run(None, arrays))
+    run: Callable[[], object] = (lambda: made.run(arrays)) if engine == "ours" else (lambda: made.run(None, arrays))
     for _ in range(3):
         run()
     memory = _memory("VmHWM") - before
@@ -289,7 +289,7 @@ def rows(folder: Path, only: Sequence[str], repeat: int, rounds: int, arrays: Pa
             for figure in ("run", "session", "start", "memory")
             for engine in ("ours", "theirs")
         ]
-        row = Row(name, sizes, error, *figures, model.is_quantized)
+        row = Row._make((name, sizes, error, *figures, model.is_quantized))
         print(f"{row.name} {row.sizes}: error {row.error:.1e}, {row.ours:.3f} and {row.theirs:.3f} ms", flush=True)
         yield row
 

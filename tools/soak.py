@@ -139,6 +139,7 @@ def save_and_load(number: int, folder: Path) -> None:
     path = folder / "graph.bin"
     dml.save(graph.describe({"y": dml.activation_tanh(x * x)}), path)
     loaded = dml.load(path)
+    assert isinstance(loaded, dml.GraphDesc)
     dml.Device("cpu").compile_graph(loaded)
 
 

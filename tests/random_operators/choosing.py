@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -24,7 +23,7 @@ from random_operators.parts import (
 )
 
 
-def _gather(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _gather(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, rank = draw_type(draw, cls), draw_rank(draw, cls)
     sizes = draw_sizes(draw, rank, 300)
     index_dimensions = draw(st.integers(0, rank))
@@ -43,7 +42,7 @@ def _gather(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**tensors, axis=axis, index_dimensions=index_dimensions)
 
 
-def _gather_elements(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _gather_elements(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """And SCATTER_ELEMENTS, with updates where the other one has an output."""
     data_type, rank = draw_type(draw, cls), draw_rank(draw, cls)
     whole = draw_sizes(draw, rank, 400)
@@ -55,7 +54,7 @@ def _gather_elements(draw: st.DrawFn, cls: type[Any]) -> Operator:
 
 
 def _whole_and_part(
-    draw: st.DrawFn, cls: type[Any], data_type: TensorDataType, whole: list[int], part: list[int]
+    draw: st.DrawFn, cls: type[Operator], data_type: TensorDataType, whole: list[int], part: list[int]
 ) -> dict[str, TensorDesc]:
     """An input and what is gathered from it, or is scattered to a copy of it."""
     tensors = {"input_tensor": draw_input(draw, data_type, whole)}
@@ -67,7 +66,7 @@ def _whole_and_part(
     }
 
 
-def _index_tuples(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _index_tuples(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """GATHER_ND and SCATTER_ND."""
     data_type, rank = draw_type(draw, cls), draw_rank(draw, cls)
     batches = draw(st.integers(0, min(2, rank - 1))) if "batch_dimension_count" in cls.fields else 0
@@ -87,7 +86,7 @@ def _index_tuples(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**tensors, **_whole_and_part(draw, cls, data_type, whole, part), **fields)
 
 
-def _one_hot(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _one_hot(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, target = draw_type(draw, cls, "output_tensor"), draw_sizes(draw, draw_rank(draw, cls, "output_tensor"))
     axis = draw(st.integers(0, len(target) - 1))
     lines = [1 if d == axis else n for d, n in enumerate(target)]
@@ -101,7 +100,7 @@ def _one_hot(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _top_k(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _top_k(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, sizes = draw_type(draw, cls), draw_sizes(draw, draw_rank(draw, cls))
     axis = draw(st.integers(0, len(sizes) - 1))
     k = min(draw_length(draw, LENGTHS), sizes[axis])
@@ -117,7 +116,7 @@ def _top_k(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _nonzero(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _nonzero(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     sizes = draw_sizes(draw, draw_rank(draw, cls))
     rank = draw_rank(draw, cls, "output_coordinates_tensor")
     effective = len(sizes) - next((i for i, size in enumerate(sizes) if size > 1), len(sizes) - 1)

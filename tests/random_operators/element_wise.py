@@ -12,6 +12,7 @@ from opendml.description.enums import TensorDataType
 from opendml.description.fields import EnumField, ScalarUnionField, TensorField
 from opendml.description.tensor import TensorDesc
 from opendml.operators.activation import FUSABLE
+from opendml.operators.element_wise import ElementWise
 from random_operators.parts import (
     Build,
     draw_activation,
@@ -29,11 +30,11 @@ from random_operators.parts import (
 )
 
 
-def draw_activated(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def draw_activated(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     return cls(**draw_pair(draw, cls), **draw_floats(draw, cls))
 
 
-def _softmax(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _softmax(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     sizes = draw_sizes(draw, draw_rank(draw, cls))
     fields: dict[str, Any] = {"axes": draw_axes(draw, len(sizes))} if "axes" in cls.fields else {}
     if not fields:
@@ -44,7 +45,7 @@ def _softmax(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _alike(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _alike(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """Inputs and an output of one type and sizes."""
     names = [name for name, field in cls.fields.items() if isinstance(field, TensorField)]
     sizes, data_type = draw_sizes(draw, draw_rank(draw, cls)), draw_type(draw, cls)
@@ -52,11 +53,11 @@ def _alike(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**tensors, **{names[-1]: draw_output(draw, data_type, sizes)})
 
 
-def _identity(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _identity(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     return cls(**draw_pair(draw, cls), scale_bias=maybe(draw, lambda: (draw_number(draw), draw_number(draw))))
 
 
-def _add(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _add(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     sizes, data_type = draw_sizes(draw, draw_rank(draw, cls, "a_tensor")), draw_type(draw, cls, "a_tensor")
     a, b = (draw_input(draw, data_type, sizes) for _ in range(2))
     output = a if a.strides is None and draw(st.booleans()) else draw_output(draw, data_type, sizes)
@@ -66,7 +67,7 @@ def _add(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(a_tensor=a, b_tensor=b, output_tensor=output, **fused)
 
 
-def _clip(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _clip(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     pair = draw_pair(draw, cls)
     scale_bias = maybe(draw, lambda: (draw_number(draw), draw_number(draw)))
     if "min_max_data_type" not in cls.fields:
@@ -76,8 +77,9 @@ def _clip(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**pair, scale_bias=scale_bias, min_max_data_type=data_type, **limits)
 
 
-def draw_element_wise(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def draw_element_wise(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """Tensors of the same sizes, alike in type within the groups that the class names, and parameters of all kinds."""
+    assert issubclass(cls, ElementWise)
     directions = {name: field.direction for name, field in cls.fields.items() if isinstance(field, TensorField)}
     sizes = draw_sizes(draw, draw_rank(draw, cls, next(iter(directions))))
     grouped = cls.alike or (tuple(directions),)
@@ -94,7 +96,7 @@ def draw_element_wise(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**fields, **draw_parameters(draw, cls, fields))
 
 
-def draw_parameters(draw: st.DrawFn, cls: type[Any], tensors: dict[str, TensorDesc]) -> dict[str, Any]:
+def draw_parameters(draw: st.DrawFn, cls: type[Operator], tensors: dict[str, TensorDesc]) -> dict[str, Any]:
     """Everything but tensors; the numbers of a scalar union have the type of the tensors."""
     parameters: dict[str, Any] = draw_floats(draw, cls)
     (data_type, *_) = (tensor.data_type for tensor in tensors.values())
@@ -108,23 +110,25 @@ def draw_parameters(draw: st.DrawFn, cls: type[Any], tensors: dict[str, TensorDe
     return parameters
 
 
-def _quantization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _quantization(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """As ``draw_element_wise``; zero points may be absent, and scales are what the rules want."""
     drawn = draw_element_wise(draw, cls)
-    sizes, changes = drawn.outputs()[0][1].sizes, {}
+    output = drawn.outputs()[0][1]
+    assert output is not None
+    sizes, changes = output.sizes, dict[str, TensorDesc | None]()
     for name in cls.fields:
         if "zero_point" in name and draw(st.booleans()):
             changes[name] = None
         elif cls is op.ElementWiseQuantizedLinearAdd and ("scale" in name or "zero_point" in name):
             changes[name] = TensorDesc(getattr(drawn, name).data_type, [1] * len(sizes))
-    if cls is op.ElementWiseQuantizeLinear:
+    if isinstance(drawn, op.ElementWiseQuantizeLinear):
         input_type = drawn.input_tensor.data_type
         scale_type = TensorDataType.FLOAT32 if input_type is TensorDataType.INT32 else input_type
         changes["scale_tensor"] = draw_input(draw, scale_type, sizes)
     return drawn.replace(**changes)
 
 
-def _cast(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _cast(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     sizes = draw_sizes(draw, draw_rank(draw, cls))
     source = draw_input(draw, draw_type(draw, cls), sizes)
     return cls(input_tensor=source, output_tensor=draw_output(draw, draw_type(draw, cls, "output_tensor"), sizes))

@@ -21,7 +21,7 @@ from random_operators.parts import (
 )
 
 
-def _cumulative(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _cumulative(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     pair = draw_pair(draw, cls)
     exclusive = next(name for name in cls.fields if name.startswith("has_exclusive"))
     axis = draw(st.integers(0, pair["output_tensor"].rank - 1))
@@ -29,12 +29,12 @@ def _cumulative(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**pair, axis=axis, axis_direction=direction, **{exclusive: draw(st.booleans())})
 
 
-def _extreme_position(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _extreme_position(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     fields = {name: value for name, value in _reduction(draw, cls.type.name).items() if name != "function"}
     return cls(**fields, axis_direction=draw(st.sampled_from(("INCREASING", "DECREASING"))))
 
 
-def _reduce(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _reduce(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     return cls(**_reduction(draw, draw(st.sampled_from(ReduceFunction)).name))
 
 

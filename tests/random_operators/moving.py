@@ -24,7 +24,7 @@ from random_operators.parts import (
 )
 
 
-def _slice(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _slice(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, whole = draw_type(draw, cls), draw_sizes(draw, draw_rank(draw, cls))
     steps = [draw(st.sampled_from((1, 1, 2, 3, 5))) for _ in whole]
     offsets = [draw(st.integers(0, min(size - 1, 4))) for size in whole]
@@ -36,7 +36,7 @@ def _slice(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=source, output_tensor=target, offsets=offsets, sizes=sizes, strides=steps)
 
 
-def _slice1(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _slice1(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     whole_name = "input_tensor" if "input_tensor" in cls.fields else "output_gradient_tensor"
     data_type, whole = draw_type(draw, cls, whole_name), draw_sizes(draw, draw_rank(draw, cls, whole_name))
     steps = [draw(st.sampled_from((1, 1, -1, 2, -2, 3, -3, 4, 5, -7, 2**31 - 1, -(2**31)))) for _ in whole]
@@ -47,7 +47,11 @@ def _slice1(draw: st.DrawFn, cls: type[Any]) -> Operator:
     ]
     most = [1 + (window - 1) // abs(step) for window, step in zip(windows, steps, strict=True)]
     part = [n if draw(st.booleans()) else draw(st.integers(1, n)) for n in most]
-    fields = {"input_window_offsets": offsets, "input_window_sizes": windows, "input_window_strides": steps}
+    fields: dict[str, Any] = {
+        "input_window_offsets": offsets,
+        "input_window_sizes": windows,
+        "input_window_strides": steps,
+    }
     if cls is op.Slice1:
         source, target = draw_input(draw, data_type, whole), draw_output(draw, data_type, part)
         return cls(input_tensor=source, output_tensor=target, **fields)
@@ -55,7 +59,7 @@ def _slice1(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_gradient_tensor=source, output_gradient_tensor=target, **fields)
 
 
-def _pieces(draw: st.DrawFn, cls: type[Any], field: str) -> tuple[TensorDataType, list[list[int]], list[int], int]:
+def _pieces(draw: st.DrawFn, cls: type[Operator], field: str) -> tuple[TensorDataType, list[list[int]], list[int], int]:
     """Sizes of pieces, and of the whole along the axis."""
     data_type, whole = draw_type(draw, cls, field), draw_sizes(draw, draw_rank(draw, cls, field), 900)
     axis = draw(st.integers(0, len(whole) - 1))
@@ -64,19 +68,19 @@ def _pieces(draw: st.DrawFn, cls: type[Any], field: str) -> tuple[TensorDataType
     return data_type, pieces, [*whole[:axis], sum(lengths), *whole[axis + 1 :]], axis
 
 
-def _split(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _split(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, pieces, whole, axis = _pieces(draw, cls, "input_tensor")
     targets = [draw_output(draw, data_type, sizes) for sizes in pieces]
     return cls(input_tensor=draw_input(draw, data_type, whole), output_tensors=targets, axis=axis)
 
 
-def _join(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _join(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, pieces, whole, axis = _pieces(draw, cls, "output_tensor")
     sources = [draw_input(draw, data_type, sizes) for sizes in pieces]
     return cls(input_tensors=sources, output_tensor=draw_output(draw, data_type, whole), axis=axis)
 
 
-def _padding(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _padding(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, sizes = draw_type(draw, cls), draw_sizes(draw, draw_rank(draw, cls), 600)
     amounts = (0, 0, 1, 2, 3, 7, 17) if len(sizes) < 4 else (0, 0, 0, 1, 2)
     start, end = ([draw_length(draw, amounts) for _ in sizes] for _ in range(2))
@@ -89,14 +93,14 @@ def _padding(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=draw_input(draw, data_type, sizes), output_tensor=target, **fields)
 
 
-def _tile(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _tile(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, sizes = draw_type(draw, cls), draw_sizes(draw, draw_rank(draw, cls), 300)
     repeats = [draw_length(draw, (1, 2, 3) if len(sizes) < 4 else (1, 2)) for _ in sizes]
     target = draw_output(draw, data_type, [n * r for n, r in zip(sizes, repeats, strict=True)])
     return cls(input_tensor=draw_input(draw, data_type, sizes), output_tensor=target, repeats=repeats)
 
 
-def _blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _blocks(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, block = draw_type(draw, cls), draw_length(draw, (1, 2, 3, 4))
     batch, depth, height, width = draw_sizes(draw, 4, 300)
     deep = [batch, depth * block * block, height, width]
@@ -111,7 +115,7 @@ def _blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**tensors, block_size=block, **order)
 
 
-def _reverse(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _reverse(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, sizes = draw_type(draw, cls), draw_sizes(draw, draw_rank(draw, cls))
     axis = draw(st.integers(0, len(sizes) - 1))
     lines = [1 if d == axis else n for d, n in enumerate(sizes)]
@@ -125,7 +129,7 @@ def _reverse(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _diagonal(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _diagonal(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, sizes = draw_type(draw, cls, "output_tensor"), draw_sizes(draw, draw_rank(draw, cls, "output_tensor"))
     diagonals = st.sampled_from((*range(-4, 20), -(2**31), 2**31 - 1))
     target = draw_output(draw, data_type, sizes)
@@ -141,14 +145,14 @@ def _diagonal(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _fill(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _fill(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, sizes = draw_type(draw, cls, "output_tensor"), draw_sizes(draw, draw_rank(draw, cls, "output_tensor"))
     names = [name for name in ("value", "value_start", "value_delta") if name in cls.fields]
     values = {name: draw_scalar(draw, data_type) for name in names}
     return cls(output_tensor=draw_output(draw, data_type, sizes), value_data_type=data_type, **values)
 
 
-def _random_generator(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _random_generator(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type = TensorDataType.UINT32
     sizes = [1] * (draw_rank(draw, cls, "input_state_tensor") - 1) + [6]
     return cls(

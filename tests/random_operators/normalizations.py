@@ -27,7 +27,7 @@ from random_operators.parts import (
 )
 
 
-def _normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _normalization(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """By given or computed statistics, which broadcast."""
     tensors = draw_pair(draw, cls)
     sizes, data_type = tensors["output_tensor"].sizes, tensors["output_tensor"].data_type
@@ -42,7 +42,7 @@ def _normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**tensors, **fields, epsilon=draw(st.sampled_from((1e-5, 0.0, 0.5))), fused_activation=activation)
 
 
-def _statistics_gradient(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _statistics_gradient(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """Batch normalisation in training and its gradients: images alike, and statistics alike."""
     sizes, data_type = draw_sizes(draw, draw_rank(draw, cls)), draw_type(draw, cls)
     statistics = [draw(st.sampled_from((1, size))) for size in sizes]
@@ -57,7 +57,7 @@ def _statistics_gradient(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**fields, epsilon=draw(st.sampled_from((1e-5, 0.0, 0.5))))
 
 
-def _local_response_normalization_grad(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _local_response_normalization_grad(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     sizes, data_type = draw_sizes(draw, 4), draw_type(draw, cls)
     return cls(
         input_tensor=draw_input(draw, data_type, sizes),
@@ -67,11 +67,11 @@ def _local_response_normalization_grad(draw: st.DrawFn, cls: type[Any]) -> Opera
     )
 
 
-def _local_response_normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _local_response_normalization(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     return cls(**draw_pair(draw, cls), **_local_response(draw, cls))
 
 
-def _local_response(draw: st.DrawFn, cls: type[Any]) -> dict[str, Any]:
+def _local_response(draw: st.DrawFn, cls: type[Operator]) -> dict[str, Any]:
     beta = draw(st.sampled_from((0.75, 0.5, 2.25, 0.3, -1.0)))
     return {
         **draw_floats(draw, cls),
@@ -81,7 +81,7 @@ def _local_response(draw: st.DrawFn, cls: type[Any]) -> dict[str, Any]:
     }
 
 
-def _adam_optimizer(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _adam_optimizer(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     sizes, data_type = draw_sizes(draw, 4), draw_type(draw, cls, "gradient_tensor")
     output = draw_output(draw, data_type, sizes)
     fields: dict[str, Any] = {"training_step_tensor": draw_input(draw, TensorDataType.UINT32, [1] * 4)}
@@ -94,13 +94,13 @@ def _adam_optimizer(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**fields, **draw_floats(draw, cls))
 
 
-def _lp_normalization(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _lp_normalization(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     pair = draw_pair(draw, cls)
     axis = draw(st.integers(0, pair["output_tensor"].rank - 1))
     return cls(**pair, axis=axis, epsilon=draw_number(draw), p=draw(st.sampled_from((1, 2))))
 
 
-def _value_scale(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _value_scale(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, (batch, _, *image) = draw_type(draw, cls), draw_sizes(draw, 4, ELEMENTS // 3)
     sizes = [batch, draw(st.sampled_from((1, 3))), *image]
     tensors = {"input_tensor": draw_input(draw, data_type, sizes), "output_tensor": draw_output(draw, data_type, sizes)}

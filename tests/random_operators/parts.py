@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from execution import layouts
 from hypothesis import strategies as st
@@ -26,7 +26,9 @@ ELEMENTS = 2500
 
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-3, 7e4, float("inf"), float("-inf"), float("nan"))
 
-Build = Callable[[st.DrawFn, type[Any]], Operator]
+Drawn = TypeVar("Drawn")
+
+Build = Callable[[st.DrawFn, type[Operator]], Operator]
 
 
 @dataclass
@@ -35,7 +37,7 @@ class HugeDraw:
 
     draw: st.DrawFn
 
-    def __call__(self, strategy: st.SearchStrategy[Any], label: Any = None) -> Any:
+    def __call__(self, strategy: st.SearchStrategy[Drawn], label: object = None) -> Drawn:
         return self.draw(strategy, label)
 
 
@@ -119,7 +121,7 @@ def draw_number(draw: st.DrawFn) -> float:
     return draw(st.sampled_from(FLOATS))
 
 
-def draw_floats(draw: st.DrawFn, cls: type[Operator]) -> dict[str, float]:
+def draw_floats(draw: st.DrawFn, cls: type[Operator]) -> dict[str, Any]:
     return {name: draw_number(draw) for name, field in cls.fields.items() if isinstance(field, FloatField)}
 
 
@@ -128,7 +130,7 @@ def maybe(draw: st.DrawFn, make: Callable[[], Any]) -> Any:
 
 
 def draw_activation(draw: st.DrawFn, allowed: dict[OperatorType, FeatureLevel], rank: int) -> Operator:
-    cls: type[Any] = operator_class(draw(st.sampled_from(sorted(allowed))))
+    cls: type[Operator] = operator_class(draw(st.sampled_from(sorted(allowed))))
     fields: dict[str, Any] = draw_floats(draw, cls)
     if "axes" in cls.fields:
         fields["axes"] = draw_axes(draw, rank)

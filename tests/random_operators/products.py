@@ -13,6 +13,7 @@ from opendml.description.enums import FeatureLevel, OperatorType, TensorDataType
 from opendml.description.fields import BooleanField
 from opendml.description.tensor import TensorDesc
 from opendml.operators.activation import FUSABLE_WITH_CLIP, FUSABLE_WITH_HARDMAX, FUSABLE_WITH_SOFTMAX
+from opendml.operators.recurrent import Recurrent
 from random_operators.parts import (
     LENGTHS,
     Build,
@@ -29,7 +30,7 @@ from random_operators.parts import (
 )
 
 
-def _gemm(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _gemm(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, rank = draw_type(draw, cls, "a_tensor"), draw_rank(draw, cls, "a_tensor")
     batch = [draw_length(draw, (1, 2)) for _ in range(rank - 2)]
     rows, inner, columns = (draw_length(draw, (1, 2, 3, 4, 7, 13, 16, 17, 25, 33)) for _ in range(3))
@@ -59,7 +60,7 @@ def _fusable_with_softmax(output: Sequence[int]) -> dict[OperatorType, FeatureLe
     return FUSABLE_WITH_CLIP | {OperatorType.ACTIVATION_SOFTMAX1: FeatureLevel.LEVEL_6_1}
 
 
-def _convolution(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _convolution(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, spatial = draw_type(draw, cls), draw_rank(draw, cls) - 2
     groups, forward = draw(st.integers(1, 3)), draw(st.booleans())
     per_group_in, per_group_out = (draw_length(draw, (1, 2, 3, 5, 13)) for _ in range(2))
@@ -111,7 +112,8 @@ def draw_parameter(draw: st.DrawFn, data_type: TensorDataType, count: int, rank:
     return draw_input(draw, data_type, sizes)
 
 
-def _recurrent(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _recurrent(draw: st.DrawFn, cls: type[Operator]) -> Operator:
+    assert issubclass(cls, Recurrent)
     data_type = draw_type(draw, cls)
     length, batch, inputs = (draw_length(draw, usual) for usual in (range(1, 6), range(1, 6), range(1, 10)))
     hidden = draw_length(draw, (1, 2, 3, 5, 16, 17, 33, 70))
@@ -151,7 +153,7 @@ def _recurrent(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _attention(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _attention(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """Any stacking, mask and past."""
     data_type = draw_type(draw, cls, "output_tensor")
     batch, queries, new, past = (

@@ -26,7 +26,7 @@ from random_operators.products import draw_parameter
 from random_operators.windows import draw_windows
 
 
-def _integer_product(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _integer_product(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     rank = draw_rank(draw, cls, "a_tensor")
     batch = [draw_length(draw, (1, 2)) for _ in range(rank - 2)]
     rows, inner, columns = (draw_length(draw, (1, 2, 3, 4, 7, 13, 16, 17, 25, 33)) for _ in range(3))
@@ -52,7 +52,7 @@ def _integer_product(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**fields)
 
 
-def _convolution_integer(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _convolution_integer(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     types = {name: draw_type(draw, cls, f"{name}_tensor") for name in ("input", "filter", "output")}
     rank = draw_rank(draw, cls)
     groups, per_group_in, per_group_out = (
@@ -90,7 +90,7 @@ def _convolution_integer(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _quantized_pooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _quantized_pooling(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     sizes = [draw(st.integers(1, 2)), draw(st.integers(1, 3)), *draw_sizes(draw, draw_rank(draw, cls) - 2, 300)]
     fields: dict[str, Any]
     fields, pooled = draw_windows(draw, cls, sizes[2:])
@@ -104,7 +104,7 @@ def _quantized_pooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**fields, include_padding=draw(st.booleans()))
 
 
-def _quantize(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _quantize(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     quantized, real = ("output", "input") if cls is op.Quantize else ("input", "output")
     counts = draw_sizes(draw, draw_rank(draw, cls), 60)
     sizes = [count * draw_length(draw, (1, 1, 2, 5, 16)) for count in counts]
@@ -122,7 +122,7 @@ def _quantize(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _dynamic_quantize(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _dynamic_quantize(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     sizes, data_type = draw_sizes(draw, draw_rank(draw, cls)), draw_type(draw, cls, "output_tensor")
     return cls(
         input_tensor=draw_input(draw, draw_type(draw, cls), sizes),

@@ -27,7 +27,7 @@ from random_operators.parts import (
 )
 
 
-def _pooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _pooling(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, spatial = draw_type(draw, cls), draw_rank(draw, cls) - 2
     sizes = [draw(st.integers(1, 2)), draw(st.integers(1, 3)), *draw_sizes(draw, spatial, 300)]
     fields, output = draw_windows(draw, cls, sizes[2:])
@@ -43,7 +43,7 @@ def _pooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=source, output_tensor=target, **fields)
 
 
-def _pooling_gradient(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _pooling_gradient(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, spatial = (
         draw_type(draw, cls, "input_gradient_tensor"),
         draw_rank(draw, cls, "input_gradient_tensor") - 2,
@@ -62,14 +62,14 @@ def _pooling_gradient(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def _sliding_blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _sliding_blocks(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, spatial = draw_type(draw, cls), draw_rank(draw, cls) - 2
     sizes = [draw(st.integers(1, 2)), draw(st.integers(1, 3)), *draw_sizes(draw, spatial, 60)]
     fields: dict[str, Any]
     fields, _ = draw_windows(draw, cls, sizes[2:])
     fields["window_sizes"] = fields.pop("window_size")
     image = TensorDesc(data_type, sizes)
-    counts = cls(input_tensor=image, output_tensor=image, **fields).block_counts(sizes)
+    counts = op.Unfold(input_tensor=image, output_tensor=image, **fields).block_counts(sizes)
     columns = [sizes[0], sizes[1] * math.prod(fields["window_sizes"]), math.prod(counts)]
     (source, target) = (sizes, columns) if cls is op.Unfold else (columns, sizes)
     return cls(
@@ -77,7 +77,7 @@ def _sliding_blocks(draw: st.DrawFn, cls: type[Any]) -> Operator:
     )
 
 
-def draw_windows(draw: st.DrawFn, cls: type[Any], sizes: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
+def draw_windows(draw: st.DrawFn, cls: type[Operator], sizes: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
     """Windows over spatial dimensions, and the sizes of their output."""
     names = ("strides", "window_size", "start_padding", "end_padding", "dilations")
     fields: dict[str, list[int]] = {name: [] for name in names}
@@ -98,7 +98,7 @@ def draw_windows(draw: st.DrawFn, cls: type[Any], sizes: Sequence[int]) -> tuple
     return {name: values for name, values in fields.items() if name in cls.fields or name == "window_size"}, output
 
 
-def _max_unpooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _max_unpooling(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type = draw_type(draw, cls)
     sizes, target = draw_sizes(draw, 4, 300), draw_sizes(draw, 4, 600)
     places = draw_input(draw, draw(st.sampled_from(support_of(cls, "indices_tensor")[2])), sizes)
@@ -106,7 +106,7 @@ def _max_unpooling(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=source, indices_tensor=places, output_tensor=draw_output(draw, data_type, target))
 
 
-def _upsample(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _upsample(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     data_type, sizes = draw_type(draw, cls), draw_sizes(draw, draw_rank(draw, cls), 200)
     width, height = (draw_length(draw, (1, 2, 3, 4, 5)) for _ in range(2))
     target = [*sizes[:-2], sizes[-2] * height, sizes[-1] * width]
@@ -116,7 +116,7 @@ def _upsample(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(input_tensor=source, output_tensor=output, scale_size=(width, height), interpolation_mode=mode)
 
 
-def _resample(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _resample(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     names = [name for name, field in cls.fields.items() if isinstance(field, TensorField)]
     data_type, rank = draw_type(draw, cls, names[0]), draw_rank(draw, cls, names[0])
     sizes, outputs = draw_sizes(draw, rank, 300), draw_sizes(draw, rank, 300)
@@ -140,7 +140,7 @@ def _resample(draw: st.DrawFn, cls: type[Any]) -> Operator:
     return cls(**tensors, interpolation_mode=mode, **fields)
 
 
-def _regions(draw: st.DrawFn, cls: type[Any]) -> Operator:
+def _regions(draw: st.DrawFn, cls: type[Operator]) -> Operator:
     """Regions of images, and their gradients."""
     data_type, count = draw_type(draw, cls, "roi_tensor"), draw(st.integers(1, 4))
     channels, height, width = draw(st.integers(1, 9)), draw(st.integers(1, 3)), draw_length(draw, (1, 2, 3, 7, 8, 17))
@@ -165,7 +165,7 @@ def _regions(draw: st.DrawFn, cls: type[Any]) -> Operator:
     if "align_regions_to_corners" in cls.fields:
         fields["align_regions_to_corners"] = draw(st.booleans())
     index_type = draw_type(draw, cls, "batch_indices_tensor")
-    regions = {
+    regions: dict[str, Any] = {
         "roi_tensor": draw_input(draw, data_type, [*ones, count, 4]),
         "batch_indices_tensor": draw_input(draw, index_type, [*ones, count]),
     }
