@@ -1,0 +1,72 @@
+"""Products, convolutions and their kernels, for the tests of sums of products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opendml import operators
+from opendml.description.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
+from opendml.description.tensor import TensorDesc
+from opendml.expression.statements import Compute
+from opendml.llvm.host import machine_of
+from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
+from opendml.targets.cpu.refine.refining import refine, refined_definition
+from opendml.targets.cpu.target import CpuTarget
+
+TARGETS = (
+    CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512")),
+    CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2")),
+    CpuTarget(machine_of("aarch64-unknown-linux-gnu", "baseline")),
+)
+
+
+def product_kernel(desc: Any, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
+    *_, statement = refined_definition(desc, target).statements
+    assert isinstance(statement, Compute)
+    kernel = schedule_contraction(statement, target)
+    assert kernel is not None
+    return kernel
+
+
+def fixed_kernel(desc: operators.Convolution, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
+    """Of a convolution whose filter is fixed: its panels are made at initialisation."""
+    definition = desc.define()
+    weights = definition.inputs[1]
+    assert weights is not None
+    *_, statement = refine(definition, target, (weights,)).statements
+    assert isinstance(statement, Compute)
+    kernel = schedule_contraction(statement, target)
+    assert kernel is not None
+    return kernel
+
+
+def gemm(rows: int, inner: int, columns: int, trans_b: bool = False, trans_a: bool = False) -> operators.Gemm:
+    return operators.Gemm(
+        a_tensor=TensorDesc("float32", [1, 1, *((inner, rows) if trans_a else (rows, inner))]),
+        b_tensor=TensorDesc("float32", [1, 1, *((columns, inner) if trans_b else (inner, columns))]),
+        output_tensor=TensorDesc("float32", [1, 1, rows, columns]),
+        trans_a=MatrixTransform(trans_a),
+        trans_b=MatrixTransform(trans_b),
+        alpha=1.0,
+        beta=0.0,
+    )
+
+
+def convolution(
+    batch: int, channels: int, filters: int, size: int, window: int = 3, stride: int = 1
+) -> operators.Convolution:
+    """Of square images that keep their size, divided by the stride."""
+    pad, result = window // 2, (size - 1) // stride + 1
+    return operators.Convolution(
+        input_tensor=TensorDesc("float32", [batch, channels, size, size]),
+        filter_tensor=TensorDesc("float32", [filters, channels, window, window]),
+        output_tensor=TensorDesc("float32", [batch, filters, result, result]),
+        mode=ConvolutionMode.CROSS_CORRELATION,
+        direction=ConvolutionDirection.FORWARD,
+        strides=(stride, stride),
+        dilations=(1, 1),
+        start_padding=(pad, pad),
+        end_padding=(pad, pad),
+        output_padding=(0, 0),
+        group_count=1,
+    )

@@ -1,0 +1,179 @@
+"""Sums of products: which lines are asked for ahead, when, and by which tiles."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from contraction_kernels import TARGETS, convolution, fixed_kernel, gemm, product_kernel
+
+import opendml as dml
+from opendml.expression.affine import Element
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import Compute
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
+from opendml.loops.nest import At, Loop, Points, Prefetch, nodes_of
+from opendml.loops.nest_printer import format_nest
+from opendml.targets.cpu.contraction import schedule_contraction
+from opendml.targets.cpu.nests.kernels import kernel_nest
+from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.tuning import TUNING
+
+
+def test_lines_to_be_stored_are_asked_for_in_parts() -> None:
+    """As many as a processor can wait for, at each step of the outermost loop of the sums."""
+    nest = kernel_nest(product_kernel(convolution(1, 64, 64, 28)), TARGETS[0])
+    text = [line.strip() for line in format_nest(nest).splitlines()]
+    (asked,) = (number for number, line in enumerate(text) if line.startswith("prefetch OutputTensor"))
+    outer, inner = (text.index(f"for {axis} in 0..{n}, carrying sum (28 of each)") for axis, n in (("c", 64), ("t", 3)))
+    assert outer < asked < inner
+    assert "unrolled o + 0..1" in text[outer:asked]
+
+
+def test_rows_of_the_next_tile_are_asked_for_while_they_are_short() -> None:
+    assert product_kernel(gemm(512, 256, 512)).next_tile
+    assert not product_kernel(gemm(64, 256, 512)).next_tile  # in the cache anyway
+    assert product_kernel(gemm(512, 4096, 512)).next_tile  # longer than a page, from memory
+    assert not product_kernel(gemm(128, 4096, 512)).next_tile  # longer than a page, from the last cache
+    assert not product_kernel(gemm(512, 4112, 512)).next_tile
+
+
+@pytest.mark.parametrize(("columns", "steps"), [(1024, TUNING.copied_steps_ahead), (1040, TUNING.steps_ahead)])
+def test_what_tiles_copy_is_asked_for_further_ahead_where_rows_are_not_whole_pages(columns: int, steps: int) -> None:
+    kernel = product_kernel(gemm(128, 300, columns))
+    assert kernel.has_filling_tiles and kernel.panel is not None
+    assert isinstance(kernel.panel.source, Element)
+    asked = {
+        n.address.constant - kernel.panel.source.address.constant
+        for n in nodes_of(kernel_nest(kernel, TARGETS[0]).body)
+        if isinstance(n, Prefetch) and n.tensor is kernel.panel.source.tensor
+    }
+    assert asked == {steps * columns + 16 * number for number in range(kernel.vectors)}
+
+
+def test_scalars_that_are_asked_for_cost_little_beside_many_sums() -> None:
+    """Planes of 13x13, whose rows of 26 sums leave nothing over: no copy is worth it."""
+    kernel = fixed_kernel(convolution(1, 512, 1024, 13, window=1))
+    assert kernel.turned and kernel.panel is None
+    assert (kernel.vectors, kernel.tile_size) == (2, 13)
+
+
+def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
+    """Of panels and of weights in panels alike, unless all steps of a strip stay in the nearest cache."""
+    long = product_kernel(gemm(512, 512, 512))
+    short = product_kernel(gemm(512, 512, 512), replace(TARGETS[0], tuning=replace(TUNING, near_strip_bytes=1 << 20)))
+    assert long.panel is not None and long.far_vectors == (long.panel.element,)
+    assert short.panel is not None and short.far_vectors == ()
+    assert product_kernel(convolution(1, 64, 64, 28)).far_vectors
+    copies = 2  # of the first tiles of a panel, and of others: items have one tile each
+    assert format_nest(kernel_nest(long, TARGETS[0])).count("prefetch panel@") == copies * long.vectors
+
+
+def test_vectors_of_short_strips_are_asked_for_a_strip_ahead() -> None:
+    """Some steps ahead of the last steps of a channel there is another image, and nothing that is wanted soon."""
+    short, long = (product_kernel(convolution(1, channels, 16, 112, window=1)) for channels in (32, 200))
+    assert short.by_strips and not long.by_strips
+    (vectors,) = short.far_vectors
+    nodes = nodes_of(kernel_nest(short, TARGETS[0]).body)
+    asked = {
+        n.address.constant for n in nodes if isinstance(n, Prefetch) and n.tensor is vectors.tensor and n.cache == 1
+    }
+    assert asked == {vectors.address.constant + short.strip + 16 * number for number in range(short.vectors)}
+
+
+def test_tiles_ask_for_the_next_block_of_weights_together() -> None:
+    """Each for its part of every panel of it: all lines between the first and the last."""
+    graph = dml.Graph()
+    x = graph.input("float32", [1, 1, 128, 2048])
+    desc = graph.describe(dml.gemm(x, graph.constant(np.ones((1, 1, 2048, 768), np.float32))))
+    (statement,) = divide_and_fuse(join(desc, refining(TARGETS[0])), costs=TARGETS[0].costs).execution.statements
+    assert isinstance(statement, Compute)
+    kernel = schedule_contraction(statement, TARGETS[0])
+    assert kernel is not None and kernel.panel is None
+    (e,), (block, panels), (step,) = kernel.next_block, kernel.blocks[0], kernel.fold.axes
+    assert panels < block.size and kernel.loops == (kernel.tile, block, kernel.vector)
+    panel = e.address.coefficient(block)
+    assert panel == 2048 * kernel.strip
+    first = e.address.constant - panels * panel
+    begins = [first + e.address.coefficient(kernel.tile) * row for row in range(0, 128, kernel.tile_size)]
+    ends = [begin + e.address.coefficient(step) * step.size for begin in begins]
+    assert begins[0] == 0 and ends[-1] >= panel
+    assert all(end >= begin for end, begin in zip(ends, begins[1:], strict=False))
+    assert 0 < e.address.coefficient(step) <= 16  # no line is left out
+    assert not product_kernel(gemm(128, 2048, 768)).next_block
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "size", "window"), [(256, 1024, 14, 1), (1024, 256, 14, 1), (256, 256, 14, 3)]
+)
+def test_each_tile_asks_for_its_part_of_the_next_panel(channels: int, filters: int, size: int, window: int) -> None:
+    """All tiles of a strip together for all of its lines, and for hardly any behind them."""
+    kernel = fixed_kernel(convolution(1, channels, filters, size, window))
+    assert kernel.keeps_tiles and kernel.vector.size == kernel.strip and kernel.panel is None
+    (e,) = kernel.next_block
+    run, line = kernel.steps * kernel.strip, TARGETS[0].machine.cache_line // 4
+    tiles = [0]
+    for axis in kernel.across:
+        points = (kernel.row_count if axis is kernel.row else 1) * (kernel.tile_size if axis is kernel.tile else 1)
+        moves = (e.address.coefficient(axis) * n for n in range(0, axis.size, points))
+        tiles = [tile + move for move, tile in itertools.product(moves, tiles)]
+    steps = [0]
+    for axis in kernel.fold.axes:
+        steps = [step + e.address.coefficient(axis) * n for step, n in itertools.product(steps, range(axis.size))]
+    asked = {(e.address.constant + tile + step - run) // line for tile in tiles for step in steps}
+    assert asked >= set(range(run // line)) and min(asked) == 0
+    assert len(asked) <= 2 * run // line
+    assert any(e.address.coefficient(axis) == run for axis in kernel.along if axis is not kernel.vector)
+
+
+def test_small_filters_and_those_with_wider_panels_are_not_asked_for_by_panel() -> None:
+    """They are near anyway, or their strips do not follow one another."""
+    assert not fixed_kernel(convolution(1, 64, 64, 56)).next_block
+    wider = replace(TARGETS[0], tuning=replace(TUNING, filter_panel_registers=4))
+    assert not fixed_kernel(convolution(1, 256, 1024, 14, 1), wider).next_block
+
+
+def test_lines_of_the_results_are_asked_for_between_the_steps() -> None:
+    """A point's every few steps, of sums that have steps enough; else all of them before the first."""
+    kernel = fixed_kernel(convolution(1, 256, 1024, 14, 1))
+    nest = kernel_nest(kernel, TARGETS[0])
+    loops = [node for node in nodes_of(nest.body) if isinstance(node, Loop)]
+    stored = [node for node in nodes_of(nest.body) if isinstance(node, Prefetch) and node.is_stored]
+    (asking,) = (node for node in loops if node.carried and any(n in stored for n in nodes_of(node.body)))
+    assert asking.step * kernel.strip <= TUNING.asking_part * kernel.steps < (asking.step + 1) * kernel.strip
+    assert [node.step for node in loops if node.carried] == [asking.step, 1]
+    before = kernel_nest(kernel, replace(TARGETS[0], tuning=replace(TUNING, asking_part=0.0)))
+    assert [n.step for n in nodes_of(before.body) if isinstance(n, Loop) and n.carried] == [1]
+
+
+def test_loops_between_which_lines_are_asked_for_have_some_steps() -> None:
+    """Of short sums those of several points are asked for at once, so that all are behind a part of the steps."""
+    kernel = product_kernel(gemm(64, 64, 64, trans_a=True, trans_b=True))
+    assert kernel.turned
+    nodes = [*nodes_of(kernel_nest(kernel, TARGETS[0]).body)]
+    (asking,) = (node for node in nodes if isinstance(node, Loop) and node.carried and node.step > 1)
+    assert asking.step == TUNING.fewest_asking_steps
+    asked, *_ = asking.body
+    assert isinstance(asked, At)
+    (points,) = asked.body
+    assert isinstance(points, Points)
+    rounds = int(TUNING.asking_part * kernel.steps) // asking.step
+    assert (points.count - 1) * rounds < kernel.strip <= points.count * rounds
+
+
+def test_tiles_ask_for_the_next_strip_where_few_of_them_read_it() -> None:
+    """For all lines that this strip does not end in, wherever in a line strips begin."""
+    squeeze = product_kernel(convolution(1, 128, 16, 55, 1))
+    (e,) = squeeze.next_strip
+    assert e in set(walk(squeeze.fold)) and not squeeze.next_block
+    nest = format_nest(kernel_nest(squeeze, TARGETS[0]))
+    asked = {int(number) for number in re.findall(r"prefetch \S+@\(3025\*\w+ \+ \w+ \+ (\d+)\) to cache 2", nest)}
+    line = TARGETS[0].machine.cache_line // 4
+    assert asked >= {squeeze.strip - 1 + line * (number + 1) for number in range(squeeze.strip // line)}
+    many = product_kernel(convolution(1, 64, 256, 56, 1))  # tiles read it, and each step is far from the one before
+    assert not many.next_strip and not many.next_block
+    assert not product_kernel(convolution(1, 16, 16, 28, 1)).next_strip  # in the cache anyway
