@@ -236,6 +236,25 @@ def test_lines_of_outputs_are_asked_for_ahead_where_they_are_not_past_the_caches
         assert not re.search(r"prefetch.p0\(ptr %\w+, i32 1,", _text(other, "avx512"))
 
 
+@pytest.mark.parametrize(("strides", "rows"), [((1, 2), None), ((2, 1), 10), ((2, 2), 10), ((3, 3), 10)])
+def test_whole_rows_further_are_asked_for_where_half_of_a_run_is_not_read(
+    strides: tuple[int, int], rows: int | None
+) -> None:
+    """Of every second row of 56 elements the part that is read, as many of them ahead as are so many bytes together."""
+    sizes, height, width = [8, 256, 56, 56], 56 // strides[0], 56 // strides[1]
+    desc = operators.Slice1(
+        input_tensor=TensorDesc("float32", sizes),
+        output_tensor=TensorDesc("float32", [8, 256, height, width]),
+        input_window_offsets=(0, 0, 0, 0),
+        input_window_sizes=(8, 256, height * strides[0], width * strides[1]),
+        input_window_strides=(1, 1, *strides),
+    )
+    target = Processor(machine_of("x86_64-unknown-linux-gnu", "avx512"), replace(TUNING, streamed_bytes=1 << 40))
+    (kernel,) = generate(desc.define(), target, in_place=False).describe_kernels()
+    expected = TUNING.prefetch_distance if rows is None else rows * strides[0] * 56 * 4
+    assert f"prefetch InputTensor {expected} bytes ahead" in kernel.text
+
+
 def test_few_threads_of_some_processors_write_through_the_caches() -> None:
     """What all knobs but those of streams are is the same for all."""
     machine = machine_of("x86_64-unknown-linux-gnu", "avx512")

@@ -136,16 +136,18 @@ def _is_in_strips(kernel: ComputeKernel, tensor: Tensor, distance: int) -> bool:
 
 
 def _rows_ahead(kernel: ComputeKernel, tensor: Tensor, distance: int) -> int:
-    """Bytes to the row which comes next where short parts of far apart rows are read, as far on as if these were one
-    run: ``distance`` bytes ahead in a row is what nobody asks for. 0: they are no such parts."""
+    """Bytes to the row which comes next where short parts of rows that are far apart are read, or no more than half of
+    what lies in a run, as far on as if the parts were one run: ``distance`` bytes ahead, or a part of them, is what
+    nobody reads. 0: they are no such parts."""
     vector, size = kernel.vector, tensor.type.bits // 8
     if vector is None or kernel.tile is not None or folds_along_vector(kernel) or 2 * vector.size * size > distance:
         return 0
     places = {e.address for e in elements_of(kernel) if e.tensor == tensor}
     rows = {abs(place.coefficient(axis)) * size for place in places for axis in kernel.outer} - {0}
-    if {place.coefficient(vector) for place in places} != {1} or min(rows, default=0) <= distance:
-        return 0
-    return -(-distance // (vector.size * size)) * min(rows)
+    steps, row = {place.coefficient(vector) for place in places}, min(rows, default=0)
+    run = vector.size * max(map(abs, steps), default=0) * size
+    is_far, has_gaps = row > distance and steps == {1}, 0 < 2 * run <= row and not all_folds(kernel)
+    return -(-distance // run) * row if is_far or has_gaps else 0
 
 
 def _is_far(tensor: Tensor, tuning: Tuning) -> bool:
