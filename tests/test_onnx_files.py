@@ -168,6 +168,17 @@ def test_inputs_that_no_tensor_has_are_not_filled(
         assert f"{path}: input 'x': no tensor has the sizes {sizes}: at most" in capsys.readouterr().err
 
 
+def test_files_of_more_than_memory_are_told_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A head of a few bytes promises four pebibytes."""
+    path, array = tmp_path / "model.onnx", tmp_path / "x.npy"
+    onnx.save(proto([node("Neg", ["x"], ["y"])], [info("x", [4])], [info("y", None)]), path)
+    with array.open("wb") as file:
+        head = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 1 << 10)}
+        np.lib.format.write_array_header_1_0(file, head)
+    assert main(["run", str(path), "--input", f"x={array}"]) == 2
+    assert f"{path}: input 'x': 'x.npy' is no readable .npy file: 'Unable to allocate" in capsys.readouterr().err
+
+
 def test_messages_say_what_a_user_of_the_command_or_of_python_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -181,9 +181,9 @@ DAMAGED = {
     "no such data": (ADD, X, Y, [outside("no.bin")], "cannot read 'no.bin'"),
     "absurd sizes": (ADD, X, Y, [raw(1 << 62, 1 << 62, data=b"1234")], "needs 8507059173.* bytes, got 4"),
     "absurd sizes of nothing": (ADD, X, Y, [raw(0, 1 << 62, 1 << 62)], r"no array has the sizes \[0, 4611686018427"),
-    "an absurd input of nothing": (ADD, [info("x", 1, [0, 1 << 62, 1 << 62])], Y, [weight()], "'x': no array has the"),
+    "an absurd input of nothing": (ADD, [info("x", 1, [0, 1 << 62, 1 << 62])], Y, [weight()], "'x': no tensor has the"),
     "negative sizes": (ADD, X, Y, [raw(-4)], "have a negative one"),
-    "an absurd input": ([node("Neg", ["x"], ["y"])], [info("x", 1, [1 << 40])], Y, [], "must be from 1 to 4294967295"),
+    "an absurd input": ([node("Neg", ["x"], ["y"])], [info("x", 1, [1 << 40])], Y, [], "input 'x': no tensor has the"),
     "an input of many dimensions": (ADD, [info("x", 1, [1] * 2000)], Y, [weight()], "input 'x'"),
     "a circle": (
         [node("Add", ["x", "b"], ["a"]), node("Neg", ["a"], ["b"]), node("Neg", ["b"], ["y"])],
@@ -218,9 +218,9 @@ DAMAGED = {
     ),
     "many weights": (
         [node("Resize", ["x", "", "", "w"], ["y"], mode="cubic")],
-        [info("x", 1, [1, 1, 4, 1 << 31])],
+        [info("x", 1, [1, 1, 1, 1 << 31])],
         Y,
-        [weight(data=[1, 1, 4, 2])],
+        [weight(data=[1, 1, 1, 2])],
         "the weights from 2147483648 to 2 elements along a dimension are too many",
     ),
     "a loop without a state": (
@@ -304,6 +304,13 @@ DAMAGED = {
     ),
     "labels of nothing": ([node("Einsum", ["x"], ["y"], equation="i->ij")], X, Y, [], "'i->ij' has a label in its"),
     "a label twice": ([node("Einsum", ["x"], ["y"], equation="i->ii")], X, Y, [], "'i->ii' has a label in its"),
+    "another number of units": (
+        [node("GRU", ["x", "w", "r"], ["y"], hidden_size=1 << 40)],
+        [info("x", 1, [3, 1, 4])],
+        Y,
+        [weight(data=np.ones((1, 6, 4), "f")), weight("r", np.ones((1, 6, 2), "f"))],
+        "GRU 'y': hidden_size: expected 2, which the weights have, got 1099511627776",
+    ),
     "a branch too few": ([node("If", ["w"], ["y"])], X, Y, [weight(data=True)], "If 'y': 'then_branch' is missing"),
 }
 

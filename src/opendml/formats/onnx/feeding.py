@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,6 @@ import numpy.typing as npt
 from opendml.description.errors import ModelFormatError
 from opendml.description.file_access import open_regular
 from opendml.description.quoting import listed, quoted
-from opendml.description.tensor import MAXIMUM_UINT
 from opendml.formats.files import IMAGE_SUFFIXES, image_size, read_image
 from opendml.formats.json_text import Node
 from opendml.formats.onnx.types import TensorInfo, known_type
@@ -54,17 +52,11 @@ def arrays_from(model: OnnxModel, files: Mapping[str, str], sizes: Mapping[str, 
 
 
 def filled(infos: Sequence[TensorInfo], sizes: Mapping[str, tuple[int, ...]], random: Mapping[str, str]) -> Any:
-    """What was not given: zeros, or random where that is asked for, the same ones every time.
-
-    Raises ModelFormatError for an input with more elements than a tensor may have.
-    """
+    """What was not given: zeros, or random where that is asked for, the same ones every time."""
     generator = np.random.default_rng(SEED)
     found = {}
     for info in infos:
         kind = known_type(info.element_type) or np.dtype(np.float32)
-        if math.prod(filter(None, sizes[info.name])) > MAXIMUM_UINT:
-            message = f"no tensor has the sizes {quoted(list(sizes[info.name]))}: at most {MAXIMUM_UINT} elements fit"
-            raise ModelFormatError(f"input {info.name!r}", message)
         array = np.zeros(sizes[info.name], kind)
         if random.get(info.name, random.get("*")) == RANDOM:
             whole = generator.integers(0, 2 if kind.kind == "b" else LARGEST_RANDOM, sizes[info.name])
@@ -88,7 +80,7 @@ def _array(path: Path, info: TensorInfo, sizes: Mapping[str, Any]) -> Array:
     with open_regular(path) as file:
         try:
             array: Array = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError) as error:
+        except (ValueError, EOFError, MemoryError) as error:
             place.fail(f"{quoted(path.name)} is no readable .npy file: {quoted(str(error))}")
     return array
 

@@ -18,11 +18,11 @@ from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, FormatProblem, InvalidDescriptorError, ModelFormatError
 from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import argument, listed, quoted
+from opendml.description.tensor import MAXIMUM_UINT
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.program import OnnxProgram, as_input, check_names, graph_outputs
 from opendml.formats.onnx.sources import ModelSource, source_of_part
 from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
-from opendml.formats.onnx.tensors import LARGEST
 from opendml.formats.onnx.types import TensorInfo, has_tensors, known_type
 from opendml.formats.onnx.values import NO_DOUBLE, STAND_IN, Value, known, reason_of
 from opendml.programs.device import Device, Flags, default_device
@@ -441,7 +441,7 @@ class OnnxModel:
             )
             return FAILED, False
         if 0 in sizes:
-            return known(np.zeros(_existing(name, sizes, data_type), data_type)), False
+            return known(np.zeros(sizes, data_type)), False
         bytes_type = np.dtype(np.uint8) if data_type == np.bool_ else data_type
         try:
             tensor = translation.graph.input(bytes_type, sizes or (1,), name if name != "out" else "out ")
@@ -507,7 +507,7 @@ class OnnxModel:
         for info in self.inputs:
             own = {info.name: values[info.name].shape} if info.name in values else sizes
             try:
-                found[info.name] = _sizes_of(info, own)
+                found[info.name] = _existing(_sizes_of(info, own))
             except ValueError as error:
                 problems.append(FormatProblem(f"input {info.name!r}", str(error)))
         if problems:
@@ -543,10 +543,10 @@ def _sizes_of(info: TensorInfo, sizes: Sizes) -> tuple[int, ...]:
     return tuple(int(size) for size in bound)  # type: ignore[arg-type]
 
 
-def _existing(name: str, sizes: tuple[int, ...], data_type: np.dtype[Any]) -> tuple[int, ...]:
-    """Sizes with a 0 in them. Raises ModelFormatError where no array has them."""
-    if math.prod(filter(None, sizes)) * data_type.itemsize > LARGEST:
-        raise ModelFormatError(f"input {name!r}", f"no array has the sizes {quoted(list(sizes))}")
+def _existing(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes that a tensor may have, or an array with none of its elements; ValueError for larger ones."""
+    if math.prod(filter(None, sizes)) > MAXIMUM_UINT:
+        raise ValueError(f"no tensor has the sizes {quoted(list(sizes))}: at most {MAXIMUM_UINT} elements fit")
     return sizes
 
 

@@ -84,6 +84,10 @@ class _Operands:
 
 
 def _common(node: Node) -> dict[str, Any]:
+    hidden = node.sizes(2)[-1]
+    if node.integer("hidden_size", hidden) != hidden:
+        said = node.integer("hidden_size")
+        raise NotExpressibleError(f"hidden_size: expected {hidden}, which the weights have, got {said}")
     return {
         "direction": _DIRECTIONS[node.text("direction", "forward")],
         "output_sequence": node.wants(0),
