@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from opendml.expression.affine import Element
 from opendml.expression.element_types import BOOL
 from opendml.expression.folds import extreme_comparison
 from opendml.expression.ir import Axis, Binary, Fold, Part, Tensor
@@ -103,6 +104,7 @@ class FoldWriter:
         register_bits = 8 * evaluator.target.machine.vector_bytes
         with evaluator.scope():
             numbers = Numbers(self._builder, comparison, (state[0].text for state in states), register_bits)
+            self._load_neighbours(folding, points)
             self._numbers = numbers
             found = self._stepped(folding, points, states)
             self._numbers = None
@@ -117,6 +119,23 @@ class FoldWriter:
 
         values = self._builder.branch(has_others, again, lambda: [v for state in found for v in state])
         return _split(values, shape)
+
+    def _load_neighbours(self, folding: Folding, points: Sequence[Point]) -> None:
+        """Load the elements of windows a stride of 2 apart two steps at a time, where these read neighbours."""
+        evaluator, e, last = self._evaluator, folding.fold.elements[0], folding.fold.axes[-1]
+        if not isinstance(e, Element) or folding.steps.guard != "always" or e.address.coefficient(last) != 1:
+            return
+        if not e.address.is_pure or any(evaluator.step(e.address, p) != 2 or p.active is not None for p in points):
+            return
+        axes = folding.fold.axes
+        places = itertools.product(*(range(axis.size) for axis in axes[:-1]), range(0, last.size - 1, 2))
+        for place, point in itertools.product(places, points):
+            here = point._replace(
+                positions={**point.positions, **{axis: Position(None, i) for axis, i in zip(axes, place, strict=True)}}
+            )
+            both = evaluator.memory.load_both(evaluator.place(e.tensor, e.address, here), point.lanes)
+            for step, value in enumerate(both, place[-1]):
+                evaluator.define(e, here.at(last, None, step), value)
 
     def _most_extreme(self, numbers: Numbers, e: Value, so_far: Value, point: Point) -> Value:
         """The next step among numbers."""

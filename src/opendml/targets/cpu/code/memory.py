@@ -6,7 +6,7 @@ Loads of vectors never touch memory past their last element. A value and its poi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -292,6 +292,27 @@ class Memory:
             pairs = zip(chunks[::2], chunks[1::2], strict=True)
             chunks = [self.builder.shuffle(a, b, range(2 * a.lanes)) for a, b in pairs]
         return chunks[0]
+
+    def load_both(self, place: Place, lanes: int) -> tuple[Value, Value]:
+        """Every second one of ``2 * lanes`` elements, and the others: each is loaded once for both."""
+        if place.tensor in self._prefetched:
+            self._prefetch_ahead(place, 1, 2 * lanes)
+        size = min(lanes, self.register_bytes // place.size)
+        pairs = list[tuple[Value, Value]]()
+        for start in range(0, 2 * lanes, 2 * size):
+            runs = [self.load(place.moved(at), size) for at in (start, start + size)]
+            pairs.append((self._picked_of(runs, 0), self._picked_of(runs, 1)))
+        while len(pairs) > 1:
+            pairs = [
+                (self._joined(a, c), self._joined(b, d)) for (a, b), (c, d) in zip(pairs[::2], pairs[1::2], strict=True)
+            ]
+        return pairs[0]
+
+    def _picked_of(self, runs: Sequence[Value], first: int) -> Value:
+        return self.builder.shuffle(runs[0], runs[1], range(first, 2 * runs[0].lanes, 2))
+
+    def _joined(self, a: Value, b: Value) -> Value:
+        return self.builder.shuffle(a, b, range(2 * a.lanes))
 
     def _load_picked_chunk(self, place: Place, step: int, lanes: int, allowed: range) -> Value:
         """The lanes in ``allowed``; the others are undefined."""
