@@ -47,7 +47,8 @@ def sums(sizes: Sequence[int | str | None] | None = SIZES) -> bytes:
     file.producer_name, file.doc_string, file.model_version = "a test", "what it is", 3
     file.graph.doc_string = "of the graph"
     file.metadata_props.add(key="labels", value="a\nb")
-    return file.SerializeToString()  # type: ignore[no-any-return]
+    data: bytes = file.SerializeToString()
+    return data
 
 
 def feed(rows: int = 2) -> dict[str, Any]:

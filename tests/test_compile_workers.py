@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,9 +33,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_workers, "default_thread_count", lambda: 3)
 
 
-def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The workers that are started from now on."""
-    found: list[object] = []
+    found: list[Any] = []
     original = compile_workers._started
 
     def start(host: object) -> object:
@@ -98,7 +99,7 @@ def test_workers_end_where_no_module_follows(few: None, monkeypatch: pytest.Monk
         thread.join(60)
         assert not thread.is_alive()
     for worker in workers:
-        assert worker.poll() is not None  # type: ignore[attr-defined]
+        assert worker is not None and worker.poll() is not None
 
 
 def test_modules_are_compiled_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

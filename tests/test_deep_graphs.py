@@ -37,9 +37,9 @@ INPUT = Tensor("x", F32, (9,), (1,), "input")
 
 def from_deep_stack(function: Callable[[], T], frames: int = 150) -> T:
     """What a function returns that has only some frames of Python's stack left."""
-    depth, frame = 0, sys._getframe()
+    depth, frame = 1, sys._getframe().f_back
     while frame is not None:
-        depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
+        depth, frame = depth + 1, frame.f_back
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(depth + frames)
     try:

@@ -230,7 +230,9 @@ def test_a_saving_that_fails_leaves_the_older_graph(
 def two_constants(value: int) -> dml.GraphDesc:
     graph = add_of(value)
     more = add_of(value + 10, source="v").nodes[0]
-    last = dml.OperatorNode(graph.nodes[1].operator, "more")  # type: ignore[union-attr]
+    second = graph.nodes[1]
+    assert isinstance(second, dml.OperatorNode)
+    last = dml.OperatorNode(second.operator, "more")
     edges = (
         *graph.intermediate_edges,
         dml.IntermediateEdge(1, 0, 3, 0, "between"),

@@ -504,7 +504,8 @@ def awkward_triples(dtype: Any, count: int) -> tuple[Array, Array, Array]:
         (scaled(large - 3, large + 3), scaled(large - 3, large + 3), -limits.max * generator.random(count)),
     ]
     x, y, z = zip(*triples, strict=True)
-    return tuple(np.concatenate([part.astype(dtype) for part in parts]) for parts in (x, y, z))  # type: ignore[return-value]
+    first, second, third = (np.concatenate([part.astype(dtype) for part in parts]) for parts in (x, y, z))
+    return first, second, third
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -37,7 +37,8 @@ def graph_of(name: str, nodes: Sequence[Any], inputs: Any, outputs: Any, **weigh
 
 def file_of(graph: Any) -> bytes:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    return model.SerializeToString()  # type: ignore[no-any-return]
+    data: bytes = model.SerializeToString()
+    return data
 
 
 def halving(inner: Sequence[Any] = (), behind: Sequence[Any] = ()) -> bytes:

@@ -137,7 +137,9 @@ def test_types_that_memory_has_otherwise() -> None:
         graph = helper.make_graph([node("Identity", ["w"], ["y"])], "g", [], [info("y", None)], [tensor])
         one = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
         with pytest.raises(dml.ModelFormatError, match=message):
-            dml.load(one.SerializeToString()).compile()  # type: ignore[union-attr]
+            loaded = dml.load(one.SerializeToString())
+            assert isinstance(loaded, dml.OnnxModel)
+            loaded.compile()
 
 
 def mapped_model(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dml.OnnxModel, Any]:

@@ -454,7 +454,9 @@ def test_the_page_in_a_browser(profiled: Profile, tmp_path: Path, width: int, sc
     address = (tmp_path / "page.html").as_uri()
     colours = f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}"
     output = browser(tmp_path, "--window-size=1800,1000", colours, "--dump-dom", address)
-    found = json.loads(re.search(r'id="measured">(.*?)</pre>', output)[1])  # type: ignore[index]
+    measured = re.search(r'id="measured">(.*?)</pre>', output)
+    assert measured is not None
+    found = json.loads(measured[1])
     assert found["width"] == width
     assert found["page"] <= width, "the page scrolls sideways"
     assert found["right"] <= width, "an open row pushes columns out of view"

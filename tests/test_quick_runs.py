@@ -31,7 +31,8 @@ def file_of(nodes: Any, inputs: Any, outputs: Any, **weights: Array) -> bytes:
     initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    return model.SerializeToString()  # type: ignore[no-any-return]
+    data: bytes = model.SerializeToString()
+    return data
 
 
 def mixed(first: int | str = 2) -> bytes:
@@ -139,7 +140,9 @@ def test_other_arrays_are_converted_or_refused() -> None:
     for other in (wide[:, ::2], unaligned, x.view(np.matrix), np.asfortranarray(x)):
         assert program.run_quickly({"x": other, "flag": flag}) is None
         np.testing.assert_array_equal(program.run({"x": other, "flag": flag})["z"], expected)
-    np.testing.assert_array_equal(program.run_quickly({"x": fixed, "flag": flag})[1], expected)  # type: ignore[index]
+    found = program.run_quickly({"x": fixed, "flag": flag})
+    assert found is not None
+    np.testing.assert_array_equal(found[1], expected)
     for name, array in (("x", x[:1]), ("x", x.astype("d")), ("x", x.astype(">f4")), ("flag", np.array(1, np.uint8))):
         with pytest.raises(dml.BindingError, match=f"^'{name}': expected"):
             program.run(feed() | {name: array})
