@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from opendml.expression.statements import Compute
 from opendml.llvm.native import assembly
+from opendml.loops.nest import Loop, nodes_of
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.contractions.blocks import even_block
 from opendml.targets.cpu.kernel_description import describe_kernel
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget
@@ -38,6 +40,17 @@ def test_tiles_fit_into_the_registers(target: CpuTarget) -> None:
         kernel = product_kernel(desc, target)
         assert kernel.vectors * (kernel.tile_size * kernel.row_count + 1) < target.machine.vector_registers
         assert kernel.lanes * 4 == target.machine.vector_bytes
+
+
+@pytest.mark.parametrize(("channels", "copies"), [(16, 1), (256, 2)])
+def test_little_that_is_left_is_done_once_more(channels: int, copies: int) -> None:
+    """The last of 13 rows, and a point behind nine strips: longer sums have code of their own for it."""
+    rows = fixed_kernel(convolution(1, channels, 16, 13))
+    strips = product_kernel(convolution(1, channels, 64, 17, window=1))
+    assert rows.row is not None and rows.row_count == 2 and strips.vectors > 1
+    for kernel, axis in ((rows, rows.row), (strips, strips.vector)):
+        nodes = nodes_of(kernel_nest(kernel, TARGETS[0]).body)
+        assert sum(isinstance(node, Loop) and node.axis is axis for node in nodes) == copies
 
 
 def test_large_products_are_cut_into_enough_items() -> None:

@@ -49,8 +49,9 @@ class ContractionKernel:
     ``tile_size`` points at a time, and ``row``, another axis of the same side, ``row_count`` points at a time, if there
     is one: all of the tile axis is then taken at once. Where ``row`` is the tile axis itself, ``row_count`` times
     ``tile_size`` points of it are taken at once. ``rest`` are the narrower tiles of the points behind the last whole
-    one; without them that is moved back to end with the axis. ``turned`` says that the outputs lie next to each other
-    along the tile axis instead of the vector axis: tiles are transposed in registers before they are stored.
+    one; without them that is moved back to end with the axis. ``redoes`` says that last rows, and a last strip, are
+    moved back too, where they are narrower else. ``turned`` says that the outputs lie next to each other along the tile
+    axis instead of the vector axis: tiles are transposed in registers before they are stored.
     ``keeps_tiles`` says that the loops ``along`` are around those ``across``, and not inside of them. ``far`` are loads
     along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step
     of the fold, so that processors do not see by themselves what comes next; ``far_ahead`` says that the former are
@@ -81,6 +82,7 @@ class ContractionKernel:
     row: Axis | None
     row_count: int
     rest: Rest | None
+    redoes: bool
     turned: bool
     keeps_tiles: bool
     far: tuple[Element, ...]
@@ -156,7 +158,7 @@ class ContractionKernel:
     @property
     def last_vectors(self) -> int:
         """Registers along the vector axis of the last strip."""
-        return last_vectors(self.vector.size, self.lanes, self.vectors)
+        return self.vectors if self.redoes else last_vectors(self.vector.size, self.lanes, self.vectors)
 
 
 def schedule_contraction(compute: Compute, target: CpuTarget) -> ContractionKernel | None:
@@ -253,6 +255,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         row=tile.row,
         row_count=tile.row_count,
         rest=tile.rest,
+        redoes=_redoes(problem, tile),
         turned=tile.turned,
         keeps_tiles=tiles_first,
         far=far,
@@ -269,6 +272,17 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         serial=problem.points * problem.steps < problem.tuning.serial_work,
         reads=read_by(problem.stores),  # the panel is nobody else's
     )
+
+
+def _redoes(problem: Problem, tile: Tile) -> bool:
+    """Whether the last rows, and the last strip, are done as all others are, for which some of their points are done
+    once more: where that is so little that code of their own is not worth what LLVM takes for it."""
+    tuning, strip = problem.tuning, tile.lanes * tile.vectors
+    if tile.packed or tile.words is not None or tile.steps_at_once or tile.points < tuning.fewest_redone:
+        return False
+    axes = {tile.vector: strip} | ({} if tile.row is None or tile.row is tile.tile else {tile.row: tile.row_count})
+    more = math.prod(-(-axis.size // count) * count / axis.size for axis, count in axes.items()) - 1
+    return more <= tuning.redone_part and more * problem.points * problem.steps <= tuning.redone_work * tile.lanes
 
 
 def _panel(problem: Problem, tile: Tile, blocks: Sequence[tuple[Axis, int]]) -> Panel:

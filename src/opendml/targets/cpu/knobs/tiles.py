@@ -24,6 +24,16 @@ class TileKnobs:
     worth_code: float = 1 / 64
     """By which part sums have to take less time where points that are left have a tile of their own, and its code."""
 
+    redone_work: int = 2048
+    """Multiply-adds of a register up to which rows and strips that are left are done with others before them once more,
+    as all others are: half a microsecond. LLVM takes ten milliseconds for code of their own."""
+
+    redone_part: float = 1 / 8
+    """The part of all sums that this may be at most."""
+
+    fewest_redone: int = 8
+    """Points of such a tile beside its vectors at least: those of fewer wait for what they load."""
+
     fewest_words: int = 4
     """Words of a step in tile registers at least: a product of fewer takes as long as one of 16."""
 

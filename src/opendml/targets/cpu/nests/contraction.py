@@ -117,7 +117,7 @@ class _Maker:
         if axis is self.kernel.vector:
             return self._strips(rest, counts, body)
         kernel = self.kernel
-        if axis is kernel.row and axis is not kernel.tile and axis.size % kernel.row_count:
+        if axis is kernel.row and axis is not kernel.tile and axis.size % kernel.row_count and not kernel.redoes:
             return self._groups(axis, rest, counts, body)
         if kernel.rest is not None and axis is kernel.rest.row and counts.row is None:
             return self._with_rows_of_rest(rest, counts, body)
