@@ -18,9 +18,10 @@ from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.loops.nest import At, Loop, Points, Prefetch, nodes_of
 from opendml.loops.nest_printer import format_nest
-from opendml.targets.cpu.contraction import schedule_contraction
+from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
 
@@ -177,3 +178,37 @@ def test_tiles_ask_for_the_next_strip_where_few_of_them_read_it() -> None:
     many = product_kernel(convolution(1, 64, 256, 56, 1))  # tiles read it, and each step is far from the one before
     assert not many.next_strip and not many.next_block
     assert not product_kernel(convolution(1, 16, 16, 28, 1)).next_strip  # in the cache anyway
+
+
+def summing_points(kernel: ContractionKernel, target: CpuTarget) -> list[Points]:
+    """The steps of a kernel's sums that are written out."""
+    nodes = nodes_of(kernel_nest(kernel, target).body)
+    return [node for node in nodes if isinstance(node, Points) and node.carried]
+
+
+@pytest.mark.parametrize(("filters", "size", "window", "steps"), [(1024, 14, 1, 8), (256, 14, 3, 3), (64, 56, 7, 7)])
+def test_some_steps_are_written_out_where_there_are_few_registers(
+    filters: int, size: int, window: int, steps: int
+) -> None:
+    """As many as divide the innermost axis, a row of windows whole; each asks for lines that the others do not."""
+    target, line = TARGETS[1], TARGETS[1].machine.cache_line // 4
+    kernel = fixed_kernel(convolution(1, 256, filters, size, window), target)
+    found = summing_points(kernel, target)
+    assert {points.count for points in found} == {steps}
+    last = next(axis for axis in reversed(kernel.fold.axes) if axis.size > 1)
+    for points in found:
+        asked = [node for node in nodes_of(points.body) if isinstance(node, Prefetch)]
+        assert all(abs(ask.address.coefficient(last)) * steps > (steps - 1) * line for ask in asked)
+    assert not summing_points(fixed_kernel(convolution(1, 256, filters, size, window)), TARGETS[0])
+    single = target.tuned(steps_written_out=1)
+    assert not summing_points(fixed_kernel(convolution(1, 256, filters, size, window), single), single)
+
+
+def test_lines_of_the_results_are_asked_for_once_beside_short_steps() -> None:
+    """Sums of many channels of windows go through some of these between a point's lines and the next one's."""
+    kernel = fixed_kernel(convolution(1, 256, 256, 14), TARGETS[1])
+    loops = [node for node in nodes_of(kernel_nest(kernel, TARGETS[1]).body) if isinstance(node, Loop)]
+    stored = [n for node in loops for n in nodes_of(node.body) if isinstance(n, Prefetch) and n.is_stored]
+    inner = [node for node in loops if any(n in stored for n in nodes_of(node.body)) and node.carried]
+    assert inner
+    assert {node.step for node in inner} == {256 // 2 // kernel.strip}

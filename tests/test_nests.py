@@ -507,6 +507,29 @@ def test_sums_side_by_side() -> None:
     assert (y.reshape(10, 4) == 7 + x[:, :3] @ x[:3]).all()
 
 
+def test_steps_that_are_written_out_carry_the_sums_of_all_points() -> None:
+    """One after the other, as a loop's: each has what the one before left in all registers, and so has what follows."""
+    s, k = Variable("s", I32), Axis("k", 4)
+    product = Element(X, Affine(((ROW, 4), (k, 1)), 0), True) * Element(X, Affine(((COLUMN, 1), (k, 4)), 0), True)
+    assert isinstance(product, Binary)
+
+    def tile(kind: Kind, body: Body) -> Points:
+        return Points(ROW, 3, kind, (Points(COLUMN, 2, kind, (Points(COLUMN, 2, "vector", body),), step=2),))
+
+    begin = tile("together", (Leaf(registers=(s,), values=(constant(7, I32),)),))
+    steps = Points(k, 2, "unrolled", (tile("together", (Accumulate(s, product),)),), carried=(s,), copies=6)
+    stored = tile("unrolled", (Leaf((ElementStore(Y, PLACE, s),)),))
+    loop = Loop(k, 0, 4, 2, (steps,), carried=(s,), copies=6)
+    body: Body = (At(COLUMN, 0, (Loop(ROW, 0, 10, 3, (begin, loop, stored), 7),)),)
+    assert _text(body)[6:8] == [
+        "    for k in 0..4 step 2, carrying s (6 of each)",
+        "      unrolled k + 0..2, carrying s (6 of each)",
+    ]
+    x, y = _run(body)
+    x = x.reshape(10, 4)
+    assert (y.reshape(10, 4) == 7 + x @ x[:4]).all()
+
+
 def test_squares_are_turned() -> None:
     """Three rows of two vectors become vectors of four lanes, three of them active."""
     s, t = Variable("s", I32), Variable("t", I32)

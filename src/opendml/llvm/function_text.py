@@ -167,6 +167,11 @@ class FunctionText:
         given = ", ".join([f"{k} {v.text}" for k, v in zip(kinds, operands, strict=True)])
         return Value(self.assign(f"call {kind} @{name}({given})"), result.type, result.lanes)
 
+    def reload(self) -> None:
+        """What is loaded from here on is not what was loaded before: LLVM would keep that in registers, and move to
+        memory what these were for."""
+        self.line('call void asm sideeffect "", "~{memory}"()')
+
     def opaque(self, pointer: str) -> str:
         """The same address, of which LLVM does not know how it was computed. It costs no instruction."""
         self.declarations.add("declare ptr @llvm.strip.invariant.group.p0(ptr)")

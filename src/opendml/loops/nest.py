@@ -180,7 +180,8 @@ class Loop:
 class Points:
     """``count`` points of ``axis`` from where it stands, ``step`` apart, which is 1 in a vector; of a vector the first
     ``active`` take part (None: all). Of unrolled points each takes over the ``carried`` registers from the one before
-    it, the first one from the point around them, which has those of the last one in the end."""
+    it, the first one from the point around them, which has those of the last one in the end: each ``copies`` times
+    where it is for points that are unrolled or together inside."""
 
     axis: Axis
     count: int
@@ -189,6 +190,7 @@ class Points:
     active: int | None = None
     step: int = 1
     carried: tuple[Variable, ...] = ()
+    copies: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

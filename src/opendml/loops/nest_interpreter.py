@@ -239,19 +239,20 @@ class _Thread:
             for number in range(node.count):
                 here = place.at(node.axis, place.positions[node.axis] + number * node.step)
                 here = replace(here, copy=place.copy * node.count + number)
-                self._take_over(node.carried, before, here.copy)
+                self._take_over(node, before, here.copy)
                 self._body(node.body, here)
                 before = here.copy
-            self._take_over(node.carried, before, place.copy)
+            self._take_over(node, before, place.copy)
             return
         here = replace(place, spread=(*place.spread, (node.axis, node.count, node.step)))
         if node.kind == "vector":
             here = replace(here, vector=node.axis, active=node.active)
         self._body(node.body, here)
 
-    def _take_over(self, registers: Sequence[Variable], before: int, copy: int) -> None:
-        for variable in registers:
-            self._registers[variable][copy] = self._registers[variable][before]
+    def _take_over(self, node: Points, before: int, copy: int) -> None:
+        for variable, number in itertools.product(node.carried, range(node.copies)):
+            own = self._registers[variable]
+            own[copy * node.copies + number] = own[before * node.copies + number]
 
     def at(self, node: At, place: Place) -> None:
         self._body(node.body, place.at(node.axis, self._integer(node.position, place)))

@@ -157,7 +157,7 @@ def _cut(cut: Cut) -> str:
     return f"{cut.axis.name} < {cut.axis.size}{block}"
 
 
-def _carried(node: Loop | Branch) -> str:
+def _carried(node: Loop | Points | Branch) -> str:
     copies = f" ({node.copies} of each)" if node.copies > 1 else ""
     return f", carrying {', '.join(v.name for v in node.carried)}{copies}" if node.carried else ""
 
@@ -173,8 +173,7 @@ def _loop(node: Loop) -> list[str]:
 def _points(node: Points) -> list[str]:
     active = f", {node.active} of them active" if node.active is not None else ""
     points = f"0..{node.count}" if node.step == 1 else f"{node.step}*(0..{node.count})"
-    carried = f", carrying {', '.join(v.name for v in node.carried)}" if node.carried else ""
-    return [f"{node.kind} {node.axis.name} + {points}{active}{carried}", *_indented(_lines(node.body))]
+    return [f"{node.kind} {node.axis.name} + {points}{active}{_carried(node)}", *_indented(_lines(node.body))]
 
 
 def _branch(node: Branch) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -239,8 +240,7 @@ class _NestWriter:
 
     def loop(self, node: Loop, place: _Place) -> None:
         carried = [(copy, variable) for copy in range(node.copies) for variable in node.carried]
-        is_of_sums = carried and any(isinstance(inner, Accumulate) for inner in nodes_of(node.body))
-        kept = self._evaluator.memory.bases_in_registers() if is_of_sums else nullcontext()
+        kept = self._evaluator.memory.bases_in_registers() if _is_of_sums(node) else nullcontext()
 
         def step(position: str, values: list[Value]) -> list[Value]:
             self._set(carried, values)
@@ -276,14 +276,17 @@ class _NestWriter:
             for number in range(count):
                 here = tuple(_further(point, axis, number * node.step) for point in place.points)
                 copy = place.copy * count + number
-                self._take_over(node.carried, before, copy)
+                self._take_over(node, before, copy)
+                if number and _is_of_sums(node):
+                    self._builder.reload()
                 self.body(node.body, _Place(here, copy))
                 before = copy
-            self._take_over(node.carried, before, place.copy)
+            self._take_over(node, before, place.copy)
 
-    def _take_over(self, registers: Sequence[Variable], before: int, copy: int) -> None:
-        for variable in registers:
-            self._registers.setdefault(copy, {})[variable] = self._registers[before][variable]
+    def _take_over(self, node: Points, before: int, copy: int) -> None:
+        for variable, number in itertools.product(node.carried, range(node.copies)):
+            known = self._registers[before * node.copies + number][variable]
+            self._registers.setdefault(copy * node.copies + number, {})[variable] = known
 
     def at(self, node: At, place: _Place) -> None:
         position = node.position if isinstance(node.position, int) else self._integer(node.position, place)
@@ -494,6 +497,11 @@ def _unrolled(node: Points, place: _Place) -> Iterator[tuple[Point, int]]:
         for inner in node.body:
             assert isinstance(inner, Points)
             yield from _unrolled(inner, _Place(here, place.copy * node.count + number))
+
+
+def _is_of_sums(node: Loop | Points) -> bool:
+    """Whether the steps of one are those of sums of products in registers."""
+    return bool(node.carried) and any(isinstance(inner, Accumulate) for inner in nodes_of(node.body))
 
 
 def _further(point: Point, axis: Axis, distance: int) -> Point:

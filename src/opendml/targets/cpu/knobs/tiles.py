@@ -21,6 +21,10 @@ class TileKnobs:
     smaller_tiles: int = 4
     """How many times as many tiles along the tile axis as there have to be are tried at most."""
 
+    steps_written_out: int = 8
+    """Steps of a sum at most that are written out one after the other where there are few registers: a step is short
+    then, and counting it and asking for what comes next are as many instructions as a third of it."""
+
     worth_code: float = 1 / 64
     """By which part sums have to take less time where points that are left have a tile of their own, and its code."""
 

@@ -32,6 +32,7 @@ from opendml.loops.nest import (
     Tiles,
     Transpose,
     Turn,
+    nodes_of,
 )
 from opendml.loops.nest_integers import (
     Difference,
@@ -49,7 +50,7 @@ from opendml.loops.nest_integers import (
     Sum,
 )
 from opendml.targets.cpu.contraction import ContractionKernel
-from opendml.targets.cpu.contractions.tiles import Rest
+from opendml.targets.cpu.contractions.tiles import Rest, has_few_registers
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.sharing import look_of, shared_items
@@ -436,49 +437,98 @@ class _Maker:
 
     def _sums(self, counts: _Counts, copied: Body = ()) -> Body:
         """All side by side, in the order of the fold, each step behind what is ``copied`` for it."""
-        fold, copies = self.kernel.fold, self._copies(counts)
+        fold = self.kernel.fold
         product = fold.elements[0]
         assert isinstance(product, Binary)
         begin = self._tile("together", counts, (Leaf(registers=(self.sum,), values=fold.initial),))
         step = self._tile("together", counts, (Accumulate(self.sum, product),))
-        body: Body = (*copied, *self._prefetched(counts), *step)
         loops = [axis for axis in fold.axes if axis.size > 1]
-        is_nested = len(loops) > 1
-        is_inside = False
-        for axis in reversed(fold.axes):
-            is_inside |= axis.size > 1
-            if is_nested and axis is loops[0]:
-                body = (*self._expected_at(axis, counts), *body)
-            if is_inside and not is_nested:
-                body = self._expecting(axis, counts, body, copies)
-            elif is_inside:
-                body = (Loop(axis, 0, axis.size, 1, body, carried=(self.sum,), copies=copies),)
-            else:
-                body = (At(axis, 0, body),)
-        near = self._same_for_all(counts)
-        return (*begin, *near, *body) if loops else (*self._expected(counts), *begin, *near, *body)
+        if not loops:
+            step = _at_first(fold.axes, (*copied, *self._prefetched(counts), *step))
+            return (*self._expected(counts), *begin, *self._same_for_all(counts), *step)
+        body = self._along(loops, counts, step, copied)
+        single = [axis for axis in fold.axes if axis.size == 1]
+        return (*begin, *self._same_for_all(counts), *_at_first(single, body))
 
-    def _expecting(self, axis: Axis, counts: _Counts, body: Body, copies: int) -> Body:
+    def _along(self, loops: Sequence[Axis], counts: _Counts, step: Body, copied: Body) -> Body:
+        """The steps along all axes, and what is asked for between them: some of the innermost axis one after the other,
+        where that pays off."""
+        *outer, last = loops
+        together = self._steps_written_out(last, counts)
+        body = (*copied, *self._prefetched(counts), *step)
+        if together > 1:
+            body = self._written_out(last, together, counts, (*copied, *step))
+        if not outer:
+            return self._expecting_between(last, counts, body, together)
+        for axis in reversed(outer[1:] if together == last.size else loops[1:]):
+            body = (self._summing(axis, 0, axis.size, together if axis is last else 1, counts, body),)
+        return self._expecting(outer[0], counts, body)
+
+    def _summing(self, axis: Axis, first: Integer, end: Integer, step: int, counts: _Counts, body: Body) -> Loop:
+        """The loop along an axis of the fold."""
+        return Loop(axis, first, end, step, body, carried=(self.sum,), copies=self._copies(counts))
+
+    def _steps_written_out(self, axis: Axis, counts: _Counts) -> int:
+        """How many steps of the innermost axis are written out one after the other. A scalar beside a single vector is
+        in a register for one product: LLVM would have that be the sum's from there on, and move all sums."""
+        if not has_few_registers(self.target) or counts.vectors == 1:
+            return 1
+        return next(count for count in range(self.target.tuning.steps_written_out, 0, -1) if axis.size % count == 0)
+
+    def _written_out(self, axis: Axis, count: int, counts: _Counts, step: Body) -> Body:
+        """So many steps, and what is asked for in each of them or, where its next line is further, in some."""
+        some, each = list[Node](), list[Node]()
+        for node in self._prefetched(counts):
+            run = max(_run_of(ask, axis) for ask in nodes_of((node,)) if isinstance(ask, Prefetch))
+            lines = -(-count * run // self.target.machine.cache_line) or 1
+            if lines < count:
+                some.append(Points(axis, lines, "unrolled", (node,), step=count // lines))
+            else:
+                each.append(node)
+        carried, copies = (self.sum,), self._copies(counts)
+        whole = (*some, Points(axis, count, "unrolled", (*each, *step), carried=carried, copies=copies))
+        return (At(axis, 0, whole),) if count == axis.size else whole
+
+    def _expecting_between(self, axis: Axis, counts: _Counts, body: Body, together: int) -> Body:
         """The steps along the only axis of the fold, and what is asked for between them: lines of a point or more every
         few steps, so that the last ones, which are asked for again, are when a part of the steps is left."""
-        along, count = self._lines_along(counts)
-        tuning, lines = self.target.tuning, self._lines(counts)
+        _, count = self._lines_along(counts)
+        tuning = self.target.tuning
         asking = int(axis.size * tuning.asking_part)
-        few = max(asking // count, tuning.fewest_asking_steps)
-
-        def steps(first: Integer, end: Integer) -> Body:
-            return (Loop(axis, first, end, 1, body, carried=(self.sum,), copies=copies),)
-
+        few = max(asking // count, tuning.fewest_asking_steps, together)
+        few -= few % together
         if asking < 2 * few:
-            return (Points(along, count, "unrolled", lines), *steps(0, axis.size))
+            return (*self._expected(counts), self._summing(axis, 0, axis.size, together, counts, body))
+        return self._asking_every(few, asking, axis, counts, body, together)
+
+    def _expecting(self, axis: Axis, counts: _Counts, body: Body) -> Body:
+        """The same of steps that are loops themselves. The last lines are asked for half way. Beside long steps
+        it costs nothing to ask for them more than once."""
+        along, count = self._lines_along(counts)
+        few = axis.size // 2 // count
+        if few > 1 and has_few_registers(self.target):
+            return self._asking_every(few, axis.size // 2, axis, counts, body)
+        each = -(-2 * count // axis.size)
+        number = Least(Quotient(Product(Position(axis), 2 * count), axis.size), count - each)
+        lines = self._lines_of_some(each, counts)
+        asked: Body = (At(along, Sum(Position(along), number), lines),) if each < count else lines
+        return (self._summing(axis, 0, axis.size, 1, counts, (*asked, *body)),)
+
+    def _asking_every(self, few: int, asking: int, axis: Axis, counts: _Counts, body: Body, together: int = 1) -> Body:
+        """The steps along an axis, and every few of them a part of the lines, all of them in ``asking`` steps."""
+        along, count = self._lines_along(counts)
         each = -(-count // (asking // few))
         here = Axis(axis.name, axis.size)
         number = Least(Product(Quotient(Position(here), few), each), count - each)
-        asked = At(
-            along, Sum(Position(along), number), (Points(along, each, "unrolled", lines),) if each > 1 else lines
-        )
-        some = (asked, *steps(Position(here), Least(Sum(Position(here), few), axis.size)))
-        return (Loop(here, 0, axis.size, few, some, carried=(self.sum,), copies=copies),)
+        end = Least(Sum(Position(here), few), axis.size)
+        asked = At(along, Sum(Position(along), number), self._lines_of_some(each, counts))
+        steps = self._summing(axis, Position(here), end, together, counts, body)
+        return (self._summing(here, 0, axis.size, few, counts, (asked, steps)),)
+
+    def _lines_of_some(self, each: int, counts: _Counts) -> Body:
+        """The lines of some points across the runs of memory that a tile stores."""
+        along, _ = self._lines_along(counts)
+        return (Points(along, each, "unrolled", self._lines(counts)),)
 
     def _turned(self, counts: _Counts, leaves: Body) -> Body:
         """The sums transposed, so that the points of the tile axis fill the lanes."""
@@ -556,17 +606,8 @@ class _Maker:
 
     def _expected(self, counts: _Counts) -> Body:
         """All of it."""
-        axis, count = self._lines_along(counts)
-        return (Points(axis, count, "unrolled", self._lines(counts)),)
-
-    def _expected_at(self, axis: Axis, counts: _Counts) -> Body:
-        """The part of it for where an axis of the fold stands: all at once would be more lines than a processor can
-        wait for, and what the sums load would have to wait behind them. The last part is asked for half way."""
-        along, count = self._lines_along(counts)
-        each = -(-2 * count // axis.size)
-        number = Least(Quotient(Product(Position(axis), 2 * count), axis.size), count - each)
-        lines = Points(along, each, "unrolled", self._lines(counts))
-        return (At(along, Sum(Position(along), number), (lines,)),) if each < count else (lines,)
+        _, count = self._lines_along(counts)
+        return self._lines_of_some(count, counts)
 
     def _lines_along(self, counts: _Counts) -> tuple[Axis, int]:
         """The axis across the runs of memory that a tile stores, and how many points it has there."""
@@ -641,6 +682,18 @@ def _fill(panel: Panel) -> Leaf:
 def _parts(size: int, most: int) -> tuple[int, ...]:
     """So many points in parts that fit into tile registers."""
     return tuple(min(most, size - start) for start in range(0, size, most))
+
+
+def _run_of(ask: Prefetch, axis: Axis) -> int:
+    """Bytes between neighbours along an axis of what is asked for."""
+    return abs(ask.address.coefficient(axis)) * ask.tensor.type.bits // 8
+
+
+def _at_first(axes: Sequence[Axis], body: Body) -> Body:
+    """``body`` where axes of a single point stand."""
+    for axis in reversed(axes):
+        body = (At(axis, 0, body),)
+    return body
 
 
 def _moved(address: Affine, axis: Axis, distance: int) -> Affine:
