@@ -21,7 +21,7 @@ from properties import examples
 from random_descriptors import is_drawn
 
 from opendml.expression.element_types import F32, I32, I64
-from opendml.expression.folds import fold, sum_of
+from opendml.expression.folds import fold, maximum, sum_of
 from opendml.expression.interpreter import StrayAccessError
 from opendml.expression.ir import (
     Axis,
@@ -36,6 +36,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.statements import Compute, Definition, Each, Store
+from opendml.llvm.host import Machine
 from opendml.loops.nest import Items, nodes_of
 from opendml.loops.nest_memory import RaceError, TensorMemory
 from opendml.loops.nest_printer import format_nest
@@ -173,6 +174,20 @@ def test_conflicts_of_kernels_are_seen() -> None:
     torn = _with_steps(code, [step for step in code.sequence.steps if not isinstance(step, Barrier)])
     with pytest.raises(RaceError, match="two threads"):
         run_by_nests(torn, contents, (1, 0))
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: f"{host.vector_bytes} bytes")
+@pytest.mark.parametrize("initial", [float("-inf"), -1.5, 0.0])
+def test_extremes_of_windows_begin_with_what_their_fold_begins_with(initial: float, host: Machine) -> None:
+    """Also where no element of a window is larger."""
+    y, x, v, u = Axis("y", 6), Axis("x", 40), Axis("v", 2), Axis("u", 2)
+    source = Tensor("source", F32, (7, 82), (82, 1), "input")
+    largest = Tensor("largest", F32, (6, 40), (40, 1), "output")
+    element = load(source, (index(y) + index(v), index(x) * 2 + index(u)))
+    value = fold(maximum, (v, u), constant(initial, F32), element)
+    definition = Definition((source,), (largest,), (Compute((y, x), (Store(largest, (index(y), index(x)), value),)),))
+    numbers = np.random.default_rng(0).choice(np.array([-np.inf, -2.0, -1.0], np.float32), 7 * 82)
+    check_nests(definition, Processor(host), {source: numbers, largest: np.zeros(240, np.float32)}, (1, 0))
 
 
 def test_any_nan_is_as_good_as_another() -> None:

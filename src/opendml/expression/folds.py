@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from opendml.expression.element_types import I64, ElementType
 from opendml.expression.ir import (
@@ -108,6 +109,10 @@ def highest(type: ElementType) -> Expression:
     return constant((1 << (type.bits - (type.kind == "int"))) - 1, type)
 
 
+_EXTREMES: Final[Mapping[str, Callable[[ElementType], Expression]]] = {"gt": lowest, "lt": highest}
+"""By the comparison of an extreme, what every element takes the place of, or is equal to."""
+
+
 def maximum(a: Expression, b: Expression) -> Expression:
     """The larger; NaN if either is NaN (the first one of two), the first of equals (+0 or -0: the first)."""
     return _extreme("gt", a, b)
@@ -142,7 +147,7 @@ def extreme_of(
     comparison: str, axes: Sequence[Axis], element: Expression, where: Expression | None = None, partials: int = 1
 ) -> Expression:
     """The largest (``"gt"``) or smallest (``"lt"``) element over ``axes``; NaN if there is one."""
-    start = lowest(element.type) if comparison == "gt" else highest(element.type)
+    start = _EXTREMES[comparison](element.type)
     return fold(lambda a, b: _extreme(comparison, a, b), axes, start, element, where, partials)
 
 
@@ -151,8 +156,9 @@ def extreme_comparison(fold: Fold) -> str | None:
     combine = fold.combine
     if len(combine.left) != 1:
         return None
-    (left,), (right,) = combine.left, combine.right
-    return next((c for c in ("gt", "lt") if combine.result == (_extreme(c, left, right),)), None)
+    (left,), (right,), (initial,) = combine.left, combine.right, fold.initial
+    comparisons = (c for c, start in _EXTREMES.items() if initial == start(initial.type))
+    return next((c for c in comparisons if combine.result == (_extreme(c, left, right),)), None)
 
 
 def extreme_with_position(
