@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, Protocol, TypeGuard
 from weakref import WeakKeyDictionary
 
 from opendml.expression.element_types import I64, ElementType
@@ -328,6 +328,23 @@ def _range(form: Affine, ranges: Ranges, inner: Callable[[Expression], Interval 
         ends = (reach[0] * coefficient, reach[1] * coefficient)
         low, high = low + min(ends), high + max(ends)
     return low, high
+
+
+class Addressed(Protocol):
+    """What is somewhere in a tensor's buffer: an element, a store, what is asked for ahead."""
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor."""
+
+    @property
+    def address(self) -> Affine:
+        """Where in its buffer."""
+
+
+def bytes_between(place: Addressed, axis: Axis) -> int:
+    """Bytes between neighbours along an axis."""
+    return abs(place.address.coefficient(axis)) * place.tensor.type.bits // 8
 
 
 def type_limits(type: ElementType) -> Interval | None:

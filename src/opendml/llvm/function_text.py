@@ -13,7 +13,7 @@ from typing import Final
 from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Const
 from opendml.llvm.values import Value, literal, vector_type
-from opendml.loops.alignment import ALIGNMENT
+from opendml.loops.alignment import aligned
 
 ROLLED: Final = ", !llvm.loop !1"
 """On the jump that closes a loop: the optimiser must not unroll it."""
@@ -56,7 +56,7 @@ class FunctionText:
         It is the program's unless it is little: a caller's stack may be small, and what a kernel needs may be large.
         """
         self.allocations.append(f"  %{name} = getelementptr i8, ptr %scratch, i64 {self.scratch_bytes}")
-        self.scratch_bytes += -(-size // ALIGNMENT) * ALIGNMENT
+        self.scratch_bytes += aligned(size)
         return f"%{name}"
 
     def begin(self, label: str) -> None:

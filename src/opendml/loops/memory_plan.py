@@ -9,7 +9,7 @@ from typing import Final
 
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, own_of, reads_of, writes_of
-from opendml.loops.alignment import ALIGNMENT
+from opendml.loops.alignment import aligned
 from opendml.loops.placement import PLACEMENT, Placement
 
 
@@ -108,7 +108,7 @@ def _most_alive(lives: dict[Tensor, tuple[int, int]], sizes: dict[Tensor, int]) 
 
 def bytes_of(tensor: Tensor) -> int:
     """The memory of a tensor, whole cache lines."""
-    return -(-(tensor.extent * tensor.type.bits // 8) // ALIGNMENT) * ALIGNMENT
+    return aligned(tensor.extent * tensor.type.bits // 8)
 
 
 def _lives(definition: Definition, roots: dict[Tensor, Tensor]) -> dict[Tensor, tuple[int, int]]:

@@ -37,7 +37,7 @@ from opendml.expression.statements import (
     stores_of,
     writes_of,
 )
-from opendml.loops.alignment import ALIGNMENT
+from opendml.loops.alignment import aligned
 from opendml.loops.conflicts import Accesses, Who, written_regions
 from opendml.loops.memory_plan import MemoryPlan, bytes_of, plan_memory
 from opendml.loops.placement import PLACEMENT, Placement
@@ -339,7 +339,7 @@ class _Sequencer(Generic[K]):
     def _own(self, tensors: Sequence[Tensor], start: int) -> tuple[tuple[Tensor, int], ...]:
         """Places for tensors in the scratch memory of a thread, behind what kernels have there."""
         places = []
-        start = -(-start // ALIGNMENT) * ALIGNMENT
+        start = aligned(start)
         for tensor in tensors:
             places.append((tensor, start))
             start += bytes_of(tensor)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from opendml.description.errors import OutOfMemoryError
 from opendml.description.tensor import TensorDesc
-from opendml.loops.alignment import ALIGNMENT
+from opendml.loops.alignment import ALIGNMENT, aligned
 
 Array = npt.NDArray[Any]
 
@@ -55,7 +55,7 @@ def aligned_empty(size: int) -> npt.NDArray[np.uint8]:
 def aligned_parts(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
     """Memory for several tensors, one behind the other, each aligned to ``ALIGNMENT``. The system gives large memory in
     large pages, and what is in one of them with others costs it no page of its own."""
-    ends = list(accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes))
+    ends = list(accumulate(map(aligned, sizes)))
     memory = aligned_empty(ends[-1] if ends else 0)
     return [memory[start : start + size] for start, size in zip([0, *ends], sizes, strict=False)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opendml.expression.affine import Element
+from opendml.expression.affine import Element, bytes_between
 from opendml.expression.ir import Axis, Expression, Fold, Tensor
 from opendml.expression.rewriting import walk
 from opendml.targets.cpu.kernel_parts import (
@@ -57,7 +57,7 @@ def next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tu
     ahead = dict[Tensor, int]()
     for e in (e for root in roots for e in walk(root) if isinstance(e, Element)):
         if _is_far(e.tensor, tuning):
-            distance = lanes * abs(e.address.coefficient(rows)) * e.type.bits // 8
+            distance = lanes * bytes_between(e, rows)
             ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
     return ahead
 

@@ -16,6 +16,7 @@ from opendml.expression.affine import (
     Dependencies,
     Element,
     affine,
+    bytes_between,
     follows_axes,
     threshold_form,
 )
@@ -267,9 +268,7 @@ def work_of(kernel: ComputeKernel) -> int:
 def _writes_lines(kernel: ComputeKernel, target: CpuTarget) -> bool:
     """Whether every point is in a line of memory that no other one of a vector is in, as at the ends of rows."""
     vector, line = kernel.vector, target.machine.cache_line
-    return vector is not None and all(
-        abs(s.address.coefficient(vector)) * s.tensor.type.bits // 8 >= line for s in kernel.stores
-    )
+    return vector is not None and all(bytes_between(s, vector) >= line for s in kernel.stores)
 
 
 def _with_interleaving(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
@@ -418,7 +417,7 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     if not candidates:
         return kernel
     axis = max(candidates, key=lambda candidate: candidate.size)
-    most = tuning.tiled_points if target.machine.vector_registers >= tuning.many_registers else tuning.few_tiled_points
+    most = tuning.few_tiled_points if target.has_few_registers else tuning.tiled_points
     most = max(min(most, tuning.tiled_sums // len(folds)), 1)
     size = -(-axis.size // -(-axis.size // most))
     if kernel.in_place:  # the last tile is not moved back, which would compute some points twice

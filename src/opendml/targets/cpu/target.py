@@ -41,6 +41,11 @@ class CpuTarget:
         graph = self.tuning.graph
         return graph if self.machine.masks_vectors else replace(graph, margined_row=None)
 
+    @property
+    def has_few_registers(self) -> bool:
+        """Whether it has hardly more registers than the sums of a tile take."""
+        return self.machine.vector_registers < self.tuning.many_registers
+
     def tuned(self, **knobs: Any) -> Self:
         """The target with other values of some knobs."""
         return replace(self, tuning=replace(self.tuning, **knobs))

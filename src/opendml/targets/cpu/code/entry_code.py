@@ -12,7 +12,7 @@ from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis
 from opendml.llvm.builder import Builder
 from opendml.llvm.values import Value
-from opendml.loops.alignment import ALIGNMENT
+from opendml.loops.alignment import ALIGNMENT, aligned
 from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Step
 from opendml.targets.cpu.code import records
 from opendml.targets.cpu.code.call_runs import Place, RunWriter, WrittenCall, moved_thread
@@ -67,7 +67,7 @@ class EntryWriter:
     def temporary_size(self) -> int:
         """Bytes for temporary tensors; what threads have alone begins behind them, at a cache line."""
         size = self._sequence.memory.size
-        return -(-size // ALIGNMENT) * ALIGNMENT if self.scratch_in_memory else size
+        return aligned(size) if self.scratch_in_memory else size
 
     @property
     def scratch_in_memory(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from opendml.expression.affine import Affine, Element
+from opendml.expression.affine import Affine, Element, bytes_between
 from opendml.expression.ir import Axis
 from opendml.targets.cpu.contractions.blocks import keeps_tiles
 from opendml.targets.cpu.contractions.problem import Problem
@@ -156,5 +156,5 @@ def _far(problem: Problem, side: int, axis: Axis, near_bytes: int | None = None)
         e
         for e in problem.elements[side]
         if 0 < abs(e.address.coefficient(axis)) <= problem.tuning.shuffled_stride
-        and any(abs(e.address.coefficient(a)) * e.type.bits // 8 > near for a in steps)
+        and any(bytes_between(e, a) > near for a in steps)
     )

@@ -13,7 +13,6 @@ from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.panels import strip_bytes
-from opendml.targets.cpu.target import CpuTarget
 
 
 class Rest(NamedTuple):
@@ -67,11 +66,6 @@ def has_tiles(problem: Problem) -> bool:
     return any(True for _ in _Choices(problem).tiles())
 
 
-def has_few_registers(target: CpuTarget) -> bool:
-    """Whether a processor has hardly more registers than the sums of a tile take."""
-    return target.machine.vector_registers < target.tuning.many_registers
-
-
 def last_vectors(size: int, lanes: int, vectors: int) -> int:
     """How many registers the last strip of an axis takes if the others take ``vectors``."""
     return -(-(size % (lanes * vectors) or lanes * vectors) // lanes)
@@ -82,7 +76,7 @@ class _Choices:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.tuning = problem, problem.tuning
-        self.has_few_registers = has_few_registers(problem.target)
+        self.has_few_registers = problem.target.has_few_registers
 
     def tiles(self) -> Iterator[Tile]:
         """All choices."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from opendml.expression.affine import Affine, Element
+from opendml.expression.affine import Affine, Element, bytes_between
 from opendml.expression.ir import Axis, Binary, Expression, Part, Tensor, Variable, temporary
 from opendml.expression.rewriting import substitute, walk
 from opendml.loops.nest import (
@@ -50,7 +50,7 @@ from opendml.loops.nest_integers import (
     Sum,
 )
 from opendml.targets.cpu.contraction import ContractionKernel
-from opendml.targets.cpu.contractions.tiles import Rest, has_few_registers
+from opendml.targets.cpu.contractions.tiles import Rest
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.sharing import look_of, shared_items
@@ -330,7 +330,7 @@ class _Maker:
     def _copied_steps_ahead(self, e: Element) -> int:
         """How many steps before it is copied a vector is asked for."""
         tuning = self.target.tuning
-        distance = abs(e.address.coefficient(self._last_step())) * e.type.bits // 8
+        distance = bytes_between(e, self._last_step())
         return tuning.steps_ahead if distance % tuning.page_bytes else tuning.copied_steps_ahead
 
     def _results(self, total: Variable) -> Body:
@@ -471,7 +471,7 @@ class _Maker:
     def _steps_written_out(self, axis: Axis, counts: _Counts) -> int:
         """How many steps of the innermost axis are written out one after the other. A scalar beside a single vector is
         in a register for one product: LLVM would have that be the sum's from there on, and move all sums."""
-        if not has_few_registers(self.target) or counts.vectors == 1:
+        if not self.target.has_few_registers or counts.vectors == 1:
             return 1
         return next(count for count in range(self.target.tuning.steps_written_out, 0, -1) if axis.size % count == 0)
 
@@ -479,7 +479,7 @@ class _Maker:
         """So many steps, and what is asked for in each of them or, where its next line is further, in some."""
         some, each = list[Node](), list[Node]()
         for node in self._prefetched(counts):
-            run = max(_run_of(ask, axis) for ask in nodes_of((node,)) if isinstance(ask, Prefetch))
+            run = max(bytes_between(ask, axis) for ask in nodes_of((node,)) if isinstance(ask, Prefetch))
             lines = -(-count * run // self.target.machine.cache_line) or 1
             if lines < count:
                 some.append(Points(axis, lines, "unrolled", (node,), step=count // lines))
@@ -506,7 +506,7 @@ class _Maker:
         it costs nothing to ask for them more than once."""
         along, count = self._lines_along(counts)
         few = axis.size // 2 // count
-        if few > 1 and has_few_registers(self.target):
+        if few > 1 and self.target.has_few_registers:
             return self._asking_every(few, axis.size // 2, axis, counts, body)
         each = -(-2 * count // axis.size)
         number = Least(Quotient(Product(Position(axis), 2 * count), axis.size), count - each)
@@ -575,7 +575,7 @@ class _Maker:
     def _steps_ahead(self, e: Element) -> int:
         """How many steps before it is loaded a vector is asked for."""
         tuning = self.target.tuning
-        distance = abs(e.address.coefficient(self._last_step())) * e.type.bits // 8
+        distance = bytes_between(e, self._last_step())
         is_streamed = self.kernel.panel is None and distance <= tuning.near_bytes
         return tuning.streamed_steps_ahead if is_streamed else tuning.steps_ahead
 
@@ -598,7 +598,7 @@ class _Maker:
         tile, size = kernel.tile, counts.points
         below = next((a for a in reversed(kernel.across[:-1]) if e.address.coefficient(a)), tile)
         there = _moved(e.address, below, self._step(below, counts))
-        lines = -(-abs(e.address.coefficient(tile)) * size * e.type.bits // 8 // line)
+        lines = -(-bytes_between(e, tile) * size // line)
         ends = (size - 1 - number * size // lines for number in range(lines))
         return self._rows(counts, tuple(Prefetch(e.tensor, _moved(there, tile, end)) for end in ends))
 
@@ -682,11 +682,6 @@ def _fill(panel: Panel) -> Leaf:
 def _parts(size: int, most: int) -> tuple[int, ...]:
     """So many points in parts that fit into tile registers."""
     return tuple(min(most, size - start) for start in range(0, size, most))
-
-
-def _run_of(ask: Prefetch, axis: Axis) -> int:
-    """Bytes between neighbours along an axis of what is asked for."""
-    return abs(ask.address.coefficient(axis)) * ask.tensor.type.bits // 8
 
 
 def _at_first(axes: Sequence[Axis], body: Body) -> Body:
