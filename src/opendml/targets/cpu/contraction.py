@@ -119,6 +119,11 @@ class ContractionKernel:
         return self.fold.steps
 
     @property
+    def last_step(self) -> Axis:
+        """The axis along which the next step of the sums is."""
+        return next(axis for axis in reversed(self.fold.axes) if axis.size > 1)
+
+    @property
     def work(self) -> int:
         """Steps of all sums, as long as those of other kernels: these come in whole registers of multiply-adds."""
         return math.prod(axis.size for axis in self.loops) * self.steps // self.lanes

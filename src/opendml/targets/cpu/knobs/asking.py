@@ -1,4 +1,4 @@
-"""Contractions: what is asked for ahead of them (``contractions/prefetches.py``, ``nests/contraction.py``)."""
+"""Contractions: what is asked for ahead of them (``contractions/prefetches.py``, ``nests/asking.py``)."""
 
 from __future__ import annotations
 
