@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from opendml.description.graph_desc import GraphDesc
-from opendml.description.tensor import TensorDesc
+if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
+    from opendml.description.tensor import TensorDesc
 
 
 class GraphInterface(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
@@ -30,6 +29,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     wanted = plain(name[:100])
     if not wanted:
         return None
+    import difflib  # which few need
+
     likeness = difflib.SequenceMatcher(autojunk=False)
     likeness.set_seq2(wanted)
     found, best = None, LEAST_LIKENESS

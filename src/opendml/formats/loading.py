@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opendml.description.errors import ModelFormatError
-from opendml.description.graph_desc import GraphDesc
 from opendml.formats import serialized_graph
 from opendml.formats.recognition import first_bytes, onnx_format, other_format
 
 if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
     from opendml.formats.onnx.model import OnnxModel
 
 __all__ = ["load"]

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, OutOfMemoryError
-from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import plural
 from opendml.description.tensor import TensorDesc
 from opendml.operators.element_types import DATA_TYPE_OF
@@ -35,6 +34,7 @@ from opendml.targets.target import NOTHING_NEEDED
 
 # What compiles is imported where it does: a graph whose code is in the disk cache needs nothing of it.
 if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
     from opendml.expression.statements import Definition
     from opendml.programs.device_tensor import DeviceTensor
     from opendml.targets.interface import Buffer, Runner

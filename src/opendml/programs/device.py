@@ -6,11 +6,9 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from opendml.description.descriptors import Operator
 from opendml.description.enums import ExecutionFlags, FeatureLevel, TensorDataType
 from opendml.description.errors import BindingError, ConfigurationError, UnknownMemberError
 from opendml.description.quoting import quoted
-from opendml.description.validation import validate_or_raise
 from opendml.llvm.host import MAXIMUM_THREADS
 from opendml.programs import dlpack
 from opendml.programs.binding import as_array
@@ -22,6 +20,7 @@ from opendml.targets.registry import KINDS, find_target, parse_target_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from opendml.description.descriptors import Operator
     from opendml.description.graph_desc import GraphDesc
     from opendml.description.tensor import TensorDesc
     from opendml.programs.compiled_graph import CompiledGraph
@@ -144,6 +143,8 @@ class Device:
 
         Raises InvalidDescriptorError, whose ``violations`` are all that is wrong.
         """
+        from opendml.description.validation import validate_or_raise
+
         validate_or_raise(desc, self.feature_level)
         return CheckedOperator(self, desc)
 

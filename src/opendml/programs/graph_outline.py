@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from opendml.description.graph_desc import ConstantNode, GraphDesc
-from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
 from opendml.programs.binding import Binding
+
+if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
 
 
 class GraphOutline(NamedTuple):
@@ -22,6 +23,9 @@ class GraphOutline(NamedTuple):
 
 def outline_of(graph: GraphDesc) -> GraphOutline:
     """The outline of a graph, all of whose constants it has."""
+    from opendml.description.graph_desc import ConstantNode
+    from opendml.description.graph_paths import graph_input_tensors, graph_output_tensors
+
     return GraphOutline(
         tuple(Binding(graph.input_name(i), desc) for i, desc in enumerate(graph_input_tensors(graph))),
         tuple(Binding(graph.output_name(i), desc) for i, desc in enumerate(graph_output_tensors(graph))),

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from opendml._loading import LOADED_AT
-from opendml.description.descriptors import Operator
-from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.expression.element_types import ELEMENT_TYPES
 from opendml.llvm.native import DEFAULT_OPTIONS, compiler_version
 from opendml.llvm.object_cache import default_cache, get_or_make
 from opendml.targets.target import Requirements, Target
 
 if TYPE_CHECKING:
+    from opendml.description.descriptors import Operator
+    from opendml.description.graph_desc import GraphDesc
     from opendml.expression.ir import Tensor
     from opendml.graph.compilation import GraphDefinitions
     from opendml.graph.joining import JoinedGraph
@@ -198,6 +198,7 @@ def code_facts(target: Target | None, whole: bool = False) -> str | None:
 
 def _description(graph: GraphDesc) -> Iterator[str]:
     """Lines that are the same for two valid graphs only if their code is."""
+    from opendml.description.graph_desc import OperatorNode
     from opendml.graph.joining import SEEN_BYTES
 
     yield repr((graph.input_count, graph.output_count))

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from opendml.building.graph_program import GraphProgram, OutputForm
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, FormatProblem, InvalidDescriptorError, ModelFormatError
-from opendml.description.graph_desc import GraphDesc
 from opendml.description.quoting import argument, listed, quoted
 from opendml.description.tensor import MAXIMUM_UINT
 from opendml.formats.onnx.package import onnx_package
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from opendml.building.graph_assembly import GraphAssembly, GraphInterface
     from opendml.building.graph_building import Graph
     from opendml.building.graph_tensor import GraphTensor
+    from opendml.description.graph_desc import GraphDesc
     from opendml.formats.onnx.translation import Scope, Translation
     from opendml.programs.compiled_graph import CompiledGraph
 

@@ -14,7 +14,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ import numpy.typing as npt
 from opendml.building.graph_assembly import GraphInterface, KeptConstant
 from opendml.description.enums import TensorDataType, TensorFlags
 from opendml.description.errors import FormatProblem
-from opendml.description.graph_desc import GraphDesc
 from opendml.description.tensor import TensorDesc
 from opendml.formats.onnx.package import onnx_identity
 from opendml.formats.onnx.places import TensorPlaces
@@ -33,6 +32,9 @@ from opendml.programs.binding import Binding
 from opendml.programs.compiled_graph import CompiledGraph
 from opendml.programs.device import Device, default_device
 from opendml.programs.graph_outline import GraphOutline
+
+if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
 
 __all__ = ["Outcome", "StoredModel", "entry_key", "read_entry", "write_failure", "write_model"]
 
