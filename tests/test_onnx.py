@@ -411,6 +411,50 @@ def test_transforms_are_those_of_numpy(inverse: int, length: int, given: int) ->
     np.testing.assert_allclose(found[..., 0], np.fft.irfft(numbers, length, axis=1), atol=1e-5)
 
 
+def _affine_grid(sizes: list[int], theta: np.ndarray[Any, Any], corners: int) -> np.ndarray[Any, Any]:
+    """Every point by itself, in float64."""
+    count = len(sizes) - 2
+    found = np.empty((sizes[0], *sizes[2:], count))
+    for image, *pixel in np.ndindex(sizes[0], *sizes[2:]):
+        point = [1.0]
+        for at, length in zip(pixel, sizes[2:], strict=True):
+            steps = length - 1 if corners and length > 1 else length
+            point.insert(0, (2 * at - length + 1) / steps)
+        found[(image, *pixel)] = theta[image].astype(np.float64) @ point
+    return found
+
+
+@pytest.mark.parametrize("sizes", [[1, 2, 4, 3], [2, 1, 3, 5], [1, 3, 1, 4], [1, 1, 3, 4, 5], [2, 1, 2, 1, 3]])
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize(("data_type", "tolerance"), [("float32", 1e-6), ("float16", 2e-3)])
+def test_grids_of_affine_maps(sizes: list[int], corners: int, data_type: str, tolerance: float) -> None:
+    """Of one image, too, whose dimension of batches ONNX's definition by other operators loses."""
+    count = len(sizes) - 2
+    theta = np.random.default_rng(5).standard_normal((sizes[0], count, count + 1)).astype(data_type)
+    element = helper.np_dtype_to_tensor_dtype(theta.dtype)
+    nodes = [node("AffineGrid", ["t", "n"], ["y"], align_corners=corners)]
+    model = model_of(nodes, [info("t", theta.shape, element)], [info("y", None, element)], opset=20, n=np.array(sizes))
+    found = model.run({"t": theta}, device=REFERENCE)["y"]
+    assert found.dtype == theta.dtype
+    np.testing.assert_allclose(found, _affine_grid(sizes, theta, corners), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([1, 2, 1 << 40, 1 << 40], "elements, at most 4294967295 fit"),
+        ([1, 2, 0, 3], "size: expected 4 or 5 sizes, none below 1"),
+        ([1, 2, 3], "size: expected 4 or 5 sizes, none below 1"),
+        ([2, 2, 3, 3], r"theta: expected the sizes \[2, 2, 3\], got \[1, 2, 3\]"),
+    ],
+)
+def test_grids_of_absurd_sizes_are_refused(sizes: list[int], message: str) -> None:
+    nodes = [node("AffineGrid", ["t", "n"], ["y"])]
+    model = model_of(nodes, [info("t", [1, 2, 3])], [info("y", None)], opset=20, n=np.array(sizes))
+    with pytest.raises(dml.ModelFormatError, match=f"AffineGrid.*{message}"):
+        model.run({"t": np.zeros((1, 2, 3), "f")}, device=REFERENCE)
+
+
 # ---- onnx's own tests of operators
 
 CASES = sorted(

@@ -1,4 +1,4 @@
-"""Images sampled between their pixels: GridSample, DeformConv, regions."""
+"""Images sampled between their pixels: AffineGrid, GridSample, DeformConv, regions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 import opendml as dml
+from opendml.building.graph_building import Graph
 from opendml.building.graph_tensor import GraphTensor
+from opendml.description.quoting import quoted
+from opendml.description.tensor import MAXIMUM_UINT
 from opendml.formats.onnx.nodes import Node, Results
 from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.values import NotExpressibleError
@@ -168,6 +171,44 @@ def _grid_sample(node: Node) -> Results:
     return node.result(found, (*sizes[:2], *node.sizes(1)[1:-1]), node.type_of())
 
 
+def _affine_grid(node: Node) -> Results:
+    """Sums of the places along each dimension, in float32. ONNX's own definition, by other operators, takes the only
+    image of a batch for no batch."""
+    theta, (batch, *spatial) = _as_float32(node.tensor(0)), _image_sizes(node.integers_of(1))
+    count = len(spatial)
+    if theta.sizes != (batch, count, count + 1):
+        raise NotExpressibleError(f"theta: expected the sizes {[batch, count, count + 1]}, got {list(theta.sizes)}")
+    rows = theta.reshape(batch, *[1] * count, count, count + 1)
+    terms = []
+    for number, length in enumerate(reversed(spatial)):
+        # The last dimension of an image is the first of its places.
+        place = _centres(theta.graph, length, bool(node.integer("align_corners")))
+        terms.append(place.reshape(1, -1, *[1] * (number + 1)) * rows[..., number])
+    moved = functools.reduce(operator.add, terms) + rows[..., count]
+    found = moved if theta.dtype == node.type_of() else dml.cast(moved, node.type_of().name)
+    return node.result(found, (batch, *spatial, count))
+
+
+def _image_sizes(sizes: Sequence[int]) -> list[int]:
+    """Those of a batch of images or volumes without their channels; few numbers can ask for more than a tensor has."""
+    if len(sizes) not in (4, 5) or min(sizes) < 1:
+        raise NotExpressibleError(f"size: expected 4 or 5 sizes, none below 1, got {quoted(list(sizes))}")
+    batch, _, *spatial = sizes
+    elements = math.prod([batch, *spatial, len(spatial)])
+    if elements > MAXIMUM_UINT:
+        raise NotExpressibleError(f"its result would have {elements} elements, at most {MAXIMUM_UINT} fit")
+    return [batch, *spatial]
+
+
+def _centres(graph: Graph, length: int, are_corners: bool) -> GraphTensor:
+    """Where the pixels of a dimension lie between -1 and 1: their centres, the first and the last of which may be the
+    corners. One pixel is in the middle, as in PyTorch, whose operator this was; ONNX has no number for it."""
+    doubled = dml.fill_value_sequence(
+        [length], output_data_type="float32", value_start=1.0 - length, value_delta=2.0, device=graph
+    )
+    return doubled / float(length - 1 if are_corners and length > 1 else length)
+
+
 def _deformable_convolution(node: Node) -> Results:
     """Every element of the window is sampled at a place of its own, then this is a product of matrices."""
     data, filter, offset = (node.tensor(position) for position in range(3))
@@ -287,6 +328,7 @@ def _max_region_pool(node: Node) -> Results:
 
 
 SAMPLING: Final[Table] = {
+    "AffineGrid": _affine_grid,
     "DeformConv": _deformable_convolution,
     "GridSample": _grid_sample,
     "MaxRoiPool": _max_region_pool,
