@@ -21,7 +21,7 @@ from properties import examples
 from random_descriptors import is_drawn
 
 from opendml.expression.element_types import F32, I32, I64
-from opendml.expression.folds import fold, maximum, sum_of
+from opendml.expression.folds import extreme_of, fold, maximum, sum_of
 from opendml.expression.interpreter import StrayAccessError
 from opendml.expression.ir import (
     Axis,
@@ -45,6 +45,7 @@ from opendml.operators import implemented
 from opendml.targets.cpu.code.program_code import ProgramCode
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import Processor
+from opendml.targets.cpu.schedule import schedule_compute
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -188,6 +189,28 @@ def test_extremes_of_windows_begin_with_what_their_fold_begins_with(initial: flo
     definition = Definition((source,), (largest,), (Compute((y, x), (Store(largest, (index(y), index(x)), value),)),))
     numbers = np.random.default_rng(0).choice(np.array([-np.inf, -2.0, -1.0], np.float32), 7 * 82)
     check_nests(definition, Processor(host), {source: numbers, largest: np.zeros(240, np.float32)}, (1, 0))
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: f"{host.vector_bytes} bytes")
+@pytest.mark.parametrize(("stride", "size"), [(2, 3), (1, 3), (2, 4), (3, 5), (2, 2)])
+def test_extremes_of_rows_that_windows_have_in_common(stride: int, size: int, host: Machine) -> None:
+    """Of zeros the first one, whatever its sign, and NaN, where there is one: as if each window were on its own."""
+    y, x, v, u = Axis("y", 10), Axis("x", 37), Axis("v", size), Axis("u", size)
+    sizes = tuple(stride * (axis.size - 1) + size for axis in (y, x))
+    source = Tensor("source", F32, sizes, (sizes[1], 1), "input")
+    largest = Tensor("largest", F32, (y.size, x.size), (x.size, 1), "output")
+    element = load(source, (index(y) * stride + index(v), index(x) * stride + index(u)))
+    value = extreme_of("gt", (v, u), element)
+    compute = Compute((y, x), (Store(largest, (index(y), index(x)), value),))
+    target = Processor(host)
+    rows = schedule_compute(compute, target, in_place=False).rows
+    assert (rows is not None and rows.together > 1) == (stride < size)
+    draw = np.random.default_rng(stride + size)
+    numbers = draw.choice(np.array([-1.0, -0.0, 0.0], np.float32), sizes)
+    for nan in ((), (0,), (sizes[0] - 1, sizes[0] // 2)):
+        numbers[list(nan), sizes[1] // 3] = np.nan
+        contents = {source: numbers.reshape(-1), largest: np.zeros(y.size * x.size, np.float32)}
+        check_nests(Definition((source,), (largest,), (compute,)), target, contents, (1, 0))
 
 
 def test_any_nan_is_as_good_as_another() -> None:

@@ -21,6 +21,7 @@ from opendml.expression.affine import (
     threshold_form,
 )
 from opendml.expression.element_types import BOOL, ElementType
+from opendml.expression.folds import extreme_comparison
 from opendml.expression.ir import (
     WORD_PRODUCTS,
     Axis,
@@ -220,7 +221,7 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
     register = target.machine.vector_bytes
     if not folds:
         lanes = _in_registers(tuning.plain_registers, register, sizes) // (1 if kernel.tile is None else 2)
-    elif kernel.tile is not None or kernel.rows is not None:
+    elif kernel.tile is not None or (kernel.rows is not None and all(fold.contract for fold in folds)):
         lanes = tuning.tiled_registers * register // largest
         if kernel.rows is not None and target.machine.masks_vectors and kernel.vector.size <= lanes:
             return 2 * power_below(kernel.vector.size - 1)
@@ -448,6 +449,8 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     folds, vector = all_folds(kernel), kernel.vector
     if vector is None or vector.size < 2 or kernel.tile is not None or kernel.in_place or not kernel.shared:
         return kernel
+    if len(folds) == 1 and extreme_comparison(folds[0]) is not None:
+        return _with_rows_of_extremes(kernel, folds[0], target)
     if len(folds) != 1 or not folds[0].contract or folds[0].partials > 1 or folds[0].where is not None:
         return kernel
     (fold,), (*shared, axis), tuning = folds, kernel.shared, target.tuning
@@ -467,6 +470,25 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     different = {j * rows.step + t * rows.reach for j in range(count) for t in range(tap.size)}
     if not conditions and len(different) == count * tap.size:
         return kernel
+    return replace(kernel, shared=tuple(shared), rows=rows)
+
+
+def _with_rows_of_extremes(kernel: ComputeKernel, fold: Fold, target: CpuTarget) -> ComputeKernel:
+    """Extremes over windows that overlap those of the next row: several rows together, each of what they read gone
+    through once. What is written past the caches is so row by row."""
+    (*shared, axis), tuning, e = kernel.shared, target.tuning, fold.elements[0]
+    if not isinstance(e, Element) or not e.address.is_pure or not e.type.is_float or fold.where is not None:
+        return kernel
+    if fold.partials > 1 or fold.steps > tuning.unrolled_steps or _output_bytes(kernel) >= tuning.streamed_bytes:
+        return kernel
+    step, last = e.address.coefficient(axis), fold.axes[-1]
+    reaches = {tap: e.address.coefficient(tap) for tap in fold.axes if tap is not last}
+    taps = [tap for tap, reach in reaches.items() if reach and any(t * reach == step for t in range(1, tap.size))]
+    most = min(tuning.extreme_rows, max(tuning.row_steps // fold.steps, 2))
+    count = -(-axis.size // -(-axis.size // most))
+    if not taps or count == 1 or kernel.vector is None:
+        return kernel
+    rows = Rows(axis, count, axis.size, taps[0], step, reaches[taps[0]])
     return replace(kernel, shared=tuple(shared), rows=rows)
 
 

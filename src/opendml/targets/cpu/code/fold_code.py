@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from opendml.expression.affine import Element
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 State = list[Value]
 """The values of a fold at one point."""
+
+Positions = Mapping[Axis, Position]
+"""Where some axes of a fold stand."""
 
 
 class FoldWriter:
@@ -104,9 +107,12 @@ class FoldWriter:
         register_bits = 8 * evaluator.target.machine.vector_bytes
         with evaluator.scope():
             numbers = Numbers(self._builder, comparison, (state[0].text for state in states), register_bits)
-            self._load_neighbours(folding, points)
             self._numbers = numbers
-            found = self._stepped(folding, points, states)
+            if folding.overlap is not None and isinstance(folding.fold.elements[0], Element):
+                found = self._by_rows(folding, folding.overlap, points, states)
+            else:
+                self._load_neighbours(folding, folding.fold.axes, points)
+                found = self._stepped(folding, points, states)
             self._numbers = None
             for state in found:  # asked, too, so that they are known before the block that may not want them
                 numbers.see(state[0])
@@ -120,31 +126,66 @@ class FoldWriter:
         values = self._builder.branch(has_others, again, lambda: [v for state in found for v in state])
         return _split(values, shape)
 
-    def _load_neighbours(self, folding: Folding, points: Sequence[Point]) -> None:
-        """Load the elements of windows a stride of 2 apart two steps at a time, where these read neighbours."""
-        evaluator, e, last = self._evaluator, folding.fold.elements[0], folding.fold.axes[-1]
-        if not isinstance(e, Element) or folding.steps.guard != "always" or e.address.coefficient(last) != 1:
+    def _load_neighbours(self, folding: Folding, axes: Sequence[Axis], points: Sequence[Point]) -> None:
+        """Load the elements of windows a stride of 2 apart two steps at a time, where these read neighbours along the
+        last of the ``axes`` that the points stand nowhere along."""
+        evaluator, e = self._evaluator, folding.fold.elements[0]
+        if not axes or not isinstance(e, Element) or folding.steps.guard != "always":
             return
-        if not e.address.is_pure or any(evaluator.step(e.address, p) != 2 or p.active is not None for p in points):
+        *others, last = axes
+        if e.address.coefficient(last) != 1 or not e.address.is_pure:
             return
-        axes = folding.fold.axes
-        places = itertools.product(*(range(axis.size) for axis in axes[:-1]), range(0, last.size - 1, 2))
-        for place, point in itertools.product(places, points):
-            here = point._replace(
-                positions={**point.positions, **{axis: Position(None, i) for axis, i in zip(axes, place, strict=True)}}
-            )
-            both = evaluator.memory.load_both(evaluator.place(e.tensor, e.address, here), point.lanes)
-            for step, value in enumerate(both, place[-1]):
-                evaluator.define(e, here.at(last, None, step), value)
+        if any(evaluator.step(e.address, p) != 2 or p.active is not None for p in points):
+            return
+        for others_at, point in itertools.product(_steps_along(others), points):
+            self._load_row(e, _at(point, others_at), last)
+
+    def _load_row(self, e: Element, point: Point, last: Axis) -> None:
+        """The elements of a row of windows a stride of 2 apart: those of two steps are picked from the same registers,
+        and those of a last one are the first's of the next window."""
+        evaluator = self._evaluator
+        first = None
+        for step in range(0, last.size - 1, 2):
+            here = point.at(last, None, step)
+            first, second = evaluator.memory.load_both(evaluator.place(e.tensor, e.address, here), point.lanes)
+            evaluator.define(e, here, first)
+            evaluator.define(e, point.at(last, None, step + 1), second)
+        if first is not None and last.size % 2:
+            here = point.at(last, None, last.size - 1)
+            behind = evaluator.place(e.tensor, e.address, here).moved(2 * (point.lanes - 1))
+            one = self._builder.spread(evaluator.memory.load(behind, 1), point.lanes)
+            evaluator.define(e, here, self._builder.shuffle(first, one, range(1, point.lanes + 1)))
 
     def _most_extreme(self, numbers: Numbers, e: Value, so_far: Value, point: Point) -> Value:
         """The next step among numbers."""
         e = self._builder.spread(e, point.lanes)
         taking = e if point.mask is None else self._builder.select(point.mask, e, so_far)
         numbers.see(taking)
+        return self._more_extreme(numbers, taking, so_far)
+
+    def _more_extreme(self, numbers: Numbers, e: Value, so_far: Value) -> Value:
+        """The more extreme one of two numbers, the second one where they are equal."""
         if so_far.text in numbers.initial:
-            return taking
-        return self._builder.select(self._builder.binary(numbers.comparison, taking, so_far), taking, so_far)
+            return e
+        return self._builder.select(self._builder.binary(numbers.comparison, e, so_far), e, so_far)
+
+    def _by_rows(self, folding: Folding, rows: Overlap, points: Sequence[Point], states: list[State]) -> list[State]:
+        """Extremes among numbers of windows that have rows in common, of each of which the extreme is found once.
+
+        The first of the most extreme ones of a window is that of its rows' in their order.
+        """
+        numbers, found = self._numbers, list(states)
+        assert numbers is not None
+        for meeting, axes in _rows_of_windows(folding.fold, rows, len(points)):
+            first, place = meeting[0]
+            point = _at(points[first], place)
+            self._load_neighbours(folding, axes, [point])
+            state = states[first]
+            for step in _steps_along(axes):
+                (state,) = self._step(folding.fold, folding.steps, [_at(point, step)], [state])
+            for row, _ in meeting:
+                found[row] = [self._more_extreme(numbers, state[0], found[row][0])]
+        return found
 
     def _overlapping(
         self, folding: Folding, rows: Overlap, points: Sequence[Point], states: list[State]
@@ -153,18 +194,9 @@ class FoldWriter:
 
         Each row's own steps keep their order.
         """
-        axes = folding.fold.axes
-        number = axes.index(rows.tap)
-        around = axes[:number], axes[number + 1 :]
-        before, behind = (list(itertools.product(*(range(axis.size) for axis in some))) for some in around)
-        way = 1 if rows.reach > 0 else -1
-        meeting: dict[int, list[tuple[int, int]]] = {}
-        for tap, row in itertools.product(range(rows.tap.size), range(len(points))):
-            meeting.setdefault(way * (row * rows.step + tap * rows.reach), []).append((row, tap))
-        for outer, place, inner in itertools.product(before, sorted(meeting), behind):
-            for row, tap in meeting[place]:
-                positions = {axis: Position(None, i) for axis, i in zip(axes, (*outer, tap, *inner), strict=True)}
-                here = points[row]._replace(positions={**points[row].positions, **positions})
+        for meeting, axes in _rows_of_windows(folding.fold, rows, len(points)):
+            for step, (row, place) in itertools.product(_steps_along(axes), meeting):
+                here = _at(_at(points[row], place), step)
                 (states[row],) = self._step(folding.fold, folding.steps, [here], [states[row]])
         return states
 
@@ -366,6 +398,33 @@ class FoldWriter:
             with evaluator.scope():
                 state = [self._builder.spread(evaluator.value(e, joint), width) for e in result]
         return state
+
+
+def _rows_of_windows(
+    fold: Fold, rows: Overlap, count: int
+) -> Iterator[tuple[list[tuple[int, Positions]], Sequence[Axis]]]:
+    """The rows of the windows of ``count`` points, in the order of what they load: the points whose windows have a row
+    in common, each with where in its window that is; and the axes along it."""
+    number = fold.axes.index(rows.tap)
+    way = 1 if rows.reach > 0 else -1
+    meeting: dict[int, list[tuple[int, int]]] = {}
+    for tap, row in itertools.product(range(rows.tap.size), range(count)):
+        meeting.setdefault(way * (row * rows.step + tap * rows.reach), []).append((row, tap))
+    for outer, place in itertools.product(_steps_along(fold.axes[:number]), sorted(meeting)):
+        there: list[tuple[int, Positions]] = [
+            (row, {**outer, rows.tap: Position(None, tap)}) for row, tap in meeting[place]
+        ]
+        yield there, fold.axes[number + 1 :]
+
+
+def _steps_along(axes: Sequence[Axis]) -> list[Positions]:
+    """Steps along all of some axes, in order."""
+    places = itertools.product(*(range(axis.size) for axis in axes))
+    return [{axis: Position(None, i) for axis, i in zip(axes, place, strict=True)} for place in places]
+
+
+def _at(point: Point, positions: Positions) -> Point:
+    return point._replace(positions={**point.positions, **positions})
 
 
 def _is_integer_product(fold: Fold) -> bool:

@@ -76,6 +76,10 @@ class VectorKnobs:
     least_rows: int = 4
     """Rows that are computed together however many steps these are, since what they load is shared."""
 
+    extreme_rows: int = 7
+    """Rows of windows whose extremes are found together at most, since what they have in common is gone through once:
+    half of 32 registers wait for whether there is NaN."""
+
     unrolled_steps: int = 64
     """Steps of a fold that are written out one after the other at most."""
 
