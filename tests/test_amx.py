@@ -115,7 +115,7 @@ def test_columns_are_read_from_panels_where_that_costs_less() -> None:
     desc, cheap = matrices("UINT8", "INT8", 18, 64, 104), replace(MANY_THREADS, packing=0)
     definition = refined_definition(desc, AMX)
     for tuning, name in ((MANY_THREADS, "BTensor_words"), (cheap, "panel")):
-        target = replace(AMX, tuning=tuning)
+        target = replace(AMX, knobs=tuning)
         assert {node.by_columns.tensor.name for node in sums_of(nests_of(desc, target))} == {name}
         check_nests(definition, target, contents_of(definition, 4), (1, 0))
 

@@ -40,7 +40,7 @@ def has_runs(tensor: Tensor) -> bool:
 
 def laid_out(desc: Any, level: str, tuning: Tuning = TUNING) -> tuple[Definition, Definition]:
     """What runs of a graph on a processor, before and after."""
-    target = replace(target_of(level), tuning=tuning)
+    target = replace(target_of(level), knobs=tuning)
     execution = divide_and_fuse(join(desc, refining(target)), costs=target.costs).execution
     made, were = channel_runs(execution, target)
     assert set(were.values()) <= set(execution.statements)

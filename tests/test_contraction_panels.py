@@ -81,7 +81,7 @@ def test_each_of_many_threads_copies_a_part_of_the_panel() -> None:
     """Unless the other side is large, which would be read for every part."""
 
     def parts(rows: int, threads: int) -> int:
-        kernel = product_kernel(gemm(rows, 128, 784), replace(TARGETS[0], tuning=tuned(threads)))
+        kernel = product_kernel(gemm(rows, 128, 784), replace(TARGETS[0], knobs=tuned(threads)))
         assert kernel.panel is not None and kernel.blocks[0][0] is kernel.vector
         assert threads == 1 or kernel.item_count >= TUNING.items
         return kernel.block_counts[0]

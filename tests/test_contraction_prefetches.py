@@ -66,7 +66,7 @@ def test_scalars_that_are_asked_for_cost_little_beside_many_sums() -> None:
 def test_vectors_of_long_strips_are_asked_for_ahead() -> None:
     """Of panels and of weights in panels alike, unless all steps of a strip stay in the nearest cache."""
     long = product_kernel(gemm(512, 512, 512))
-    short = product_kernel(gemm(512, 512, 512), replace(TARGETS[0], tuning=replace(TUNING, near_strip_bytes=1 << 20)))
+    short = product_kernel(gemm(512, 512, 512), replace(TARGETS[0], knobs=replace(TUNING, near_strip_bytes=1 << 20)))
     assert long.panel is not None and long.far_vectors == (long.panel.element,)
     assert short.panel is not None and short.far_vectors == ()
     assert product_kernel(convolution(1, 64, 64, 28)).far_vectors
@@ -134,7 +134,7 @@ def test_each_tile_asks_for_its_part_of_the_next_panel(channels: int, filters: i
 def test_small_filters_and_those_with_wider_panels_are_not_asked_for_by_panel() -> None:
     """They are near anyway, or their strips do not follow one another."""
     assert not fixed_kernel(convolution(1, 64, 64, 56)).next_block
-    wider = replace(TARGETS[0], tuning=replace(TUNING, filter_panel_registers=4))
+    wider = replace(TARGETS[0], knobs=replace(TUNING, filter_panel_registers=4))
     assert not fixed_kernel(convolution(1, 256, 1024, 14, 1), wider).next_block
 
 
@@ -147,7 +147,7 @@ def test_lines_of_the_results_are_asked_for_between_the_steps() -> None:
     (asking,) = (node for node in loops if node.carried and any(n in stored for n in nodes_of(node.body)))
     assert asking.step * kernel.strip <= TUNING.asking_part * kernel.steps < (asking.step + 1) * kernel.strip
     assert [node.step for node in loops if node.carried] == [asking.step, 1]
-    before = kernel_nest(kernel, replace(TARGETS[0], tuning=replace(TUNING, asking_part=0.0)))
+    before = kernel_nest(kernel, replace(TARGETS[0], knobs=replace(TUNING, asking_part=0.0)))
     assert [n.step for n in nodes_of(before.body) if isinstance(n, Loop) and n.carried] == [1]
 
 

@@ -126,7 +126,7 @@ def test_large_planes_of_several_images_are_packed_for_tiles_of_three_vectors() 
     for count, (size, filters, few) in enumerate(((56, 64, 0), (56, 40, 0), (14, 64, 0), (56, 64, 1))):
         target, images = TARGETS[few], 1 if count == 0 else 8
         desc = convolution(images, 64, filters, size, 1)
-        plain = fixed_kernel(desc, replace(target, tuning=nothing))
+        plain = fixed_kernel(desc, replace(target, knobs=nothing))
         assert choice_of(fixed_kernel(desc, target)) == choice_of(plain)
 
 
@@ -251,7 +251,7 @@ def test_threads_have_parts_of_the_larger_factor_of_their_own() -> None:
     squeeze = product_kernel(convolution(1, 128, 16, 55, 1))
     assert squeeze.blocks[0] == (squeeze.vector, squeeze.strip)
     assert all(block == axis.size for axis, block in squeeze.blocks[1:])
-    whole = replace(TARGETS[0], tuning=replace(TUNING, parted_times=1 << 30))
+    whole = replace(TARGETS[0], knobs=replace(TUNING, parted_times=1 << 30))
     assert product_kernel(convolution(1, 128, 16, 55, 1), whole).blocks[0][1] > squeeze.strip
     window = product_kernel(convolution(1, 16, 64, 55))
     first, *_ = window.blocks

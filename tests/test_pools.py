@@ -39,7 +39,7 @@ def texts(output: Any, *, tuning: Any = POOLED) -> str:
     from opendml.targets.cpu.compilation import generate
     from opendml.targets.cpu.refine.refining import refining
 
-    target = replace(host_target(), tuning=tuning)
+    target = replace(host_target(), knobs=tuning)
     execution = divide_and_fuse(join(output, refining(target)), costs=target.costs).execution
     return "\n".join(generate(execution, target, in_place=False).modules)
 

@@ -132,6 +132,6 @@ def test_others_leave_margins_to_statements_of_their_own() -> None:
     assert margins_of(rows_with_margins(found, target)[0]) == []
     short = execution(target, [1, 16, 6, 6], 8, 1, (1, 1, 1, 1))
     assert margins_of(rows_with_margins(short, target)[0]) == []
-    plain = replace(target, tuning=replace(target.tuning, graph=replace(target.tuning.graph, margined_row=None)))
+    plain = replace(target, knobs=replace(target.tuning, graph=replace(target.tuning.graph, margined_row=None)))
     unchanged = execution(plain, [1, 16, 14, 14], 8, 1, (1, 1, 1, 1))
     assert rows_with_margins(unchanged, plain) == (unchanged, {})

@@ -116,12 +116,11 @@ class CompiledGraph:
         return _rebuilt, (self.desc, device, self.thread_count, self.fusion, kept, self.execution_flags)
 
     def _identity(self) -> tuple[Any, ...]:
-        """What must be the same for memory that another program has kept: the code, and the tensors."""
-        return (
-            graph_key(self.desc, self.execution.target, self.fusion, True),
-            self._plan.kept,
-            self._plan.persistent,
-        )
+        """What must be the same for memory that another program has kept: the graph, the target, whatever its knobs
+        follow from, and the tensors."""
+        target = self.execution.target
+        facts = None if target is None else repr((target.name, target.machine, target.tuning))
+        return graph_key(self.desc, None, self.fusion), facts, self._plan.kept, self._plan.persistent
 
     def restore(self, kept: _Kept) -> None:
         """Take what a program for the same graph kept when it was pickled. BindingError where that is no use here."""

@@ -177,22 +177,21 @@ def operator_key(desc: Operator, target: Target) -> bytes | None:
     return None if facts is None else hashlib.sha256(f"operator\n{facts}\n{desc!r}".encode()).digest()
 
 
-def graph_key(graph: GraphDesc, target: Target | None, fusion: bool, whole: bool = False) -> bytes | None:
+def graph_key(graph: GraphDesc, target: Target | None, fusion: bool) -> bytes | None:
     """The 32 bytes that name a plan: a hash over all that it depends on, but for the names in a valid graph. None where
-    that is not known, because it includes the package's own code. ``whole``: of two targets that print the same it is
-    the same, by whatever they are known."""
-    facts = code_facts(target, whole)
+    that is not known, because it includes the package's own code."""
+    facts = code_facts(target)
     if facts is None:
         return None
     description = "\n".join((facts, repr(fusion), *_description(graph)))
     return hashlib.sha256(description.encode()).digest()
 
 
-def code_facts(target: Target | None, whole: bool = False) -> str | None:
-    """What compiled code depends on beside its graph: this package, the compiler, the target, by its identity or as a
-    ``whole``. None where that is not known."""
+def code_facts(target: Target | None) -> str | None:
+    """What compiled code depends on beside its graph: this package, the compiler, the target. None where that is not
+    known."""
     digest = package_digest()
-    text = repr(target) if target is None or whole else target.identity
+    text = None if target is None else target.identity
     return None if digest is None else f"{digest}\n{(compiler_version(), text, DEFAULT_OPTIONS)!r}"
 
 

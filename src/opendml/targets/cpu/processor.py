@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from opendml.llvm.compiled_objects import Compilation, get_or_compile_all, object_key
 from opendml.llvm.host import Machine, default_thread_count, host_machine
 from opendml.llvm.processor_facts import processor_facts
 from opendml.targets.cpu.caches import system_caches
-from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.target import CpuTarget, UsualKnobs
 from opendml.targets.target import Built, DeviceDescription, Progress, Requirements, Target
 
 if TYPE_CHECKING:
@@ -25,51 +25,9 @@ if TYPE_CHECKING:
     from opendml.targets.machine_limits import MachineLimits
 
 
-class KnobFacts(NamedTuple):
-    """All that the usual knobs follow from: what ``tuning_of`` takes."""
-
-    machine: Machine
-    threads: int
-    name: str
-    caches: Mapping[int, int]
-
-    def tuning(self) -> Tuning:
-        """The knobs."""
-        from opendml.targets.cpu.microarchitectures import tuning_of
-
-        return tuning_of(*self)
-
-
 @dataclass(frozen=True, slots=True)
 class Processor(CpuTarget):
-    """A ``CpuTarget`` that makes programs. ``facts``: what its knobs follow from, of one with the usual ones, which are
-    then made when they are first asked for. Others, also those that ``replace`` makes of it, have none."""
-
-    facts: KnobFacts | None = field(init=False, default=None, repr=False, compare=False)
-
-    @classmethod
-    def usual(cls, facts: KnobFacts) -> Processor:
-        """The processor with the knobs that follow from facts."""
-        made = object.__new__(cls)
-        object.__setattr__(made, "machine", facts.machine)
-        object.__setattr__(made, "facts", facts)
-        return made
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Tuning:
-            """The usual knobs, the first time."""
-            if name != "tuning" or self.facts is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            object.__setattr__(self, name, self.facts.tuning())
-            return self.tuning
-
-    @property
-    def identity(self) -> str:
-        """The facts that knobs follow from where there are such, else all of them: these take longer to make and to
-        print than a program takes to come from the cache."""
-        facts: object = self.facts
-        return repr(facts or self)
+    """A ``CpuTarget`` that makes programs."""
 
     @property
     def name(self) -> str:
@@ -169,7 +127,7 @@ def host_processor(level: str | None = None, tuning: Tuning | None = None) -> Pr
 @functools.cache
 def _host_processor(machine: Machine, threads: int) -> Processor:
     """The processor with its usual knobs, which each compilation asks for several times."""
-    return Processor.usual(KnobFacts(machine, threads, processor_facts().cpu_name, system_caches()))
+    return Processor(machine, UsualKnobs(machine, threads, processor_facts().cpu_name, system_caches()))
 
 
 def open_target(number: int, tuning: Tuning | None) -> Target:

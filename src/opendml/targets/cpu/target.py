@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from opendml.llvm.host import Machine, host_machine
@@ -13,10 +15,28 @@ if TYPE_CHECKING:
     from opendml.targets.cpu.tuning import Tuning
 
 
-def _usual_knobs() -> Tuning:
+def _measured_knobs() -> Tuning:
     from opendml.targets.cpu.tuning import TUNING
 
     return TUNING
+
+
+@dataclass(frozen=True)
+class UsualKnobs:
+    """All that the usual knobs of a processor follow from: what ``tuning_of`` takes. They are made when one of them is
+    first asked for, which no program from the cache does."""
+
+    machine: Machine
+    threads: int
+    name: str
+    caches: Mapping[int, int] = field(hash=False)
+
+    @cached_property
+    def tuning(self) -> Tuning:
+        """The knobs."""
+        from opendml.targets.cpu.microarchitectures import tuning_of
+
+        return tuning_of(self.machine, self.threads, self.name, self.caches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +48,17 @@ class CpuTarget:
     """
 
     machine: Machine
-    tuning: Tuning = field(default_factory=_usual_knobs)
+    knobs: Tuning | UsualKnobs = field(default_factory=_measured_knobs)
+    """These, or what they follow from, which takes less time to make and to print."""
+
+    @property
+    def tuning(self) -> Tuning:
+        """The knobs."""
+        return self.knobs.tuning if isinstance(self.knobs, UsualKnobs) else self.knobs
 
     @property
     def identity(self) -> str:
-        """What the cache's keys have of it."""
+        """What the cache's keys have of it: the knobs, or what they follow from."""
         return repr(self)
 
     @property
@@ -48,10 +74,10 @@ class CpuTarget:
 
     def tuned(self, **knobs: Any) -> Self:
         """The target with other values of some knobs."""
-        return replace(self, tuning=replace(self.tuning, **knobs))
+        return replace(self, knobs=replace(self.tuning, **knobs))
 
 
 def host_target(level: str | None = None, tuning: Tuning | None = None) -> CpuTarget:
     """This process's processor, or one of an older level, with the usual knobs or others; errors are those of
     ``host_machine``."""
-    return CpuTarget(host_machine(level), tuning or _usual_knobs())
+    return CpuTarget(host_machine(level), tuning or _measured_knobs())
