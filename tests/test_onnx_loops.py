@@ -187,6 +187,31 @@ def test_more_rounds_than_are_unrolled() -> None:
     assert model.run({"x": np.array([0, 1], "f")})["y"].tolist() == [1500, 1501]
 
 
+@pytest.mark.parametrize("rounds", [1 << 62, 1 << 40])
+def test_rounds_whose_results_memory_has_no_room_for(rounds: int) -> None:
+    def loop(ends: bool) -> dml.OnnxModel:
+        """Stacks its state, which grows by 1, in each round; one that ends does so before its second round."""
+        going = node("Less", ["state", "one"], ["goes_on"]) if ends else node("Identity", ["was"], ["goes_on"])
+        body = graph_of(
+            "body",
+            [node("Add", ["state", "one"], ["next"]), going, node("Identity", ["next"], ["seen"])],
+            [info("round", [], TYPES.INT64), info("was", [], TYPES.BOOL), info("state", [])],
+            [info("goes_on", [], TYPES.BOOL), info("next", []), info("seen", [])],
+            one=np.ones((), "f"),
+        )
+        nodes = [node("Loop", ["count", "", "x"], ["y", "all"], body=body, name="counting")]
+        outputs = [info("y", []), info("all", ["rounds"])]
+        graph = graph_of("main", nodes, [info("x", []), info("count", [], TYPES.INT64)], outputs)
+        model = dml.load(file_of(graph))
+        assert isinstance(model, dml.OnnxModel)
+        return model
+
+    given = {"x": np.array(1, "f"), "count": np.array(rounds, np.int64)}
+    with pytest.raises(dml.OutOfMemoryError, match=f"Loop 'counting': what its {rounds} rounds give takes"):
+        loop(ends=False).run(given)
+    assert loop(ends=True).run(given)["all"].tolist() == [2]
+
+
 def test_loops_behind_loops_and_inside_of_them() -> None:
     """The trip count of the second is what the first one has computed; the body has a loop that is unrolled."""
     inside = graph_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import os
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -37,7 +38,11 @@ def place_of(desc: TensorDesc) -> Place:
 
 def new_array(place: Place) -> Array:
     """An array, aligned; its content is random."""
-    buffer, start = _aligned_memory(place.buffer_size)
+    try:
+        buffer, start = _aligned_memory(place.buffer_size)
+    except OutOfMemoryError as error:
+        tensor = f"a tensor of {place.dtype} {list(place.sizes)}"
+        raise OutOfMemoryError(f"there is no memory for {tensor}, {place.buffer_size} bytes") from error
     return np.ndarray(place.sizes, place.dtype, buffer, start, place.strides)
 
 
@@ -65,8 +70,16 @@ def _aligned_memory(size: int) -> tuple[npt.NDArray[np.uint8], int]:
     try:
         buffer = np.empty(size + ALIGNMENT, np.uint8)
     except (MemoryError, OverflowError, ValueError) as error:
-        raise OutOfMemoryError(f"there is no memory for a tensor of {size} bytes") from error
+        raise OutOfMemoryError(f"there is no memory for {size} bytes") from error
     return buffer, -address_of(buffer) % ALIGNMENT
+
+
+def machine_memory() -> int | None:
+    """Bytes of memory of this machine, whoever uses them; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # of Windows, which has no sysconf, and of names that are not known
+        return None
 
 
 def address_of(array: Array) -> int:

@@ -6,13 +6,17 @@ round, and look at trip count and condition in between; If runs the branch that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from opendml.description.errors import OutOfMemoryError
+from opendml.description.quoting import quoted
 from opendml.formats.onnx.types import TensorInfo, info_of, known_type
+from opendml.targets.host_memory import machine_memory
 
 __all__ = ["DRIVERS", "Graphs", "RunningGraph", "graphs_of"]
 
@@ -62,6 +66,8 @@ def _loop(node: Any, version: int, graphs: Graphs, found: Arrays) -> list[Array]
     limit = None if count is None else int(count.reshape(-1)[0])
     goes_on = condition is None or bool(condition.reshape(-1)[0])
     collected: list[list[Array]] = [[] for _ in body.outputs[1 + len(states) :]]
+    if limit is not None and goes_on:
+        _check_memory(node, limit, len(collected))
     number = 0
     while goes_on and (limit is None or number < limit):
         condition, *results = _round(body, found, [np.array(number, np.int64), np.array(True), *states])
@@ -70,6 +76,39 @@ def _loop(node: Any, version: int, graphs: Graphs, found: Arrays) -> list[Array]
         _collect(collected, results[len(states) :])
         number += 1
     return [*states, *_stacks(node, len(states) + 1, collected, [0] * len(collected))]
+
+
+def _check_memory(node: Any, rounds: int, count: int) -> None:
+    """Of a loop that nothing ends before so many rounds: its last ``count`` outputs fit into memory. OutOfMemoryError,
+    rather than hours of rounds before there is no memory for another one."""
+    graph, memory = graphs_of(node)["body"], machine_memory()
+    sizes = [info_of(one) for one in graph.output][len(graph.output) - count :]
+    least = rounds * sum(_ARRAY_BYTES + _known_bytes(info) for info in sizes)
+    if memory is not None and least > memory and _never_ends(graph):
+        name = quoted(node.name or next(iter(node.output), ""))
+        raise OutOfMemoryError(
+            f"Loop {name}: what its {rounds} rounds give takes {least} bytes at least; this machine has {memory}"
+        )
+
+
+_ARRAY_BYTES: Final = 96
+"""Bytes of an array beside its elements, at least: each round's results are arrays until they are stacked."""
+
+
+def _known_bytes(info: TensorInfo) -> int:
+    """Bytes of a tensor as far as its sizes are known, else 0."""
+    kind = known_type(info.element_type)
+    known = info.sizes is not None and all(isinstance(size, int) for size in info.sizes)
+    return math.prod(info.sizes or ()) * kind.itemsize if known and kind is not None else 0  # type: ignore[arg-type]
+
+
+def _never_ends(body: Any) -> bool:
+    """Whether the condition of a loop is handed on as it is by its body, so that it holds for ever if it does once."""
+    copies = [node for node in body.node if node.op_type == "Identity" and node.input and node.output]
+    sources, name = {node.output[0]: node.input[0] for node in copies}, body.output[0].name
+    while name in sources:
+        name = sources.pop(name)
+    return bool(name == body.input[1].name)
 
 
 def _round(body: RunningGraph, found: Arrays, given: Sequence[Array]) -> list[Array]:
