@@ -248,14 +248,14 @@ DAMAGED = {
         X,
         Y,
         [weight(data=[1 << 40, 1 << 20])],
-        "ConstantOfShape 'y': its result would have 1152921504606846976 elements, at most 4294967295 fit",
+        "ConstantOfShape 'y': no tensor has the sizes \\[1099511627776, 1048576\\]: at most 4294967295 elements fit",
     ),
     "a repeated number": (
         [node("Expand", ["one", "w"], ["y"])],
         X,
         Y,
         [weight("one", 1.0), weight(data=[1 << 20, 1 << 20])],
-        "Expand 'y': its result would have 1099511627776 elements, at most 4294967295 fit",
+        "Expand 'y': no tensor has the sizes \\[1048576, 1048576\\]: at most 4294967295 elements fit",
     ),
     "a result of negative sizes": (
         [node("ConstantOfShape", ["w"], ["y"])],

@@ -17,12 +17,11 @@ from opendml.building.graph_program import GraphProgram, OutputForm
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import BindingError, FormatProblem, InvalidDescriptorError, ModelFormatError
 from opendml.description.quoting import argument, listed, quoted
-from opendml.description.tensor import MAXIMUM_UINT
 from opendml.formats.onnx.package import onnx_package
 from opendml.formats.onnx.program import OnnxProgram, as_input, check_names, graph_outputs
 from opendml.formats.onnx.sources import ModelSource, source_of_part
 from opendml.formats.onnx.stored_programs import Outcome, StoredModel, entry_key, read_entry, write_failure, write_model
-from opendml.formats.onnx.types import TensorInfo, has_tensors, known_type
+from opendml.formats.onnx.types import TensorInfo, check_count, has_tensors, known_type
 from opendml.formats.onnx.values import NO_DOUBLE, STAND_IN, Value, known, reason_of
 from opendml.programs.device import Device, Flags, default_device
 
@@ -507,7 +506,8 @@ class OnnxModel:
         for info in self.inputs:
             own = {info.name: values[info.name].shape} if info.name in values else sizes
             try:
-                found[info.name] = _existing(_sizes_of(info, own))
+                found[info.name] = _sizes_of(info, own)
+                check_count(found[info.name])
             except ValueError as error:
                 problems.append(FormatProblem(f"input {info.name!r}", str(error)))
         if problems:
@@ -541,13 +541,6 @@ def _sizes_of(info: TensorInfo, sizes: Sizes) -> tuple[int, ...]:
         cure = argument("sizes", whole if None in open_ones else names)
         raise ValueError(f"not all of its sizes are known, {info!r}: {cure}, for example")
     return tuple(int(size) for size in bound)  # type: ignore[arg-type]
-
-
-def _existing(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes that a tensor may have, or an array with none of its elements; ValueError for larger ones."""
-    if math.prod(filter(None, sizes)) > MAXIMUM_UINT:
-        raise ValueError(f"no tensor has the sizes {quoted(list(sizes))}: at most {MAXIMUM_UINT} elements fit")
-    return sizes
 
 
 def _is_option(info: TensorInfo, sizes: tuple[int, ...]) -> bool:

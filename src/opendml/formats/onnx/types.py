@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from opendml.description.quoting import quoted
+from opendml.description.tensor import MAXIMUM_UINT
 from opendml.formats.onnx.package import onnx_package
 
-__all__ = ["TensorInfo", "array_type", "has_tensors", "info_of", "known_type", "type_name"]
+__all__ = ["TensorInfo", "array_type", "check_count", "has_tensors", "info_of", "known_type", "type_name"]
 
 DataType = np.dtype[Any]
 
@@ -33,6 +36,12 @@ _TYPES: Final = {
     13: "uint64",
 }
 """The types that NumPy has by their numbers in TensorProto.DataType: known without the package."""
+
+
+def check_count(sizes: Sequence[int]) -> None:
+    """ValueError for sizes that neither a tensor may have, nor an array with none of its elements."""
+    if math.prod(filter(None, sizes)) > MAXIMUM_UINT:
+        raise ValueError(f"no tensor has the sizes {quoted(list(sizes))}: at most {MAXIMUM_UINT} elements fit")
 
 
 def has_tensors(data_type: DataType) -> bool:

@@ -11,9 +11,9 @@ import numpy as np
 import opendml as dml
 from opendml.building.graph_tensor import GraphTensor
 from opendml.description.quoting import listed
-from opendml.description.tensor import MAXIMUM_UINT
 from opendml.formats.onnx.nodes import Node, Results, normal_axis
 from opendml.formats.onnx.operators.interface import Table
+from opendml.formats.onnx.types import check_count
 from opendml.formats.onnx.values import NotExpressibleError, Value, known
 
 __all__ = ["SHAPES"]
@@ -49,8 +49,10 @@ def _repeated(node: Node, value: Any, sizes: Sequence[int]) -> Value:
     """A known value, seen with other sizes; few numbers can ask for more elements than a tensor may have."""
     if min(sizes, default=0) < 0:
         raise NotExpressibleError(f"its result would have the sizes {list(sizes)}")
-    if math.prod(sizes) > MAXIMUM_UINT:
-        raise NotExpressibleError(f"its result would have {math.prod(sizes)} elements, at most {MAXIMUM_UINT} fit")
+    try:
+        check_count(sizes)
+    except ValueError as error:
+        raise NotExpressibleError(str(error)) from None
     return known(np.broadcast_to(value, sizes), node.depends_on)
 
 
