@@ -189,6 +189,18 @@ def test_images(tmp_path: Path) -> None:
     assert resource(source, tmp_path).shape == (4,)
 
 
+def test_what_is_no_image_is_told_by_its_name(tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    source = {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": "pixels.png"}}
+    for content, reason in (
+        (b"abc", "'pixels.png': its first bytes are not those of a JPEG or PNG file"),
+        (b"\x93NUMPY", "it is a NumPy"),
+    ):
+        (tmp_path / "pixels.png").write_bytes(content)
+        with pytest.raises(ModelFormatError, match=f"not a readable image: {reason}"):
+            resource(source, tmp_path)
+
+
 def describe(**members: Any) -> dict[str, Any]:
     return {"resources": {"x": members}, "dispatchables": {}, "commands": []}
 

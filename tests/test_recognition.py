@@ -17,6 +17,7 @@ import opendml as dml
 from opendml import formats
 from opendml.command_line import main
 from opendml.formats.dxdispatch import Folders, parse_model
+from opendml.formats.models import read_model
 from opendml.formats.recognition import FORMATS, RECOGNISED_BYTES, format_of
 
 
@@ -57,6 +58,16 @@ WORDS = {
     "descriptor": "it is a descriptor in JSON; opendml.OperatorDesc.from_json reads it parsed",
     "json": "it is JSON text of another kind; opendml reads DxDispatch models and descriptors",
 }
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.json", "model.bin"])
+def test_files_without_a_byte_are_empty(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    for read in (dml.load, read_model):
+        with pytest.raises(
+            dml.ModelFormatError, match="the file is empty; expected an ONNX model, a serialised DML graph"
+        ):
+            read(tmp_path / name)
 
 
 def test_formats_are_told_apart_by_content(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -109,27 +111,37 @@ def require_pillow(node: Node) -> Any:
 
 def image_size(path: Path, node: Node) -> tuple[int, int, int]:
     """Channels (1, 3 or 4), height and width of an image file, read from its header alone."""
-    image_module = require_pillow(node)
-    try:
-        with open_regular(path) as file, image_module.open(file, formats=sorted(set(IMAGE_SUFFIXES.values()))) as image:
-            channels = {"L": 1, "1": 1, "I;16": 1, "RGBA": 4, "LA": 4, "PA": 4}.get(image.mode, 3)
-            return channels, int(image.height), int(image.width)
-    except Exception as error:  # decoders raise many kinds
-        node.fail(f"not a readable image: {_what_it_is(path, 'image') or _first_line(error)}")
+    with _image(path, node) as image:
+        channels = {"L": 1, "1": 1, "I;16": 1, "RGBA": 4, "LA": 4, "PA": 4}.get(image.mode, 3)
+        return channels, int(image.height), int(image.width)
 
 
 def read_image(path: Path, node: Node, channels: int, height: int, width: int) -> NDArray[np.uint8]:
     """The pixels of an image file, scaled to `height` by `width`, in the layout [channels, height, width]."""
     image_module = require_pillow(node)
-    try:
-        with open_regular(path) as file, image_module.open(file, formats=sorted(set(IMAGE_SUFFIXES.values()))) as image:
-            converted = image.convert(_MODES[channels])
-            if converted.size != (width, height):
-                converted = converted.resize((width, height), image_module.Resampling.BICUBIC)
-            pixels = np.asarray(converted, dtype=np.uint8).reshape(height, width, channels)
-    except Exception as error:  # decoders raise many kinds
-        node.fail(f"not a readable image: {_what_it_is(path, 'image') or _first_line(error)}")
+    with _image(path, node) as image:
+        converted = image.convert(_MODES[channels])
+        if converted.size != (width, height):
+            converted = converted.resize((width, height), image_module.Resampling.BICUBIC)
+        pixels = np.asarray(converted, dtype=np.uint8).reshape(height, width, channels)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+@contextlib.contextmanager
+def _image(path: Path, node: Node) -> Iterator[Any]:
+    """An image file, opened; what fails while it is looked at is an error of `node`."""
+    image_module, kinds = require_pillow(node), sorted(set(IMAGE_SUFFIXES.values()))
+    try:
+        with open_regular(path) as file, image_module.open(file, formats=kinds) as image:
+            yield image
+    except image_module.UnidentifiedImageError:  # whose words are those of the file object, not of the file
+        found = (
+            _what_it_is(path, "image")
+            or f"{quoted(path.name)}: its first bytes are not those of a {' or '.join(kinds)} file"
+        )
+        node.fail(f"not a readable image: {found}")
+    except Exception as error:  # decoders raise many kinds
+        node.fail(f"not a readable image: {quoted(path.name)}: {_first_line(error)}")
 
 
 def write_image(file: BinaryIO, values: NDArray[Any], image_format: str) -> None:

@@ -18,7 +18,7 @@ from opendml.formats import dxdispatch, onnx, onnx_text, serialized_graph
 if TYPE_CHECKING:
     from opendml.formats.onnx.model import OnnxModel
 
-__all__ = ["FORMATS", "RECOGNISED_BYTES", "Format", "first_bytes", "format_of", "onnx_format", "other_format"]
+__all__ = ["EMPTY", "FORMATS", "RECOGNISED_BYTES", "Format", "first_bytes", "format_of", "onnx_format", "other_format"]
 
 RECOGNISED_BYTES: Final = 1 << 16
 """The bytes at the beginning of a file that tell what it is."""
@@ -76,6 +76,11 @@ FORMATS: Final = {
     "serialized_graph": Format("a serialised DML graph", _LOADED, serialized_graph.recognises),
 }
 """The formats, the surest first."""
+
+EMPTY: Final = (
+    f"the file is empty; expected {FORMATS['onnx'].name}, {FORMATS['serialized_graph'].name} or {_MODEL_NAME}"
+)
+"""What readers of models say of a file of no bytes."""
 
 
 def format_of(data: bytes) -> str:

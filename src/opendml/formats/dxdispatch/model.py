@@ -187,7 +187,7 @@ def read(
     Raises:
         ModelFormatError: the file cannot be read, or something in it is wrong.
     """
-    from opendml.formats.recognition import first_bytes, other_format
+    from opendml.formats.recognition import EMPTY, first_bytes, other_format
 
     other = other_format(first_bytes(path), "dxdispatch")
     if other:
@@ -200,6 +200,8 @@ def read(
         if isinstance(error, ModelFormatError):
             raise
         raise ModelFormatError("", f"cannot read the file: {getattr(error, 'strerror', None) or error}") from None
+    if not text.strip():
+        raise ModelFormatError("", EMPTY)
     folders = Folders(path.parent if input_path is None else input_path, output_path or Path())
     return parse_model(
         text, folders, memory_limit=memory_limit, in_part=in_part, onnx=onnx, feature_level=feature_level

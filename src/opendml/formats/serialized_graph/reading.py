@@ -55,8 +55,10 @@ def read_graph(data: bytes, folder: Path | None = None) -> GraphDesc:
     try:
         return _read_graph(data, folder)
     except ModelFormatError as error:
-        from opendml.formats.recognition import format_of, other_format
+        from opendml.formats.recognition import EMPTY, format_of, other_format
 
+        if not data:
+            raise ModelFormatError("", EMPTY) from None
         other = other_format(data, "serialized_graph")
         if other:
             raise ModelFormatError("", f"not a serialised graph: {other}") from None
