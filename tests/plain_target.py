@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,7 +62,9 @@ class PlainTarget:
     def thread_count(self, asked: int | None) -> int:
         return 1
 
-    def refine(self, definition: Definition, fixed: Iterable[Tensor] = ()) -> Definition:
+    def refine(
+        self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None
+    ) -> Definition:
         return definition
 
     def generate(self, definition: Definition, *, in_place: bool) -> GpuCode:

@@ -14,6 +14,7 @@ from test_refine_words import target_of
 
 import opendml as dml
 from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.constant_bounds import BOUNDED_BYTES, bound_of_constant
 from opendml.graph.joining import join
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.refine.refining import refining
@@ -36,6 +37,10 @@ NUMBERS: Final = np.concatenate(
 point."""
 
 POINTS: Final = [("uint8", 0), ("uint8", 1), ("uint8", 127), ("uint8", 255), ("int8", 0), ("int8", -128), ("int8", 77)]
+
+
+def float32(number: float) -> bytes:
+    return np.float32(number).tobytes()
 
 
 def integers(zero: int, type: str) -> Array:
@@ -166,3 +171,49 @@ def test_scales_that_alike_sums_read(scales: tuple[float, float], is_bounded: bo
     text = "\n".join(generate(fused, target, in_place=False).modules)
     assert "= call <64 x i8> @llvm.x86.avx512.packuswb.512" in text
     assert ("float 0x4100000000000000" in text) == is_bounded
+
+
+@pytest.mark.parametrize(
+    ("largest", "is_bounded"), [(0.12, False), (1e-30, False), (0.26, True), (3e9, True), (-0.25, True), (np.nan, True)]
+)
+def test_factors_of_columns(largest: float, is_bounded: bool) -> None:
+    """Of factors that are constant code knows how large they are, and asks for no bound where 32 bits hold whatever
+    they make of a sum. Graphs that differ in that alone, of the same cache, are other programs."""
+    rows, size = 28, 64
+    generator = np.random.default_rng(11)
+    a = generator.integers(0, 256, (rows, size), np.uint8)
+    weights = np.where(np.arange(size) % 2, 127, -128).astype(np.int8) * np.ones([size, 1], np.int8)
+    factors = np.resize(np.array([1e-3, largest, 0.0], np.float32), size)
+    graph = dml.Graph()
+    product = dml.quantized_linear_matrix_multiply(
+        *(graph.input("uint8", a.shape), np.float32(0.5), None, graph.constant(weights), graph.constant(factors), None),
+        *(np.float32(0.5), np.array([3], np.uint8)),
+    )
+    desc = graph.describe(product)
+    sums = a.astype(np.int32) @ weights.astype(np.int32)
+    with np.errstate(invalid="ignore"):
+        value = np.rint(sums.astype(np.float32) * factors) + np.float32(3)
+    expected = np.where(np.isnan(value), np.float32(0), np.clip(value, 0, 255)).astype(np.uint8)
+    for count in (1, 2, 7):
+        device = dml.Device(thread_count=count, tuning=replace(TUNING, serial_work=0))
+        assert_identical(np.asarray(device.compile_graph(desc)(a)), expected)
+    target = target_of("vnni")
+    fused = divide_and_fuse(join(desc, refining(target)), costs=target.costs).execution
+    text = "\n".join(generate(fused, target, in_place=False).modules)
+    assert "= call <64 x i8> @llvm.x86.avx512.packuswb.512" in text
+    assert ("float 0x4100000000000000" in text) == is_bounded
+
+
+@pytest.mark.parametrize(
+    ("numbers", "bound"),
+    [([0.1, 0.0], 0.125), ([0.125], 0.25), ([3e38], 2.0**128), ([0.0], 1.0), ([1e-45], 2.0**-148)],
+)
+def test_bounds_of_constants(numbers: list[float], bound: float) -> None:
+    """Powers of two, so that networks that are trained again are the same programs."""
+    assert bound_of_constant(np.array(numbers, np.float32).tobytes()) == bound
+
+
+@pytest.mark.parametrize("data", [b"", b"123", bytes(BOUNDED_BYTES + 4), *map(float32, (-0.0, np.inf, np.nan, -2))])
+def test_constants_without_bounds(data: bytes) -> None:
+    """Of numbers less than 0, -0 among them, or infinite, and of weights nothing is known."""
+    assert bound_of_constant(data) == np.inf

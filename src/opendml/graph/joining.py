@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -19,8 +20,10 @@ from opendml.description.graph_paths import (
     used_bytes,
 )
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import F32
 from opendml.expression.ir import Const, Expression, Load, Tensor, grid, indices, load
 from opendml.expression.statements import Compute, Definition, Statement, Store, replaced_loads, rewritten
+from opendml.graph.constant_bounds import bound_of_constant
 from opendml.graph.layouts import coordinate_factors, moved_coordinates
 from opendml.operators.definition import tensor
 
@@ -53,8 +56,9 @@ class JoinedGraph:
     nodes: dict[Tensor, int] = field(default_factory=dict)
 
 
-Refine = Callable[[Definition, Iterable[Tensor]], Definition]
-"""What a target makes of the definition of an operator, some of whose inputs are known before the graph ever runs."""
+Refine = Callable[[Definition, Iterable[Tensor], Mapping[Tensor, float]], Definition]
+"""What a target makes of the definition of an operator, some of whose inputs are known before the graph ever runs; of
+some of these, numbers that no element exceeds, where none is less than 0."""
 
 
 def join(graph: GraphDesc, refine: Refine | None = None) -> JoinedGraph:
@@ -95,7 +99,9 @@ class _Joiner:
             if number is not None:
                 loads[own] = number
         if self.refine is not None:
-            definition = self.refine(_with_loads(definition, loads), (t for t in targets if self._is_fixed(targets[t])))
+            fixed = [own for own, target in targets.items() if self._is_fixed(target)]
+            bounds = {own: self._bound(targets[own]) for own in fixed if own.type is F32}
+            definition = self.refine(_with_loads(definition, loads), fixed, bounds)
         for own in targets:
             if own not in loads:
                 loads[own] = self._reading(own, self._source_tensor(targets[own]))
@@ -145,6 +151,12 @@ class _Joiner:
         if isinstance(source, GraphInput):
             return self.joined.owned[source.number]
         return isinstance(self.graph.nodes[source.node], ConstantNode)
+
+    def _bound(self, target: NodeInput) -> float:
+        """What no number of a fixed input exceeds, where none is less than 0; infinite if that is not known."""
+        source = self.sources[target]
+        node = None if isinstance(source, GraphInput) else self.graph.nodes[source.node]
+        return bound_of_constant(node.data) if isinstance(node, ConstantNode) else math.inf
 
     def _source_tensor(self, target: NodeInput) -> Tensor:
         source = self.sources[target]

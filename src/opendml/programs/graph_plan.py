@@ -198,6 +198,7 @@ def code_facts(target: Target | None) -> str | None:
 def _description(graph: GraphDesc) -> Iterator[str]:
     """Lines that are the same for two valid graphs only if their code is."""
     from opendml.description.graph_desc import OperatorNode
+    from opendml.graph.constant_bounds import bound_of_constant
     from opendml.graph.joining import SEEN_BYTES
 
     yield repr((graph.input_count, graph.output_count))
@@ -205,7 +206,7 @@ def _description(graph: GraphDesc) -> Iterator[str]:
         if isinstance(node, OperatorNode):
             yield repr(node.operator)
         else:
-            yield repr((len(node.data), node.data[:SEEN_BYTES]))
+            yield repr((len(node.data), node.data[:SEEN_BYTES], bound_of_constant(node.data)))
     for edges in (graph.input_edges, graph.output_edges, graph.intermediate_edges):
         yield repr([tuple(getattr(e, f) for f in e.__dataclass_fields__ if f != "name") for e in edges])
 

@@ -105,9 +105,12 @@ class Target(Protocol):
     def thread_count(self, asked: int | None) -> int:
         """Threads of this process that run a program, where so many are asked for or the usual number is."""
 
-    def refine(self, definition: Definition, fixed: Iterable[Tensor] = ()) -> Definition:
+    def refine(
+        self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None
+    ) -> Definition:
         """The definition as it is computed here: expressions in, expressions out. It moves bits and changes no
-        arithmetic. Inputs that are ``fixed`` are known before it ever runs."""
+        arithmetic. Inputs that are ``fixed`` are known before it ever runs; no element of those with ``bounds`` is
+        larger than these, or less than 0."""
 
     def generate(self, definition: Definition, *, in_place: bool) -> Code:
         """The code of a definition; with ``in_place``, an input may be the same memory as an output.

@@ -47,11 +47,13 @@ class Processor(CpuTarget):
         """As many as are asked for, else as many as the process may use."""
         return default_thread_count() if asked is None else asked
 
-    def refine(self, definition: Definition, fixed: Iterable[Tensor] = ()) -> Definition:
+    def refine(
+        self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None
+    ) -> Definition:
         """By the rules of ``refine/``: layouts for vectors and for the processor's instructions."""
         from opendml.targets.cpu.refine.refining import refine
 
-        return refine(definition, self, fixed)
+        return refine(definition, self, fixed, bounds)
 
     def generate(self, definition: Definition, *, in_place: bool) -> ProgramCode:
         """LLVM modules, the first of them with the entry."""

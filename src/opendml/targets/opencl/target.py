@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -64,7 +64,9 @@ class OpenClTarget:
         """One: the device's own are not this process's."""
         return 1
 
-    def refine(self, definition: Definition, fixed: Iterable[Tensor] = ()) -> Definition:
+    def refine(
+        self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None
+    ) -> Definition:
         """The definition itself: plain kernels want no other layout."""
         return definition
 

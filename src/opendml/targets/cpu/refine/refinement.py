@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from opendml.expression.element_types import ElementType
@@ -16,10 +16,11 @@ from opendml.targets.cpu.target import CpuTarget
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """The target, and the inputs of a definition that are ``fixed``: what is made of these alone is made once, before
-    the program ever runs."""
+    the program ever runs. No element of those with ``bounds`` is larger than these, or less than 0."""
 
     target: CpuTarget
     fixed: frozenset[Tensor]
+    bounds: Mapping[Tensor, float]
 
 
 @dataclass(slots=True)

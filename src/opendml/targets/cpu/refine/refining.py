@@ -9,13 +9,14 @@ were written down, and what is made of weights alone is computed once like every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
 from opendml.description.descriptors import Operator
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition, Statement
+from opendml.graph.joining import Refine
 from opendml.targets.cpu.refine.channels import channels_in_lanes
 from opendml.targets.cpu.refine.compactions import compactions_in_pieces
 from opendml.targets.cpu.refine.convolutions import convolution
@@ -75,9 +76,15 @@ SUMS: Final[tuple[tuple[SumRule, ...], ...]] = ((convolution, transposed_convolu
 stage the first that fits is taken."""
 
 
-def refine(definition: Definition, target: CpuTarget, fixed: Iterable[Tensor] = ()) -> Definition:
-    """The definition for this target. Of its inputs those that are ``fixed`` are known before it ever runs."""
-    surroundings = Surroundings(target, frozenset(fixed))
+def refine(
+    definition: Definition,
+    target: CpuTarget,
+    fixed: Iterable[Tensor] = (),
+    bounds: Mapping[Tensor, float] | None = None,
+) -> Definition:
+    """The definition for this target. Of its inputs those that are ``fixed`` are known before it ever runs; no element
+    of those with ``bounds`` is larger than these, or less than 0."""
+    surroundings = Surroundings(target, frozenset(fixed), bounds or {})
     for rule in TOGETHER:
         definition = rule(definition, surroundings)
     for rules in SUMS:
@@ -97,6 +104,6 @@ def refined_definition(desc: Operator, target: CpuTarget) -> Definition:
     return refine(desc.define(), target)
 
 
-def refining(target: CpuTarget) -> Callable[[Definition, Iterable[Tensor]], Definition]:
+def refining(target: CpuTarget) -> Refine:
     """What joins a graph's definitions for this target is given: ``join(graph, refining(target))``."""
-    return lambda definition, fixed: refine(definition, target, fixed)
+    return lambda definition, fixed, bounds: refine(definition, target, fixed, bounds)

@@ -9,22 +9,35 @@ which are short: there it is done for what is fixed, such as the factors by whic
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from opendml.expression.affine import Dependencies, address_of
+from opendml.expression.element_types import F32, U32, bits_of
 from opendml.expression.ir import (
     Axis,
     Binary,
+    Bitcast,
+    Const,
     Expression,
     Fold,
     Load,
     Select,
     Tensor,
     Unary,
+    binary,
+    constant,
 )
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Definition, Statement, rewritten
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, statement_by_statement
+
+SMALL_FACTOR: Final = 0.25
+"""A number that the factors by which sums are quantized again hardly exceed. What it makes of an i32 is within 30 bits,
+and is converted to integers without bounds."""
+
+ROUNDED: Final = 1 + 2.0**-20
+"""What a product may be larger by if it is rounded to float32, by far."""
 
 
 def values_of_columns(definition: Definition, around: Surroundings) -> Definition:
@@ -34,7 +47,7 @@ def values_of_columns(definition: Definition, around: Surroundings) -> Definitio
         made, replaced = Refinement(), dict[Expression, Expression]()
         repeats = around.target.tuning.column_repeats
         for value, axes in (*_shared(statement, repeats), *_beside_sums(statement, repeats, around.fixed)):
-            replaced[value] = made.values("shared", value, axes)
+            replaced[value] = _bounded(made.values("shared", value, axes), _most(value, around.bounds))
         if not replaced:
             return None
         made.statements.append(rewritten(statement, substitute(replaced), {}))
@@ -90,6 +103,35 @@ def _beside_sums(
         axes = tuple(axis for axis in statement.axes if axis in dependencies.of(e))
         if axes and repeats * math.prod(axis.size for axis in axes) <= points:
             yield e, axes
+
+
+def _bounded(e: Expression, most: float) -> Expression:
+    """The same number, so that code can tell that it is small, if it is: by its bits, which are in the order of the
+    numbers where these are no less than 0. The minimum changes none."""
+    if e.type is not F32 or most > SMALL_FACTOR:
+        return e
+    return Bitcast(binary("min", Bitcast(e, U32), constant(bits_of(SMALL_FACTOR, F32), U32)), F32)
+
+
+def _most(e: Expression, bounds: Mapping[Tensor, float]) -> float:
+    """What a float32 is no larger than, and it is not less than 0; infinite if that is not known."""
+    if isinstance(e, Load):
+        return bounds.get(e.tensor, math.inf)
+    if isinstance(e, Const):
+        number = float(e.value)
+        return number * ROUNDED if math.copysign(1.0, number) > 0 else math.inf
+    if not isinstance(e, Binary) or e.operation not in ("mul", "div"):
+        return math.inf
+    left = _most(e.left, bounds)
+    if e.operation == "mul":
+        return _product(left, _most(e.right, bounds))
+    is_known = isinstance(e.right, Const) and 0 < float(e.right.value) < math.inf
+    return _product(left, 1 / float(e.right.value)) if is_known and isinstance(e.right, Const) else math.inf
+
+
+def _product(a: float, b: float) -> float:
+    """A number that a product of numbers up to these does not exceed, rounded."""
+    return a * b * ROUNDED if math.isfinite(a) and math.isfinite(b) else math.inf
 
 
 def _is_slow(e: Expression) -> bool:
