@@ -28,8 +28,8 @@ def product_kernel(desc: Any, target: CpuTarget = TARGETS[0]) -> ContractionKern
     return kernel
 
 
-def fixed_kernel(desc: operators.Convolution, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
-    """Of a convolution whose filter is fixed: its panels are made at initialisation."""
+def fixed_kernel(desc: operators.Convolution | operators.Gemm, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
+    """Of a convolution or a product whose filter, or right matrix, is fixed: its panels are made at initialisation."""
     definition = desc.define()
     weights = definition.inputs[1]
     assert weights is not None

@@ -261,5 +261,13 @@ def test_threads_have_parts_of_the_larger_factor_of_their_own() -> None:
     assert len(set(short)) == 1  # its results take more time than what it reads
 
 
+@pytest.mark.parametrize("columns", [768, 3072])
+def test_parts_of_the_larger_factor_are_cut_into_enough_items(columns: int) -> None:
+    """However many of them are near at once: a thread that falls behind leaves some of its share to the others."""
+    kernel = fixed_kernel(gemm(197, 768, columns))
+    assert kernel.blocks[0] == (kernel.along[0], 1)
+    assert TUNING.many_items <= kernel.item_count < 2 * TUNING.many_items
+
+
 def test_small_products_are_for_one_thread() -> None:
     assert product_kernel(gemm(16, 4, 16)).serial

@@ -43,7 +43,7 @@ def cuts(
     wanted = 1 if is_apart else wanted
     if _is_parted(problem, tile, problem.side(tile.vector) ^ is_tile_side):
         parted = _cut(near, steps, unevenness, wanted)
-        wanted //= math.prod([-(-axis.size // block) for axis, block in parted])
+        wanted //= math.prod([-(-whole // block) for (_, whole), (_, block) in zip(near, parted, strict=True)])
         return parted, _cut([(axis, axis.size) for axis in second], steps, unevenness, max(1, wanted)), []
     rows = _cut([(axis, axis.size) for axis in second], steps, unevenness, wanted)
     wanted //= math.prod([-(-axis.size // block) for axis, block in rows])
