@@ -77,6 +77,19 @@ def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int
         check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
 
 
+@pytest.mark.parametrize("machine", HOSTS, ids=str)
+@pytest.mark.parametrize(("rows", "columns"), [(7, 48), (8, 33), (13, 130)])
+def test_fixed_matrices_in_panels_of_a_register(machine: Machine, rows: int, columns: int) -> None:
+    """Those that are left over have a panel of their own."""
+    definition = gemm(rows, 19, columns).define()
+    target = Processor(machine, replace(TUNING, serial_work=0, few_rows_panel_bytes=1))
+    refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+    widths = [t.sizes[-1] for t in refined.temporaries if t.name == "panels"]
+    is_whole = machine.vector_bytes == machine.cache_line
+    assert not is_whole or widths == [16] + [columns % 16] * (columns % 16 > 0)
+    check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
+
+
 def test_each_of_many_threads_copies_a_part_of_the_panel() -> None:
     """Unless the other side is large, which would be read for every part."""
 

@@ -269,5 +269,14 @@ def test_parts_of_the_larger_factor_are_cut_into_enough_items(columns: int) -> N
     assert TUNING.many_items <= kernel.item_count < 2 * TUNING.many_items
 
 
+def test_few_rows_by_a_narrow_matrix_that_is_far_have_an_item_for_every_register() -> None:
+    """Each reads a part of the matrix of its own; of more columns, or more rows, there are items enough anyway."""
+    lanes, many = TARGETS[0].machine.vector_bytes // 4, TUNING.many_threads
+    few = fixed_kernel(gemm(8, 9216, 8 * lanes))
+    assert few.vectors == 1 and few.item_count == 8 and few.tile_size * few.row_count == 8
+    for wider in (gemm(8, 9216, 8 * lanes * many), gemm(64, 9216, 8 * lanes), gemm(8, 64, 8 * lanes)):
+        assert fixed_kernel(wider).vectors > 1
+
+
 def test_small_products_are_for_one_thread() -> None:
     assert product_kernel(gemm(16, 4, 16)).serial

@@ -148,14 +148,25 @@ class _Refined:
         return factor.load if is_narrow else factor.element
 
     def _panel_width(self) -> int:
-        """Columns of a panel: as many as a tile has, where there are rows enough to fill one."""
+        """Columns of a panel: as many as a tile has, where there are rows enough to fill one; a register of them where
+        work items would be fewer than threads."""
         product, tuning = self.product, self.tuning
         lanes = self.machine.vector_bytes * 8 // product.right.factor.element.type.bits
         wide, columns = tuning.matrix_panel_registers * lanes, product.column.size
         if product.row.size < tuning.rows_of_tiles:
             return tuning.panel
+        if self._has_few_panels():
+            return lanes
         is_even = columns % wide == 0 or columns >= tuning.panels_beside_rest * wide
         return wide if is_even else wide - lanes
+
+    def _has_few_panels(self) -> bool:
+        """Whether panels of a register are no more than threads, each of which reads one in whole lines: few rows, all
+        of them in one tile, leave nothing else to cut, and the matrix comes from beyond the near caches."""
+        product, tuning, line = self.product, self.tuning, self.machine.cache_line
+        row = product.column.size * product.right.factor.element.type.bits // 8
+        is_narrow = row <= tuning.many_threads * line <= tuning.many_threads * self.machine.vector_bytes
+        return is_narrow and product.row.size < 2 * tuning.rows_of_tiles and self._is_far()
 
     def _copied(self, matrix: _Matrix, axes: Sequence[Axis]) -> Expression:
         """The element, for the coordinates of ``axes``, of a copy of a matrix that has them as its dimensions."""
