@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opendml.expression.affine import Element
 from opendml.expression.ir import Axis
@@ -71,12 +71,24 @@ def last_vectors(size: int, lanes: int, vectors: int) -> int:
     return -(-(size % (lanes * vectors) or lanes * vectors) // lanes)
 
 
+class _Loading(NamedTuple):
+    """Where a tile loads from: how many loads a vector takes, the lines that scalars are in, how much longer steps take
+    for that, whether each scalar delays one, and whether those of many rows get in one another's way."""
+
+    loads: float
+    lines: int
+    walking: float
+    is_delayed: bool
+    is_aliased: bool
+
+
 class _Choices:
     """The tiles that a sum of products may be done in."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.tuning = problem, problem.tuning
         self.has_few_registers = problem.target.has_few_registers
+        self._known_loading: dict[Any, _Loading] = {}
 
     def tiles(self) -> Iterator[Tile]:
         """All choices."""
@@ -314,23 +326,39 @@ class _Choices:
         tuning = self.tuning
         if tile.words is not None:
             return self._matrix_cost(tile, tile.words)
-        is_dense = tile.packed or self.problem.coefficients(side, tile.vector) <= {0, 1}
-        halves = 2 if self._is_across_lines(side, tile) and self._is_near(tile) else 1
-        loads = tile.vectors * (halves if is_dense else tuning.strided_load)
+        where = self._loading(side, tile)
+        loads = tile.vectors * where.loads
         sums = tile.vectors * tile.points
         takes_scalars = self.problem.machine.has("avx512f")
         scalars = tile.points * (tuning.broadcast_loads if takes_scalars else tuning.scalar_loads)
         step = max(self._summing(sums), (loads + scalars) / tuning.issued)
         loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
-        lines = self._lines_of_scalars(1 - side) * self.problem.machine.cache_line / tuning.near_cache_bytes
+        lines = where.lines * self.problem.machine.cache_line / tuning.near_cache_bytes
         step = max(step, loading + lines) + tuning.loading_share * loading + tuning.step_overhead
-        step += tuning.far_scalar * self._far_scalars(side, tile)
-        step *= self._walking(side, tile)
+        step += tuning.far_scalar * (tile.points if where.is_delayed else 0)
+        step *= where.walking
         rows = tile.steps[tile.tile]
-        if rows > tuning.aliased_rows and self._is_aliased(1 - side, tile.tile):
+        if rows > tuning.aliased_rows and where.is_aliased:
             step *= tuning.aliased_penalty if rows <= 2 * tuning.aliased_rows else tuning.lost_penalty
         rounds = -(-self.problem.steps // tile.steps_at_once) if tile.steps_at_once else 1
         return self.problem.steps * step + (self._finishing(tile) + tuning.tile_overhead) * rounds
+
+    def _loading(self, side: int, tile: Tile) -> _Loading:
+        """Found once for all tiles that differ in no more than how many points they have."""
+        strip, waits = tile.lanes * tile.vectors, tile.steps_at_once > 0
+        key = side, tile.vector, strip, tile.tile, tile.packed, tile.tile_size > 1, waits
+        found = self._known_loading.get(key)
+        if found is None:
+            is_dense = tile.packed or self.problem.coefficients(side, tile.vector) <= {0, 1}
+            halves = 2 if self._is_across_lines(side, tile) and self._is_near(tile) else 1
+            found = self._known_loading[key] = _Loading(
+                halves if is_dense else self.tuning.strided_load,
+                self._lines_of_scalars(1 - side),
+                self._walking(side, tile),
+                self._has_far_scalars(side, tile),
+                self._is_aliased(1 - side, tile.tile),
+            )
+        return found
 
     def _summing(self, sums: int) -> float:
         """Cycles of a multiply-add of each of some sums. Where there are few registers there are hardly more than begin
@@ -348,16 +376,16 @@ class _Choices:
         is_far = self.problem.steps * line > self.tuning.near_strip_bytes
         return len(far) if is_far and self.has_few_registers else 0
 
-    def _far_scalars(self, side: int, tile: Tile) -> int:
-        """Scalars of a step that delay it beside planes of several images that come from far, where there are registers
-        enough to have fewer of them."""
+    def _has_far_scalars(self, side: int, tile: Tile) -> bool:
+        """Whether each scalar of a step delays it beside planes of several images that come from far, where there are
+        registers enough to have fewer of them."""
         if self.has_few_registers or tile.tile.size < self.tuning.far_rows:
-            return 0
+            return False
         if self._has_far_planes(1 - side):
-            return tile.points if tile.packed else 0
+            return tile.packed
         line, size = self.problem.machine.cache_line, self.problem.fold.type.bits // 8
         is_apart = all(abs(step) * size >= line for step in self.problem.coefficients(1 - side, tile.tile))
-        return tile.points if is_apart and self._has_far_planes(side) else 0
+        return is_apart and self._has_far_planes(side)
 
     def _has_far_planes(self, side: int) -> bool:
         """Whether a factor is of planes of several images, and more than stays in a near cache."""
