@@ -211,4 +211,16 @@ def test_lines_of_the_results_are_asked_for_once_beside_short_steps() -> None:
     stored = [n for node in loops for n in nodes_of(node.body) if isinstance(n, Prefetch) and n.is_stored]
     inner = [node for node in loops if any(n in stored for n in nodes_of(node.body)) and node.carried]
     assert inner
-    assert {node.step for node in inner} == {256 // 2 // kernel.strip}
+    assert {node.step for node in inner} == {TUNING.asking_channels}
+
+
+@pytest.mark.parametrize(("channels", "few"), [(32, 8), (64, 16), (256, 16), (1024, 32)])
+def test_lines_of_the_results_are_asked_for_some_at_a_time(channels: int, few: int) -> None:
+    """All of them in the first half of the channels, and none of them twice but at the end."""
+    kernel = fixed_kernel(convolution(1, channels, 64, 28), TARGETS[1])
+    loops = [node for node in nodes_of(kernel_nest(kernel, TARGETS[1]).body) if isinstance(node, Loop) and node.carried]
+    outer = [loop for loop in loops if loop.axis.size == channels and loop.step > 1]
+    points = [n for loop in outer for n in nodes_of(loop.body) if isinstance(n, Points) and n.axis is kernel.vector]
+    lines = [n for n in points if all(isinstance(inner, Points | Prefetch) for inner in nodes_of(n.body))]
+    assert {loop.step for loop in outer} == {few}
+    assert {n.count for n in lines} == {kernel.strip * few * 2 // channels}

@@ -113,6 +113,25 @@ def test_lines_of_weights_that_do_not_stay_near_count_beside_vectors() -> None:
     assert short.panel is not None
 
 
+def test_vectors_of_short_sums_are_loaded_where_they_lie_where_there_are_few_registers() -> None:
+    """Each step's are on a page of their own, but these are few. Not where vectors are in two lines, rows fall into
+    the same places of the nearest cache, or sums are longer."""
+
+    def is_packed(channels: int, size: int, target: CpuTarget = TARGETS[1]) -> bool:
+        return product_kernel(convolution(1, channels, 256, size, window=1), target).panel is not None
+
+    assert not is_packed(64, 56) and is_packed(64, 56, TARGETS[1].tuned(short_sums=32))
+    assert is_packed(64, 13) and is_packed(64, 64) and is_packed(96, 56)
+
+
+def test_tiles_of_one_tap_go_along_channels_where_there_are_few_registers() -> None:
+    """Their scalars are far apart from step to step, and asked for: beside the sums that takes hardly longer."""
+    kernel = fixed_kernel(convolution(1, 256, 1024, 14, window=1), TARGETS[1])
+    assert kernel.turned and kernel.panel is None and (kernel.vectors, kernel.tile_size) == (2, 6)
+    dearer = TARGETS[1].tuned(asked_scalars_penalty=TUNING.prefetched_penalty)
+    assert not fixed_kernel(convolution(1, 256, 1024, 14, window=1), dearer).turned
+
+
 def test_large_planes_of_several_images_are_packed_for_tiles_of_three_vectors() -> None:
     """Beside what comes from far each step loads few scalars. One image, few filters, planes that stay near, and
     processors without as many registers have the tiles that they had."""

@@ -279,11 +279,8 @@ class _Choices:
             return tuning.prefetched_penalty
         if self.problem.is_deep:
             return tuning.lost_penalty
-        distances = [] if tile.packed else self.problem.distances(side)
-        if any(d > tuning.near_bytes for d in distances):
-            is_lost = self.problem.steps > tuning.many_steps or any(d % tuning.page_bytes == 0 for d in distances)
-            is_far = any(d > tuning.page_bytes for d in distances)
-            result = tuning.lost_penalty if is_lost else tuning.far_penalty if is_far else tuning.prefetched_penalty
+        if not tile.packed and any(d > tuning.near_bytes for d in self.problem.distances(side)):
+            result = self._apart(side, tile)
         if self._is_across_lines(side, tile) and not self._is_near(tile):
             result = max(result, tuning.far_penalty)
         if tile.tile_size > 1 and self._is_scattered(1 - side, tile.tile):
@@ -293,7 +290,17 @@ class _Choices:
             return result * (tuning.far_penalty if scalars % tuning.page_bytes else tuning.lost_penalty)
         if scalars < tuning.near_bytes:
             return result
-        return result * (tuning.prefetched_penalty if self.has_few_registers else tuning.asked_scalars_penalty)
+        return result * tuning.asked_scalars_penalty
+
+    def _apart(self, side: int, tile: Tile) -> float:
+        """How much longer steps take whose vectors are far apart. Where there are few registers a step of a tile is
+        long enough for what the next ones load, from no more pages than a processor knows the addresses of."""
+        tuning, distances = self.tuning, self.problem.distances(side)
+        if self.problem.steps > tuning.many_steps or any(d % tuning.page_bytes == 0 for d in distances):
+            return tuning.lost_penalty
+        if self.has_few_registers and self.problem.steps <= tuning.short_sums:
+            return tuning.prefetched_penalty if self._is_across_lines(side, tile) else 1.0
+        return tuning.far_penalty if any(d > tuning.page_bytes for d in distances) else tuning.prefetched_penalty
 
     def _is_across_lines(self, side: int, tile: Tile) -> bool:
         """Whether vectors begin anywhere in a line."""

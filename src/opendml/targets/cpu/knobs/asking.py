@@ -23,6 +23,11 @@ class AskingKnobs:
     fewest_asking_steps: int = 4
     """Steps of such a sum at least between which that is done: all sums of a tile go through a loop within a loop."""
 
+    asking_channels: int = 16
+    """Steps of the outermost of several loops of a sum at most, and a quarter of them, between which that is done where
+    there are few registers, if a line at a time would not take longer: where the lines are is computed once for all of
+    them, and steps of windows take a hundredth to a thirtieth less time than with a line every other step."""
+
     asking_tiles: int = 4
     """Tiles along the tile axis up to which each asks for all that the next strip of the other side loads."""
 

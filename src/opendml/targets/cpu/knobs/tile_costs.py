@@ -81,8 +81,9 @@ class TileCosts:
     """How much longer steps take that load what is far apart, but was asked for."""
 
     asked_scalars_penalty: float = 1.05
-    """The same where it is scalars alone, and many registers hide most of that: transposed tiles of 26 sums beside one
-    another then take a tenth less time than those of 24 whose vectors are packed."""
+    """The same where it is scalars alone, most of which sums hide: transposed tiles of 26 sums beside one another then
+    take a tenth less time than those of 24 whose vectors are packed, those of 12, where there are few registers, 3 to
+    10% less than others of 12."""
 
     lost_penalty: float = 1.8
     """How much longer steps take that load vectors for ``many_steps``, or so far apart, that none of them is still near

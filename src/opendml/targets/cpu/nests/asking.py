@@ -133,7 +133,7 @@ class Asking:
         """The same of steps that are loops themselves. The last lines are asked for half way. Beside long steps
         it costs nothing to ask for them more than once."""
         along, count = self._lines_along(counts)
-        few = axis.size // 2 // count
+        few = max(axis.size // 2 // count, min(self.target.tuning.asking_channels, axis.size // 4))
         if few > 1 and self.target.has_few_registers:
             return self._every(few, axis.size // 2, axis, counts, body)
         each = -(-2 * count // axis.size)
