@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from properties import examples
 
 import opendml as dml
-from opendml.expression.element_types import F32, I32, U8
-from opendml.expression.ir import Binary, Fold, Load, Tensor, packed_strides
-from opendml.expression.rewriting import walk
+from opendml.expression.affine import affine
+from opendml.expression.element_types import F32, I32, I64, U8
+from opendml.expression.ir import Axis, Binary, Const, Fold, Index, Load, Tensor, constant, index, packed_strides
+from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Definition, expressions_of, stores_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import Refine, join
-from opendml.graph.layouts import coordinate_factors
+from opendml.graph.layouts import coordinate_digits, coordinate_factors, moved_digits
 from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import host_target
 
@@ -113,6 +114,49 @@ def test_attention() -> None:
     assert has_fold(Definition((), (), definition.statements[-1:]))
 
 
+def test_attention_of_stacked_batches() -> None:
+    """Queries, keys and values of (row, image) in one product, one matrix for each head of each image: a dimension of
+    the views goes along two of the copies. Those that read them read the product."""
+    factors = np.random.default_rng(1).normal(size=[24, 8]).astype(np.float32)
+
+    def network(x: Any) -> Any:
+        stacked = dml.gemm(x, factors, trans_b="TRANSPOSE").reshape([5, 3, 24])
+        query, key, value = (
+            dml.slice(stacked, **window([0, 0, 8 * number], [5, 3, 8])).reshape([5, 3 * 2, 4]).transpose([1, 0, 2])
+            for number in range(3)
+        )
+        weights = dml.activation_softmax(dml.gemm(query * 0.5, key * 0.5, trans_b="TRANSPOSE"), axes=[2])
+        return dml.gemm(weights, value).transpose([1, 0, 2]).reshape([15, 8])
+
+    definition = fused(network, [15, 8])
+    assert not definition.views, definition
+    written = [store.tensor.name for s in definition.statements for store in stores_of(s)]
+    assert not any("SLICE" in name for name in written), written
+
+
+@pytest.mark.parametrize(
+    ("network", "kernels"),
+    [
+        # The innermost loop would divide its coordinate, and so would that of the fold.
+        (lambda x: merged(x, 16) - dml.reduce(merged(x, 16), "MAX", axes=[0]), 3),
+        # So would a loop of a sum of products.
+        (lambda x: layer(merged(x, 2, 8)), 2),
+    ],
+)
+def test_copies_whose_readers_would_divide_in_inner_loops_stay(network: Network, kernels: int) -> None:
+    assert len(fused(network, [4, 5]).statements) == kernels
+
+
+def merged(x: Any, *sizes: int) -> Any:
+    """All columns but one, with other sizes."""
+    return dml.slice(x, **window([0, 1], [4, 4])).reshape(list(sizes))
+
+
+def window(offsets: list[int], sizes: list[int]) -> dict[str, Any]:
+    """Fields of a slice of neighbours."""
+    return {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": [1] * len(sizes)}
+
+
 def normalized(x: Any) -> Any:
     return dml.mean_variance_normalization(x, None, None, axes=[x.rank - 1])
 
@@ -188,6 +232,50 @@ def test_factors_lead_to_the_same_bytes(data: st.DataObject) -> None:
         assert (there >= 0).all() and (there < sizes).all()
         assert np.dot(there, strides) == np.dot(place, own.strides)
         assert np.dot(there, strides) in places
+
+
+def test_digits_of_merged_dimensions() -> None:
+    """What goes along the second dimension and then the first takes a quotient and a remainder, but where the
+    coordinate is a sum that tells them."""
+    own, source = tensor([6, 5, 4], [4, 24, 1]), tensor([5, 3, 8])
+    digits = coordinate_digits(own, source)
+    assert digits is not None
+    heads, rows, columns, images = (Axis(name, size) for name, size in (("h", 2), ("r", 5), ("c", 4), ("n", 3)))
+    both = Axis("b", 6)
+    divided = moved_digits((index(both), index(rows), index(columns)), digits)
+    assert [str(c) for c in divided] == ["r", "(b / 2)", "(((b % 2) * 4) + c)"]
+    told = moved_digits((index(images) * 2 + index(heads), index(rows), index(columns)), digits)
+    assert [affine(c) for c in told] == [
+        affine(c) for c in (index(rows), index(images), index(heads) * 4 + index(columns))
+    ]
+
+
+@examples(300)
+@given(st.data())
+def test_digits_lead_to_the_same_bytes(data: st.DataObject) -> None:
+    """Every coordinate is inside of the source and has the same address there, for views that merge dimensions, too."""
+    sizes = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    steps = [n + data.draw(st.sampled_from([0, 0, 0, 1])) for n in sizes]
+    strides = packed_strides(steps)
+    source = tensor(sizes, list(strides))
+    step = st.sampled_from([0, 1, *strides, *(2 * s for s in strides), *(3 * s for s in strides)])
+    own_sizes = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))
+    own = tensor(own_sizes, data.draw(st.lists(step, min_size=len(own_sizes), max_size=len(own_sizes))))
+    digits = coordinate_digits(own, source)
+    if digits is None:
+        return
+    axes = [Axis(f"a{d}", n) for d, n in enumerate(own_sizes)]
+    moved = moved_digits([index(axis) for axis in axes], digits)
+    for place in np.ndindex(*own_sizes):
+        values = [affine(substitute(dict(zip(map(Index, axes), map(whole, place), strict=True)))(c)) for c in moved]
+        there = [form.constant for form in values]
+        assert all(not form.terms for form in values)
+        assert all(0 <= c < n for c, n in zip(there, sizes, strict=True))
+        assert np.dot(there, strides) == np.dot(place, own.strides)
+
+
+def whole(number: int) -> Const:
+    return constant(int(number), I64)
 
 
 def test_what_widens_the_result_of_a_fold_is_computed_by_those_who_read_it() -> None:

@@ -19,13 +19,26 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from opendml.expression.affine import Dependencies, affine
+from opendml.expression.affine import Dependencies, affine, always_inside
 from opendml.expression.element_types import I64
-from opendml.expression.ir import Axis, Const, Expression, Fold, Index, Load, Part, Select, Tensor, Variable, constant
+from opendml.expression.ir import (
+    Axis,
+    Binary,
+    Const,
+    Expression,
+    Fold,
+    Index,
+    Load,
+    Part,
+    Select,
+    Tensor,
+    Variable,
+    constant,
+)
 from opendml.expression.rewriting import Rewriter, asks_for, inner_first, substitute, walk
 from opendml.expression.statements import (
     Compute,
@@ -39,7 +52,15 @@ from opendml.expression.statements import (
     writes_of,
 )
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
-from opendml.graph.layouts import Factors, coordinate_factors, moved_coordinates
+from opendml.graph.layouts import (
+    Digits,
+    Factors,
+    Reading,
+    coordinate_digits,
+    coordinate_factors,
+    moved_coordinates,
+    moved_digits,
+)
 from opendml.graph.margins import inside_and_margins
 from opendml.graph.rows import has_loops, innermost_last, run_on
 
@@ -300,25 +321,42 @@ class _State:
         if not isinstance(producer, Compute) or len(producer.stores) != 1 or not _covers(producer, tensor):
             return False
         own = self.facts(producer)
-        if own.has_fold or any(tensor in self.facts(reader).viewed for reader in readers):
+        if own.has_fold:
             return False
         consumers = [reader for reader in readers if isinstance(reader, Compute)]
         if len(consumers) != len(readers) or not self._stays_the_same(producer, readers[-1]):
             return False
-        times = [len(_loads_of(consumer, tensor)) for consumer in consumers]
+        inlined = self._inlined_by_name(producer, tensor, consumers)
+        if inlined is None:
+            return False
+        times = [sum(len(_loads_of(consumer, name)) for name in inlined) for consumer in consumers]
         if not all(self.facts(c).fits(own, self.costs, count) for c, count in zip(consumers, times, strict=True)):
             return False
-        if not _is_worth_pulling(producer, consumers, tensor, self.costs):
+        if not _is_worth_pulling(producer, consumers, inlined, self.costs):
             return False
         # What several read is computed once where it can be a part of what computes its own input.
         if len(readers) > 1 and not isinstance(producer.stores[0].value, Load) and self._push_any(own.reads):
             return True
         self._remove(producer)
         for consumer, count in zip(consumers, times, strict=True):
-            facts = self.facts(consumer).joined(own, {tensor}, count)
-            inlined = rewritten(consumer, replaced_loads({tensor: _inlined(producer)}), {})
-            self._enter(inlined, self._remove(consumer), facts)
+            facts = self.facts(consumer).joined(own, {*inlined}, count)
+            self._enter(rewritten(consumer, replaced_loads(inlined), {}), self._remove(consumer), facts)
         return True
+
+    def _inlined_by_name(
+        self, producer: Compute, tensor: Tensor, consumers: Sequence[Compute]
+    ) -> dict[Tensor, Reading] | None:
+        """What readers find at coordinates in a tensor, and in the views of it that they read; None if that is not to
+        be told. Through a view only what a copy found is told, by coordinates that loops need not divide."""
+        inlined = {tensor: _inlined(producer)}
+        for view in {name for c in consumers for name in reads_of(c) if self.views.get(name) is tensor}:
+            digits = coordinate_digits(view, tensor)
+            if digits is None or not isinstance(producer.stores[0].value, Load):
+                return None
+            if not all(_divides_outside(consumer, view, digits) for consumer in consumers):
+                return None
+            inlined[view] = _read_through(digits, inlined[tensor])
+        return inlined
 
     def _push_any(self, tensors: set[Tensor]) -> bool:
         """Move the only reader of any of some tensors into its writers."""
@@ -514,10 +552,13 @@ def _folds_with(statement: Statement, tensor: Tensor) -> list[Fold]:
     return [fold for fold in folds if any(_loads_from(part, tensor) for part in fold.children)]
 
 
-def _is_worth_pulling(producer: Compute, consumers: Sequence[Compute], tensor: Tensor, costs: GraphCosts) -> bool:
-    """Whether computing elements where they are read costs less than writing and reading them."""
-    value = producer.stores[0].value
-    folds = [fold for consumer in consumers for fold in _folds_with(consumer, tensor)]
+def _is_worth_pulling(
+    producer: Compute, consumers: Sequence[Compute], names: Collection[Tensor], costs: GraphCosts
+) -> bool:
+    """Whether computing the elements that are read by some names where they are read costs less than writing and
+    reading them."""
+    value, tensor = producer.stores[0].value, producer.stores[0].tensor
+    folds = [fold for consumer in consumers for name in names for fold in _folds_with(consumer, name)]
     if isinstance(value, Load):
         return not folds or _keeps_rows(producer)
     if any(fold.contract for fold in folds):
@@ -623,7 +664,30 @@ def _keeps_rows(producer: Compute) -> bool:
     return (moves or last.size == 1) and value.tensor.strides[-1] == 1
 
 
-def _inlined(producer: Compute) -> Callable[[tuple[Expression, ...]], Expression]:
+def _divides_outside(consumer: Compute, view: Tensor, digits: Digits) -> bool:
+    """Whether what a statement reads through a view is inside of it, and its innermost loops, and those of its folds,
+    have no division of their coordinates for it."""
+    inner = {fold_axis for fold in _folds_with(consumer, view) for fold_axis in fold.axes}
+    inner.update(innermost_last(consumer)[-1:])
+    free = Dependencies()
+    for found in _loads_of(consumer, view):
+        quotients = {q for c in moved_digits(found.coordinates, digits) for q in walk(c) if _is_quotient(q)}
+        quotients -= {q for c in found.coordinates for q in walk(c)}
+        if not always_inside(found, {}) or any(inner & free.of(q) for q in quotients):
+            return False
+    return True
+
+
+def _is_quotient(e: Expression) -> bool:
+    return isinstance(e, Binary) and e.operation in ("div", "rem")
+
+
+def _read_through(digits: Digits, inlined: Reading) -> Reading:
+    """What is found at coordinates in a view, where those in the tensor are the sums of ``digits``."""
+    return lambda coordinates: inlined(moved_digits(coordinates, digits))
+
+
+def _inlined(producer: Compute) -> Reading:
     """The value of ``producer`` at given coordinates."""
     (store,) = producer.stores
 

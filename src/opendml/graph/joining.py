@@ -21,17 +21,14 @@ from opendml.description.graph_paths import (
 )
 from opendml.description.tensor import TensorDesc
 from opendml.expression.element_types import F32
-from opendml.expression.ir import Const, Expression, Load, Tensor, grid, indices, load
+from opendml.expression.ir import Const, Load, Tensor, grid, indices, load
 from opendml.expression.statements import Compute, Definition, Statement, Store, replaced_loads, rewritten
 from opendml.graph.constant_bounds import bound_of_constant
-from opendml.graph.layouts import coordinate_factors, moved_coordinates
+from opendml.graph.layouts import Reading, coordinate_factors, moved_coordinates
 from opendml.operators.definition import tensor
 
 SEEN_BYTES: Final = 8
 """Bytes of a constant node at most that make a difference to the definitions: those of a single number."""
-
-Reading = Callable[[tuple[Expression, ...]], Expression]
-"""What an operator gets for the element of one of its inputs at some coordinates."""
 
 
 @dataclass(slots=True)
