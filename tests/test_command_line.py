@@ -467,6 +467,7 @@ def test_arguments_in_any_order(model_file: Path) -> None:
     ("arguments", "message"),
     [
         (["chekc"], "unknown command 'chekc'; did you mean 'check'?"),
+        (["nonsense"], "unknown command 'nonsense'; known: run, check,"),
         (["--versoin"], "unknown option '--versoin'; did you mean '--version'?"),
         (["check"], "MODEL is missing"),
         (["check", "x", "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),

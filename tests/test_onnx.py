@@ -273,6 +273,17 @@ def test_what_is_known_is_computed_by_the_version_of_the_model(
     np.testing.assert_allclose(results["a"], results["b"], rtol=1e-6)
 
 
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize(("attributes", "axis"), [({}, 1), ({"axis": -7}, -7)])
+def test_axes_that_do_not_exist_are_refused_in_old_versions_too(
+    operator: str, attributes: dict[str, Any], axis: int
+) -> None:
+    """Below version 13 the usual axis is 1, which one dimension does not have."""
+    model = model_of([node(operator, ["x"], ["y"], **attributes)], [info("x", [4])], [info("y", None)], opset=11)
+    with pytest.raises(dml.ModelFormatError, match=f"axis {axis} is none of 1 dimensions"):
+        model.compile()
+
+
 def test_nodes_need_not_be_sorted() -> None:
     """Also where only a graph inside of a node reads what comes later; circles are nodes without an expression."""
     branch = helper.make_graph([node("Neg", ["later"], ["r"])], "g", [], [info("r", None)])

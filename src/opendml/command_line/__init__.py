@@ -16,7 +16,7 @@ from opendml.command_line.commands import COMMANDS, overview
 from opendml.command_line.output import ExitRequest, complain, reported_errors
 from opendml.command_line.parsing import UsageError, help_text, option_of, parse
 from opendml.description.names import did_you_mean
-from opendml.description.quoting import arguments_as, quoted
+from opendml.description.quoting import arguments_as, listed, quoted
 
 __all__ = ["main", "run_program"]
 
@@ -57,7 +57,8 @@ def _execute(arguments: list[str]) -> int:
         return 0
     if first not in COMMANDS:
         kind = "option" if first.startswith("-") else "command"
-        complain(f"unknown {kind} {quoted(first)}{did_you_mean(first, [*COMMANDS, '--help', '--version'])}")
+        hint = did_you_mean(first, [*COMMANDS, "--help", "--version"]) or f"; known: {listed(COMMANDS)}"
+        complain(f"unknown {kind} {quoted(first)}{hint} (opendml --help tells all)")
         return 2
     command = COMMANDS[first]
     try:

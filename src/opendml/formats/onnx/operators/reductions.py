@@ -61,8 +61,7 @@ def _softmax(function: Callable[..., GraphTensor]) -> Function:
         tensor = node.tensor()
         if node.version >= 13:
             return node.result(function(tensor, axes=[node.axis(len(sizes), -1)]), sizes)
-        axis = node.integer("axis", 1)
-        axis = axis + len(sizes) if axis < 0 else axis
+        axis = node.axis(len(sizes), 1)
         flat = tensor.reshape(math.prod(sizes[:axis]), math.prod(sizes[axis:]))
         return node.result(function(flat, axes=[1]), sizes)
 
