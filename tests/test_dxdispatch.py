@@ -345,7 +345,7 @@ def test_model_files_that_cannot_be_read(tmp_path: Path) -> None:
     for name, contents, message in (
         ("binary.json", b"\xff\xfe\x00", "not UTF-8 text: invalid start byte at byte 0"),
         ("model.onnx", b"\x08\x07\x12\x07pytorch", "it is no ONNX model: it has no graph or no set of operators"),
-        ("empty.json", b"", "malformed JSON"),
+        ("empty.json", b"", "the file is empty; expected an ONNX model"),
     ):
         (tmp_path / name).write_bytes(contents)
         with pytest.raises(ModelFormatError, match=message):
