@@ -94,8 +94,10 @@ def moved_digits(coordinates: Sequence[Expression], digits: Digits) -> tuple[Exp
 
 def _quotient(coordinate: Expression, divisor: int) -> Expression:
     """``coordinate / divisor``, of ``e * divisor + f`` with a smaller ``f``: ``e``."""
+    if divisor == 1:
+        return coordinate
     parts = _taken_apart(coordinate, divisor)
-    return coordinate if divisor == 1 else coordinate // divisor if parts is None else parts[0]
+    return coordinate // divisor if parts is None else parts[0]
 
 
 def _remainder(coordinate: Expression, divisor: int) -> Expression:
