@@ -16,7 +16,7 @@ import pytest
 from command_lines import invoke
 
 import opendml as dml
-from opendml.compatibility.distributed import here
+from opendml.compatibility.distributed import running
 from opendml.compatibility.distributed.columns import table_of
 from opendml.compatibility.distributed.sinks import file_name
 from opendml.formats.onnx.model import OnnxModel
@@ -154,12 +154,18 @@ def test_options_that_make_no_sense(tmp_path: Path) -> None:
         dml.distributed.map(model(), 7)
     with pytest.raises(dml.BindingError, match="as many rows"):
         dml.distributed.map(model(), {"x": X, "y": X[:3]})
-    with pytest.raises(dml.ModelFormatError, match="there is no"):
+    with pytest.raises(dml.ModelFormatError, match=r"there is no data set '.*nowhere'"):
         dml.distributed.map(model(), tmp_path / "nowhere")
     (tmp_path / "text.csv").write_text("1,2")
     for place in (tmp_path, tmp_path / "text.csv"):
         with pytest.raises(dml.ModelFormatError):
             dml.distributed.map(model(), place)
+
+
+def test_the_model_is_complained_of_before_the_data_set(tmp_path: Path) -> None:
+    for dataset in (tmp_path / "nowhere", {"x": X[:0]}, 7):
+        with pytest.raises(dml.ModelFormatError, match=r"no file 'none\.onnx'"):
+            dml.distributed.map(tmp_path / "none.onnx", dataset)
 
 
 # ---- files
@@ -254,7 +260,7 @@ def test_output_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
         dml.distributed.map(model(), X, output=output, batch_size=2, progress=failing)
     assert list(tmp_path.iterdir()) == []
     assert dml.distributed.map(model(), X, output=output) == ROWS
-    monkeypatch.setattr(here, "map_here", lambda *_: pytest.fail("nothing is to run"))
+    monkeypatch.setattr(running, "map_here", lambda *_: pytest.fail("nothing is to run"))
     with pytest.raises(dml.ConfigurationError, match="is there already"):
         dml.distributed.map(model(), X, output=output)
 

@@ -67,8 +67,8 @@ def map(
     Raises BindingError for columns that do not fit, ModelFormatError for a model or data that cannot be read or run,
     ConfigurationError for options, packages that are missing, and an output that is there already.
     """
-    from opendml.compatibility.distributed.cluster import is_wanted
     from opendml.compatibility.distributed.mapper import Images, Plan
+    from opendml.compatibility.distributed.running import Run, map_rows
     from opendml.compatibility.distributed.sinks import FORMATS, check_free
 
     if format is not None and format not in FORMATS:
@@ -76,139 +76,18 @@ def map(
     for name, number in (("workers", workers), ("threads", threads), ("batch_size", batch_size)):
         if number is not None and (not isinstance(number, int) or number < 1):
             raise ConfigurationError(f"{argument(name, number)}: expected a number from 1 on")
-    images = Images(image_size, tuple(image_mean), tuple(image_deviation))
+    folder = None if output is None else Path(output)
+    if folder is not None:
+        check_free(folder)
     plan = Plan(
-        _portable(model),
+        os.fspath(model) if isinstance(model, os.PathLike) else model,
         device,
         batch_size,
         dict(columns or {}),
         dict(values or {}),
         tuple(keep),
-        images,
+        Images(image_size, tuple(image_mean), tuple(image_deviation)),
         narrow_float64,
         fuse_quantization,
     )
-    folder = None if output is None else Path(output)
-    if folder is not None:
-        check_free(folder)
-    if _is_of_ray(dataset):
-        return _over_ray(dataset, plan, folder, format, workers, threads, gpus, None)
-    from opendml.compatibility.distributed.sources import source_of
-
-    source = source_of(dataset)
-    if source.rows == 0:
-        raise ConfigurationError("the data set has no rows")
-    if is_wanted(cluster):
-        return _read_by_ray(source, dataset, plan, folder, format, workers, threads, gpus, cluster, progress)
-    return _here(source, plan, folder, format, workers, progress)
-
-
-def _portable(model: Any) -> Any:
-    return os.fspath(model) if isinstance(model, os.PathLike) else model
-
-
-def _is_of_ray(dataset: Any) -> bool:
-    return type(dataset).__module__.startswith("ray.data") and hasattr(dataset, "map_batches")
-
-
-def _is_parquet(source: Any, format: str | None) -> bool:
-    from opendml.compatibility.distributed.sources import ParquetSource
-
-    return format == "parquet" or (format is None and isinstance(source, ParquetSource))
-
-
-def _here(
-    source: Any,
-    plan: Any,
-    folder: Path | None,
-    format: str | None,
-    workers: int | None,
-    progress: Callable[[float], None] | None,
-) -> Any:
-    from opendml.compatibility.distributed.here import map_here
-    from opendml.compatibility.distributed.sinks import ArraysSink, NumpySink, ParquetSink, whole_folder
-
-    if folder is None:
-        arrays = ArraysSink()
-        map_here(source, plan, arrays, workers, progress)
-        return arrays.arrays
-    with whole_folder(folder) as unfinished:
-        sink = ParquetSink(unfinished) if _is_parquet(source, format) else NumpySink(unfinished, source.rows)
-        map_here(source, plan, sink, workers, progress)
-    return source.rows
-
-
-def _read_by_ray(
-    source: Any,
-    path: Any,
-    plan: Any,
-    folder: Path | None,
-    format: str | None,
-    workers: int | None,
-    threads: int,
-    gpus: float,
-    cluster: str | None,
-    progress: Callable[[float], None] | None,
-) -> Any:
-    from opendml.compatibility.distributed.cluster import connected, dataset_of, mapped
-    from opendml.compatibility.distributed.columns import array_of_column
-    from opendml.compatibility.distributed.mapper import Mapper
-    from opendml.compatibility.distributed.sinks import ArraysSink, NumpySink, whole_folder
-    from opendml.compatibility.distributed.sources import ImageSource
-
-    mapper = Mapper(plan, threads)
-    mapper.columns(source.columns)  # said here rather than by a worker
-    connected(cluster)
-    dataset = dataset_of(source, path, mapper.batch_size)
-    dataset.context.execution_options.preserve_order = True
-    images = source.folder.resolve() if isinstance(source, ImageSource) else None
-    results = mapped(dataset, plan, workers=workers, threads=threads, gpus=gpus, folder=images)
-    if folder is not None and _is_parquet(source, format):
-        with whole_folder(folder) as unfinished:
-            results.write_parquet(os.fspath(unfinished.resolve()))
-        return source.rows
-
-    def gather(sink: Any) -> None:
-        done = 0
-        for table in results.iter_batches(batch_size=None, batch_format="pyarrow"):
-            if table.num_rows:
-                sink.write({name: array_of_column(table.column(name), name) for name in table.column_names})
-            done += table.num_rows
-            if progress is not None:
-                progress(done / source.rows)
-        sink.close()
-
-    if folder is None:
-        arrays = ArraysSink()
-        gather(arrays)
-        return arrays.arrays
-    with whole_folder(folder) as unfinished:
-        gather(NumpySink(unfinished, source.rows))
-    return source.rows
-
-
-def _over_ray(
-    dataset: Any,
-    plan: Any,
-    folder: Path | None,
-    format: str | None,
-    workers: int | None,
-    threads: int,
-    gpus: float,
-    cluster: str | None,
-) -> Any:
-    from opendml.compatibility.distributed.cluster import connected, mapped
-    from opendml.compatibility.distributed.sinks import whole_folder
-
-    connected(cluster)
-    results = mapped(dataset, plan, workers=workers, threads=threads, gpus=gpus)
-    if folder is None:
-        return results
-    if format == "npy":
-        raise ConfigurationError(
-            f"{argument('format', 'npy')}: the results of a data set of Ray are written as Parquet files"
-        )
-    results = results.materialize()
-    with whole_folder(folder) as unfinished:
-        results.write_parquet(os.fspath(unfinished.resolve()))
-    return results.count()
+    return map_rows(dataset, plan, Run(folder, format, workers, threads, gpus, cluster, progress))

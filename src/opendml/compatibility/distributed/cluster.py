@@ -84,17 +84,16 @@ def dataset_of(source: Source, path: Any, batch_size: int) -> Any:
 
 
 def mapped(
-    dataset: Any, plan: Plan, *, workers: int | None, threads: int, gpus: float, folder: Path | None = None
+    dataset: Any, mapper: Mapper, *, workers: int | None, threads: int, gpus: float, folder: Path | None = None
 ) -> Any:
     """The data set of the results: nothing runs before somebody asks for them."""
-    batch_size = Mapper(plan, threads).batch_size
     ray = connected(None)
     # One processor is left for reading.
     most = workers or max(1, (int(ray.cluster_resources().get("CPU", 1)) - 1) // threads)
     return dataset.map_batches(
         Worker,
-        fn_constructor_args=(plan, threads, folder, os.environ.get(CACHE_VARIABLE)),
-        batch_size=batch_size,
+        fn_constructor_args=(mapper.plan, threads, folder, os.environ.get(CACHE_VARIABLE)),
+        batch_size=mapper.batch_size,
         batch_format="pyarrow",
         zero_copy_batch=True,
         compute=ray.data.ActorPoolStrategy(min_size=workers or 1, max_size=most),

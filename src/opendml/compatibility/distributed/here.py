@@ -30,9 +30,9 @@ def workers_for(plan: Plan, workers: int | None, batches: int) -> tuple[int, int
     return count, 1 if workers else max(1, threads // count)
 
 
-def map_here(source: Source, plan: Plan, sink: Sink, workers: int | None, progress: Progress | None) -> None:
+def map_here(source: Source, mapper: Mapper, sink: Sink, workers: int | None, progress: Progress | None) -> None:
     """Runs a model over all rows, and gives the results to ``sink`` in order."""
-    mapper = Mapper(plan, 1)
+    plan = mapper.plan
     batches = -(-source.rows // mapper.batch_size)
     count, threads = workers_for(plan, workers, batches)
     if threads > 1:

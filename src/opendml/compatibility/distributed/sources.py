@@ -129,7 +129,7 @@ def source_of(dataset: Any) -> Source:
 
 def _source_at(path: Path) -> Source:
     if not path.exists():
-        raise ModelFormatError("", f"there is no {quoted(str(path))}")
+        raise ModelFormatError("", f"there is no data set {quoted(str(path))}")
     if not path.is_dir():
         return _source_of_files(path.suffix.lower(), [path], str(path))
     files = sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith((".", "_")))
