@@ -115,6 +115,8 @@ def test_damaged_models() -> None:
             dml.load(data)
     with pytest.raises(dml.ModelFormatError, match=r"^not an ONNX model: it is a NumPy array; numpy.load"):
         dml.load(b"\x93NUMPY")
+    with pytest.raises(dml.ModelFormatError, match=r"^there are no bytes; expected those of an ONNX model$"):
+        dml.load(b"")
 
 
 def test_data_of_another_length() -> None:

@@ -29,7 +29,7 @@ def load(source: str | os.PathLike[str] | bytes) -> GraphDesc | OnnxModel:
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
         if (known := onnx_format(data)) is None:
-            raise ModelFormatError("", f"not an ONNX model{_but(data)}")
+            raise ModelFormatError("", _why_not(data))
         return known.read_bytes(data)
     if isinstance(source, (str, os.PathLike)):
         path = _path(source)
@@ -46,6 +46,9 @@ def _path(source: str | os.PathLike[str]) -> Path | None:
         return None
 
 
-def _but(data: bytes) -> str:
+def _why_not(data: bytes) -> str:
+    """Why bytes are not those of an ONNX model."""
+    if not data:
+        return "there are no bytes; expected those of an ONNX model"
     other = other_format(data, "onnx")
-    return f": {other}" if other else ""
+    return f"not an ONNX model: {other}" if other else "not an ONNX model"
