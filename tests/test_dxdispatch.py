@@ -18,6 +18,7 @@ from properties import examples
 from opendml.description.enums import ExecutionFlags
 from opendml.description.errors import ModelFormatError, OpendmlError
 from opendml.formats.dxdispatch import RunOptions, check_model
+from opendml.formats.dxdispatch import model as model_file
 from opendml.formats.dxdispatch.printing import format_elements, format_elements_verbose
 from opendml.formats.dxdispatch.reports import TextReport
 from opendml.formats.models import read_model
@@ -355,6 +356,24 @@ def test_model_files_that_cannot_be_read(tmp_path: Path) -> None:
             read_model(path)
     (tmp_path / "mark.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(ADD).encode())
     assert results(read_model(tmp_path / "mark.json")) == ["Resource 'Out': 6, 10, -2"]
+
+
+def test_files_that_there_is_no_memory_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_memory(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    (tmp_path / "add.json").write_text(json.dumps(ADD))
+    places = [
+        (model_file, "parse_resource", "resources.A: there is no memory to read it"),
+        (model_file, "parse", "there is no memory to read it"),
+        (model_file, "read_file", "there is no memory to read it"),
+    ]
+    for module, function, message in places:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, function, without_memory)
+            with pytest.raises(ModelFormatError) as caught:
+                read_model(tmp_path / "add.json")
+        assert str(caught.value) == message
 
 
 # ---- hostile input

@@ -87,6 +87,31 @@ def test_real_values(data_type: str) -> None:
     np.testing.assert_array_equal(contents, expected)
 
 
+@given(
+    st.sampled_from([np.float16, np.float32, np.float64]),
+    st.lists(st.integers(-(1 << 90), 1 << 90) | st.floats(-70000, 70000) | st.integers(-9, 9), min_size=1),
+)
+@examples(60)
+def test_integers_stand_among_real_numbers(dtype: type[np.floating[Any]], values: list[int | float]) -> None:
+    """Each is the double nearest to it, rounded to the type; beyond its largest number it is refused."""
+    description: dict[str, Any] = {"initialValuesDataType": dtype.__name__.upper(), "initialValues": values}
+    with np.errstate(over="ignore"):
+        expected = [dtype(float(value)) for value in values]
+    if np.isfinite(expected).all():
+        np.testing.assert_array_equal(resource(description), np.array(expected))
+    else:
+        first = next(place for place, value in enumerate(expected) if np.isinf(value))
+        path, _ = problem({"resources": {"x": description}, "dispatchables": {}, "commands": []})
+        assert path == f"resources.x.initialValues[{first}]"
+
+
+def test_integers_beyond_all_real_numbers_are_refused() -> None:
+    description = {"initialValuesDataType": "FLOAT64", "initialValues": [1, 10**400]}
+    path, message = problem({"resources": {"x": description}, "dispatchables": {}, "commands": []})
+    assert path == "resources.x.initialValues[1]"
+    assert message.startswith("the value is outside FLOAT64's range")
+
+
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 @pytest.mark.parametrize("signed", [True, False])
 def test_integers_are_exact(bits: int, signed: bool) -> None:

@@ -6,6 +6,7 @@ generated, so that a model of any claimed size can be refused in time.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -240,10 +241,11 @@ def _parse_array(node: Node, data_type: TensorDataType) -> ArrayValues:
     kinds = set(map(type, values))
     if dtype.kind == "f":
         # The common case at once; what is not plain is converted, or complained about, one by one.
-        if kinds == {float}:
-            rounded = _rounded(np.array(values, np.float64), data_type)
-            if np.isfinite(rounded).all():
-                return ArrayValues(data_type, rounded.tobytes())
+        if kinds <= {int, float}:
+            with contextlib.suppress(OverflowError):
+                rounded = _rounded(np.array(values, np.float64), data_type)
+                if np.isfinite(rounded).all():
+                    return ArrayValues(data_type, rounded.tobytes())
     elif kinds == {int}:
         limits = np.iinfo(dtype)
         if limits.min <= min(values) and max(values) <= limits.max:

@@ -196,6 +196,8 @@ def read(
         text = read_file(path, MODEL_FILE_LIMIT).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ModelFormatError("", f"not UTF-8 text: {error.reason} at byte {error.start}") from None
+    except MemoryError:
+        raise ModelFormatError("", _NO_MEMORY) from None
     except (OSError, ValueError) as error:
         if isinstance(error, ModelFormatError):
             raise
@@ -218,7 +220,7 @@ def parse_model(
     feature_level: FeatureLevel | str = FeatureLevel.LEVEL_6_4,
 ) -> Model:
     """A model from JSON text; otherwise as `read`."""
-    root, attempt = parse(text), _Attempts(in_part)
+    root, attempt = _parse_in_memory(text), _Attempts(in_part)
     attempt(root.members, ("resources", "dispatchables", "commands"))
     models = attempt(OnnxDispatchables, root, folders, onnx, feature_level)
     models = models or OnnxDispatchables(Node({}, ""), folders, onnx, feature_level)
@@ -253,6 +255,16 @@ def parse_model(
         memory_limit,
         tuple(attempt.problems),
     )
+
+
+_NO_MEMORY: Final = "there is no memory to read it"
+
+
+def _parse_in_memory(text: str) -> Node:
+    try:
+        return parse(text)
+    except MemoryError:
+        raise ModelFormatError("", _NO_MEMORY) from None
 
 
 def _graph_dispatchables(onnx: OnnxDispatchables) -> dict[str, Dispatchable]:
@@ -290,7 +302,14 @@ class _Attempts:
 
     def each(self, read: Callable[[str, Node], T], nodes: Mapping[str, Node]) -> dict[str, T | None]:
         """What is read of nodes that have names."""
-        return {name: self(read, name, node) for name, node in nodes.items()}
+
+        def in_memory(name: str, node: Node) -> T:
+            try:
+                return read(name, node)
+            except MemoryError:
+                node.fail(_NO_MEMORY)
+
+        return {name: self(in_memory, name, node) for name, node in nodes.items()}
 
 
 def _names_in(value: Any) -> Iterator[str]:
