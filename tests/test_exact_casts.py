@@ -86,6 +86,7 @@ def near_numbers_of_float16() -> np.ndarray[Any, Any]:
 Network = Callable[[Any], Any]
 
 
+@pytest.mark.parametrize("type", ["float16", "float32"])
 @pytest.mark.parametrize(
     "network",
     [
@@ -99,6 +100,8 @@ Network = Callable[[Any], Any]
         lambda x: dml.clip(x, min=-float("inf"), max=float("inf")),
         lambda x: dml.clip(dml.activation_relu(dml.clip(x, min=-3.0, max=2049.0)), min=1.0, max=2000.0),
         lambda x: dml.clip(dml.activation_relu(x) + 0.3, min=1.0, max=2.0),
+        lambda x: dml.clip(dml.activation_relu(dml.clip(x, min=-0.0, max=6.0)), min=-1.0, max=0.0),
+        lambda x: dml.activation_relu(x * -1.0) * -1.0,
         lambda x: dml.activation_relu(dml.abs(x) * -1.0),
         dml.activation_hard_sigmoid,
         dml.activation_thresholded_relu,
@@ -106,11 +109,12 @@ Network = Callable[[Any], Any]
         dml.floor,
     ],
 )
-def test_what_is_chosen_behind_a_rounding(network: Network) -> None:
-    """The same bits as of the operators one at a time, where a comparison is near what it is with, too."""
+def test_what_is_chosen_behind_a_rounding(network: Network, type: str) -> None:
+    """The same bits as of the operators one at a time, where a comparison is near what it is with, too; of what is
+    widened again as well."""
     graph = dml.Graph()
     numbers = near_numbers_of_float16()
-    desc = graph.describe(network(dml.cast(graph.input("float32", numbers.shape), "float16")))
+    desc = graph.describe(dml.cast(network(dml.cast(graph.input("float32", numbers.shape), "float16")), type))
     device = dml.Device()
     alone, together = (device.compile_graph(desc, fusion=fusion)(numbers) for fusion in (False, True))
     assert_identical(together, alone)
@@ -136,3 +140,34 @@ def test_how_often_is_rounded(network: Network, roundings: int) -> None:
     (statement,) = divide_and_fuse(join(desc)).execution.statements
     parts = {part for e in expressions_of(statement) for part in walk(e)}
     assert sum(isinstance(e, Cast) and e.type is F16 and e.operand.type is F32 for e in parts) == roundings
+
+
+ROUNDED = cast(cast(WIDE, F16), F32)
+
+
+def limited(value: Expression, comparison: str, limit: float, number: float) -> Expression:
+    return select(binary(comparison, value, constant(limit, F32)), constant(number, F32), value)
+
+
+@pytest.mark.parametrize(
+    ("choice", "widened"),
+    [
+        (limited(WIDE, "lt", -(2.0**-25), 0.0), limited(ROUNDED, "lt", 0.0, 0.0)),
+        (limited(WIDE, "gt", 2.0**-25, 0.0), limited(ROUNDED, "gt", 0.0, 0.0)),
+        (
+            limited(limited(WIDE, "lt", -(2.0**-25), 0.0), "gt", 6.0, 6.0),
+            limited(limited(ROUNDED, "lt", 0.0, 0.0), "gt", 6.0, 6.0),
+        ),
+        (limited(WIDE, "lt", -(2.0**-24), 0.0), None),
+        (limited(WIDE, "lt", 2.0**-25, 0.0), None),
+        (limited(WIDE, "le", -(2.0**-25), 0.0), None),
+        (limited(WIDE, "lt", 0.0, 0.0), None),
+        (limited(WIDE, "gt", 6.0, 6.0), None),
+        (limited(limited(WIDE, "lt", -(2.0**-25), 0.0), "gt", 6.0, 5.0), None),
+        (select(binary("lt", WIDE + WIDE, constant(-(2.0**-25), F32)), constant(0.0, F32), WIDE), None),
+    ],
+)
+def test_rectifiers_behind_the_rounding(choice: Expression, widened: Expression | None) -> None:
+    """What is widened again is limited afterwards where one of the limits is zero, and only where that is the same."""
+    rounded = cast(cast(choice, F16), F32)
+    assert exact_cast(cast(choice, F16), F32) is (rounded if widened is None else widened)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sample_tensors import f32
 from test_refine_together import names
-from test_refinement import TARGET, assert_refined_is_defined
+from test_refinement import TARGET, assert_refined_is_defined, convolution
 
 from opendml import operators
 from opendml.description.descriptors import Operator
@@ -128,6 +128,29 @@ def test_values_that_rows_have_in_common_are_computed_once(desc: Operator, share
     assert not names(desc.define())
     assert names(assert_refined_is_defined(desc)) == ({"shared"} if shared else set())
     assert not names(assert_refined_is_defined(desc, TARGET.tuned(column_repeats=91)))
+
+
+def with_bias(data_type: str, flags: str = "OWNED_BY_DML") -> Operator:
+    """A convolution to six channels of 5x5."""
+    return convolution(
+        [1, 4, 5, 5],
+        [6, 4, 1, 1],
+        data_type=data_type,
+        bias_tensor=TensorDesc(data_type, [1, 6, 1, 1], flags=flags),
+    )
+
+
+@pytest.mark.parametrize(
+    ("desc", "shared"),
+    [
+        (with_bias("FLOAT16"), True),
+        (with_bias("FLOAT32"), False),
+        (with_bias("FLOAT16", "NONE"), False),  # it may be another one for every run
+    ],
+)
+def test_fixed_biases_of_float16_are_widened_once(desc: Operator, shared: bool) -> None:
+    assert ("shared" in names(assert_refined_is_defined(desc))) == shared
+    assert "shared" not in names(assert_refined_is_defined(desc, TARGET.tuned(column_repeats=26)))
 
 
 def average_gradient(sizes: list[int], window: int, stride: int, padding: int) -> Operator:

@@ -4,6 +4,9 @@ Operators of float16 compute in float32 and round what they give once. Where the
 what rectifiers, limits and choices give is one of their arguments, which the operator before has rounded: rounding it
 again gives the same bits. And if what is chosen is rounded anyway, it need not be rounded before: rounding keeps the
 order of numbers, so a comparison with a number of float16 is one with what lies half way to its neighbour.
+
+Where the choice is between a number and zero, and is widened again, it is made of what is rounded and widened: a
+comparison with the zero that is chosen is the maximum of both, one instruction.
 """
 
 from __future__ import annotations
@@ -50,8 +53,9 @@ def exact_cast(operand: Expression, type: ElementType) -> Expression:
         return cast(_Unrounded()(operand), F16)
     if type is F32 and isinstance(operand, Cast) and operand.type is F16:
         narrowed = operand.operand
-        if narrowed.type is F32 and is_float16(narrowed):
-            return narrowed
+        found = None if narrowed.type is not F32 else narrowed if is_float16(narrowed) else _rectified(narrowed)
+        if found is not None:
+            return found
     return cast(operand, type)
 
 
@@ -179,6 +183,41 @@ def _number(e: Expression) -> float | None:
     if isinstance(e, Cast) and e.operand.type is F16:
         e = e.operand
     return float(e.value) if isinstance(e, Const) and (e.type is F16 or _is_float16_itself(e)) else None
+
+
+# Choices of zeros, behind the rounding -----------------------------------------------------------------------------
+
+
+def _rectified(e: Expression) -> Expression | None:
+    """What ``e`` is, rounded to float16 and widened again, where it is a number or a zero, by which of them is larger,
+    or that within limits: the same choice of the number, rounded and widened."""
+    limits = list[tuple[Select, bool]]()
+    while len(limits) < DEEPEST and isinstance(e, Select) and (is_zero := _is_limited(e)) is not None:
+        limits.append((e, is_zero))
+        e = e.otherwise
+    if not any(is_zero for _, is_zero in limits):
+        return None
+    rounded = exact_cast(cast(e, F16), F32)
+    for choice, _ in reversed(limits):
+        assert isinstance(choice.condition, Binary)
+        condition = binary(choice.condition.operation, rounded, choice.then)
+        rounded = select(condition, choice.then, rounded, rare=choice.rare)
+    return rounded
+
+
+def _is_limited(choice: Select) -> bool | None:
+    """Whether a choice is zero where a number is beyond what lies half way from it to the next number of float16; False
+    where it is another number of float16 and the limit is this number itself; None where it is neither."""
+    condition, number = choice.condition, _number(choice.then)
+    if number is None or not isinstance(condition, Binary) or condition.left is not choice.otherwise:
+        return None
+    if condition.operation not in _BOUNDS or not abs(number) <= LARGEST:
+        return None
+    if number:
+        return False if condition.right is choice.then else None
+    above, (if_even, _) = _BOUNDS[condition.operation]
+    is_half_way = condition.right is constant(_half_way(number, above=above)[0], F32)
+    return True if is_half_way and if_even == condition.operation else None
 
 
 _TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}

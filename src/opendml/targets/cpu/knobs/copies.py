@@ -23,7 +23,8 @@ class CopyKnobs:
     """How many times larger the margin may make the tensor then."""
 
     column_repeats: int = 2
-    """Rows that have values of slow functions in common, such as square roots, from which on these get a tensor."""
+    """Rows that have values of slow functions in common, such as square roots, or widened ones, from which on these get
+    a tensor."""
 
     table_growth: int = 4
     """How many times larger than what is summed and what comes of it a table of the sum's weights may be, and one of

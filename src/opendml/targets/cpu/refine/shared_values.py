@@ -3,7 +3,8 @@
 Where an element of a result takes a slow function of what repeats from row to row, such as the deviation of a channel
 where channels lie beside one another, the function's values stand in a tensor of their own. Along a row that has one
 such value it is computed before the row begins, and there is nothing to do. Beside sums the rows are those of tiles,
-which are short: there it is done for what is fixed, such as the factors by which sums are quantized again.
+which are short: there it is done for what is fixed, such as the factors by which sums are quantized again, and biases
+of float16, which every tile would widen.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from opendml.expression.affine import Dependencies, address_of
-from opendml.expression.element_types import F32, U32, bits_of
+from opendml.expression.element_types import F16, F32, U32, bits_of
 from opendml.expression.ir import (
     Axis,
     Binary,
     Bitcast,
+    Cast,
     Const,
     Expression,
     Fold,
@@ -83,7 +85,8 @@ def _shared(statement: Statement, repeats: int) -> Iterator[tuple[Expression, tu
 def _beside_sums(
     statement: Statement, repeats: int, fixed: frozenset[Tensor]
 ) -> Iterator[tuple[Expression, tuple[Axis, ...]]]:
-    """The values of slow functions of what is fixed that are the same for ``repeats`` sums, and their axes."""
+    """The values of slow functions of what is fixed, and what is widened, that are the same for ``repeats`` sums, and
+    their axes."""
     if not isinstance(statement, Compute) or len(statement.stores) != 1:
         return
     (store,) = statement.stores
@@ -95,7 +98,7 @@ def _beside_sums(
         parts = list(walk(e))
         if any(isinstance(x, (Fold, Select)) or (isinstance(x, Load) and x.tensor not in fixed) for x in parts):
             return False
-        return _is_slow(e)
+        return _is_slow(e) or _is_widened(e)
 
     for e in walk(store.value, lambda e: isinstance(e, (Load, Fold)) or is_found(e)):
         if isinstance(e, (Load, Fold)) or not is_found(e):
@@ -132,6 +135,11 @@ def _most(e: Expression, bounds: Mapping[Tensor, float]) -> float:
 def _product(a: float, b: float) -> float:
     """A number that a product of numbers up to these does not exceed, rounded."""
     return a * b * ROUNDED if math.isfinite(a) and math.isfinite(b) else math.inf
+
+
+def _is_widened(e: Expression) -> bool:
+    """Whether a value is an element of float16 in a wider type."""
+    return isinstance(e, Cast) and e.type.is_float and isinstance(e.operand, Load) and e.operand.type is F16
 
 
 def _is_slow(e: Expression) -> bool:
