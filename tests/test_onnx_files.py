@@ -89,6 +89,7 @@ def test_tables_are_read_where_their_files_are(rows: int, offset: int, stays: bo
         ({"location": "../w.bin"}, "'../w.bin' is no file in the folder of the model"),
         ({"location": "/etc/hostname"}, "'/etc/hostname' is no file in the folder of the model"),
         ({"location": "link"}, "'link' leads out of the folder of the model"),
+        ({"location": "circle"}, "('circle' leads nowhere|cannot read 'circle': Too many levels of symbolic links)"),
         ({"location": "w.bin", "offset": "1"}, "'w.bin' ends before it: 16 bytes"),
         ({"location": "w.bin", "offset": "-1"}, "offset '-1' is no number of bytes"),
         ({"location": "w.bin", "length": "8"}, r"float32 \[4\] needs 16 bytes, its length is 8"),
@@ -101,6 +102,7 @@ def test_data_that_is_not_there(entries: dict[str, str], message: str, tmp_path:
     (tmp_path / "w.bin").write_bytes(bytes(16))
     (folder / "w.bin").write_bytes(bytes(16))
     (folder / "link").symlink_to(tmp_path / "w.bin")
+    (folder / "circle").symlink_to("circle")
     external(folder / "model.onnx", **entries)
     model = dml.load(folder / "model.onnx")
     assert isinstance(model, dml.OnnxModel)
@@ -125,6 +127,25 @@ def test_data_of_another_length() -> None:
     loaded = dml.load(model.SerializeToString())
     assert isinstance(loaded, dml.OnnxModel)
     with pytest.raises(dml.ModelFormatError, match=r"^initializer 'w': float32 \[4\] needs 16 bytes, got 12$"):
+        loaded.compile()
+
+
+@pytest.mark.parametrize("sizes", [(1,) * 64 + (4,), (0,) * 65])
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_data_of_too_many_dimensions(sizes: tuple[int, ...], is_beside: bool, tmp_path: Path) -> None:
+    """More than any array has."""
+    external(tmp_path / "model.onnx", location="w.bin")
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    model = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    (weight,) = model.graph.initializer
+    del weight.dims[:]
+    weight.dims.extend(sizes)
+    if not is_beside:
+        weight.data_location, weight.raw_data = TYPES.DEFAULT, bytes(0 if 0 in sizes else 16)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    loaded = dml.load(tmp_path / "model.onnx")
+    assert isinstance(loaded, dml.OnnxModel)
+    with pytest.raises(dml.ModelFormatError, match=r"^initializer 'w': no array has the sizes "):
         loaded.compile()
 
 

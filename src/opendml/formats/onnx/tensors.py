@@ -26,6 +26,9 @@ Array = npt.NDArray[Any]
 LARGEST: Final = (1 << 63) - 1
 """Bytes that an array may have, were there no size of 0 in it; NumPy has no others."""
 
+MOST_DIMENSIONS: Final = 32
+"""Dimensions that an array may have with every NumPy: from 2.0 on there may be 64."""
+
 
 def array_of(tensor: Any, folder: Path | None, place: str, content: memoryview | None = None) -> Array:
     """The values of a TensorProto; data beside the model's file is mapped, not read. ``content``: its ``raw_data``, if
@@ -40,7 +43,8 @@ def array_of(tensor: Any, folder: Path | None, place: str, content: memoryview |
         data_type = array_type(tensor.data_type)
     except (KeyError, ValueError):
         raise ModelFormatError(place, f"there is no {type_name(tensor.data_type)}") from None
-    if math.prod(filter(None, sizes)) * data_type.itemsize > LARGEST and 0 in sizes:
+    is_empty_but_large = 0 in sizes and math.prod(filter(None, sizes)) * data_type.itemsize > LARGEST
+    if is_empty_but_large or len(sizes) > MOST_DIMENSIONS:
         raise ModelFormatError(place, f"no array has the sizes {quoted(list(sizes))}")
     if tensor.data_location == onnx_package().TensorProto.EXTERNAL:
         return _external(tensor, data_type, sizes, folder, place)
@@ -100,7 +104,11 @@ def path_beside(folder: Path | None, location: str, place: str) -> Path:
     if not parts.name or parts.is_absolute() or ".." in parts.parts or "\0" in location or ":" in location:
         raise ModelFormatError(place, f"{quoted(location)} is no file in the folder of the model")
     path = folder / parts
-    if not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        is_inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # before Python 3.13 links that lead to themselves are a RuntimeError
+        raise ModelFormatError(place, f"{quoted(location)} leads nowhere") from None
+    if not is_inside:
         raise ModelFormatError(place, f"{quoted(location)} leads out of the folder of the model")
     return path
 
