@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -73,13 +74,16 @@ def _parser() -> argparse.ArgumentParser:
 def _report_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks report",
-        description="Make the page of the benchmarks, benchmarks.md with its plots in images/, of runs that were saved"
+        description="Make a page of the benchmarks, benchmarks.md with its plots in images/, of runs that were saved"
         " with --save: machine by machine, numbers of threads side by side. Where a row was measured more than once the"
         " later file's stands.",
     )
     parser.add_argument("runs", type=Path, metavar="FILE", nargs="+", help="a saved run")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", default=DEFAULT_OUTPUT, help="where to write (docs of this repository)"
+    )
+    parser.add_argument(
+        "--name", type=_page_name, metavar="NAME", default="benchmarks", help="write NAME.md and images/NAME-*.png"
     )
     return parser
 
@@ -119,7 +123,7 @@ def _report(arguments: argparse.Namespace) -> int:
         Source(name if names.count(name) == 1 else f"{name} ({number})", load_run(path))
         for number, (name, path) in enumerate(zip(names, arguments.runs, strict=True), 1)
     ]
-    print(f"written: {write_page(sources, arguments.output)}")
+    print(f"written: {write_page(sources, arguments.output, arguments.name)}")
     return 0
 
 
@@ -201,6 +205,12 @@ def _minutes(text: str) -> float:
     if not 0 < number <= 1440:
         raise argparse.ArgumentTypeError("expected minutes, more than 0 and up to 1440")
     return number
+
+
+def _page_name(text: str) -> str:
+    if not re.fullmatch(r"\w+", text):
+        raise argparse.ArgumentTypeError("expected letters, digits and underscores")
+    return text
 
 
 def _part(text: str) -> float:

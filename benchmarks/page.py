@@ -66,7 +66,8 @@ _EXPLANATION: Final = (
 _NETWORKS_EXPLANATION: Final = (
     "PyTorch modules (`benchmarks/architectures`, `examples/networks`) with random parameters; milliseconds a run,"
     " medians. opendml, ONNX Runtime and OpenVINO run what `torch.onnx.export` makes of them; OpenVINO is told to"
-    " compute in float32, and in float16 for the networks whose numbers are. PyTorch has its channels first or last,"
+    " compute in float32, and in float16 for the networks whose numbers are (where it takes bfloat16 for that, of fewer"
+    " bits, in float32 again). PyTorch has its channels first or last,"
     " whichever is faster; `torch.compile` has the parameters as constants (freezing). Quantised networks (int8) round"
     " in other places in every library, so they are compared by how far their results are from those in float32, root"
     f" of the mean square: at most {QUANTIZED_SPREAD - 1:.0%} farther or nearer than opendml's. `of limits` is the part"
@@ -81,29 +82,34 @@ _KERNELS_EXPLANATION: Final = (
 )
 
 
-def write_page(sources: Sequence[Source], directory: Path) -> Path:
-    """``benchmarks.md`` and its plots in ``images``, of one saved run or several; plots of an earlier page go."""
+PAGE: Final = "benchmarks"
+"""The name of the page, and what those of its plots begin with."""
+
+
+def write_page(sources: Sequence[Source], directory: Path, name: str = PAGE) -> Path:
+    """``NAME.md`` and its plots in ``images``, of one saved run or several; plots of an earlier page of that name
+    go."""
     machines = merge(sources, order())
     images = directory / "images"
     images.mkdir(parents=True, exist_ok=True)
-    plots = _save_plots(machines, images)
-    for stale in set(images.glob("benchmarks-*.png")) - {images / name for names in plots.values() for name in names}:
+    plots = _save_plots(machines, images, name)
+    for stale in set(images.glob(f"{name}-*.png")) - {images / plot for made in plots.values() for plot in made}:
         stale.unlink()
-    page = directory / "benchmarks.md"
+    page = directory / f"{name}.md"
     page.write_text(markdown(machines, plots), encoding="utf-8")
     return page
 
 
-def _save_plots(machines: Mapping[str, Sequence[Part]], images: Path) -> dict[str, list[str]]:
+def _save_plots(machines: Mapping[str, Sequence[Part]], images: Path, page: str) -> dict[str, list[str]]:
     """The names of the plots that there are data for, by machine."""
     plots: dict[str, list[str]] = {}
     for number, (machine, parts) in enumerate(machines.items(), 1):
         runs, mark = [part.run for part in parts], "" if number == 1 else f"-{number}"
-        names = [save_ratios(runs, images, f"benchmarks-ratios{mark}.png")]
-        names.append(save_network_ratios(runs, images, f"benchmarks-networks{mark}.png"))
+        names = [save_ratios(runs, images, f"{page}-ratios{mark}.png")]
+        names.append(save_network_ratios(runs, images, f"{page}-networks{mark}.png"))
         for run in runs:
             threads = "" if run is runs[0] else f"-{run.facts.threads}-threads"
-            names.append(save_growth(run, images, f"benchmarks-growth{mark}{threads}.png"))
+            names.append(save_growth(run, images, f"{page}-growth{mark}{threads}.png"))
         plots[machine] = [name for name in names if name is not None]
     return plots
 

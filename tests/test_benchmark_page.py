@@ -224,6 +224,14 @@ def test_the_page_and_its_plots_are_written(
     page = (tmp_path / "out" / "benchmarks.md").read_text()
     assert set(re.findall(r"\(images/(.*?)\)", page)) == plots
     assert "Run `a.save`" in page and "Run `b.save`" in page and str(tmp_path) not in page
+    monkeypatch.setattr(
+        sys, "argv", [*sys.argv[:2], *files, "--output", str(tmp_path / "out"), "--name", "other_machine"]
+    )
+    assert module("__main__").main() == 0
+    others = {plot.replace("benchmarks", "other_machine", 1) for plot in plots}
+    assert {path.name for path in images.iterdir()} == plots | others | {"other.png"}
+    assert set(re.findall(r"\(images/(.*?)\)", (tmp_path / "out" / "other_machine.md").read_text())) == others
+    assert (tmp_path / "out" / "benchmarks.md").read_text() == page
     (tmp_path / "b.save").write_text("{}")
     assert module("__main__").main() == 2
     assert "b.save: not a run of the benchmarks" in capsys.readouterr().err
