@@ -307,10 +307,10 @@ run_operator(SOFTMAX, [np.ones((7, 1000), np.float32)])
 # The next row -------------------------------------------------------------------------------------------------------
 
 
-def asked_ahead(rows: int, length: int, value: Callable[[Rows], Expression]) -> list[str]:
+def asked_ahead(rows: int, length: int, value: Callable[[Rows], Expression], **knobs: int) -> list[str]:
     """What the nest of rows says about prefetches, and the caches that the code asks for them."""
     work = Rows(ELEMENT_TYPES["f32"], rows, length)
-    target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512"))
+    target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512")).tuned(**knobs)
     code = generate(work.definition(value(work)), target, in_place=False)
     ((kernel,), ((_, repeats),)) = code.kernels, code.origins
     nest = kernel_nest(kernel, target, repeats)
@@ -331,3 +331,5 @@ def test_costly_folds_ask_for_the_next_row() -> None:
     longest = TUNING.next_row_bytes // 4
     assert asked_ahead(64, longest, costly)[1].startswith("prefetch x 262144 bytes ahead")
     assert asked_ahead(64, longest + 64, costly) == [near, "3"]
+    assert asked_ahead(1024, 1024, costly, folded_prefetch_distance=0) == [far, "2"]
+    assert asked_ahead(1024, 1024, cheap, folded_prefetch_distance=0) == []

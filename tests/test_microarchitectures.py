@@ -66,6 +66,12 @@ def test_a_last_cache_that_is_near_keeps_what_is_written() -> None:
     assert tuned("znver4", system=SYSTEM).stored_prefetch_distance == 0 < TUNING.stored_prefetch_distance
 
 
+def test_a_core_that_reads_runs_by_itself_is_not_asked_to_and_pauses_less() -> None:
+    assert tuned("znver4").folded_prefetch_distance == 0 < TUNING.folded_prefetch_distance
+    assert tuned("znver4").stage_bytes < TUNING.stage_bytes
+    assert tuned("icelake-server", system=SYSTEM).stage_bytes == TUNING.stage_bytes
+
+
 def test_what_fills_panels_comes_from_a_last_cache_and_not_from_memory() -> None:
     for last in (8 << 20, 32 << 20, 256 << 20):
         found = tuned("somebody's", system={1: 48 << 10, 2: 2 << 20, 3: last}).filling

@@ -31,9 +31,9 @@ def prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
     if any(fold.contract for fold in folds):
         widened = dict.fromkeys(_runs_of_sums(kernel, folds, tuning), tuning.summed_prefetch_distance)
         return _strips_of_sums(kernel, folds, tuning) | widened
-    distance = tuning.prefetch_distance if kernel.stage is None else tuning.staged_prefetch_distance
+    distance = _distance(kernel, folds, tuning)
     reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
-    ahead = {t: distance for t in reads if _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
+    ahead = {t: distance for t in reads if distance and _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
     ahead |= {t: rows for t in ahead if (rows := _rows_ahead(kernel, t, distance))}
     if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
         ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if _is_far(s.tensor, tuning)}
@@ -60,6 +60,14 @@ def next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tu
             distance = lanes * bytes_between(e, rows)
             ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
     return ahead
+
+
+def _distance(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> int:
+    """How many bytes ahead along the rows."""
+    if kernel.stage is not None:
+        return tuning.staged_prefetch_distance
+    in_lanes = any(fold.partials > 1 for fold in folds)
+    return tuning.folded_prefetch_distance if in_lanes else tuning.prefetch_distance
 
 
 def _runs_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> set[Tensor]:

@@ -18,6 +18,10 @@ class PrefetchKnobs:
     staged_prefetch_distance: int = 4096
     """How many bytes ahead where a stage is filled: nothing is asked for while it is emptied."""
 
+    folded_prefetch_distance: int = 2048
+    """As ``prefetch_distance``, of what folds whose partial results are lanes go through, run after run; 0: none is
+    asked for."""
+
     summed_prefetch_distance: int = 4096
     """How many bytes ahead in a run that a sum of products goes through once and widens."""
 
