@@ -40,11 +40,15 @@ def fixed_kernel(desc: operators.Convolution | operators.Gemm, target: CpuTarget
     return kernel
 
 
-def gemm(rows: int, inner: int, columns: int, trans_b: bool = False, trans_a: bool = False) -> operators.Gemm:
+def gemm(
+    rows: int, inner: int, columns: int, trans_b: bool = False, trans_a: bool = False, batch: int = 1
+) -> operators.Gemm:
+    """Of so many left matrices, and one right matrix that they share."""
+    right = (columns, inner) if trans_b else (inner, columns)
     return operators.Gemm(
-        a_tensor=TensorDesc("float32", [1, 1, *((inner, rows) if trans_a else (rows, inner))]),
-        b_tensor=TensorDesc("float32", [1, 1, *((columns, inner) if trans_b else (inner, columns))]),
-        output_tensor=TensorDesc("float32", [1, 1, rows, columns]),
+        a_tensor=TensorDesc("float32", [1, batch, *((inner, rows) if trans_a else (rows, inner))]),
+        b_tensor=TensorDesc("float32", [1, batch, *right], strides=[0, 0, right[1], 1]),
+        output_tensor=TensorDesc("float32", [1, batch, rows, columns]),
         trans_a=MatrixTransform(trans_a),
         trans_b=MatrixTransform(trans_b),
         alpha=1.0,

@@ -90,6 +90,21 @@ def test_fixed_matrices_in_panels_of_a_register(machine: Machine, rows: int, col
     check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
 
 
+@pytest.mark.parametrize("sizes", [(8, 1), (2, 4), (4, 2), (5, 3)])
+def test_batches_that_share_a_fixed_matrix_are_rows_of_one_product(sizes: tuple[int, int]) -> None:
+    """Its panels are as wide as those of a product of as many rows; where there are few of these they have other
+    widths."""
+
+    def width(batch: int, rows: int) -> int:
+        definition = gemm(rows, 19, 96, batch=batch).define()
+        target = Processor(HOSTS[0], replace(TUNING, serial_work=0))
+        refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+        check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
+        return next(t.sizes[-1] for t in refined.temporaries if t.name == "panels")
+
+    assert width(*sizes) == width(1, sizes[0] * sizes[1]) != width(1, 5)
+
+
 def test_each_of_many_threads_copies_a_part_of_the_panel() -> None:
     """Unless the other side is large, which would be read for every part."""
 

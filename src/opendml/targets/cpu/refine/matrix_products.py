@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,12 @@ class _Product:
     inner: Axis
     left: _Matrix
     right: _Matrix
+
+    @property
+    def rows(self) -> int:
+        """Rows that read the same right matrix: those of all batches that share it."""
+        shared = (a.size for i, a in enumerate(self.batch) if self.right.stride(i) == 0)
+        return self.row.size * math.prod(shared)
 
 
 def _product(found: Sum) -> _Product | None:
@@ -133,7 +140,7 @@ class _Refined:
         right, least = self.product.right, self.tuning.few_rows
         if not self.is_fixed or 0 in (right.stride(-1), right.stride(-2)) or self.product.column.size < least:
             return False
-        return self.product.row.size >= least or self._is_far()
+        return self.product.rows >= least or self._is_far()
 
     def _is_far(self) -> bool:
         """Whether the right matrix comes from beyond the second-level cache every time."""
@@ -143,7 +150,7 @@ class _Refined:
     def _in_panels(self) -> Expression:
         """What panels have of an element: what it is widened to, or of what is far and read for few rows its bits as
         they are, which are fewer to bring, where the processor widens them."""
-        factor, rows = self.product.right.factor, self.product.row.size
+        factor, rows = self.product.right.factor, self.product.rows
         is_narrow = self._is_far() and rows < self.tuning.widened_panel_rows and self.machine.converts_float16
         return factor.load if is_narrow else factor.element
 
@@ -153,7 +160,7 @@ class _Refined:
         product, tuning = self.product, self.tuning
         lanes = self.machine.vector_bytes * 8 // product.right.factor.element.type.bits
         wide, columns = tuning.matrix_panel_registers * lanes, product.column.size
-        if product.row.size < tuning.rows_of_tiles:
+        if product.rows < tuning.rows_of_tiles:
             return tuning.panel
         if self._has_few_panels():
             return lanes
@@ -166,7 +173,7 @@ class _Refined:
         product, tuning, line = self.product, self.tuning, self.machine.cache_line
         row = product.column.size * product.right.factor.element.type.bits // 8
         is_narrow = row <= tuning.many_threads * line <= tuning.many_threads * self.machine.vector_bytes
-        return is_narrow and product.row.size < 2 * tuning.rows_of_tiles and self._is_far()
+        return is_narrow and product.rows < 2 * tuning.rows_of_tiles and self._is_far()
 
     def _copied(self, matrix: _Matrix, axes: Sequence[Axis]) -> Expression:
         """The element, for the coordinates of ``axes``, of a copy of a matrix that has them as its dimensions."""
