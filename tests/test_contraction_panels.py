@@ -13,7 +13,7 @@ from execution import random_array, run_single
 from nest_running import HOSTS, OTHERS, check_nests, contents_of
 
 from opendml.llvm.host import Machine
-from opendml.loops.nest import Branch, Items, Leaf, Prefetch, nodes_of
+from opendml.loops.nest import Branch, Items, Leaf, Prefetch, Transpose, nodes_of
 from opendml.programs.device import compile_operator
 from opendml.targets.cpu.code.modules import Support
 from opendml.targets.cpu.code.program_code import program_code
@@ -132,6 +132,19 @@ def test_images_of_short_sums_are_panels_of_their_own(images: int) -> None:
     assert math.prod(blocks[axis] for axis in kernel.along if axis is not kernel.vector) == 1
     assert images == 1 or kernel.block_counts[0] == images
     assert kernel.item_count >= TUNING.items
+
+
+@pytest.mark.parametrize("machine", [*HOSTS, *OTHERS], ids=str)
+def test_panels_of_filters_are_filled_through_all_taps_of_a_channel(machine: Machine) -> None:
+    """The taps of a channel, and its neighbours', are one run of the filter, though not of the images: squares are
+    transposed that begin at any tap."""
+    target = Processor(machine, replace(TUNING, serial_work=0))
+    definition = refined_definition(convolution(3, 5, 48, 7), target)
+    nests = list(target.generate(definition, in_place=False).nests)
+    transposed = {node.axis.size for nest in nests for node in nodes_of(nest.body) if isinstance(node, Transpose)}
+    if machine.vector_registers * machine.vector_bytes >= TUNING.large_registers:
+        assert transposed == {5 * 3 * 3}
+    check_nests(definition, target, contents_of(definition, 3), (0, 1))
 
 
 def test_first_tiles_fill_the_panel() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from opendml.expression.affine import Affine, Element
 from opendml.expression.ir import Axis, Binary, Expression, Part, Tensor, Variable, temporary
-from opendml.expression.rewriting import substitute
+from opendml.expression.rewriting import substitute, walk
 from opendml.loops.nest import (
     Accumulate,
     At,
@@ -43,6 +43,7 @@ from opendml.loops.nest_integers import (
     Start,
     Sum,
 )
+from opendml.targets.cpu.coalescing import coalesce
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.contractions.tiles import Rest
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
@@ -258,14 +259,20 @@ class _Maker:
         return body
 
     def _filled(self, panel: Panel) -> Body:
-        """The loops are those that read the source in long runs."""
+        """The loops are those that read the source in long runs: taps of a filter are one with its channels there."""
         kernel = self.kernel
         fill = _fill(panel)
         if panel.transposed is None:
             strips = self.loops(kernel.along, self.counts, lambda counts: self._vectors(counts.vectors, (fill,)))
             return self.loops(kernel.batch, self.counts, lambda _: self._steps(kernel.fold.axes, strips))
-        rest = [axis for axis in kernel.fold.axes if axis is not panel.transposed]
-        squares = self._squares(panel.source, panel.transposed, fill)
+        steps, stores = list(kernel.fold.axes), fill.stores
+        if self.end is None:
+            steps, stores = coalesce(steps, stores)
+        loads = {e.address for e in walk(stores[0].value) if isinstance(e, Element)}
+        merged = (axis for axis in steps if axis not in kernel.fold.axes)
+        along = next((a for a in merged if {load.coefficient(a) for load in loads} == {1}), panel.transposed)
+        rest = [axis for axis in steps if axis is not along]
+        squares = self._squares(stores[0].value, along, Leaf(stores))
         axes = [*kernel.batch, *kernel.along]
         return self.loops(axes, self.counts, lambda counts: self._steps(rest, squares(counts)))
 
