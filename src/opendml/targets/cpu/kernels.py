@@ -43,6 +43,8 @@ class ComputeKernel:
     for every point of the tile. If it is the tile, the rows are those of a block of squares.
     ``vector_block`` cuts the vector axis into work items. ``rows`` is the axis outside of the vector axis of which some
     points are computed together. More ``lanes`` than the vector axis has points: all of them are one vector.
+    ``steps_at_once``: not 0 where all points of a work item do so many steps of their folds before the next ones, while
+    the results wait in memory.
     ``prefetched`` tells how many bytes ahead lines of tensors are asked for, ``next_rows`` the same in some folds.
     ``chosen_rows`` are loads of rows that come later, of which lines are asked for at every vector.
     """
@@ -62,6 +64,7 @@ class ComputeKernel:
     stage_block: int = 1
     vector_block: int | None = None
     rows: Rows | None = None
+    steps_at_once: int = 0
     serial: bool = False
     in_place: bool = False
     reads: frozenset[Tensor] = frozenset()

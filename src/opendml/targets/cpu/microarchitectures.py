@@ -50,7 +50,8 @@ it, and its lines are not asked for."""
 _READING: Final = ("znver4",)
 """Processors whose cores fetch runs of lines by themselves as fast as memory brings them. Asking for these besides
 takes time (two threads sum 49 MiB up at 25 GB/s instead of 33), and so does every pause in reading, as when a stage is
-emptied: copies by stages of 16 KiB move 27 GB/s, of 4 KiB 40."""
+emptied: copies by stages of 16 KiB move 27 GB/s, of 4 KiB 40. So eight long runs side by side are read twice as fast as
+a kilobyte of one row after the other."""
 
 _STORING: Final[Mapping[str, int]] = dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), 8)
 """Processors of which up to so many threads each are limited by the lines that their core has under way, about ten:
@@ -72,7 +73,7 @@ def tuning_of(
     if name in _NEAR_LAST and len(caches) > 2:
         tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2, stored_prefetch_distance=0)
     if name in _READING:
-        tuning = replace(tuning, folded_prefetch_distance=0, stage_bytes=4096)
+        tuning = replace(tuning, folded_prefetch_distance=0, fold_steps_at_once=8, stage_bytes=4096)
     if len(caches) > 2:
         filling = replace(tuning.filling, bytes=min(tuning.filling.bytes, caches[max(caches)] // 2))
         tuning = replace(tuning, filling=filling)

@@ -33,10 +33,10 @@ def prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
         return _strips_of_sums(kernel, folds, tuning) | widened
     distance = _distance(kernel, folds, tuning)
     reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
-    ahead = {t: distance for t in reads if distance and _is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
+    ahead = {t: distance for t in reads if distance and is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
     ahead |= {t: rows for t in ahead if (rows := _rows_ahead(kernel, t, distance))}
     if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
-        ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if _is_far(s.tensor, tuning)}
+        ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if is_far(s.tensor, tuning)}
     for fold in folds:
         for tensor in scattered_by(fold, tuning) & ahead.keys():
             moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
@@ -56,7 +56,7 @@ def next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tu
     """The large tensors of which lines of the next rows are asked for, and how many bytes further these lie."""
     ahead = dict[Tensor, int]()
     for e in (e for root in roots for e in walk(root) if isinstance(e, Element)):
-        if _is_far(e.tensor, tuning):
+        if is_far(e.tensor, tuning):
             distance = lanes * bytes_between(e, rows)
             ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
     return ahead
@@ -78,7 +78,7 @@ def _runs_of_sums(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) 
         e.tensor
         for fold in folds
         for e in walk(fold)
-        if isinstance(e, Element) and e.type.bits < fold.type.bits and _is_far(e.tensor, tuning)
+        if isinstance(e, Element) and e.type.bits < fold.type.bits and is_far(e.tensor, tuning)
         if kernel.vector is not None and len(fold.axes) == 1
         if (e.address.coefficient(kernel.vector), e.address.coefficient(fold.axes[0])) == (1, kernel.vector.size)
     }
@@ -108,7 +108,7 @@ def _rows_ahead_of_sums(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dic
     for fold in all_folds(kernel):
         if fold.contract and fold.partials > 1 and fold.type.is_float and len(fold.axes) == 1 and axis is not None:
             row = [(e, e.address.coefficient(axis), e.address.coefficient(fold.axes[0])) for e in loads_of(fold)]
-            far = {e.tensor for e, *steps in row if steps == [fold.axes[0].size, 1] and _is_far(e.tensor, tuning)}
+            far = {e.tensor for e, *steps in row if steps == [fold.axes[0].size, 1] and is_far(e.tensor, tuning)}
             found[fold] = dict.fromkeys(far, tuning.row_prefetch_distance)
     return {fold: tensors for fold, tensors in found.items() if tensors}
 
@@ -129,7 +129,7 @@ def _next_rows_of_a_fold(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, di
     for e in parts[fold]:
         if isinstance(e, Element) and (e.address.coefficient(fold.axes[0]), e.address.coefficient(outer)) == (1, row):
             reaches = tuning.prefetch_distance <= row * e.type.bits // 8 <= tuning.next_row_bytes
-            if reaches and _is_far(e.tensor, tuning):
+            if reaches and is_far(e.tensor, tuning):
                 distances[e.tensor] = row * e.type.bits // 8
     return {fold: distances} if distances else {}
 
@@ -158,5 +158,6 @@ def _rows_ahead(kernel: ComputeKernel, tensor: Tensor, distance: int) -> int:
     return -(-distance // run) * row if is_far or has_gaps else 0
 
 
-def _is_far(tensor: Tensor, tuning: Tuning) -> bool:
+def is_far(tensor: Tensor, tuning: Tuning) -> bool:
+    """Whether a tensor does not stay in a cache."""
     return tensor.extent * tensor.type.bits // 8 >= tuning.prefetched_bytes

@@ -38,9 +38,9 @@ from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lower_loads, lowered_stores
 from opendml.targets.cpu.chosen_rows import chosen_rows
 from opendml.targets.cpu.coalescing import coalesce
-from opendml.targets.cpu.kernel_parts import all_folds, elements_of, folds_along_vector, scattered_by
+from opendml.targets.cpu.kernel_parts import all_folds, elements_of, folds_along_vector, loads_of, scattered_by
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
-from opendml.targets.cpu.prefetches import next_rows, next_squares, prefetched
+from opendml.targets.cpu.prefetches import is_far, next_rows, next_squares, prefetched
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
 from opendml.targets.cpu.words_in_memory import bytes_in_memory
@@ -68,6 +68,8 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     serial, streamed = work < tuning.serial_work, _is_streamed(kernel, tuning)
     kernel = replace(kernel, lanes=lanes, serial=serial, streamed=streamed)
     kernel = _with_items(_with_stage(kernel, target), tuning)
+    if _folds_wait(kernel, tuning):
+        return _with_waiting_folds(kernel, target)
     if not kernel.together:
         chosen = chosen_rows(stores, kernel.outer, kernel.vector, tuning, target.machine.cache_line)
         kernel = replace(kernel, chosen_rows=chosen)
@@ -527,6 +529,43 @@ def _with_items(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     block = max(smallest, kernel.vector.size // wanted)
     block = -(-block // kernel.lanes) * kernel.lanes
     return kernel if block >= kernel.vector.size else replace(kernel, vector_block=block)
+
+
+def _folds_wait(kernel: ComputeKernel, tuning: Tuning) -> bool:
+    """Whether the folds of a kernel, and nothing else, read rows that are far apart, and runs of these."""
+    folds, vector, least = all_folds(kernel), kernel.vector, tuning.fold_steps_at_once
+    if not folds or vector is None or not least or kernel.serial or kernel.in_place:
+        return False
+    if kernel.together or kernel.stage is not None or kernel.transposed or kernel.interleaved:
+        return False
+    along, loads = folds[0].axes[0], elements_of(kernel)
+    is_plain = all(fold.axes == (along,) and _is_plain(fold) for fold in folds)
+    is_stored = all(abs(store.address.coefficient(vector)) == 1 for store in kernel.stores)
+    if not is_plain or not is_stored or along.size < 2 * least or not all(e.safe for e in loads):
+        return False
+    rows = [e for fold in folds for e in loads_of(fold) if e.address.coefficient(along)]
+    are_runs = all(e.address.is_pure and e.address.coefficient(vector) == 1 for e in rows)
+    are_apart = all(abs(bytes_between(e, along)) >= tuning.fold_row_bytes for e in rows)
+    return bool(rows) and are_runs and are_apart and all(is_far(e.tensor, tuning) for e in rows)
+
+
+def _is_plain(fold: Fold) -> bool:
+    """Whether the steps of a fold follow one another, each of them taken, and none of them holds a fold."""
+    is_alone = not any(isinstance(e, Fold) for x in (*fold.elements, *fold.initial) for e in walk(x))
+    has_bits = any(e.type == BOOL for e in fold.elements)
+    return fold.partials == 1 and not fold.contract and fold.where is None and is_alone and not has_bits
+
+
+def _with_waiting_folds(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
+    """All points of a work item together, as many as their states leave room for in a near cache, a register at a time:
+    more of a row at once are fewer rows that are read side by side."""
+    tuning, vector = target.tuning, kernel.vector
+    assert vector is not None
+    sizes = [e.type.bits // 8 for fold in set(all_folds(kernel)) for e in fold.elements]
+    lanes = power_below(min(vector.size, target.machine.vector_bytes // max(sizes)))
+    most = min(kernel.vector_block or vector.size, tuning.scanned_row_bytes // sum(sizes))
+    block = max(most // lanes, 1) * lanes
+    return replace(kernel, lanes=lanes, vector_block=block, steps_at_once=tuning.fold_steps_at_once)
 
 
 def _with_row_blocks(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:

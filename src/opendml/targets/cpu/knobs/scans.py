@@ -25,7 +25,8 @@ class ScanKnobs:
     """Registers of state that go through a scan together: a sum waits some cycles for the one before it."""
 
     scanned_row_bytes: int = 16384
-    """Bytes of state of the points that a work item of a scan covers at most: half a first-level cache."""
+    """Bytes of state of the points that a work item of a scan, or of folds that wait, covers at most: half a
+    first-level cache."""
 
     scanned_together: int = 2
     """Points of a scan that lie apart and go step by step together: a sum waits four cycles for the one before it.

@@ -1,4 +1,4 @@
-"""Contractions: sums that wait in memory for one another, or fill a panel on their way."""
+"""Sums that wait in memory for one another, or fill a panel on their way; and other folds that wait."""
 
 from __future__ import annotations
 
@@ -50,6 +50,13 @@ class WaitingKnobs:
 
     interrupted_rows: int = 48
     """Points along the tile axis up to which they do: for more it is worth it to copy the other side."""
+
+    fold_steps_at_once: int = 0
+    """Steps of folds after which their results wait in memory, where each step reads a row on pages of its own: so many
+    long runs are read side by side, instead of a vector or two from every row. 0: they wait in no case."""
+
+    fold_row_bytes: int = 4096
+    """Bytes from one such row to the next from which on they do: a page."""
 
     filling: Filling = Filling()
     """Which sums fill a panel."""

@@ -27,12 +27,16 @@ from opendml.targets.cpu.nests.pieces import cuts_of, vector_body
 from opendml.targets.cpu.nests.planning import planned
 from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.nests.staging import Staging
+from opendml.targets.cpu.nests.waiting_folds import waiting_folds_nest
 from opendml.targets.cpu.schedule import work_of
 from opendml.targets.cpu.target import CpuTarget
 
 
 def compute_nest(kernel: ComputeKernel, target: CpuTarget, repeats: Sequence[Axis]) -> Nest:
     """The nest of a kernel inside of ``repeats``, whose axes stand where they stand."""
+    if kernel.steps_at_once:
+        nest = waiting_folds_nest(kernel, work_of(kernel), target.tuning)
+        return planned(nest, target.tuning, target.tuning.unrolled_steps)
     maker, rows, tuning = _ComputeNest(kernel, target, repeats), kernel.rows, target.tuning
     overlap = None if rows is None else Overlap(rows.axis, rows.tap, rows.step, rows.reach)
     return planned(maker.nest(), tuning, tuning.unrolled_steps, overlap, maker.border)

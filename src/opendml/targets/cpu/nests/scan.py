@@ -22,7 +22,6 @@ from opendml.loops.nest import (
     ElementStore,
     Keep,
     Leaf,
-    Let,
     Loop,
     Memory,
     Nest,
@@ -32,8 +31,9 @@ from opendml.loops.nest import (
     Transpose,
     Turn,
 )
-from opendml.loops.nest_integers import Difference, End, Equal, Integer, Local, Start, WholeSteps
+from opendml.loops.nest_integers import Difference, End, Equal, Start
 from opendml.targets.cpu.kernels import ScanKernel
+from opendml.targets.cpu.nests.chunks import chunks
 from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.tuning import Tuning
 
@@ -55,25 +55,12 @@ def _points(kernel: ScanKernel, memories: tuple[Memory, ...]) -> Body:
     if memories and kernel.vector is not None:
         return _by_rows(kernel, kernel.vector, memories)
     if kernel.vector is not None:
-        return _chunks(kernel, kernel.vector, _along(kernel, 1, lambda leaf: (leaf,)))
+        return chunks(kernel.vector, kernel.lanes, _along(kernel, 1, lambda leaf: (leaf,)))
     if kernel.rows is not None and kernel.lanes > 1:
         return _squares(kernel, kernel.rows)
     if kernel.rows is not None:
         return _together(kernel, kernel.rows)
     return _along(kernel, 1, lambda leaf: (leaf,))
-
-
-def _chunks(kernel: ScanKernel, vector: Axis, body: Body) -> Body:
-    """``body`` for all points of the work item, each once since a scan may work in place: in whole vectors, then in
-    quarters of one, then one by one."""
-    nodes: list[Let | Loop] = []
-    first: Integer = Start(vector)
-    for width in dict.fromkeys((kernel.lanes, max(kernel.lanes // 4, 1), 1)):
-        end = Local(f"end{len(nodes) // 2}")
-        inner: Body = (Points(vector, width, "vector", body),) if width > 1 else body
-        nodes += [Let(end, WholeSteps(first, End(vector), width)), Loop(vector, first, end, width, inner)]
-        first = end
-    return tuple(nodes)
 
 
 def _by_rows(kernel: ScanKernel, vector: Axis, memories: tuple[Memory, ...]) -> Body:
@@ -82,8 +69,8 @@ def _by_rows(kernel: ScanKernel, vector: Axis, memories: tuple[Memory, ...]) -> 
     place = (state, memories, vector, Start(vector))
     begin: Body = (Leaf(registers=state, values=kernel.initial), Keep(*place))
     step: Body = (Recall(*place), Leaf(kernel.stores, state, kernel.step), Keep(*place))
-    steps = Loop(along, 0, along.size, 1, _chunks(kernel, vector, step))
-    return (*_chunks(kernel, vector, begin), steps)
+    steps = Loop(along, 0, along.size, 1, chunks(vector, kernel.lanes, step))
+    return (*chunks(vector, kernel.lanes, begin), steps)
 
 
 def _together(kernel: ScanKernel, rows: Axis) -> Body:
