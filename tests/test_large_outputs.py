@@ -236,6 +236,19 @@ def test_lines_of_outputs_are_asked_for_ahead_where_they_are_not_past_the_caches
         assert not re.search(r"prefetch.p0\(ptr %\w+, i32 1,", _text(other, "avx512"))
 
 
+@pytest.mark.parametrize("inputs", [1, 2])
+@pytest.mark.parametrize("most", [1, 2])
+def test_lines_of_several_runs_side_by_side_are_asked_for_where_that_pays(inputs: int, most: int) -> None:
+    """Each a tensor of its own, as large as none that stays in a cache."""
+    tensor = TensorDesc("float32", [TUNING.prefetched_bytes // 4096, 1024])
+    both = operators.ElementWiseAdd(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
+    desc = both if inputs == 2 else operators.ActivationRelu(input_tensor=tensor, output_tensor=tensor)
+    knobs = replace(TUNING, stored_prefetch_distance=0, runs_side_by_side=most)
+    target = Processor(machine_of("x86_64-unknown-linux-gnu", "avx512"), knobs)
+    (kernel,) = generate(desc.define(), target, in_place=False).describe_kernels()
+    assert kernel.text.count("prefetch") == (inputs if inputs <= most else 0)
+
+
 @pytest.mark.parametrize(("strides", "rows"), [((1, 2), None), ((2, 1), 10), ((2, 2), 10), ((3, 3), 10)])
 def test_whole_rows_further_are_asked_for_where_half_of_a_run_is_not_read(
     strides: tuple[int, int], rows: int | None

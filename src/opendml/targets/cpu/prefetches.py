@@ -33,7 +33,10 @@ def prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
         return _strips_of_sums(kernel, folds, tuning) | widened
     distance = _distance(kernel, folds, tuning)
     reads = kernel.reads - {e.tensor for e in kernel.chosen_rows}
-    ahead = {t: distance for t in reads if distance and is_far(t, tuning) and not _is_in_strips(kernel, t, distance)}
+    far = {t for t in reads if distance and is_far(t, tuning)}
+    if len(far) > tuning.runs_side_by_side and not folds:
+        far = set()
+    ahead = {t: distance for t in far if not _is_in_strips(kernel, t, distance)}
     ahead |= {t: rows for t in ahead if (rows := _rows_ahead(kernel, t, distance))}
     if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
         ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if is_far(s.tensor, tuning)}

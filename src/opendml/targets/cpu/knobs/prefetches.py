@@ -15,6 +15,9 @@ class PrefetchKnobs:
     prefetch_distance: int = 2048
     """How many bytes ahead."""
 
+    runs_side_by_side: int = 1 << 30
+    """Large tensors up to which those are asked for that points without folds read side by side, each in a run."""
+
     staged_prefetch_distance: int = 4096
     """How many bytes ahead where a stage is filled: nothing is asked for while it is emptied."""
 
