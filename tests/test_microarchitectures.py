@@ -74,6 +74,13 @@ def test_a_core_that_reads_runs_by_itself_is_not_asked_to_and_pauses_less() -> N
     assert tuned("icelake-server", system=SYSTEM).stage_bytes == TUNING.stage_bytes
 
 
+def test_such_a_core_reads_rows_in_runs_as_long_as_threads_leave_it() -> None:
+    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name="znver4")
+    few, many = (tuning_of(machine, threads) for threads in (2, THREADS))
+    assert few.interrupted_items < many.interrupted_items == TUNING.interrupted_items
+    assert few.run_bytes[1] == many.run_bytes[1] > TUNING.run_bytes[1]
+
+
 def test_what_fills_panels_comes_from_a_last_cache_and_not_from_memory() -> None:
     for last in (8 << 20, 32 << 20, 256 << 20):
         found = tuned("somebody's", system={1: 48 << 10, 2: 2 << 20, 3: last}).filling
