@@ -64,6 +64,7 @@ def test_a_last_cache_that_is_near_keeps_what_is_written() -> None:
     assert tuned("znver4", system={1: 32 << 10}).streamed_bytes == tuned("znver4").streamed_bytes
     assert tuned("znver4").streamed_bytes == tuned("icelake-server", system=SYSTEM).streamed_bytes
     assert tuned("znver4", system=SYSTEM).stored_prefetch_distance == 0 < TUNING.stored_prefetch_distance
+    assert tuned("znver4", system=SYSTEM).kept_window_bytes > tuned("skylake-avx512", system=SYSTEM).kept_window_bytes
 
 
 def test_a_core_that_reads_runs_by_itself_is_not_asked_to_and_pauses_less() -> None:

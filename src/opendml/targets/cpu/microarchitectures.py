@@ -45,7 +45,8 @@ _UNITS: Final[Mapping[str, int]] = {"znver4": 32}
 _NEAR_LAST: Final = ("znver1", "znver2", "znver3", "znver4", "znver5")
 """Processors of which a few cores share a last cache that is about as near as another core's second one, and memory is
 behind a link that writes half of what it reads: what is written stays there as long as inputs as large fit beside
-it, and its lines are not asked for."""
+it, and its lines are not asked for. Blocks between sums of windows and the windows over them may be as large as with a
+larger second cache."""
 
 _READING: Final = ("znver4",)
 """Processors whose cores fetch runs of lines by themselves as fast as memory brings them. Asking for these besides
@@ -77,6 +78,7 @@ def tuning_of(
     tuning = replace(tuning, issued=tuning.issued * unit // machine.vector_bytes)
     if name in _NEAR_LAST and len(caches) > 2:
         tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2, stored_prefetch_distance=0)
+        tuning = replace(tuning, kept_window_bytes=TUNING.kept_window_bytes)
     if name in _READING:
         tuning = replace(tuning, folded_prefetch_distance=0, runs_side_by_side=1)
         tuning = replace(tuning, fold_steps_at_once=8, stage_bytes=4096)
