@@ -11,6 +11,7 @@ from execution import random_array, run_operator, run_single
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
+from opendml.inspection.explanation import explain_operator
 from opendml.llvm.host import machine_of
 from opendml.programs.device import Device
 from opendml.targets.cpu.compilation import generate
@@ -296,3 +297,12 @@ def test_lines_of_squares_are_asked_for_ahead_where_their_rows_are_near(sizes: t
     text = "".join(generate(desc.define(), target, in_place=False).modules)
     assert "shufflevector" in text
     assert bool(re.search(r"prefetch.p0\(ptr %\w+, i32 0,", text)) == asks
+
+
+def test_registers_of_wide_elements_beside_narrow_ones() -> None:
+    machine = machine_of("x86_64-unknown-linux-gnu", "avx512")
+    desc = operators.Cast(
+        input_tensor=TensorDesc("float32", [64, 4096]), output_tensor=TensorDesc("float16", [64, 4096])
+    )
+    assert "step 128" in explain_operator(desc, Processor(machine, TUNING))
+    assert "step 64" in explain_operator(desc, Processor(machine, replace(TUNING, mixed_registers=4)))

@@ -53,7 +53,8 @@ _READING: Final = ("znver4",)
 takes time (two threads sum 49 MiB up at 25 GB/s instead of 33), and so does every pause in reading, as when a stage is
 emptied: copies by stages of 16 KiB move 27 GB/s, of 4 KiB 40. So eight long runs side by side are read twice as fast as
 a kilobyte of one row after the other. Asking for a single run that no fold goes through takes no time; for two or more,
-side by side, sums take a twentieth longer, comparisons and quotients a fifth, Adam's steps a third."""
+side by side, sums take a twentieth longer, comparisons and quotients a fifth, Adam's steps a third. Eight lines at once
+that become four or two take a quarter longer than four."""
 
 _LONG_RUNS: Final = (512, 16384)
 """``run_bytes`` of these: runs of rows of matrices are as long as threads leave them. Products of 1 to 8 rows with
@@ -81,7 +82,7 @@ def tuning_of(
         tuning = replace(tuning, kept_window_bytes=TUNING.kept_window_bytes)
     if name in _READING:
         tuning = replace(tuning, folded_prefetch_distance=0, runs_side_by_side=1)
-        tuning = replace(tuning, fold_steps_at_once=8, stage_bytes=4096)
+        tuning = replace(tuning, fold_steps_at_once=8, stage_bytes=4096, mixed_registers=4)
         items = min(tuning.interrupted_items, 2 * threads)
         tuning = replace(tuning, interrupted_items=items, run_bytes=_LONG_RUNS)
     if len(caches) > 2:

@@ -222,13 +222,14 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
     largest = max(sizes)
     register = target.machine.vector_bytes
     if not folds:
-        lanes = _in_registers(tuning.plain_registers, register, sizes) // (1 if kernel.tile is None else 2)
+        lanes = _in_registers(tuning.plain_registers, tuning.mixed_registers, register, sizes)
+        lanes //= 1 if kernel.tile is None else 2
     elif kernel.tile is not None or (kernel.rows is not None and all(fold.contract for fold in folds)):
         lanes = tuning.tiled_registers * register // largest
         if kernel.rows is not None and target.machine.masks_vectors and kernel.vector.size <= lanes:
             return 2 * power_below(kernel.vector.size - 1)
     elif all(fold.steps <= tuning.unrolled_steps and not scattered_by(fold, tuning) for fold in folds):
-        lanes = _in_registers(tuning.folded_registers, register, sizes)
+        lanes = _in_registers(tuning.folded_registers, 2 * tuning.folded_registers, register, sizes)
     else:
         lanes = tuning.looped_registers * register // largest
         longer = tuning.scattered_registers * register // largest
@@ -239,9 +240,9 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
     return power_below(min(lanes, kernel.vector.size))
 
 
-def _in_registers(count: int, register: int, sizes: Collection[int]) -> int:
-    """The points that so many registers of the smallest elements hold, and at most twice as many of the largest."""
-    return min(count * register // min(sizes), 2 * count * register // max(sizes))
+def _in_registers(count: int, most: int, register: int, sizes: Collection[int]) -> int:
+    """The points that ``count`` registers of the smallest elements hold, and at most ``most`` of the largest."""
+    return min(count * register // min(sizes), most * register // max(sizes))
 
 
 def _access_bytes(kernel: ComputeKernel) -> list[int]:

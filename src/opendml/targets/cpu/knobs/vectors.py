@@ -26,6 +26,9 @@ class VectorKnobs:
     """Registers of the narrowest elements that are computed together where there is no fold (of the widest ones twice
     as many; half of both beside a tile): as many as hide how long a load takes."""
 
+    mixed_registers: int = 8
+    """As ``plain_registers``, of the widest elements at most, where others are narrower."""
+
     tiled_registers: int = 2
     """As ``plain_registers``, of the widest elements, where several points or rows beside share what folds load."""
 
