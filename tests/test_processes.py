@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -21,10 +22,12 @@ from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
 from opendml.llvm import compile_workers, stacks
-from opendml.llvm.host import host_machine
+from opendml.llvm.host import host_machine, machine_of
 from opendml.llvm.native import assembly, compile_object
 from opendml.llvm.stacks import COMPILING, STACK_BOUND, on_large_stack
 from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.microarchitectures import tuning_of
+from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import host_target
 
@@ -323,6 +326,23 @@ def test_kernels_use_little_stack(level: str) -> None:
     for desc in (desc for some in few for desc in some()):
         for module in generate(refined_definition(desc, target), target, in_place=desc.in_place).modules:
             assert max(frames(assembly(module, target.machine)), default=0) <= STACK_BOUND, desc
+
+
+@X86
+@pytest.mark.parametrize(("level", "size"), [("avx512", 64), ("avx2", 32)])
+def test_registers_lie_in_lines_of_the_stack(level: str, size: int) -> None:
+    """Those that LLVM spills: the entry, which others call, aligns the stack for the functions that it calls."""
+    machine = machine_of("x86_64-unknown-linux-gnu", level)
+    target = Processor(machine, tuning_of(machine, 2))
+    desc = operators.ActivationGelu(input_tensor=f32(1, 64, 56, 56), output_tensor=f32(1, 64, 56, 56))
+    module = generate(refined_definition(desc, target), target, in_place=False).modules[0]
+    text = assembly(module, machine)
+    kernel, entry = text.split("opendml_entry:")
+    register = {64: "zmm", 32: "ymm"}[size]
+    spilled = re.findall(rf"(vmov\w+)\t%{register}\d+, (\d*)\(%rsp\)", kernel)
+    assert spilled
+    assert {(name, int(place or 0) % size) for name, place in spilled} == {("vmovaps", 0)}
+    assert f"andq\t$-{size}, %rsp" in entry
 
 
 CHOSEN = ("ElementWiseSin", "Rnn", "ScatterNd")

@@ -18,6 +18,7 @@ from opendml.targets.cpu.code import records
 from opendml.targets.cpu.code.call_runs import Place, RunWriter, WrittenCall, moved_thread
 from opendml.targets.cpu.code.constant_tables import constant_tables
 from opendml.targets.cpu.code.interface import ENTRY
+from opendml.targets.cpu.code.modules import REALIGNED
 from opendml.targets.cpu.code.work_items import decoded, share
 from opendml.targets.cpu.code.written_kernels import WrittenKernel
 from opendml.targets.cpu.tuning import Tuning
@@ -127,8 +128,8 @@ class EntryWriter:
     def text(self) -> str:
         """The whole of it."""
         self._steps(self._sequence.steps, ())
-        head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier, ptr %control) #0 {{"
-        return "\n".join([head, "entry:", *self._prologue(), *self._lines(), "  ret void", "}"])
+        head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier, ptr %control)"
+        return "\n".join([f"{head} {REALIGNED} #0 {{", "entry:", *self._prologue(), *self._lines(), "  ret void", "}"])
 
     @property
     def globals(self) -> list[str]:

@@ -87,6 +87,7 @@ class _Frame:
         self._support = support
         self.refers_to_shared = False
         self._attributes = f"attributes #0 = {{ nounwind {vectors} }}"
+        self._metadata = _METADATA + _stack_alignment(target.machine.vector_bytes)
 
     def module(self, declarations: Sequence[str], definitions: Sequence[str]) -> str:
         """The text of one."""
@@ -99,13 +100,31 @@ class _Frame:
         self.refers_to_shared = self.refers_to_shared or bool(shared)
         converts = self._support.conversions and any("half" in part for part in parts)
         before = [self._support.conversions] if converts else []
-        return "\n\n".join([*before, *shared, *parts, _METADATA]) + "\n"
+        return "\n\n".join([*before, *shared, *parts, self._metadata]) + "\n"
 
 
 def _parameter_types(function: str) -> str:
     """``(ptr noalias %p0, i64 %thread) noinline #0 {`` as what a declaration has: ``(ptr noalias, i64)``."""
     return re.sub(r" %\w+", "", function[: function.index(")") + 1])
 
+
+def _stack_alignment(vector_bytes: int) -> str:
+    """That functions find the stack aligned to whole registers, which the entry sees to, itself `REALIGNED`.
+
+    What LLVM spills would lie across lines otherwise, and for one thread in some even across pages, at many cycles
+    each; where LLVM were to align the stack in each function, it would take a register from all of them.
+    """
+    if vector_bytes <= _ABI_STACK_ALIGNMENT:
+        return ""
+    flag = f'!{{i32 1, !"override-stack-alignment", i32 {vector_bytes}}}'
+    return f"\n!3 = {flag}\n!llvm.module.flags = !{{!3}}"
+
+
+REALIGNED: Final = '"stackrealign"'
+"""An attribute of functions that others call than those of the modules here, with a stack as the platform aligns it."""
+
+_ABI_STACK_ALIGNMENT: Final = 16
+"""Bytes: what every platform's calls align the stack to."""
 
 _METADATA: Final = """\
 !0 = !{i32 1}
