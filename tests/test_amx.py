@@ -6,12 +6,13 @@ from __future__ import annotations
 import ctypes
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from byte_networks import PADDED, Build, grouped, layer
 from execution import Array, assert_same_values, guarded_buffer, guarded_memory
 from nest_running import MANY_THREADS, check_nests, contents_of
 from test_refine_words import convolution, product, random
@@ -20,9 +21,11 @@ import opendml as dml
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
+from opendml.expression.affine import Element
 from opendml.expression.element_types import I32
 from opendml.expression.integer_folding import dot
 from opendml.expression.interpreter import interpret
+from opendml.expression.statements import Definition
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import LEVELS, Machine, host_machine, machine_of
@@ -34,6 +37,7 @@ from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.instructions.tiles import TILE_PRODUCTS
 from opendml.targets.cpu.limits import loop_of_tiles
 from opendml.targets.cpu.processor import Processor
+from opendml.targets.cpu.refine.channel_runs import channel_runs
 from opendml.targets.cpu.refine.refining import refined_definition, refining
 
 FEATURES = tuple(sorted({*LEVELS["avx512"].features, "avx512vnni", "amx-int8"}))
@@ -79,7 +83,7 @@ IN_TILES = [
     windows(64, 17, 18, 3),
     windows(64, 33, 9, 1),
     windows(32, 16, 7, 3, batch=2),
-    convolution(("INT8", "INT8"), (True, True), 16),
+    convolution(("INT8", "INT8"), (True, True), 32),
 ]
 """Rows, columns and words that do not fill tiles, and such as do; images narrower than a tile."""
 
@@ -123,6 +127,7 @@ def test_columns_are_read_from_panels_where_that_costs_less() -> None:
 def test_words_of_rows_lie_next_to_each_other() -> None:
     """Of a convolution's weights, so that a tile has the channels of a tap in a row."""
     for node in sums_of(nests_of(IN_TILES[7])):
+        assert isinstance(node.by_rows, Element)
         assert node.by_rows.address.coefficient(node.step) == 1
         assert node.by_columns.address.coefficient(node.column) == 1
         assert node.depth == 16 and node.operation == "tiles of signed rows"
@@ -139,6 +144,56 @@ def test_weights_that_are_fixed_are_packed_once() -> None:
     names = [t.name for t in parts.initialisation.outputs if t is not None]
     assert any(name.endswith("FilterTensor_words") for name in names)
     check_nests(parts.execution, AMX, contents_of(parts.execution, 1), (0, 1))
+
+
+def bottleneck(graph: dml.Graph, x: Any) -> Any:
+    """Points, windows, points: of 32 channels, and of 64."""
+    return layer(layer(layer(x, 32, 64), 64, 64, 3, 3, **PADDED), 64, 32, zero=3)
+
+
+def narrowing(graph: dml.Graph, x: Any) -> Any:
+    """Every second point, and numbers of channels that do not fill tiles."""
+    first = layer(layer(x, 32, 80), 80, 48, 3, 3, strides=[2, 2], **PADDED)
+    return layer(layer(first, 48, 64, 1, 3, strides=[2, 2]), 64, 33, zero=3)
+
+
+def summed(graph: dml.Graph, x: Any) -> Any:
+    first = layer(x, 32, 64)
+    return layer(dml.max(first, layer(first, 64, 64, 3, 3, **PADDED)), 64, 64)
+
+
+def alone(graph: dml.Graph, x: Any) -> Any:
+    """Words of an input, and sums that are stored along the rows of an image."""
+    return layer(x, 32, 48, 3, **PADDED)
+
+
+IN_NETWORKS = [(bottleneck, 2), (narrowing, 3), (summed, 2), (alone, 1), (grouped, 1)]
+"""Networks of convolutions between which channels lie side by side, and how many of these are in tiles at least."""
+
+
+def execution_of(build: Build, batch: int, sizes: Sequence[int] = (32, 9, 11)) -> Definition:
+    graph = dml.Graph()
+    desc = graph.describe(build(graph, graph.input("uint8", [batch, *sizes])))
+    return divide_and_fuse(join(desc, refining(AMX)), costs=AMX.costs).execution
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(("build", "count"), IN_NETWORKS)
+def test_points_of_images_are_rows(build: Build, count: int, batch: int) -> None:
+    """Of words that lie as they were stored, or in a copy where they are next to each other, too."""
+    execution = execution_of(build, batch)
+    made, _ = channel_runs(execution, AMX)
+    sums = sums_of(list(AMX.generate(execution, in_place=False).nests))
+    assert {node.operation for node in sums} == {"tiles of unsigned rows"} and len(sums) >= count
+    check_nests(made, AMX, contents_of(made, 2), (1, 0))
+
+
+def definition_of(number: int, target: Processor) -> Definition:
+    """What runs of an operator, or of a network."""
+    if number < len(IN_TILES):
+        return refined_definition(IN_TILES[number], target)
+    build, _ = IN_NETWORKS[number - len(IN_TILES)]
+    return channel_runs(execution_of(build, 2), target)[0]
 
 
 def _listing(desc: Operator, target: Processor) -> Iterator[str]:
@@ -262,12 +317,12 @@ class EmulatedTiles:
 
 
 @pytest.mark.skipif(not host_machine().has("avx512bw"), reason="tiles are for processors with AVX-512")
-@pytest.mark.parametrize("number", range(len(IN_TILES)))
+@pytest.mark.parametrize("number", range(len(IN_TILES) + len(IN_NETWORKS)))
 def test_code_with_emulated_tiles(number: int) -> None:
     """All but the instructions themselves runs on this processor, between guard pages."""
     features = tuple(sorted({*host_machine().features, "amx-int8"}))
     target = Processor(replace(host_machine(), features=features), MANY_THREADS)
-    definition, emulated = refined_definition(IN_TILES[number], target), EmulatedTiles()
+    definition, emulated = definition_of(number, target), EmulatedTiles()
     contents = contents_of(definition, number)
     expected = {tensor: content.copy() for tensor, content in contents.items()}
     interpret(definition, expected)

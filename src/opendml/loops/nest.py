@@ -329,7 +329,8 @@ class Tiles:
 class SumInTiles:
     """The sums, from 0 on and over all points of ``axes``, of the products ``dot4`` of words ``by_rows`` and
     ``by_columns``, for all points of ``row`` and ``column`` in the parts ``rows`` and ``columns``, one part behind the
-    other from where the axes stand. They become elements row * ``pitch`` + column of ``target``, counted from there.
+    other from where the axes stand; with ``beside``, the parts of the rows begin all where ``row`` stands, each at the
+    next point of that axis. They become elements row * ``pitch`` + column of ``target``, counted from there.
 
     Words by rows are a run of memory along ``step``, ``depth`` of them are taken at once, and words by columns one
     along ``column``. ``operation`` is that of the instruction that does it. There are two parts of each at most, and
@@ -340,15 +341,23 @@ class SumInTiles:
     target: Tensor
     pitch: int
     operation: str
-    by_rows: Element
+    by_rows: Expression
     by_columns: Element
     row: Axis
     rows: tuple[int, ...]
+    beside: Axis | None
     column: Axis
     columns: tuple[int, ...]
     axes: tuple[Axis, ...]
     step: Axis
     depth: int
+
+    @property
+    def starts(self) -> tuple[tuple[Axis, int], ...]:
+        """The axis along which each part of the rows begins elsewhere than the first, and how far."""
+        if self.beside is not None:
+            return tuple((self.beside, number) for number in range(len(self.rows)))
+        return tuple((self.row, sum(self.rows[:number])) for number in range(len(self.rows)))
 
     @property
     def tiles(self) -> dict[int, tuple[int, int]]:

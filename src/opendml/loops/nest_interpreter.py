@@ -358,13 +358,16 @@ class _Thread:
         steps = [range(0, axis.size, node.depth if axis is node.step else 1) for axis in node.axes]
         for positions in itertools.product(*steps):
             here = replace(place, positions={**place.positions, **dict(zip(node.axes, positions, strict=True))})
-            a = self._words(node.by_rows, here, (node.row, rows), (node.step, node.depth))
+            a = [
+                self._words(node.by_rows, here.moved(*start), (node.row, count), (node.step, node.depth))
+                for start, count in zip(node.starts, node.rows, strict=True)
+            ]
             b = self._words(node.by_columns, here, (node.step, node.depth), (node.column, columns))
-            total = instruction.body(a, b, total)
+            total = instruction.body(np.concatenate(a), b, total)
         places = np.add.outer(np.arange(rows) * node.pitch, np.arange(columns))
         self._memory.write(node.target, places.reshape(-1), total.reshape(-1), None, None)
 
-    def _words(self, e: Element, place: Place, *axes: tuple[Axis, int]) -> Array:
+    def _words(self, e: Expression, place: Place, *axes: tuple[Axis, int]) -> Array:
         """What is loaded at a rectangle of points."""
         here = replace(place, spread=tuple((axis, count, 1) for axis, count in axes))
         return at_points(self._value(e, here), here).reshape([count for _, count in axes])

@@ -28,6 +28,10 @@ class Place:
         """The place with an axis somewhere else."""
         return replace(self, positions={**self.positions, axis: position})
 
+    def moved(self, axis: Axis, count: int) -> Place:
+        """The place with an axis so many points further on."""
+        return self.at(axis, self.positions[axis] + count)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """How many points there are along each axis of several."""

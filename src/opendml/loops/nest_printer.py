@@ -333,9 +333,9 @@ def _tiles(node: Tiles) -> list[str]:
 
 def _sum_in_tiles(node: SumInTiles) -> list[str]:
     """Both axes of the result, then those of the sum."""
-    ranges = ", ".join(
-        f"{axis.name} + 0..{sum(parts)}" for axis, parts in ((node.row, node.rows), (node.column, node.columns))
-    )
+    sides = [] if node.beside is None else [(node.beside, len(node.rows))]
+    sides += [(node.row, sum(node.rows) if node.beside is None else node.rows[0]), (node.column, sum(node.columns))]
+    ranges = ", ".join(f"{axis.name} + 0..{count}" for axis, count in sides)
     steps = ", ".join(f"{a.name} < {a.size}" + (f" step {node.depth}" if a is node.step else "") for a in node.axes)
     return [f"{node.target.name}[{ranges}] = {node.operation}, sum[{steps}]({node.by_rows} dot4 {node.by_columns})"]
 

@@ -65,7 +65,7 @@ class ContractionKernel:
     until those of all others of the work item have come as far, so that what the steps load is read in long runs; 0:
     they never wait. ``by_rounds`` says that they wait for those of all work items of the thread, whose steps then read
     what is near. ``words`` says how the sums of a tile are done in the processor's tile registers, if they are: its
-    rows are the points along the tile axis, its columns those along the vector axis.
+    rows are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]

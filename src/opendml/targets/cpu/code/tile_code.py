@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from opendml.expression.affine import Element
-from opendml.expression.ir import Axis
+from opendml.expression.ir import Axis, Expression
 from opendml.llvm.builder import Builder
 from opendml.llvm.values import Value
 from opendml.loops.nest import SumInTiles
@@ -14,26 +14,28 @@ from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.memory import Place
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.instructions.tiles import write_tile_load, write_tile_store, write_zero
+from opendml.targets.cpu.words_in_memory import word_in_memory
 
 
 def write_sum_in_tiles(node: SumInTiles, builder: Builder, evaluator: Evaluator, point: Point) -> None:
     """Zeros, loops over all axes of the sum with the products inside, and the sums to memory."""
     instruction = evaluator.instructions.find(node.operation, node.target.type)
     assert instruction is not None
-    row_starts, column_starts = (_starts(parts) for parts in (node.rows, node.columns))
+    columns = [(node.column, sum(node.columns[:number])) for number in range(len(node.columns))]
     pairs = list(itertools.product(range(len(node.rows)), range(len(node.columns))))
 
-    def loaded(first: int, e: Element, axis: Axis, starts: Sequence[int], stride: int, here: Point) -> None:
-        for number, start in enumerate(starts):
+    def loaded(first: int, e: Element, starts: Sequence[tuple[Axis, int]], between: int, here: Point) -> None:
+        for number, (axis, start) in enumerate(starts):
             name, constant = here.positions[axis]
             place = evaluator.place(e.tensor, e.address, here.at(axis, name, constant + start))
-            write_tile_load(builder, first + number, evaluator.memory.pointer(place), stride * place.size)
+            write_tile_load(builder, first + number, evaluator.memory.pointer(place), between * place.size)
+
+    by_rows = _first_of(node.by_rows)
 
     def step(axes: Sequence[Axis], here: Point) -> None:
         if not axes:
-            loaded(4, node.by_rows, node.row, row_starts, node.by_rows.address.coefficient(node.row), here)
-            between = node.by_columns.address.coefficient(node.step)
-            loaded(6, node.by_columns, node.column, column_starts, between, here)
+            loaded(4, by_rows, node.starts, by_rows.address.coefficient(node.row), here)
+            loaded(6, node.by_columns, columns, node.by_columns.address.coefficient(node.step), here)
             for row, column in pairs:
                 instruction.write(builder, 2 * row + column, 4 + row, 6 + column)
             return
@@ -50,9 +52,14 @@ def write_sum_in_tiles(node: SumInTiles, builder: Builder, evaluator: Evaluator,
         write_zero(builder, 2 * row + column)
     step(node.axes, point)
     for row, column in pairs:
-        place = Place(node.target, None, row_starts[row] * node.pitch + column_starts[column])
+        place = Place(node.target, None, sum(node.rows[:row]) * node.pitch + columns[column][1])
         write_tile_store(builder, 2 * row + column, evaluator.memory.pointer(place), node.pitch * place.size)
 
 
-def _starts(parts: Sequence[int]) -> list[int]:
-    return [sum(parts[:number]) for number in range(len(parts))]
+def _first_of(word: Expression) -> Element:
+    """A word, or the first of four bytes that are one in memory."""
+    if isinstance(word, Element):
+        return word
+    found = word_in_memory(word)
+    assert found is not None
+    return found.first

@@ -212,15 +212,26 @@ class _Choices:
         for side, (vector, tile) in itertools.product((0, 1), itertools.permutations(self.problem.axes, 2)):
             is_own = vector in self.problem.sides[side] and vector not in self.problem.sides[1 - side]
             is_across = tile in self.problem.sides[1 - side] and tile not in self.problem.sides[side]
-            if not is_own or not is_across or not self.problem.is_along(vector):
+            turned = not self.problem.is_along(vector)
+            if not is_own or not is_across or (turned and not self.problem.is_along(tile)):
                 continue
-            words = matrix_steps(self.problem.fold, self.problem.factors, side, tile, self.problem.target)
+            words = matrix_steps(self.problem, side, tile)
             for packed in (False, True) if words is not None else ():
                 lanes = min(WORDS, vector.size)
                 vectors = min(2, vector.size // lanes)
                 is_loadable = self.problem.coefficients(side, vector) == {1} if not packed else lanes == WORDS
                 if is_loadable and self.problem.is_readable(side, vector, packed):
-                    yield Tile(vector, lanes, vectors, tile, min(2 * ROWS, tile.size), False, packed, words=words)
+                    size = _rows_of_tiles(tile, turned)
+                    one = Tile(vector, lanes, vectors, tile, size, turned, packed, words=words)
+                    yield one
+                    yield from self._of_two_rows(side, one)
+
+    def _of_two_rows(self, side: int, tile: Tile) -> Iterator[Tile]:
+        """A tile in tile registers of which another row has as many points: more sums that need not wait for one
+        another."""
+        for row in self.problem.axes if tile.tile_size <= ROWS else ():
+            if row is not tile.tile and row.size > 1 and row in self.problem.sides[1 - side] - self.problem.sides[side]:
+                yield tile._replace(row=row, row_count=2)
 
     def _tiles_of(self, vector: Axis, tile: Axis, lanes: int, packed: bool) -> Iterator[Tile]:
         tuning = self.tuning
@@ -401,10 +412,10 @@ class _Choices:
 
     def _matrix_cost(self, tile: Tile, words: MatrixSteps) -> float:
         """The same in tile registers."""
-        tuning, rows, columns = self.tuning, -(-tile.tile_size // ROWS), tile.vectors
+        tuning, rows, columns = self.tuning, -(-tile.tile_size // ROWS) * tile.row_count, tile.vectors
         loads = tuning.tile_load * (rows + columns)
-        step = max(tuning.tile_product * rows * columns, loads) + tuning.step_overhead
-        finishing = tile.tile_size * columns * tuning.tile_store
+        step = max(tuning.tile_product * rows * columns, loads, tuning.tile_latency) + tuning.step_overhead
+        finishing = tile.points * columns * (tuning.turned_tile_store if tile.turned else tuning.tile_store)
         distance = 0 if tile.packed else max(self.problem.coefficients(self.problem.side(tile.vector), words.axis)) * 4
         is_page = distance >= tuning.page_bytes
         penalty = tuning.lost_penalty if is_page and distance % tuning.page_bytes == 0 else tuning.far_penalty
@@ -417,3 +428,11 @@ class _Choices:
             return tile.vectors * tile.row_count * tile.lanes * (math.log2(tile.lanes) + 1)
         lane_by_lane = self.tuning.scattered_store * tile.lanes
         return tile.vectors * tile.points * (1 if self.problem.is_along(tile.vector) else lane_by_lane)
+
+
+def _rows_of_tiles(axis: Axis, turned: bool) -> int:
+    """Points along an axis that are rows of two tile registers at most: as few as give no more tiles, or, where vectors
+    are to go along them, whole ones of these."""
+    if turned:
+        return min(axis.size, ROWS) if axis.size < 2 * ROWS else 2 * ROWS
+    return -(-axis.size // -(-axis.size // (2 * ROWS)))

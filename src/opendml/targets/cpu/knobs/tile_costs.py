@@ -32,11 +32,17 @@ class TileCosts:
     tile_product: int = 16
     """Cycles of a product of two tile registers: a row a cycle."""
 
+    tile_latency: int = 52
+    """Cycles from a product of two tile registers to the next one of the same sums."""
+
     tile_load: int = 8
     """Cycles for loading a tile register: two rows a cycle."""
 
     tile_store: int = 4
     """Cycles for what is done with a row of sums of a tile register: stored, loaded again, and stored."""
+
+    turned_tile_store: int = 20
+    """The same where vectors go along the rows: each takes its lanes from several of them."""
 
     scattered_store: int = 2
     """Cycles for storing an element of a tile by itself."""

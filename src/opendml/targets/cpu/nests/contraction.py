@@ -89,7 +89,7 @@ class _Maker:
         self.target = target
         self.sum = Variable("sum", kernel.fold.type)
         self.turned = Variable("turned", kernel.fold.type)
-        rows, self.pitch = (kernel.tile_size, kernel.vectors * WORDS)
+        rows, self.pitch = (kernel.tile_size * kernel.row_count, kernel.vectors * WORDS)
         if kernel.steps_at_once:
             rows, self.pitch = kernel.waiting_sizes
         self.sums = sums or temporary("sums", kernel.fold.type, (rows, self.pitch))
@@ -337,9 +337,8 @@ class _Maker:
         assert isinstance(product, Binary)
         factors = (product.left, product.right)
         by_rows, by_columns = factors if words.operation == "tiles of unsigned rows" else reversed(factors)
-        assert isinstance(by_rows, Element)
         assert isinstance(by_columns, Element)
-        rows, columns = _parts(kernel.tile_size, ROWS), (kernel.lanes,) * counts.vectors
+        rows = _parts(kernel.tile_size, ROWS) if counts.row is None else (kernel.tile_size,) * counts.rows
         sums = SumInTiles(
             self.sums,
             self.pitch,
@@ -348,21 +347,39 @@ class _Maker:
             by_columns,
             kernel.tile,
             rows,
+            counts.row,
             kernel.vector,
-            columns,
+            (kernel.lanes,) * counts.vectors,
             (*(axis for axis in kernel.fold.axes if axis is not words.axis), words.axis),
             words.axis,
             words.depth,
         )
         base = Axis("sums_base", 1 << 40)
-        here = Sum(Product(Position(kernel.tile), self.pitch), Position(kernel.vector))
-        there = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
+        steps: dict[Axis, int] = {kernel.tile: self.pitch, kernel.vector: 1}
+        steps |= {} if counts.row is None else {counts.row: kernel.tile_size * self.pitch}
+        here = _total([Product(Position(axis), step) for axis, step in steps.items()])
+        there = Affine(((base, 1), *steps.items()), 0)
         rewrite = substitute({Part(kernel.fold, 0): Element(self.sums, there, True)})
         leaf = Leaf(tuple(replace(s, value=rewrite(s.value)) for s in kernel.stores))
+        points = self._turned_points(leaf, counts) if kernel.turned else self._points_of_rows(leaf, counts)
+        return (sums, At(base, Difference(0, here), counts.in_rows(points)))
+
+    def _points_of_rows(self, leaf: Leaf, counts: TileCounts) -> Body:
+        """The sums of a rectangle whose columns are neighbours in what is stored."""
+        kernel = self.kernel
         active = kernel.lanes if kernel.lanes < WORDS else None
         vector: Body = (Block((Points(kernel.vector, WORDS, "vector", (leaf,), active),)),)
         row: Body = (Points(kernel.vector, counts.vectors, "unrolled", vector, step=WORDS),)
-        return (sums, At(base, Difference(0, here), (Points(kernel.tile, kernel.tile_size, "unrolled", row),)))
+        return (Points(kernel.tile, kernel.tile_size, "unrolled", row),)
+
+    def _turned_points(self, leaf: Leaf, counts: TileCounts) -> Body:
+        """Those of which the rows are."""
+        kernel = self.kernel
+        active = kernel.tile_size if kernel.tile_size < WORDS else None
+        vector: Body = (Block((Points(kernel.tile, WORDS, "vector", (leaf,), active),)),)
+        row: Body = (Points(kernel.tile, -(-kernel.tile_size // WORDS), "unrolled", vector, step=WORDS),)
+        column: Body = (Points(kernel.vector, kernel.lanes, "unrolled", row),)
+        return (Points(kernel.vector, counts.vectors, "unrolled", column, step=WORDS),)
 
     def _tile(self, kind: Kind, counts: TileCounts, body: Body) -> Body:
         """All points of a tile; those of its rows are next to one another."""
@@ -475,3 +492,10 @@ def _at_first(axes: Sequence[Axis], body: Body) -> Body:
     for axis in reversed(axes):
         body = (At(axis, 0, body),)
     return body
+
+
+def _total(parts: Sequence[Integer]) -> Integer:
+    first, *rest = parts
+    for part in rest:
+        first = Sum(first, part)
+    return first

@@ -68,8 +68,7 @@ CHANNEL: Final = 1
 def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition, dict[Single, Single]]:
     """The definition with such tensors where all that writes and reads them is as fast or faster with them; and for
     each statement that is another one now that which it was."""
-    instructions = machine_instructions(target.machine)
-    if not instructions.find("dot4", I32) or instructions.find("tiles of signed rows", I32):
+    if not machine_instructions(target.machine).find("dot4", I32):
         return definition, {}
     apart = _bytes_apart(definition)
     while True:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Affine, Dependencies, affine
 from opendml.expression.element_types import I8, I16, I32, U8, U16, U32
@@ -32,6 +32,7 @@ from opendml.expression.ir import (
     index,
     indices,
     load,
+    packed_strides,
     select,
     temporary,
 )
@@ -71,7 +72,7 @@ def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
 
 def _in_words(found: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> Refinement:
     """The sum for all columns, or for those in whole panels and those that are left."""
-    target, packing = surroundings.target, _Packing(axis, operation, surroundings)
+    target, packing = surroundings.target, _Packing(found, axis, operation, surroundings)
     width = target.tuning.word_panel_registers * target.machine.vector_bytes * 8 // I32.bits
     column = _column_in_panels(found, width, packing, target.tuning)
     if column is None:
@@ -100,7 +101,7 @@ def _column_in_panels(found: Sum, width: int, packing: _Packing, tuning: Tuning)
     """The axis of a matrix product's columns, or of a convolution's output channels, if the words of the right factor,
     which is read for many rows, are to lie in panels of so many of them: else those of two steps would be far apart."""
     column, (left, right) = found.compute.axes[-1], (found.left.load, found.right.load)
-    if found.has_window_axes and right.tensor in packing.fixed and not packing.in_tiles:
+    if packing.has_fixed_filters:
         column = found.compute.axes[2]
     elif len(found.fold.axes) != 1:
         return None
@@ -193,11 +194,12 @@ class _Packing:
     """How a sum is packed, and what its statements have in common: copies, and sums of one factor, by what they are
     made of."""
 
-    def __init__(self, axis: Axis, operation: str, surroundings: Surroundings) -> None:
+    def __init__(self, found: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> None:
         self.axis, self.operation = axis, operation
         self.per_word = int(operation[-1])
         self.word = Axis("w", -(-axis.size // self.per_word))
         self.fixed = surroundings.fixed
+        self.has_fixed_filters = found.has_window_axes and found.right.load.tensor in self.fixed
         self.in_tiles = bool(machine_instructions(surroundings.target.machine).find("tiles of signed rows", I32))
         self.found = Refinement()
         self.copies: dict[tuple[Load, int], Expression] = {}
@@ -281,13 +283,14 @@ class _Statement:
         if words.overlaps and words.count == 1 and not self._is_shared():
             return self._word_there(factor, words, flipped)
         panels = self.panels if factor is self.packed.right else None
-        there, step, parts = list[Expression](), index(self.word), list[_Part]()
+        there, step, parts, run = list[Expression](), index(self.word), list[_Part](), None
         for d, (n, stride) in enumerate(zip(source.sizes, source.strides, strict=True)):
             rank = self._rank(factor, d)
             if d == words.dimension:
                 group, word = grid([words.groups, words.count], "gw")
                 both = [_Part(rank, group, words.group), _Part(rank, word, index(self.word))]
                 parts += reversed(both) if words.overlaps else both  # Windows are next to one another.
+                run = word if self._has_rows_of_left(factor, words) else None
                 there.append(index(group) * words.step + words.first)
                 step = index(word) * self.per_word
             elif panels is not None and d == panels.dimension:
@@ -303,6 +306,7 @@ class _Statement:
         value = self._word(source, there, words.dimension, step, flipped)
         ordered = sorted(parts, key=lambda part: part.rank)
         copy = temporary(f"{source.name}_words", I32, [part.axis.size for part in ordered])
+        copy = copy if run is None else _with_run(copy, [part.axis for part in ordered].index(run))
         stored = Store(copy, indices(part.axis for part in ordered), cast(value, I32))
         self.found.temporaries.append(copy)
         self.found.statements.append(Compute(tuple(part.axis for part in parts), (stored,)))
@@ -359,9 +363,22 @@ class _Statement:
             return is_moved
         return not is_moved if factor.load.tensor in self.packing.fixed else 0
 
+    def _has_rows_of_left(self, factor: Factor, words: _Words) -> bool:
+        """Whether points of an image are rows of tile registers: the words of each are next to each other then."""
+        is_image = self.packing.has_fixed_filters and factor is self.packed.left
+        return self.packing.in_tiles and is_image and not words.overlaps
+
     def _has_rows_of_right(self) -> bool:
         """Whether rows of the right factor are multiplied by columns of the left one, in tile registers: the left one
         is a run along the outputs, as in convolutions, and not along the words."""
         coordinates, column = self.packed.left.load.coordinates, self.packed.compute.axes[-1]
         form = affine(coordinates[-1])
-        return self.packing.in_tiles and not form.coefficient(self.axis) and form.coefficient(column) == 1
+        is_along = not form.coefficient(self.axis) and form.coefficient(column) == 1
+        return self.packing.in_tiles and is_along and not self.packing.has_fixed_filters
+
+
+def _with_run(tensor: Tensor, dimension: int) -> Tensor:
+    """A packed tensor with the elements along a dimension side by side."""
+    sizes = tensor.sizes
+    *strides, last = packed_strides([*sizes[:dimension], *sizes[dimension + 1 :], sizes[dimension]])
+    return replace(tensor, strides=(*strides[:dimension], last, *strides[dimension:]))
