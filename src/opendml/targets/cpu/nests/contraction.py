@@ -368,7 +368,7 @@ class _Maker:
         """The sums of a rectangle whose columns are neighbours in what is stored."""
         kernel = self.kernel
         active = kernel.lanes if kernel.lanes < WORDS else None
-        vector: Body = (Block((Points(kernel.vector, WORDS, "vector", (leaf,), active),)),)
+        vector: Body = (Points(kernel.vector, WORDS, "vector", (leaf,), active),)
         row: Body = (Points(kernel.vector, counts.vectors, "unrolled", vector, step=WORDS),)
         return (Points(kernel.tile, kernel.tile_size, "unrolled", row),)
 
@@ -376,7 +376,7 @@ class _Maker:
         """Those of which the rows are."""
         kernel = self.kernel
         active = kernel.tile_size if kernel.tile_size < WORDS else None
-        vector: Body = (Block((Points(kernel.tile, WORDS, "vector", (leaf,), active),)),)
+        vector: Body = (Points(kernel.tile, WORDS, "vector", (leaf,), active),)
         row: Body = (Points(kernel.tile, -(-kernel.tile_size // WORDS), "unrolled", vector, step=WORDS),)
         column: Body = (Points(kernel.vector, kernel.lanes, "unrolled", row),)
         return (Points(kernel.vector, counts.vectors, "unrolled", column, step=WORDS),)

@@ -295,7 +295,7 @@ class _Statement:
                 step = index(word) * self.per_word
             elif panels is not None and d == panels.dimension:
                 block, within = grid([panels.block.size, panels.within.size], "no")
-                parts += [_Part(rank, block, index(panels.block)), _Part(2, within, index(panels.within))]
+                parts += [_Part(rank, block, index(panels.block)), _Part(3, within, index(panels.within))]
                 there.append(index(block) * within.size + index(within) + panels.start)
             else:
                 is_repeated = stride == 0
@@ -354,13 +354,17 @@ class _Statement:
     def _rank(self, factor: Factor, dimension: int) -> int:
         """Where a dimension stands in a copy. Of what is packed once, or in panels, dimensions are apart that the steps
         of the fold move along, so that neighbouring outputs lie next to each other at every step; but where tile
-        registers take rows of it, the words of a sum are to lie next to each other, so they come last."""
+        registers take rows of it, the words of a sum are to lie next to each other, so they come last, and where they
+        take columns of filters, the words of a tap and its outputs are a run."""
         form = affine(factor.load.coordinates[dimension])
         is_moved = any(form.coefficient(axis) for axis in self.packed.fold.axes)
         if factor is self.packed.right and self._has_rows_of_right():
             return 2 * (form.coefficient(self.axis) != 0) + is_moved
+        is_word = self.packing.in_tiles and self.packing.has_fixed_filters and form.coefficient(self.axis) != 0
         if factor is self.packed.right and self.panels is not None:  # Columns within a panel are last.
-            return is_moved
+            return is_moved + is_word
+        if factor is self.packed.right and self.packing.in_tiles and self.packing.has_fixed_filters:
+            return 2 - is_moved - (is_moved and not is_word)
         return not is_moved if factor.load.tensor in self.packing.fixed else 0
 
     def _has_rows_of_left(self, factor: Factor, words: _Words) -> bool:
