@@ -22,6 +22,7 @@ from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.coalescing import coalesce, has_parted_rows
 from opendml.targets.cpu.contractions.beginnings import begun_with_terms
 from opendml.targets.cpu.contractions.blocks import cuts, keeps_tiles
+from opendml.targets.cpu.contractions.matrix_tiles import MatrixSteps
 from opendml.targets.cpu.contractions.prefetches import (
     asks_by_strips,
     next_block,
@@ -32,7 +33,6 @@ from opendml.targets.cpu.contractions.prefetches import (
 )
 from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.contractions.tiles import Rest, Tile, cheapest_tile, has_tiles, last_vectors
-from opendml.targets.cpu.matrix_tiles import MatrixSteps
 from opendml.targets.cpu.panels import Panel, panel_of
 from opendml.targets.cpu.schedule import read_by
 from opendml.targets.cpu.target import CpuTarget

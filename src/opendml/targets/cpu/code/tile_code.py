@@ -23,21 +23,29 @@ def write_sum_in_tiles(node: SumInTiles, builder: Builder, evaluator: Evaluator,
     assert instruction is not None
     columns = [(node.column, sum(node.columns[:number])) for number in range(len(node.columns))]
     pairs = list(itertools.product(range(len(node.rows)), range(len(node.columns))))
-
-    def loaded(first: int, e: Element, starts: Sequence[tuple[Axis, int]], between: int, here: Point) -> None:
-        for number, (axis, start) in enumerate(starts):
-            name, constant = here.positions[axis]
-            place = evaluator.place(e.tensor, e.address, here.at(axis, name, constant + start))
-            write_tile_load(builder, first + number, evaluator.memory.pointer(place), between * place.size)
-
     by_rows = _first_of(node.by_rows)
+
+    def load(tile: int, e: Element, start: tuple[Axis, int], between: int, here: Point) -> None:
+        axis, distance = start
+        name, constant = here.positions[axis]
+        place = evaluator.place(e.tensor, e.address, here.at(axis, name, constant + distance))
+        write_tile_load(builder, tile, evaluator.memory.pointer(place), between * place.size)
+
+    def products(here: Point) -> None:
+        """Each as soon as what it takes is loaded: loads go on beside products that were begun."""
+        loaded = set[int]()
+        for row, column in pairs:
+            if 4 + row not in loaded:
+                load(4 + row, by_rows, node.starts[row], by_rows.address.coefficient(node.row), here)
+            if 6 + column not in loaded:
+                between = node.by_columns.address.coefficient(node.step)
+                load(6 + column, node.by_columns, columns[column], between, here)
+            loaded |= {4 + row, 6 + column}
+            instruction.write(builder, 2 * row + column, 4 + row, 6 + column)
 
     def step(axes: Sequence[Axis], here: Point) -> None:
         if not axes:
-            loaded(4, by_rows, node.starts, by_rows.address.coefficient(node.row), here)
-            loaded(6, node.by_columns, columns, node.by_columns.address.coefficient(node.step), here)
-            for row, column in pairs:
-                instruction.write(builder, 2 * row + column, 4 + row, 6 + column)
+            products(here)
             return
         axis, *rest = axes
 

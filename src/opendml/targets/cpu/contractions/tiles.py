@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from opendml.expression.affine import Element
 from opendml.expression.ir import Axis
+from opendml.targets.cpu.contractions.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
-from opendml.targets.cpu.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.panels import strip_bytes
 
 
