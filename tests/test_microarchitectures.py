@@ -71,6 +71,7 @@ def test_a_core_that_reads_runs_by_itself_is_not_asked_to_and_pauses_less() -> N
     assert tuned("znver4").folded_prefetch_distance == 0 < TUNING.folded_prefetch_distance
     assert tuned("znver4").runs_side_by_side == 1 < TUNING.runs_side_by_side
     assert tuned("znver4").stage_bytes < TUNING.stage_bytes
+    assert tuned("znver4").streamed_row_bytes * 2 <= tuned("znver4").stage_bytes  # no row is too long for both
     assert tuned("znver4").mixed_registers < TUNING.mixed_registers
     assert tuned("znver4").fold_steps_at_once > TUNING.fold_steps_at_once == 0
     assert tuned("icelake-server", system=SYSTEM).stage_bytes == TUNING.stage_bytes

@@ -82,7 +82,7 @@ def tuning_of(
         tuning = replace(tuning, kept_window_bytes=TUNING.kept_window_bytes)
     if name in _READING:
         tuning = replace(tuning, folded_prefetch_distance=0, runs_side_by_side=1)
-        tuning = replace(tuning, fold_steps_at_once=8, stage_bytes=4096, mixed_registers=4)
+        tuning = replace(tuning, fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048, mixed_registers=4)
         items = min(tuning.interrupted_items, 2 * threads)
         tuning = replace(tuning, interrupted_items=items, run_bytes=_LONG_RUNS)
     if len(caches) > 2:
