@@ -345,5 +345,16 @@ def test_registers_lie_in_lines_of_the_stack(level: str, size: int) -> None:
     assert f"andq\t$-{size}, %rsp" in entry
 
 
+@X86
+def test_stacks_are_aligned_as_each_module_says() -> None:
+    """One that LLVM compiled before, in the same thread, is none of the next one's business: others call it."""
+    machine = machine_of("x86_64-unknown-linux-gnu", "avx512")
+    plain = "declare void @g(ptr)\ndefine void @f() {\n  %a = alloca <16 x float>, align 64\n"
+    plain += "  call void @g(ptr %a)\n  ret void\n}\n"
+    aligned = plain + '!llvm.module.flags = !{!0}\n!0 = !{i32 1, !"override-stack-alignment", i32 64}\n'
+    for text in (aligned, plain, aligned, plain):
+        assert ("andq\t$-64, %rsp" in assembly(text, machine)) == (text is plain)
+
+
 CHOSEN = ("ElementWiseSin", "Rnn", "ScatterNd")
 """Operators whose functions keep more values than there are registers, and others with loops of their own."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -209,7 +210,7 @@ hold_while_forking(_llvm_lock.acquire, _llvm_lock.release)
 def _optimised(
     llvm_ir: str, host: Machine, options: CompileOptions, under_way: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[Any, Any]]:
-    with _compiling_machine(host, options.codegen_level) as machine:
+    with _compiling_machine(host, options.codegen_level, _stack_alignment(llvm_ir)) as machine:
         llvm = _llvm()  # no fork while it is imported: a child would wait for that for ever
         module = _parsed(llvm_ir, host)
         tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
@@ -344,11 +345,18 @@ def _target_machine(host: Machine, codegen_level: int) -> Any:
     )
 
 
+def _stack_alignment(llvm_ir: str) -> int:
+    """The bytes that a module says its functions find the stack aligned to; 0 where it says nothing."""
+    found = re.search(r'!"override-stack-alignment", i32 (\d+)', llvm_ir)
+    return 0 if found is None else int(found[1])
+
+
 @contextmanager
-def _compiling_machine(host: Machine, codegen_level: int) -> Iterator[Any]:
+def _compiling_machine(host: Machine, codegen_level: int, stack_alignment: int) -> Iterator[Any]:
     """A target machine for this thread alone, to compile inside. One that was used before, if there is one: a new one
-    learns first what a processor can do, which takes 2 ms."""
-    idle = _idle_machines.setdefault((host, codegen_level), [])
+    learns first what a processor can do, which takes 2 ms. It then takes the stack to be aligned as the module said
+    for which it did so, whatever others say: these have machines of their own."""
+    idle = _idle_machines.setdefault((host, codegen_level, stack_alignment), [])
     with _llvm_lock.compiling():
         try:
             machine = idle.pop()
@@ -360,7 +368,7 @@ def _compiling_machine(host: Machine, codegen_level: int) -> Iterator[Any]:
             idle.append(machine)
 
 
-_idle_machines: Final[dict[tuple[Machine, int], list[Any]]] = {}
+_idle_machines: Final[dict[tuple[Machine, int, int], list[Any]]] = {}
 
 
 @functools.cache
