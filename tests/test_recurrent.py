@@ -396,6 +396,18 @@ def test_weights_that_leave_the_nearest_cache_are_asked_for(
     check(desc, arrays_of(desc, 0))
 
 
+@pytest.mark.parametrize(("length", "units", "asked"), [(205, 160, True), (342, 96, False), (100, 160, False)])
+def test_projections_are_asked_for_before_long_sums(length: int, units: int, asked: bool) -> None:
+    """Line by line for each gate; not before short sums, nor where all of them stay near."""
+    desc = network(operators.Lstm, (length, 8, 128, units))
+    kernels = generate(refined_definition(desc, TARGET), TARGET, in_place=False).kernels
+    lines = [line for kernel in kernels for line in format_nest(kernel_nest(kernel, TARGET, ())).splitlines()]
+    found = [line for line in lines if line.strip().startswith("prefetch projections@") and "store" not in line]
+    assert len(found) == (4 * 32 // 16 if asked else 0)
+    short = network(operators.Lstm, (2, 8, 128, units))
+    check(short, arrays_of(short, 0), replace(TUNING, prefetched_bytes=0))
+
+
 def test_projections_of_a_batch_have_tiles_of_several_registers() -> None:
     """Of its items and three registers of gates; beside one, of items and steps, every sum would load a scalar."""
     desc = network(operators.Lstm, (100, 8, 128, 256), "BIDIRECTIONAL")

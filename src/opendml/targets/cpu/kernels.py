@@ -46,7 +46,8 @@ class ComputeKernel:
     ``steps_at_once``: not 0 where all points of a work item do so many steps of their folds before the next ones, while
     the results wait in memory.
     ``prefetched`` tells how many bytes ahead lines of tensors are asked for, ``next_rows`` the same in some folds.
-    ``chosen_rows`` are loads of rows that come later, of which lines are asked for at every vector.
+    ``chosen_rows`` are loads of rows that come later, of which lines are asked for at every vector, and ``expected``
+    loads of what is made of its sums, of which they are before these.
     """
 
     stores: tuple[ElementStore, ...]
@@ -71,6 +72,7 @@ class ComputeKernel:
     prefetched: Mapping[Tensor, int] = field(default_factory=dict)
     next_rows: Mapping[Fold, Mapping[Tensor, int]] = field(default_factory=dict)
     chosen_rows: tuple[Element, ...] = ()
+    expected: tuple[Element, ...] = ()
 
     @property
     def outer(self) -> tuple[Axis, ...]:

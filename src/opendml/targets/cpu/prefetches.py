@@ -55,6 +55,22 @@ def next_rows(kernel: ComputeKernel, tuning: Tuning) -> dict[Fold, dict[Tensor, 
     return _next_rows_of_a_fold(kernel, tuning) | _rows_ahead_of_sums(kernel, tuning)
 
 
+def expected(kernel: ComputeKernel, tuning: Tuning) -> tuple[Element, ...]:
+    """The loads along the vector axis from large tensors that something is made of with sums of products: they come
+    while these are summed up, in which memory is at rest."""
+    folds = all_folds(kernel)
+    is_long = all(fold.contract and fold.partials == 1 and fold.steps >= tuning.hiding_steps for fold in folds)
+    if kernel.vector is None or not folds or not is_long:
+        return ()
+    inside = {e for fold in folds for e in loads_of(fold)}
+    return tuple(
+        e
+        for e in dict.fromkeys(elements_of(kernel))
+        if e not in inside and e.address.is_pure and e.address.coefficient(kernel.vector) == 1
+        if is_far(e.tensor, tuning)
+    )
+
+
 def next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tuning) -> dict[Tensor, int]:
     """The large tensors of which lines of the next rows are asked for, and how many bytes further these lie."""
     ahead = dict[Tensor, int]()

@@ -40,7 +40,7 @@ from opendml.targets.cpu.chosen_rows import chosen_rows
 from opendml.targets.cpu.coalescing import coalesce
 from opendml.targets.cpu.kernel_parts import all_folds, elements_of, folds_along_vector, loads_of, scattered_by
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
-from opendml.targets.cpu.prefetches import is_far, next_rows, next_squares, prefetched
+from opendml.targets.cpu.prefetches import expected, is_far, next_rows, next_squares, prefetched
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
 from opendml.targets.cpu.words_in_memory import bytes_in_memory
@@ -77,6 +77,7 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
         kernel,
         prefetched=prefetched(kernel, tuning),
         next_rows=next_rows(kernel, tuning),
+        expected=expected(kernel, tuning),
     )
 
 

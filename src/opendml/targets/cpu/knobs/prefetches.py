@@ -55,6 +55,10 @@ class PrefetchKnobs:
     """Operations at each point of a row from which on a fold asks for the next row: as many as take about as long as
     its memory does."""
 
+    hiding_steps: int = 128
+    """Steps of sums of products from which on what else is loaded is asked for before them: the steps of an LSTM of
+    256 units and eight sequences take 7 to 8% less time (Zen 4)."""
+
     next_row_bytes: int = 1 << 18
     """Bytes of a row up to which that is done: the row, the next one and what is kept of it want to stay in the
     second-level cache."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from opendml.expression.affine import Affine, Element, is_unsafe, threshold_form
 from opendml.expression.ir import Axis, Expression, Fold, Part, Select, Variable
@@ -281,17 +281,17 @@ def _point(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], i
         nodes += [Transpose(loads, kernel.tile)] if loads else []
     folds = dict.fromkeys(part.fold for e in values for part in parts_outside_selects(e))
     wanted = tuple(fold for fold in folds if fold not in known)
+    nodes += _lines(making, kernel.expected, lanes) if wanted else []
     nodes += [Reduce(wanted)] if wanted else []
-    nodes += _of_chosen_rows(making, lanes)
+    nodes += _lines(making, kernel.chosen_rows, lanes)
     if kernel.interleaved and lanes > 1:
         return (*nodes, Leaf(stores, written="interleaved"))
     return (*nodes, Leaf(stores, written="past the caches" if is_aligned else "each"))
 
 
-def _of_chosen_rows(making: Making, lanes: int) -> Iterator[Prefetch]:
-    """The lines of rows to come that lie as the points of a vector do."""
-    vector = making.kernel.vector
-    for e in making.kernel.chosen_rows if vector is not None and lanes > 1 else ():
+def _lines(making: Making, loads: Iterable[Element], lanes: int) -> Iterator[Prefetch]:
+    """The lines that the points of a vector load from: rows to come lie as they do."""
+    for e in loads if making.kernel.vector is not None and lanes > 1 else ():
         for lane in range(0, lanes, making.target.machine.cache_line * 8 // e.type.bits):
             yield Prefetch(e.tensor, e.address.plus(Affine((), lane)))
 
