@@ -67,6 +67,13 @@ def test_a_last_cache_that_is_near_keeps_what_is_written() -> None:
     assert tuned("znver4", system=SYSTEM).kept_window_bytes > tuned("skylake-avx512", system=SYSTEM).kept_window_bytes
 
 
+def test_steps_whose_weights_do_not_stay_near_are_told_by_the_second_cache_of_all_threads() -> None:
+    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name="znver4")
+    limits = [tuning_of(machine, threads, system=SYSTEM).step_bytes for threads in (1, 2, THREADS)]
+    assert limits == [threads * (3 << 18) for threads in (1, 2, THREADS)]
+    assert tuned("icelake-server", system=SYSTEM).step_bytes == TUNING.step_bytes
+
+
 def test_a_core_that_reads_runs_by_itself_is_not_asked_to_and_pauses_less() -> None:
     assert tuned("znver4").folded_prefetch_distance == 0 < TUNING.folded_prefetch_distance
     assert tuned("znver4").runs_side_by_side == 1 < TUNING.runs_side_by_side

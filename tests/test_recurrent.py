@@ -237,11 +237,11 @@ def check(desc: Any, arrays: list[Array | None], tuning: Tuning = TUNING) -> Non
 
 @each_operator
 @bounded
-@given(data=st.data(), seed=seeds, has_room=st.booleans())
-def test_networks(operator: type[Any], data: st.DataObject, seed: int, has_room: bool) -> None:
+@given(data=st.data(), seed=seeds, has_room=st.booleans(), step_bytes=st.sampled_from([TUNING.step_bytes, 1 << 11]))
+def test_networks(operator: type[Any], data: st.DataObject, seed: int, has_room: bool, step_bytes: int) -> None:
     desc = data.draw(networks(operator))
     tuning = TUNING if has_room else replace(TUNING, projected_growth=0, projected_elements=0)
-    check(desc, arrays_of(desc, seed), tuning)
+    check(desc, arrays_of(desc, seed), replace(tuning, step_bytes=step_bytes))
 
 
 ALL = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", "sequence_lengths_tensor", "peephole_tensor")

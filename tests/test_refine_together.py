@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -281,6 +282,24 @@ def test_a_network_of_one_unit_has_no_blocks() -> None:
     desc = network(operators.Lstm, (3, 2, 2, 1), optional=OPTIONAL)
     refined = assert_refined_is_defined(desc, arrays=arrays_of(desc, 1))
     assert names(refined) == {tensor.name for tensor in desc.define().temporaries}
+
+
+@pytest.mark.parametrize("operator", [operators.Rnn, operators.Gru, operators.Lstm])
+@pytest.mark.parametrize(("batch", "direction"), [(1, "FORWARD"), (1, "BIDIRECTIONAL"), (2, "BIDIRECTIONAL")])
+def test_directions_are_apart_where_weights_of_one_stay_near(
+    operator: type[Operator], batch: int, direction: str
+) -> None:
+    """And together where those of both do, or of neither; steps of one direction, or of several items, always are."""
+    desc = network(operator, (3, batch, 2, 33), direction, optional=OPTIONAL)
+    arrays, count = arrays_of(desc, 5), 2 if direction == "BIDIRECTIONAL" else 1
+    apart = count if batch == 1 else 1
+    one = 4 * math.prod(desc.recurrence_tensor.sizes) // count * 64 // 33
+
+    def repeats(step_bytes: int) -> int:
+        refined = assert_refined_is_defined(desc, TARGET.tuned(step_bytes=step_bytes), arrays=arrays)
+        return sum(isinstance(statement, Repeat) for statement in refined.statements)
+
+    assert [repeats(limit) for limit in (one // 2, one + one // 2, 3 * one)] == [1, apart, 1]
 
 
 def attention(batch: int, queries: int, keys: int, heads: int, key_heads: int, size: int = 3, **given: Any) -> Operator:

@@ -80,6 +80,7 @@ def tuning_of(
     if name in _NEAR_LAST and len(caches) > 2:
         tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2, stored_prefetch_distance=0)
         tuning = replace(tuning, kept_window_bytes=TUNING.kept_window_bytes)
+        tuning = replace(tuning, step_bytes=3 * _caches_of(name, caches).second * threads // 4)
     if name in _READING:
         tuning = replace(tuning, folded_prefetch_distance=0, runs_side_by_side=1)
         tuning = replace(tuning, fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048, mixed_registers=4)

@@ -7,11 +7,16 @@ those of a block's units lie side by side; so are all other operands that are re
 
 What is computed of inputs alone, for all steps at once, stays a tensor where there is room for it; elsewhere the steps
 compute it.
+
+Directions need nothing of one another. Where the weights of both do not stay near from step to step, but those of each
+do, all steps of one are done before the first of the other, if there is one item in the batch: sums of several items
+take longer than loading the weights does.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,7 +85,7 @@ def _network(definition: Definition, repeat: Repeat, tuning: Tuning) -> _Network
     if not writes_of(repeat) <= kept or not kept <= written:
         return None
     batch = max(math.prod(axis.size for axis in s.axes[:-1]) for s in steps)
-    return _Network(definition, repeat, kept, units, _block(units, batch, tuning), tuning)
+    return _Network(definition, repeat, kept, units, _block(units, batch, tuning), batch, tuning)
 
 
 def _simple(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -164,6 +169,7 @@ class _Network:
     kept: set[Tensor]
     units: int
     block: int
+    batch: int
     tuning: Tuning
     copies: dict[tuple[Tensor, bool], tuple[Tensor, Compute]] = field(default_factory=dict)
 
@@ -179,8 +185,10 @@ class _Network:
         statements: list[Statement] = []
         for statement in self.definition.statements:
             if statement is self.repeat:
-                inner = (self._for_blocks(s, moved, True) for s in self.repeat.statements)
-                statements.append(Repeat(self.repeat.axis, tuple(inner)))
+                inner = [self._for_blocks(s, moved, True) for s in self.repeat.statements]
+                weights = {copy for copy, _ in self.copies.values()}
+                parts = _parts_to_repeat(self.repeat.axis, inner, weights, self.tuning) if self.batch == 1 else [inner]
+                statements += (Repeat(self.repeat.axis, tuple(part)) for part in parts)
             elif writes_of(statement) <= self.kept:
                 statements.append(self._for_blocks(statement, moved, False))
             else:
@@ -269,6 +277,43 @@ class _Network:
         unit = next(here) if block is None else block * self.block + next(here)
         coordinates[place.along] = group * self.units + self._source(unit)
         return Store(copy, indices(axes), cast(load(source, coordinates), copy.type))
+
+
+# Which steps are done together ----------------------------------------------------------------------------------------
+
+
+def _parts_to_repeat(
+    steps: Axis, inner: list[Compute], weights: Collection[Tensor], tuning: Tuning
+) -> list[list[Compute]]:
+    """All statements of a step together; or those that need one another, where all of each such part's ``weights`` stay
+    near."""
+    parts = _parts(inner)
+    read = [_bytes_read(part, steps, weights) for part in parts]
+    return parts if max(read) <= tuning.step_bytes < sum(read) else [inner]
+
+
+def _parts(statements: Sequence[Compute]) -> list[list[Compute]]:
+    """Statements by what they write: those that touch what another one writes are in a part with it, in order."""
+    parts: list[list[Compute]] = []
+    for statement in statements:
+        near = [part for part in parts if any(_touch(statement, other) for other in part)]
+        parts = [part for part in parts if part not in near] + [[*itertools.chain(*near), statement]]
+    return [sorted(part, key=statements.index) for part in parts]
+
+
+def _touch(one: Compute, other: Compute) -> bool:
+    """Whether one of two statements reads or writes what the other one writes."""
+    return not (
+        writes_of(one).isdisjoint(reads_of(other) | writes_of(other)) and writes_of(other).isdisjoint(reads_of(one))
+    )
+
+
+def _bytes_read(part: Sequence[Compute], steps: Axis, weights: Collection[Tensor]) -> int:
+    """Bytes of the weights that the statements of a part read in every step."""
+    dependencies = Dependencies()
+    found = {e for s in part for x in expressions_of(s) for e in walk(x) if isinstance(e, Load) and e.tensor in weights}
+    sizes = ((e, [a.size for a in dependencies.of(e) if isinstance(a, Axis) and a is not steps]) for e in found)
+    return sum(math.prod(walked) * e.tensor.type.bits // 8 for e, walked in sizes)
 
 
 # What steps compute --------------------------------------------------------------------------------------------------
