@@ -74,13 +74,14 @@ def tuning_of(
     that runs code for ``machine``, where that is an older level; ``system`` its caches by level, as far as the system
     knows them."""
     name, caches = name or machine.cpu_name, system or {}
-    tuning = _with_caches(TUNING, _caches_of(name, caches))
+    near = _caches_of(name, caches)
+    tuning = _with_caches(TUNING, near)
     unit = min(_UNITS.get(name, machine.vector_bytes), machine.vector_bytes)
     tuning = replace(tuning, issued=tuning.issued * unit // machine.vector_bytes)
     if name in _NEAR_LAST and len(caches) > 2:
         tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2, stored_prefetch_distance=0)
         tuning = replace(tuning, kept_window_bytes=TUNING.kept_window_bytes)
-        tuning = replace(tuning, step_bytes=3 * _caches_of(name, caches).second * threads // 4)
+        tuning = replace(tuning, step_bytes=3 * near.second * threads // 4)
     if name in _READING:
         tuning = replace(tuning, folded_prefetch_distance=0, runs_side_by_side=1)
         tuning = replace(tuning, fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048, mixed_registers=4)

@@ -355,10 +355,12 @@ class _Maker:
             words.depth,
         )
         base = Axis("sums_base", 1 << 40)
-        steps: dict[Axis, int] = {kernel.tile: self.pitch, kernel.vector: 1}
-        steps |= {} if counts.row is None else {counts.row: kernel.tile_size * self.pitch}
-        here = _total([Product(Position(axis), step) for axis, step in steps.items()])
-        there = Affine(((base, 1), *steps.items()), 0)
+        here: Integer = Sum(Product(Position(kernel.tile), self.pitch), Position(kernel.vector))
+        there = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
+        if counts.row is not None:
+            pitch = kernel.tile_size * self.pitch
+            here = Sum(here, Product(Position(counts.row), pitch))
+            there = Affine((*there.terms, (counts.row, pitch)), 0)
         rewrite = substitute({Part(kernel.fold, 0): Element(self.sums, there, True)})
         leaf = Leaf(tuple(replace(s, value=rewrite(s.value)) for s in kernel.stores))
         points = self._turned_points(leaf, counts) if kernel.turned else self._points_of_rows(leaf, counts)
@@ -492,10 +494,3 @@ def _at_first(axes: Sequence[Axis], body: Body) -> Body:
     for axis in reversed(axes):
         body = (At(axis, 0, body),)
     return body
-
-
-def _total(parts: Sequence[Integer]) -> Integer:
-    first, *rest = parts
-    for part in rest:
-        first = Sum(first, part)
-    return first

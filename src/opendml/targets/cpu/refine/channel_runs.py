@@ -58,6 +58,7 @@ from opendml.graph.fusion import readers_in_writers
 from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.refine.margins_in_place import margins_in_place
+from opendml.targets.cpu.refine.refinement import with_runs
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.words_in_memory import BYTES, parts_of_word, word_in_memory
 
@@ -254,14 +255,14 @@ class _Runs:
 
     def laid_out(self, tensors: set[Tensor]) -> tuple[Definition, dict[Single, Single]]:
         """The definition with other strides, and without the copies that they spare."""
-        moved = {tensor: _with_runs(tensor, CHANNEL, self._pitch(tensor)) for tensor in tensors}
+        moved = {tensor: with_runs(tensor, CHANNEL, self._pitch(tensor)) for tensor in tensors}
         copied = {s: words for s, words in self.words.items() if words.source in tensors}
         spared = {s: words for s, words in copied.items() if self._is_spared(words, moved)}
         gone = {words.store.tensor: words for words in spared.values()}
         kept = {s: words for s, words in copied.items() if s not in spared}
         for words in kept.values():
             copy = words.store.tensor
-            moved[copy] = _with_runs(copy, CHANNEL + 1, copy.sizes[CHANNEL + 1])
+            moved[copy] = with_runs(copy, CHANNEL + 1, copy.sizes[CHANNEL + 1])
 
         read, there = _reading(gone), _elsewhere(moved)
         statements, were, back = list[Statement](), dict[Single, Single](), dict[Tensor, Compute]()
@@ -386,13 +387,6 @@ def _reading(gone: Mapping[Tensor, _Words]) -> Rewriter:
 
 def _loads(expression: Expression, tensors: Iterable[Tensor]) -> list[Load]:
     return [e for e in walk(expression) if isinstance(e, Load) and e.tensor in tensors]
-
-
-def _with_runs(tensor: Tensor, dimension: int, pitch: int) -> Tensor:
-    """The tensor with the elements along a dimension side by side, and so many from one run's first to the next's."""
-    sizes = tensor.sizes
-    *strides, last = packed_strides([*sizes[:dimension], *sizes[dimension + 1 :], pitch])
-    return replace(tensor, strides=(*strides[:dimension], last, *strides[dimension:]))
 
 
 def _packed(store: Store) -> _Words | None:

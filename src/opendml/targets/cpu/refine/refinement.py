@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from opendml.expression.element_types import ElementType
-from opendml.expression.ir import Axis, Expression, Index, Tensor, grid, indices, load, temporary
+from opendml.expression.ir import Axis, Expression, Index, Tensor, grid, indices, load, packed_strides, temporary
 from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.targets.cpu.refine.sums import Sum
@@ -48,6 +48,15 @@ class Refinement:
             return substitute({Index(axis): c for axis, c in zip(axes, coordinates, strict=True)})(value)
 
         return load(self.copy(name, value.type, [axis.size for axis in axes], at), indices(axes))
+
+
+def with_runs(tensor: Tensor, dimension: int, pitch: int | None = None) -> Tensor:
+    """The tensor with the elements along a dimension side by side, and ``pitch`` of them from one run's first to the
+    next's; None: as many as there are."""
+    sizes = tensor.sizes
+    run = sizes[dimension] if pitch is None else pitch
+    *strides, last = packed_strides([*sizes[:dimension], *sizes[dimension + 1 :], run])
+    return replace(tensor, strides=(*strides[:dimension], last, *strides[dimension:]))
 
 
 StatementRule = Callable[[Statement], Refinement | None]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opendml.expression.affine import Affine, Dependencies, affine
 from opendml.expression.element_types import I8, I16, I32, U8, U16, U32
@@ -32,7 +32,6 @@ from opendml.expression.ir import (
     index,
     indices,
     load,
-    packed_strides,
     select,
     temporary,
 )
@@ -40,7 +39,7 @@ from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Store
 from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.panels import Columns
-from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, with_runs
 from opendml.targets.cpu.refine.sums import Factor, Sum, moved, sum_of
 from opendml.targets.cpu.tuning import Tuning
 
@@ -201,6 +200,7 @@ class _Packing:
         self.fixed = surroundings.fixed
         self.has_fixed_filters = found.has_window_axes and found.right.load.tensor in self.fixed
         self.in_tiles = bool(machine_instructions(surroundings.target.machine).find("tiles of signed rows", I32))
+        self.has_rows_of_points = self.in_tiles and self.has_fixed_filters
         self.found = Refinement()
         self.copies: dict[tuple[Load, int], Expression] = {}
         self.sums: dict[Expression, Expression] = {}
@@ -306,7 +306,7 @@ class _Statement:
         value = self._word(source, there, words.dimension, step, flipped)
         ordered = sorted(parts, key=lambda part: part.rank)
         copy = temporary(f"{source.name}_words", I32, [part.axis.size for part in ordered])
-        copy = copy if run is None else _with_run(copy, [part.axis for part in ordered].index(run))
+        copy = copy if run is None else with_runs(copy, [part.axis for part in ordered].index(run))
         stored = Store(copy, indices(part.axis for part in ordered), cast(value, I32))
         self.found.temporaries.append(copy)
         self.found.statements.append(Compute(tuple(part.axis for part in parts), (stored,)))
@@ -360,17 +360,16 @@ class _Statement:
         is_moved = any(form.coefficient(axis) for axis in self.packed.fold.axes)
         if factor is self.packed.right and self._has_rows_of_right():
             return 2 * (form.coefficient(self.axis) != 0) + is_moved
-        is_word = self.packing.in_tiles and self.packing.has_fixed_filters and form.coefficient(self.axis) != 0
+        is_word = self.packing.has_rows_of_points and form.coefficient(self.axis) != 0
         if factor is self.packed.right and self.panels is not None:  # Columns within a panel are last.
             return is_moved + is_word
-        if factor is self.packed.right and self.packing.in_tiles and self.packing.has_fixed_filters:
-            return 2 - is_moved - (is_moved and not is_word)
+        if factor is self.packed.right and self.packing.has_rows_of_points:
+            return is_word if is_moved else 2
         return not is_moved if factor.load.tensor in self.packing.fixed else 0
 
     def _has_rows_of_left(self, factor: Factor, words: _Words) -> bool:
         """Whether points of an image are rows of tile registers: the words of each are next to each other then."""
-        is_image = self.packing.has_fixed_filters and factor is self.packed.left
-        return self.packing.in_tiles and is_image and not words.overlaps
+        return self.packing.has_rows_of_points and factor is self.packed.left and not words.overlaps
 
     def _has_rows_of_right(self) -> bool:
         """Whether rows of the right factor are multiplied by columns of the left one, in tile registers: the left one
@@ -379,10 +378,3 @@ class _Statement:
         form = affine(coordinates[-1])
         is_along = not form.coefficient(self.axis) and form.coefficient(column) == 1
         return self.packing.in_tiles and is_along and not self.packing.has_fixed_filters
-
-
-def _with_run(tensor: Tensor, dimension: int) -> Tensor:
-    """A packed tensor with the elements along a dimension side by side."""
-    sizes = tensor.sizes
-    *strides, last = packed_strides([*sizes[:dimension], *sizes[dimension + 1 :], sizes[dimension]])
-    return replace(tensor, strides=(*strides[:dimension], last, *strides[dimension:]))
