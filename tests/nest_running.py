@@ -31,6 +31,7 @@ from opendml.loops.sequence import Sharing, sequence_of
 from opendml.loops.sequence import Tuning as SequenceTuning
 from opendml.loops.sequence_interpreter import run_sequence
 from opendml.targets.cpu.code.program_code import ProgramCode
+from opendml.targets.cpu.layouts import laid_out
 from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.refine.refining import refined_definition, refining
 from opendml.targets.cpu.tuning import TUNING
@@ -114,7 +115,8 @@ def cases(draw: st.DrawFn, name: str) -> Case:
         graph = draw(graphs(most=3))
     else:
         graph = chain(Random(draw(st.integers(0, 1 << 32))), dml.Device(thread_count=1)).desc
-    parts = divide_and_fuse(join(graph, refining(target)), fusion=draw(st.booleans()), costs=target.costs)
+    joined = join(laid_out(graph, target), refining(target))
+    parts = divide_and_fuse(joined, fusion=draw(st.booleans()), costs=target.costs)
     found = tuple(part for part in (parts.initialisation, parts.execution) if part is not None)
     return Case(found, target, order, seed)
 

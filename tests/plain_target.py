@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from opendml.description.errors import BindingError
+from opendml.description.graph_desc import GraphDesc
 from opendml.expression.ir import Tensor
 from opendml.expression.statements import Definition
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
@@ -61,6 +62,10 @@ class PlainTarget:
 
     def thread_count(self, asked: int | None) -> int:
         return 1
+
+    def lay_out(self, graph: GraphDesc) -> GraphDesc:
+        """As it is."""
+        return graph
 
     def refine(
         self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None

@@ -206,11 +206,12 @@ def _operator_programs(work: Work) -> Iterator[Program]:
 def _graph_programs(work: Work) -> Iterator[Program]:
     from opendml.graph.compilation import divide_and_fuse
     from opendml.graph.joining import join
+    from opendml.targets.cpu.layouts import laid_out
     from opendml.targets.cpu.refine.refining import refining
 
     graph = _graph(work)
     for machine, target in targets().items():
-        joined = join(graph, refining(target))
+        joined = join(laid_out(graph, target), refining(target))
         for fusion in (True, False) if work.kind == "chain" else (True,):
             parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
             for label, part in (("", parts.execution), (" initialisation", parts.initialisation)):

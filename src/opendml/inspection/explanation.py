@@ -139,7 +139,7 @@ def explain_graph(
     are fused, apart for what is computed once at initialisation and for what runs every time; and the kernels, each
     with the operators that it computes. ``llvm`` and ``assembly`` add the code of what runs every time.
     """
-    joined = join(graph, target.refine)
+    joined = join(target.lay_out(graph), target.refine)
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
     code = target.generate(parts.execution, in_place=False)
     provenance = Provenance(graph, joined, parts.execution, parts.lodgings)

@@ -384,7 +384,7 @@ def _compiled(
     from opendml.graph.compilation import divide_and_fuse
     from opendml.graph.joining import join
 
-    joined = join(graph, target.refine)
+    joined = join(target.lay_out(graph), target.refine)
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
     definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
     built = target.build(definitions, progress)

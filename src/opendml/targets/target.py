@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
     from opendml.expression.ir import Axis, Tensor
     from opendml.expression.statements import Definition, Single
     from opendml.graph.costs import GraphCosts
@@ -104,6 +105,10 @@ class Target(Protocol):
 
     def thread_count(self, asked: int | None) -> int:
         """Threads of this process that run a program, where so many are asked for or the usual number is."""
+
+    def lay_out(self, graph: GraphDesc) -> GraphDesc:
+        """A valid graph with other strides for tensors that nobody but its operators sees, as the device would have
+        them; the same nodes and edges. The graph itself where it would have none."""
 
     def refine(
         self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None

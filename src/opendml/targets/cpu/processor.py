@@ -15,6 +15,7 @@ from opendml.targets.cpu.target import CpuTarget, UsualKnobs
 from opendml.targets.target import Built, DeviceDescription, Progress, Requirements, Target
 
 if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
     from opendml.expression.ir import Tensor
     from opendml.expression.statements import Definition
     from opendml.llvm.native import LoadedObject
@@ -46,6 +47,12 @@ class Processor(CpuTarget):
     def thread_count(self, asked: int | None) -> int:
         """As many as are asked for, else as many as the process may use."""
         return default_thread_count() if asked is None else asked
+
+    def lay_out(self, graph: GraphDesc) -> GraphDesc:
+        """Channels side by side where sums gain by that."""
+        from opendml.targets.cpu.layouts import laid_out
+
+        return laid_out(graph, self)
 
     def refine(
         self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None

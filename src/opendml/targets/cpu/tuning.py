@@ -17,6 +17,7 @@ from opendml.targets.cpu.knobs.asking import AskingKnobs
 from opendml.targets.cpu.knobs.blocks import BlockKnobs
 from opendml.targets.cpu.knobs.copies import CopyKnobs
 from opendml.targets.cpu.knobs.filters import FilterKnobs
+from opendml.targets.cpu.knobs.layouts import LayoutKnobs
 from opendml.targets.cpu.knobs.matrices import MatrixKnobs
 from opendml.targets.cpu.knobs.prefetches import PrefetchKnobs
 from opendml.targets.cpu.knobs.programs import ProgramKnobs
@@ -38,6 +39,7 @@ _GRAPH: Final = replace(GRAPH_COSTS, margined_row=7)
 
 @dataclass(frozen=True)
 class Tuning(
+    LayoutKnobs,
     ScatterKnobs,
     CopyKnobs,
     RecurrenceKnobs,

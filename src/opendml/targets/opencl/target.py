@@ -15,6 +15,7 @@ from opendml.targets.opencl.platform import describe_device, find_devices, has_p
 from opendml.targets.target import Built, DeviceDescription, Progress, Requirements, built_in_turn
 
 if TYPE_CHECKING:
+    from opendml.description.graph_desc import GraphDesc
     from opendml.expression.ir import Tensor
     from opendml.expression.statements import Definition
     from opendml.targets.gpu.program import GpuCode
@@ -63,6 +64,10 @@ class OpenClTarget:
     def thread_count(self, asked: int | None) -> int:
         """One: the device's own are not this process's."""
         return 1
+
+    def lay_out(self, graph: GraphDesc) -> GraphDesc:
+        """As it is."""
+        return graph
 
     def refine(
         self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None

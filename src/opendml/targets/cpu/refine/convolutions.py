@@ -18,7 +18,7 @@ from opendml.targets.cpu.tuning import Tuning
 
 def convolution(found: Sum, surroundings: Surroundings) -> Refinement | None:
     """Sums over the channels of a group and the taps of a filter, for every place that the filter slides to."""
-    windows = _windows(found)
+    windows = windows_of(found)
     if windows is None:
         return None
     refined = _Refined(windows, surroundings)
@@ -42,7 +42,7 @@ def are_worth_guards(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Windows:
+class Windows:
     """A sum, and what its axes are. The window of place p is at ``p * stride + tap * dilation - padding``."""
 
     sum: Sum
@@ -67,7 +67,7 @@ class _Windows:
         return tuple(axis.size for axis in self.taps)
 
 
-def _windows(found: Sum) -> _Windows | None:
+def windows_of(found: Sum) -> Windows | None:
     """A sum over windows of {N, C, spatial...} with a filter {OC, C / groups, spatial...}, turned round or not."""
     if not found.has_window_axes or found.fold.where is not None:
         return None
@@ -87,7 +87,7 @@ def _windows(found: Sum) -> _Windows | None:
             return None
         ways.append((stride, dilation, -form.constant))
     strides, dilations, padding = zip(*ways, strict=True)
-    return _Windows(found, batch, group, channel, (*place,), inner, (*taps,), strides, dilations, padding)
+    return Windows(found, batch, group, channel, (*place,), inner, (*taps,), strides, dilations, padding)
 
 
 def are_taps(coordinates: Sequence[Expression], taps: Sequence[Axis]) -> bool:
@@ -98,14 +98,19 @@ def are_taps(coordinates: Sequence[Expression], taps: Sequence[Axis]) -> bool:
     )
 
 
+def are_side_by_side(tensor: Tensor) -> bool:
+    """Whether the channels of a point lie side by side, and not as planes."""
+    return tensor.sizes[1] > 1 == tensor.strides[1] and math.prod(tensor.sizes[2:]) > 1
+
+
 class _Refined:
-    def __init__(self, windows: _Windows, surroundings: Surroundings) -> None:
+    def __init__(self, windows: Windows, surroundings: Surroundings) -> None:
         self.windows, self.sum = windows, windows.sum
         self.source, self.weights = windows.sum.left.load.tensor, windows.sum.right.load.tensor
         self.output = windows.sum.compute.stores[0].tensor
         self.tuning, self.machine = surroundings.target.tuning, surroundings.target.machine
         self.is_fixed = self.weights in surroundings.fixed
-        self.is_streamed = self._is_streamed()
+        self.is_streamed, self.has_runs = self._is_streamed(), self._has_runs()
         self.found = Refinement()
 
     def integers(self) -> Refinement | None:
@@ -186,6 +191,8 @@ class _Refined:
         unless these run over channels, and for windows of one tap that leave places out."""
         windows, tuning, source = self.windows, self.tuning, self.source
         taps, counted, strides = windows.tap_counts, windows.counted, windows.strides
+        if self.has_runs:
+            return False
         # The planes of several images do not join into one; together with panels they would leave the cache.
         is_narrow = (
             source.sizes[0] == 1
@@ -211,6 +218,8 @@ class _Refined:
             return 0 if self._has_columns() else next(fitting, tuning.panel)
         if self.is_streamed:
             return tuning.streamed_panel
+        if self.has_runs:
+            return self._width_of_tiles()
         if max(windows.tap_counts) == 1:
             return self._width_of_tiles() if self._is_long() else 0
         # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
@@ -246,6 +255,12 @@ class _Refined:
         )
         is_whole = windows.channel.size >= tuning.narrowest_panel and windows.channel.size % tuning.streamed_panel == 0
         return self.is_fixed and is_small and is_whole and self._has_large_registers()
+
+    def _has_runs(self) -> bool:
+        """Whether vectors are of output channels, by a filter that is fixed, since these lie side by side at each
+        point, or those that are summed up do."""
+        lies_so = are_side_by_side(self.source) and max(self.windows.tap_counts) == 1
+        return self.is_fixed and (lies_so or are_side_by_side(self.output)) and self._has_large_registers()
 
     def _are_few(self) -> bool:
         """Whether windows are too few for vectors along them, as of images of one point, and output channels are not:

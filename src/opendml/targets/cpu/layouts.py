@@ -1,0 +1,277 @@
+"""Layouts of the tensors between a graph's operators: the channels of a point side by side, where sums gain by that.
+
+A convolution of one tap sums up the channels of a point. Where these are planes, as tensors of images usually are, each
+step of the sum is on another page, and a tile of many output channels is transposed in registers before it is stored.
+Where they are side by side (N, spatial..., C), steps follow one another in memory, and vectors are stored as they are.
+Nobody but operators of the graph sees such tensors, so their strides are free: a graph is given others by the
+descriptors at both ends of an edge, which say all there is to say. No operator computes anything else.
+
+An operator that goes along channels in what it reads and writes, as activations, residual sums, joins and poolings do,
+has them side by side in all of that or in nothing. Convolutions have them in either, one as well as the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from opendml.description.descriptors import Operator
+from opendml.description.enums import OperatorType, TensorDataType
+from opendml.description.fields import TensorArrayField, TensorField
+from opendml.description.graph_desc import GraphDesc, OperatorNode
+from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, sources
+from opendml.description.tensor import TensorDesc
+from opendml.expression.affine import Affine, affine
+from opendml.expression.ir import Fold, Load, Tensor
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import Compute, Definition, expressions_of
+from opendml.targets.cpu.refine.channel_runs import CHANNEL
+from opendml.targets.cpu.refine.convolutions import Windows, windows_of
+from opendml.targets.cpu.refine.sums import sum_of
+from opendml.targets.cpu.target import CpuTarget
+
+
+def laid_out(graph: GraphDesc, target: CpuTarget) -> GraphDesc:
+    """A valid graph with the channels of tensors between its operators side by side, where that is faster; itself where
+    it is nowhere."""
+    if not _is_of_use(target) or not any(map(_is_convolution, graph.nodes)):
+        return graph
+    chosen = _Tensors(graph, target).in_runs()
+    if not chosen:
+        return graph
+    pairs = _ends(graph)
+    changed = defaultdict[int, dict[tuple[str, int], TensorDesc]](dict)
+    for source in chosen:
+        own = _output(graph, source)
+        desc = _in_runs(own, target)
+        changed[source.node]["output", source.output] = desc
+        for reader in pairs[source]:
+            changed[reader.node]["input", reader.input] = desc
+    nodes = list(graph.nodes)
+    for number, tensors in changed.items():
+        node = nodes[number]
+        assert isinstance(node, OperatorNode)
+        nodes[number] = OperatorNode(_with_tensors(node.operator, tensors), node.name)
+    return GraphDesc(
+        input_count=graph.input_count,
+        output_count=graph.output_count,
+        nodes=nodes,
+        input_edges=graph.input_edges,
+        output_edges=graph.output_edges,
+        intermediate_edges=graph.intermediate_edges,
+        input_names=graph.input_names,
+        output_names=graph.output_names,
+    )
+
+
+def _is_of_use(target: CpuTarget) -> bool:
+    machine, tuning = target.machine, target.tuning
+    is_wide = machine.vector_registers * machine.vector_bytes >= tuning.large_registers
+    return is_wide and machine.vector_registers <= tuning.most_run_registers
+
+
+def _is_convolution(node: object) -> bool:
+    return isinstance(node, OperatorNode) and node.operator.type is OperatorType.CONVOLUTION
+
+
+def _ends(graph: GraphDesc) -> Mapping[NodeOutput, list[NodeInput]]:
+    """What reads each output of a node."""
+    found = defaultdict[NodeOutput, list[NodeInput]](list)
+    for target, source in sources(graph).items():
+        if isinstance(source, NodeOutput):
+            found[source].append(target)
+    return found
+
+
+def _output(graph: GraphDesc, source: NodeOutput) -> TensorDesc:
+    node = graph.nodes[source.node]
+    assert isinstance(node, OperatorNode)
+    _, desc = node.operator.outputs()[source.output]
+    assert desc is not None
+    return desc
+
+
+def _in_runs(desc: TensorDesc, target: CpuTarget) -> TensorDesc:
+    """The tensor with its channels side by side."""
+    channels, *places = desc.sizes[CHANNEL:]
+    pitch = channels
+    if channels * desc.data_type.bits // 8 % target.tuning.aliased_run_bytes == 0:
+        pitch += target.machine.cache_line * 8 // desc.data_type.bits
+    strides = [pitch * math.prod(places[d + 1 :]) for d in range(len(places))]
+    return TensorDesc(desc.data_type, desc.sizes, [pitch * math.prod(places), 1, *strides], flags=desc.flags)
+
+
+def _with_tensors(operator: Operator, tensors: Mapping[tuple[str, int], TensorDesc]) -> Operator:
+    """The operator with other tensors in the place of some, which are known by their direction and number."""
+    changes, numbers = dict[str, object](), {"input": 0, "output": 0}
+    for name, own in operator.fields.items():
+        value = getattr(operator, name)
+        if isinstance(own, TensorField):
+            changes[name] = tensors.get((own.direction, numbers[own.direction]), value)
+            numbers[own.direction] += 1
+        elif isinstance(own, TensorArrayField):
+            first = numbers[own.direction]
+            changes[name] = [tensors.get((own.direction, first + i), desc) for i, desc in enumerate(value)]
+            numbers[own.direction] += len(value)
+    return operator.replace(**changes)
+
+
+@dataclass(slots=True)
+class _Tie:
+    """Tensors whose channels lie alike: all of them, or none."""
+
+    members: set[NodeOutput] = field(default_factory=set)
+    is_free: bool = True
+    gains: bool = False
+
+    def join(self, other: _Tie) -> None:
+        """All of both."""
+        self.members |= other.members
+        self.is_free &= other.is_free
+        self.gains |= other.gains
+
+
+class _Tensors:
+    """The tensors between a graph's operators, and which of them have to lie alike."""
+
+    def __init__(self, graph: GraphDesc, target: CpuTarget) -> None:
+        self.graph, self.target = graph, target
+        self.sources, self.readers = sources(graph), _ends(graph)
+        self.outputs = {NodeOutput(e.from_node_index, e.from_node_output_index) for e in graph.output_edges}
+        self.lanes = target.machine.vector_bytes // 4
+        self.ties = {source: _Tie({source}) for source in self.readers if self._may_be(source)}
+
+    def in_runs(self) -> list[NodeOutput]:
+        """Those whose channels are to be side by side."""
+        for number, node in enumerate(self.graph.nodes):
+            if isinstance(node, OperatorNode):
+                self._see(number, node.operator)
+        return [source for source, tie in self.ties.items() if tie.is_free and tie.gains]
+
+    def _may_be(self, source: NodeOutput) -> bool:
+        """Whether a tensor's layout is the graph's own matter, and it has channels."""
+        if source in self.outputs or not isinstance(self.graph.nodes[source.node], OperatorNode):
+            return False
+        own = _output(self.graph, source)
+        if own.data_type is not TensorDataType.FLOAT32 or own.rank < CHANNEL + 2 or not own.is_packed:
+            return False
+        is_whole = own.sizes[CHANNEL] % self.lanes == 0 and math.prod(own.sizes[CHANNEL + 1 :]) > 1
+        return is_whole and own.total_size_in_bytes == own.minimum_size_in_bytes and self._is_read_alike(source, own)
+
+    def _is_read_alike(self, source: NodeOutput, own: TensorDesc) -> bool:
+        for reader in self.readers[source]:
+            node = self.graph.nodes[reader.node]
+            assert isinstance(node, OperatorNode)
+            _, desc = node.operator.inputs()[reader.input]
+            is_alike = desc is not None and desc.data_type is own.data_type and desc.sizes == own.sizes
+            if desc is None or not is_alike or not desc.is_packed or desc.flags != own.flags:
+                return False
+        return True
+
+    def _see(self, number: int, operator: Operator) -> None:
+        """What an operator asks of its tensors."""
+        inputs, outputs = self._tensors_of(number, operator)
+        if not inputs and not outputs:
+            return
+        definition = operator.define()
+        known = {definition.inputs[i]: source for i, source in inputs}
+        known |= {definition.outputs[i]: source for i, source in outputs}
+        windows = self._windows(number, definition)
+        if windows is not None:
+            image = windows.sum.left.load.tensor
+            self._bar(source for tensor, source in known.items() if tensor not in (image, *definition.outputs))
+            if image in known and max(windows.tap_counts) == 1:
+                self.ties[known[image]].gains = True
+            return
+        followed = _followed(definition)
+        self._bar(source for tensor, source in known.items() if tensor not in followed)
+        tied = [known[tensor] for tensor in followed if tensor in known]
+        self._tie(tied)
+        if len(tied) < len(followed):
+            self._bar(tied)
+
+    def _tensors_of(
+        self, number: int, operator: Operator
+    ) -> tuple[list[tuple[int, NodeOutput]], list[tuple[int, NodeOutput]]]:
+        """The inputs and outputs of a node that may have channels side by side, by their positions."""
+        read = ((i, self.sources.get(NodeInput(number, i))) for i in range(len(operator.inputs())))
+        written = [(i, NodeOutput(number, i)) for i in range(len(operator.outputs()))]
+        inputs = [(i, source) for i, source in read if isinstance(source, NodeOutput) and source in self.ties]
+        return inputs, [(i, source) for i, source in written if source in self.ties]
+
+    def _windows(self, number: int, definition: Definition) -> Windows | None:
+        """Those of a convolution over all channels whose filter is known before it ever runs."""
+        found = sum_of(definition.statements[0]) if len(definition.statements) == 1 else None
+        windows = None if found is None else windows_of(found)
+        if windows is None or windows.group.size > 1 or windows.inner.size < self.lanes:
+            return None
+        filter = NodeInput(number, definition.inputs.index(windows.sum.right.load.tensor))
+        return windows if self._is_fixed(filter) else None
+
+    def _is_fixed(self, target: NodeInput) -> bool:
+        source = self.sources[target]
+        if isinstance(source, GraphInput):
+            node = self.graph.nodes[target.node]
+            assert isinstance(node, OperatorNode)
+            _, desc = node.operator.inputs()[target.input]
+            return desc is not None and desc.is_owned_by_dml
+        return not isinstance(self.graph.nodes[source.node], OperatorNode)
+
+    def _bar(self, tensors: Iterable[NodeOutput]) -> None:
+        """None of them, nor those that lie alike, has its channels side by side."""
+        for source in tensors:
+            self.ties[source].is_free = False
+
+    def _tie(self, tensors: Sequence[NodeOutput]) -> None:
+        """All of them lie alike, and so do those that lie like one of them."""
+        for source in tensors[1:]:
+            first, other = self.ties[tensors[0]], self.ties[source]
+            if first is not other:
+                first.join(other)
+                self.ties |= dict.fromkeys(other.members, first)
+
+
+def _followed(definition: Definition) -> list[Tensor]:
+    """The inputs and outputs along whose channels an operator goes, each channel of what it writes by itself or from
+    the same ones of what it reads; none where it does something else."""
+    found = list[Tensor]()
+    for statement in definition.statements:
+        if not isinstance(statement, Compute) or len(statement.stores) != 1 or _sums_products(statement):
+            return []
+        (store,) = statement.stores
+        along = affine(store.coordinates[CHANNEL]) if len(store.coordinates) > CHANNEL + 1 else None
+        if along is None or not along.is_pure or len(along.axes) != 1:
+            return []
+        loads = [e for e in _loads(statement) if _is_spread(e.tensor)]
+        if not all(_goes_along(load, along, len(store.coordinates)) for load in loads):
+            return []
+        found += [e.tensor for e in loads]
+        found += [store.tensor] if _is_spread(store.tensor) else []
+    return found
+
+
+def _is_spread(tensor: Tensor) -> bool:
+    """Whether a tensor has several places, whose elements are different ones and not the same again and again."""
+    has_places = math.prod(tensor.sizes[CHANNEL + 1 :]) > 1
+    return has_places and all(size == 1 or stride for size, stride in zip(tensor.sizes, tensor.strides, strict=True))
+
+
+def _goes_along(load: Load, along: Affine, rank: int) -> bool:
+    """Whether a load reads the channels that are stored, wherever else it reads."""
+    if len(load.coordinates) != rank:
+        return False
+    (channel,) = along.axes
+    own = affine(load.coordinates[CHANNEL])
+    others = (c for d, c in enumerate(load.coordinates) if d != CHANNEL)
+    is_same = own.is_pure and own.axes == along.axes and own.coefficient(channel) == along.coefficient(channel)
+    return is_same and all(channel not in affine(c).axes for c in others)
+
+
+def _loads(statement: Compute) -> Iterator[Load]:
+    return (e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load))
+
+
+def _sums_products(statement: Compute) -> bool:
+    return any(isinstance(e, Fold) and e.contract for x in expressions_of(statement) for e in walk(x))

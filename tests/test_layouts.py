@@ -1,0 +1,246 @@
+"""Channels side by side between the operators of a graph: which tensors have them so, and that no bit differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from execution import Array, assert_identical
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import examples
+
+import opendml as dml
+from opendml.description.graph_desc import GraphDesc, OperatorNode
+from opendml.description.graph_paths import graph_input_tensors
+from opendml.programs.compiled_graph import compile_graph
+from opendml.targets.cpu.layouts import laid_out
+from opendml.targets.cpu.processor import host_processor
+from opendml.targets.cpu.target import CpuTarget, host_target
+from opendml.targets.cpu.tuning import TUNING
+
+Build = Callable[[Any], Any]
+"""What makes an output of a graph's input."""
+
+PADDED: Final[dict[str, Any]] = {"start_padding": [1, 1], "end_padding": [1, 1]}
+
+AVX2: Final = host_target("avx2")
+
+
+def normal(sizes: Sequence[int], seed: int) -> Array:
+    return np.random.default_rng(seed).normal(size=sizes).astype(np.float32)
+
+
+def layer(x: Any, outputs: int, window: int = 1, groups: int = 1, **options: Any) -> Any:
+    """A convolution with a filter that is a constant."""
+    weights = normal([outputs, x.sizes[1] // groups, *[window] * (len(x.sizes) - 2)], outputs + window)
+    return dml.convolution(x, weights, group_count=groups, **options)
+
+
+def plain(x: Any) -> Any:
+    """Points, windows, points: what the last ones read has channels side by side."""
+    return layer(layer(layer(x, 32), 24, 3, **PADDED), 16)
+
+
+def residual(x: Any) -> Any:
+    """A sum of what is read twice, and an activation."""
+    first = layer(x, 32)
+    second = layer(layer(first, 16, 3, **PADDED), 32)
+    return layer(dml.activation_relu(dml.add(first, second)), 16)
+
+
+def joined(x: Any) -> Any:
+    """Two convolutions behind one another in channels."""
+    first = layer(x, 16)
+    return layer(dml.join([layer(first, 24), layer(first, 40, 3, **PADDED)], axis=1), 16)
+
+
+def pooled(x: Any) -> Any:
+    """Poolings between convolutions, and a mean at the end."""
+    first = dml.max_pooling(layer(x, 32), window_size=[3, 3], strides=[2, 2], **PADDED).values
+    second = dml.average_pooling(layer(first, 64), window_size=[2, 2], strides=[1, 1])
+    return dml.reduce(layer(second, 256), "AVERAGE", axes=[2, 3])
+
+
+def strided(x: Any) -> Any:
+    """Windows of one tap that leave points out, over channels whose points would share places of a cache."""
+    first = layer(x, 256)
+    return dml.activation_relu(layer(layer(first, 48, strides=[2, 2]), 16, 3, strides=[2, 2], **PADDED))
+
+
+def scaled(x: Any) -> Any:
+    """Factors of each channel, from all points of it, as squeezing and exciting has them."""
+    first = layer(x, 32)
+    factors = dml.activation_sigmoid(layer(dml.reduce(first, "AVERAGE", axes=[2, 3]), 32))
+    return layer(dml.multiply(first, factors), 16)
+
+
+def one_dimension(x: Any) -> Any:
+    """Rows instead of planes."""
+    rows = x.reshape(x.sizes[0], x.sizes[1], -1)
+    return layer(layer(rows, 32, 3, start_padding=[1], end_padding=[1]), 16)
+
+
+RUNS: Final[dict[str, tuple[Build, int]]] = {
+    "plain": (plain, 1),
+    "residual": (residual, 5),
+    "joined": (joined, 4),
+    "pooled": (pooled, 4),
+    "strided": (strided, 1),
+    "scaled": (scaled, 2),
+    "one dimension": (one_dimension, 1),
+}
+"""Networks, and how many of their tensors have channels side by side."""
+
+
+def depthwise(x: Any) -> Any:
+    """Depthwise windows go along the channels of their filter, too, which lie apart."""
+    first = layer(x, 32)
+    return layer(dml.add(first, layer(first, 32, 3, groups=32, **PADDED)), 16)
+
+
+def narrow(x: Any) -> Any:
+    """Channels that are no whole vectors."""
+    return layer(layer(x, 20), 16)
+
+
+def turned(x: Any) -> Any:
+    """What else reads it divides the channels."""
+    first = layer(x, 32)
+    return dml.add(layer(first, 32), first[:, ::-1])
+
+
+def from_outside(x: Any) -> Any:
+    """A residual sum with what is as it is given."""
+    return layer(dml.add(x, layer(x, x.sizes[1], 3, **PADDED)), 16)
+
+
+def windows_only(x: Any) -> Any:
+    """Nobody sums up the channels of single points."""
+    return layer(layer(x, 32, 3, **PADDED), 32, 3, **PADDED)
+
+
+PLANES: Final[dict[str, Build]] = {
+    "depthwise": depthwise,
+    "narrow": narrow,
+    "turned": turned,
+    "from outside": from_outside,
+    "windows only": windows_only,
+}
+
+
+def described(build: Build, sizes: Sequence[int] = (1, 32, 9, 11)) -> GraphDesc:
+    graph = dml.Graph()
+    return graph.describe(build(graph.input("float32", sizes, name="x")))
+
+
+def strides_of(graph: GraphDesc) -> list[tuple[int, ...]]:
+    """Those of all outputs that are not packed."""
+    operators = [node.operator for node in graph.nodes if isinstance(node, OperatorNode)]
+    outputs = [desc for operator in operators for _, desc in operator.outputs()]
+    return [desc.strides for desc in outputs if desc is not None and desc.strides and not desc.is_packed]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_channels_lie_side_by_side_where_points_are_summed_up(name: str) -> None:
+    build, count = RUNS[name]
+    graph = described(build)
+    made = laid_out(graph, AVX2)
+    found = strides_of(made)
+    assert len(found) == count
+    assert all(strides[1] == 1 for strides in found)
+    assert (made.input_edges, made.intermediate_edges, made.output_edges) == (
+        graph.input_edges,
+        graph.intermediate_edges,
+        graph.output_edges,
+    )
+
+
+@pytest.mark.parametrize("name", PLANES)
+def test_other_tensors_stay_as_they_are(name: str) -> None:
+    graph = described(PLANES[name])
+    assert laid_out(graph, AVX2) is graph
+
+
+@pytest.mark.parametrize("level", ["baseline", "avx512"])
+def test_processors_that_do_not_gain_keep_planes(level: str) -> None:
+    machine = replace(AVX2.machine, vector_bytes=64, vector_registers=32)
+    if level == "baseline":
+        machine = replace(AVX2.machine, vector_bytes=16, vector_registers=16)
+    graph = described(plain)
+    assert laid_out(graph, CpuTarget(machine, TUNING)) is graph
+
+
+def test_filters_that_are_given_late_change_nothing() -> None:
+    graph = dml.Graph()
+    x = graph.input("float32", [1, 32, 5, 7], name="x")
+    weights = graph.input("float32", [16, 32, 1, 1], name="weights")
+    desc = graph.describe(dml.convolution(layer(x, 32), weights))
+    assert laid_out(desc, AVX2) is desc
+
+
+def test_points_whose_channels_fill_the_cache_unevenly_are_further_apart() -> None:
+    (first,) = strides_of(laid_out(described(strided), AVX2))
+    assert first == (99 * 272, 1, 11 * 272, 272)
+
+
+def test_what_a_graph_gives_back_lies_as_it_was_described() -> None:
+    graph = dml.Graph()
+    first = layer(graph.input("float32", [1, 32, 9, 11], name="x"), 32)
+    desc = graph.describe({"first": first, "second": layer(first, 16)})
+    assert laid_out(desc, AVX2) is desc
+
+
+@pytest.mark.parametrize("batch", [1, 2, 9])
+@pytest.mark.parametrize("name", [*RUNS, *PLANES])
+def test_no_bit_differs(name: str, batch: int) -> None:
+    build = RUNS[name][0] if name in RUNS else PLANES[name]
+    check(described(build, (batch, 32, 9, 11)), (batch, 32, 9, 11))
+
+
+def check(graph: GraphDesc, sizes: Sequence[int]) -> None:
+    """What processors with few registers compute of a graph, by several threads, fused and not, is what the
+    interpreter does."""
+    (given_sizes,) = {desc.sizes for desc in graph_input_tensors(graph) if desc is not None}
+    x = normal(sizes, 7).reshape(given_sizes)
+    expected = np.asarray(dml.Device("reference").compile_graph(graph)(x))
+    tuning = replace(host_processor("avx2").tuning, serial_work=0)
+    target = replace(host_processor("avx2"), knobs=tuning)
+    for threads, fusion in ((1, True), (2, False), (7, True)):
+        program = compile_graph(graph, target=target, thread_count=threads, fusion=fusion)
+        assert_identical(np.asarray(program(x)), expected)
+
+
+@examples(60)
+@given(st.integers(0, 1 << 32), st.sampled_from([1, 2]), st.integers(3, 17), st.integers(3, 17))
+def test_no_bit_of_random_networks_differs(seed: int, batch: int, height: int, width: int) -> None:
+    sizes = (batch, 32, height, width)
+    check(described(lambda x: random_network(x, Random(seed)), sizes), sizes)
+
+
+def random_network(x: Any, random: Random) -> Any:
+    """Up to eight layers, each behind one that is there already, and all that nobody reads in one result."""
+    made = [x]
+    for _ in range(random.randint(2, 8)):
+        at = random.choice(made[-3:])
+        kind = random.choice(["points", "points", "windows", "depthwise", "sum", "activation", "pooling", "join"])
+        alike = [one for one in made if one.sizes == at.sizes and one is not at]
+        if kind == "points":
+            made.append(layer(at, random.choice([8, 16, 24, 40, 256])))
+        elif kind == "windows":
+            made.append(layer(at, random.choice([16, 32]), 3, **PADDED, strides=[random.choice([1, 2])] * 2))
+        elif kind == "depthwise":
+            made.append(layer(at, at.sizes[1], 3, groups=at.sizes[1], **PADDED))
+        elif kind == "sum" and alike:
+            made.append(dml.add(at, random.choice(alike)))
+        elif kind == "join" and alike:
+            made.append(dml.join([at, random.choice(alike)], axis=1))
+        elif kind == "pooling":
+            made.append(dml.max_pooling(at, window_size=[2, 2], strides=[1, 1], **PADDED).values)
+        else:
+            made.append(dml.activation_relu(at))
+    return layer(made[-1], 16)
