@@ -17,9 +17,14 @@ from properties import examples
 import opendml as dml
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import graph_input_tensors
+from opendml.expression.statements import Definition, Each
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
 from opendml.programs.compiled_graph import compile_graph
 from opendml.targets.cpu.layouts import laid_out
 from opendml.targets.cpu.processor import host_processor
+from opendml.targets.cpu.refine.blocks_of_channels import blocks_of_channels
+from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import CpuTarget, host_target
 from opendml.targets.cpu.tuning import TUNING
 
@@ -244,3 +249,30 @@ def random_network(x: Any, random: Random) -> Any:
         else:
             made.append(dml.activation_relu(at))
     return layer(made[-1], 16)
+
+
+def refined(name: str) -> Definition:
+    """What a network's program computes on a processor with few registers."""
+    graph = laid_out(described(RUNS[name][0], (1, 32, 15, 15)), AVX2)
+    joined = join(graph, refining(AVX2))
+    return divide_and_fuse(joined, costs=AVX2.costs).execution
+
+
+def test_windows_that_leave_points_out_of_short_rows_have_copies_of_points() -> None:
+    """All places of an image are one row of points then."""
+    (copy,) = [t for t in refined("strided").temporaries if "columns" in t.name]
+    assert copy.sizes == (1, 1, 1, 8, 8, 272)
+
+
+def test_channels_of_a_block_lie_side_by_side_as_those_of_all_blocks() -> None:
+    graph = dml.Graph()
+    x = graph.input("float32", [1, 3, 224, 224], name="x")
+    first = dml.activation_relu(layer(x, 64, 7, strides=[2, 2], start_padding=[3, 3], end_padding=[3, 3]))
+    pool = dml.max_pooling(first, window_size=[3, 3], strides=[2, 2], **PADDED).values
+    target = AVX2.tuned(blocks_of_channels=1)
+    joined = join(laid_out(graph.describe(layer(pool, 32)), target), refining(target))
+    definition, _ = blocks_of_channels(divide_and_fuse(joined, costs=target.costs).execution, target.tuning)
+    (each,) = [s for s in definition.statements if isinstance(s, Each)]
+    (own,) = each.own
+    assert own.sizes == (1, 16, 112, 112)
+    assert own.strides == (16 * 112 * 112, 1, 16 * 112, 16)

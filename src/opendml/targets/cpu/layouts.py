@@ -29,6 +29,7 @@ from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, expressions_of
 from opendml.targets.cpu.refine.channel_runs import CHANNEL
 from opendml.targets.cpu.refine.convolutions import Windows, windows_of
+from opendml.targets.cpu.refine.refinement import pitch_of_run
 from opendml.targets.cpu.refine.sums import sum_of
 from opendml.targets.cpu.target import CpuTarget
 
@@ -96,9 +97,7 @@ def _output(graph: GraphDesc, source: NodeOutput) -> TensorDesc:
 def _in_runs(desc: TensorDesc, target: CpuTarget) -> TensorDesc:
     """The tensor with its channels side by side."""
     channels, *places = desc.sizes[CHANNEL:]
-    pitch = channels
-    if channels * desc.data_type.bits // 8 % target.tuning.aliased_run_bytes == 0:
-        pitch += target.machine.cache_line * 8 // desc.data_type.bits
+    pitch = pitch_of_run(channels, desc.data_type.bits, target)
     strides = [pitch * math.prod(places[d + 1 :]) for d in range(len(places))]
     return TensorDesc(desc.data_type, desc.sizes, [pitch * math.prod(places), 1, *strides], flags=desc.flags)
 
@@ -205,7 +204,7 @@ class _Tensors:
         """Those of a convolution over all channels whose filter is known before it ever runs."""
         found = sum_of(definition.statements[0]) if len(definition.statements) == 1 else None
         windows = None if found is None else windows_of(found)
-        if windows is None or windows.group.size > 1 or windows.inner.size < self.lanes:
+        if windows is None or windows.group.size > 1:
             return None
         filter = NodeInput(number, definition.inputs.index(windows.sum.right.load.tensor))
         return windows if self._is_fixed(filter) else None

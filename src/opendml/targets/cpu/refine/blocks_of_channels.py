@@ -32,6 +32,7 @@ from opendml.expression.statements import (
     reads_of,
     writes_of,
 )
+from opendml.targets.cpu.refine.refinement import are_side_by_side, with_runs
 from opendml.targets.cpu.tuning import Tuning
 
 
@@ -78,6 +79,7 @@ class _Pair:
         panels = (Axis("panel", channels // self.width),) if self.width < channels else ()
         around = (Axis("image", images), *panels, Axis("block", self.width // self.block))
         own = temporary(self.between.name, self.between.type, [1, self.block, *sizes])
+        own = with_runs(own, 1) if are_side_by_side(self.between) else own
         parts = (
             self._part(statement, axes, around, own)
             for statement, axes in zip((self.first, self.second), self.axes, strict=True)

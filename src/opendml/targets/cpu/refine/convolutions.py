@@ -11,7 +11,7 @@ from opendml.expression.ir import Axis, Expression, Tensor, grid, index, indices
 from opendml.expression.statements import Compute
 from opendml.targets.cpu.panels import Columns, columns_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, is_in_proportion, padded, widened, zero_outside
-from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, are_side_by_side, pitch_of_run
 from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved, sum_of
 from opendml.targets.cpu.tuning import Tuning
 
@@ -98,17 +98,13 @@ def are_taps(coordinates: Sequence[Expression], taps: Sequence[Axis]) -> bool:
     )
 
 
-def are_side_by_side(tensor: Tensor) -> bool:
-    """Whether the channels of a point lie side by side, and not as planes."""
-    return tensor.sizes[1] > 1 == tensor.strides[1] and math.prod(tensor.sizes[2:]) > 1
-
-
 class _Refined:
     def __init__(self, windows: Windows, surroundings: Surroundings) -> None:
         self.windows, self.sum = windows, windows.sum
         self.source, self.weights = windows.sum.left.load.tensor, windows.sum.right.load.tensor
         self.output = windows.sum.compute.stores[0].tensor
-        self.tuning, self.machine = surroundings.target.tuning, surroundings.target.machine
+        self.target = surroundings.target
+        self.tuning, self.machine = self.target.tuning, self.target.machine
         self.is_fixed = self.weights in surroundings.fixed
         self.is_streamed, self.has_runs = self._is_streamed(), self._has_runs()
         self.found = Refinement()
@@ -180,8 +176,15 @@ class _Refined:
             there = dict(zip((*windows.taps, *windows.place), window, strict=True))
             return zero_outside(left, [batch, channel, *(at(c, there) for c in left.load.coordinates[2:])])
 
-        columns = self.found.copy("columns", left.element.type, self._column_sizes(), element)
-        return load(columns, (*left.load.coordinates[:2], *indices(windows.taps), *indices(windows.place)))
+        sizes, coordinates = self._column_sizes(), (*left.load.coordinates[:2], *indices(windows.taps))
+        if not self.has_runs:
+            columns = self.found.copy("columns", left.element.type, sizes, element)
+            return load(columns, (*coordinates, *indices(windows.place)))
+        (images, channels, *window), type = sizes, left.element.type
+        gap = pitch_of_run(channels, type.bits, self.target) - channels
+        turned = [images, *window, channels]
+        rows = self.found.copy("columns", type, turned, lambda n, *at: element(n, at[-1], *at[:-1]), gap)
+        return load(rows, (coordinates[0], *coordinates[2:], *indices(windows.place), coordinates[1]))
 
     def _column_sizes(self) -> list[int]:
         return [*self.source.sizes[:2], *self.windows.tap_counts, *self.windows.counted]
@@ -192,7 +195,7 @@ class _Refined:
         windows, tuning, source = self.windows, self.tuning, self.source
         taps, counted, strides = windows.tap_counts, windows.counted, windows.strides
         if self.has_runs:
-            return False
+            return max(taps) == 1 < max(strides) and counted[-1] < tuning.wide_row
         # The planes of several images do not join into one; together with panels they would leave the cache.
         is_narrow = (
             source.sizes[0] == 1

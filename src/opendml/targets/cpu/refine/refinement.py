@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -57,6 +58,18 @@ def with_runs(tensor: Tensor, dimension: int, pitch: int | None = None) -> Tenso
     run = sizes[dimension] if pitch is None else pitch
     *strides, last = packed_strides([*sizes[:dimension], *sizes[dimension + 1 :], run])
     return replace(tensor, strides=(*strides[:dimension], last, *strides[dimension:]))
+
+
+def are_side_by_side(tensor: Tensor) -> bool:
+    """Whether the channels of a point lie side by side, and not as planes."""
+    return tensor.sizes[1] > 1 == tensor.strides[1] and math.prod(tensor.sizes[2:]) > 1
+
+
+def pitch_of_run(elements: int, bits: int, target: CpuTarget) -> int:
+    """Elements of so many bits from a point whose channels lie side by side to the next one: a cache line more than
+    there are where points would share a few places of the nearest cache."""
+    is_aliased = elements * bits // 8 % target.tuning.aliased_run_bytes == 0
+    return elements + target.machine.cache_line * 8 // bits if is_aliased else elements
 
 
 StatementRule = Callable[[Statement], Refinement | None]
