@@ -33,7 +33,9 @@ Build = Callable[[Any], Any]
 
 PADDED: Final[dict[str, Any]] = {"start_padding": [1, 1], "end_padding": [1, 1]}
 
-AVX2: Final = host_target("avx2")
+USUAL: Final = host_target("avx2")
+AVX2: Final = USUAL.tuned(fewest_run_steps=1)
+"""However few channels are summed up, so that small networks will do."""
 
 
 def normal(sizes: Sequence[int], seed: int) -> Array:
@@ -188,6 +190,14 @@ def test_filters_that_are_given_late_change_nothing() -> None:
     assert laid_out(desc, AVX2) is desc
 
 
+def test_short_sums_gain_where_what_they_give_lies_so_too() -> None:
+    """And that is read by sums that gain."""
+    assert strides_of(laid_out(described(plain), USUAL)) == []
+    assert len(strides_of(laid_out(described(lambda x: layer(layer(x, 256), 16)), USUAL))) == 1
+    assert len(strides_of(laid_out(described(lambda x: layer(layer(layer(x, 32), 256), 16)), USUAL))) == 2
+    assert strides_of(laid_out(described(lambda x: layer(layer(layer(x, 32), 248), 16)), USUAL)) == []
+
+
 def test_points_whose_channels_fill_the_cache_unevenly_are_further_apart() -> None:
     (first,) = strides_of(laid_out(described(strided), AVX2))
     assert first == (99 * 272, 1, 11 * 272, 272)
@@ -213,7 +223,7 @@ def check(graph: GraphDesc, sizes: Sequence[int]) -> None:
     (given_sizes,) = {desc.sizes for desc in graph_input_tensors(graph) if desc is not None}
     x = normal(sizes, 7).reshape(given_sizes)
     expected = np.asarray(dml.Device("reference").compile_graph(graph)(x))
-    tuning = replace(host_processor("avx2").tuning, serial_work=0)
+    tuning = replace(AVX2.tuning, serial_work=0)
     target = replace(host_processor("avx2"), knobs=tuning)
     for threads, fusion in ((1, True), (2, False), (7, True)):
         program = compile_graph(graph, target=target, thread_count=threads, fusion=fusion)

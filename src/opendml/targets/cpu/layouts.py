@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType, TensorDataType
@@ -117,19 +118,27 @@ def _with_tensors(operator: Operator, tensors: Mapping[tuple[str, int], TensorDe
     return operator.replace(**changes)
 
 
+class _PointSums(NamedTuple):
+    """Sums over the channels of single points, so many, and what they give."""
+
+    channels: int
+    output: NodeOutput
+
+
 @dataclass(slots=True)
 class _Tie:
     """Tensors whose channels lie alike: all of them, or none."""
 
     members: set[NodeOutput] = field(default_factory=set)
     is_free: bool = True
-    gains: bool = False
+    sums: list[_PointSums] = field(default_factory=list)
+    """Those that read one of them."""
 
     def join(self, other: _Tie) -> None:
         """All of both."""
         self.members |= other.members
         self.is_free &= other.is_free
-        self.gains |= other.gains
+        self.sums += other.sums
 
 
 class _Tensors:
@@ -147,7 +156,18 @@ class _Tensors:
         for number, node in enumerate(self.graph.nodes):
             if isinstance(node, OperatorNode):
                 self._see(number, node.operator)
-        return [source for source, tie in self.ties.items() if tie.is_free and tie.gains]
+        chosen = {source for source, tie in self.ties.items() if tie.is_free}
+        while True:
+            left = {
+                source for source in chosen if not any(self._gains(sums, chosen) for sums in self.ties[source].sums)
+            }
+            if not left:
+                return sorted(chosen)
+            chosen -= left
+
+    def _gains(self, sums: _PointSums, others: Collection[NodeOutput]) -> bool:
+        """Whether sums take less time: those of tiles that are stored as they are, and long ones."""
+        return sums.channels >= self.target.tuning.fewest_run_steps or sums.output in others
 
     def _may_be(self, source: NodeOutput) -> bool:
         """Whether a tensor's layout is the graph's own matter, and it has channels."""
@@ -182,7 +202,7 @@ class _Tensors:
             image = windows.sum.left.load.tensor
             self._bar(source for tensor, source in known.items() if tensor not in (image, *definition.outputs))
             if image in known and max(windows.tap_counts) == 1:
-                self.ties[known[image]].gains = True
+                self.ties[known[image]].sums.append(_PointSums(windows.inner.size, NodeOutput(number, 0)))
             return
         followed = _followed(definition)
         self._bar(source for tensor, source in known.items() if tensor not in followed)
