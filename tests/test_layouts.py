@@ -45,7 +45,7 @@ def normal(sizes: Sequence[int], seed: int) -> Array:
 def layer(x: Any, outputs: int, window: int = 1, groups: int = 1, **options: Any) -> Any:
     """A convolution with a filter that is a constant."""
     weights = normal([outputs, x.sizes[1] // groups, *[window] * (len(x.sizes) - 2)], outputs + window)
-    return dml.convolution(x, weights, group_count=groups, **options)
+    return dml.convolution(x, (weights / 8).astype(x.data_type.dtype), group_count=groups, **options)
 
 
 def plain(x: Any) -> Any:
@@ -140,9 +140,9 @@ PLANES: Final[dict[str, Build]] = {
 }
 
 
-def described(build: Build, sizes: Sequence[int] = (1, 32, 9, 11)) -> GraphDesc:
+def described(build: Build, sizes: Sequence[int] = (1, 32, 9, 11), type: str = "float32") -> GraphDesc:
     graph = dml.Graph()
-    return graph.describe(build(graph.input("float32", sizes, name="x")))
+    return graph.describe(build(graph.input(type, sizes, name="x")))
 
 
 def strides_of(graph: GraphDesc) -> list[tuple[int, ...]]:
@@ -182,6 +182,12 @@ def test_processors_that_do_not_gain_keep_planes(level: str) -> None:
     assert laid_out(graph, CpuTarget(machine, TUNING)) is graph
 
 
+def test_copies_that_are_widened_lie_as_what_they_are_of() -> None:
+    joined = join(laid_out(described(plain, type="float16"), AVX2), refining(AVX2))
+    copies = [t for t in joined.temporaries if "packed_InputTensor" in t.name and t.sizes[1] == 24]
+    assert [(t.type.bits, t.strides) for t in copies] == [(32, (9 * 11 * 24, 1, 11 * 24, 24))]
+
+
 def test_filters_that_are_given_late_change_nothing() -> None:
     graph = dml.Graph()
     x = graph.input("float32", [1, 32, 5, 7], name="x")
@@ -210,18 +216,19 @@ def test_what_a_graph_gives_back_lies_as_it_was_described() -> None:
     assert laid_out(desc, AVX2) is desc
 
 
+@pytest.mark.parametrize("type", ["float32", "float16"])
 @pytest.mark.parametrize("batch", [1, 2, 9])
 @pytest.mark.parametrize("name", [*RUNS, *PLANES])
-def test_no_bit_differs(name: str, batch: int) -> None:
+def test_no_bit_differs(name: str, batch: int, type: str) -> None:
     build = RUNS[name][0] if name in RUNS else PLANES[name]
-    check(described(build, (batch, 32, 9, 11)), (batch, 32, 9, 11))
+    check(described(build, (batch, 32, 9, 11), type), (batch, 32, 9, 11))
 
 
 def check(graph: GraphDesc, sizes: Sequence[int]) -> None:
     """What processors with few registers compute of a graph, by several threads, fused and not, is what the
     interpreter does."""
-    (given_sizes,) = {desc.sizes for desc in graph_input_tensors(graph) if desc is not None}
-    x = normal(sizes, 7).reshape(given_sizes)
+    (given_desc,) = [desc for desc in graph_input_tensors(graph) if desc is not None]
+    x = normal(sizes, 7).reshape(given_desc.sizes).astype(given_desc.data_type.dtype)
     expected = np.asarray(dml.Device("reference").compile_graph(graph)(x))
     tuning = replace(AVX2.tuning, serial_work=0)
     target = replace(host_processor("avx2"), knobs=tuning)
@@ -231,10 +238,10 @@ def check(graph: GraphDesc, sizes: Sequence[int]) -> None:
 
 
 @examples(60)
-@given(st.integers(0, 1 << 32), st.sampled_from([1, 2]), st.integers(3, 17), st.integers(3, 17))
-def test_no_bit_of_random_networks_differs(seed: int, batch: int, height: int, width: int) -> None:
-    sizes = (batch, 32, height, width)
-    check(described(lambda x: random_network(x, Random(seed)), sizes), sizes)
+@given(st.integers(0, 1 << 32), st.sampled_from([1, 2]), st.integers(3, 17), st.integers(3, 17), st.booleans())
+def test_no_bit_of_random_networks_differs(seed: int, batch: int, height: int, width: int, is_half: bool) -> None:
+    sizes, type = (batch, 32, height, width), "float16" if is_half else "float32"
+    check(described(lambda x: random_network(x, Random(seed)), sizes, type), sizes)
 
 
 def random_network(x: Any, random: Random) -> Any:

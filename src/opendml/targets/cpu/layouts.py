@@ -18,8 +18,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from opendml.description.data_types import FLOATS
 from opendml.description.descriptors import Operator
-from opendml.description.enums import OperatorType, TensorDataType
+from opendml.description.enums import OperatorType
 from opendml.description.fields import TensorArrayField, TensorField
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, sources
@@ -174,7 +175,7 @@ class _Tensors:
         if source in self.outputs or not isinstance(self.graph.nodes[source.node], OperatorNode):
             return False
         own = _output(self.graph, source)
-        if own.data_type is not TensorDataType.FLOAT32 or own.rank < CHANNEL + 2 or not own.is_packed:
+        if own.data_type not in FLOATS or own.rank < CHANNEL + 2 or not own.is_packed:
             return False
         is_whole = own.sizes[CHANNEL] % self.lanes == 0 and math.prod(own.sizes[CHANNEL + 1 :]) > 1
         return is_whole and own.total_size_in_bytes == own.minimum_size_in_bytes and self._is_read_alike(source, own)

@@ -19,7 +19,7 @@ from opendml.expression.ir import (
     load,
     select,
 )
-from opendml.targets.cpu.refine.refinement import Refinement
+from opendml.targets.cpu.refine.refinement import Refinement, are_side_by_side
 from opendml.targets.cpu.refine.sums import Factor
 from opendml.targets.cpu.tuning import Tuning
 
@@ -32,7 +32,12 @@ def widened(factor: Factor, found: Refinement) -> Read:
     source, type = factor.load.tensor, factor.element.type
     if source.type is not F16:
         return lambda place: factor.less_zero_point(cast(load(source, place), type))
-    copy = found.copy(f"packed_{source.name}", type, source.sizes, lambda *place: cast(load(source, place), type))
+    like = source if len(source.sizes) > 2 and are_side_by_side(source) else None
+
+    def element(*place: Expression) -> Expression:
+        return cast(load(source, place), type)
+
+    copy = found.copy(f"packed_{source.name}", type, source.sizes, element, like=like)
     return lambda place: load(copy, place)
 
 

@@ -32,11 +32,19 @@ class Refinement:
     temporaries: list[Tensor] = field(default_factory=list)
 
     def copy(
-        self, name: str, type: ElementType, sizes: Sequence[int], element: Callable[..., Expression], gap: int = 0
+        self,
+        name: str,
+        type: ElementType,
+        sizes: Sequence[int],
+        element: Callable[..., Expression],
+        gap: int = 0,
+        like: Tensor | None = None,
     ) -> Tensor:
-        """A packed temporary with ``element(*coordinates)`` at all coordinates, and the statement that writes it,
-        added. Behind each row of the last dimension are ``gap`` elements more, of any value."""
+        """A temporary with ``element(*coordinates)`` at all coordinates, and the statement that writes it, added. It is
+        packed, or lies ``like`` another tensor. Behind each row of the last dimension are ``gap`` elements more, of any
+        value."""
         made = temporary(name, type, [*sizes[:-1], sizes[-1] + gap] if gap else sizes)
+        made = made if like is None else replace(made, strides=like.strides)
         axes = grid(sizes)
         self.temporaries.append(made)
         self.statements.append(Compute(axes, (Store(made, indices(axes), element(*indices(axes))),)))
