@@ -17,7 +17,9 @@ from properties import examples
 import opendml as dml
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import graph_input_tensors
-from opendml.expression.statements import Definition, Each
+from opendml.expression.ir import Fold
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import Definition, Each, expressions_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.programs.compiled_graph import compile_graph
@@ -273,6 +275,20 @@ def refined(name: str) -> Definition:
     graph = laid_out(described(RUNS[name][0], (1, 32, 15, 15)), AVX2)
     joined = join(graph, refining(AVX2))
     return divide_and_fuse(joined, costs=AVX2.costs).execution
+
+
+def test_sums_store_their_channels_where_others_join_them() -> None:
+    """Nothing is copied: what is joined is whole lines of each point's channels."""
+
+    def joined(x: Any) -> Any:
+        return layer(dml.join([layer(x, 32), layer(x, 48, 3, **PADDED)], axis=1), 16)
+
+    graph = laid_out(described(joined), AVX2)
+    execution = divide_and_fuse(join(graph, refining(AVX2)), costs=AVX2.costs).execution
+    (wide,) = [t for t in execution.temporaries if t.sizes[1] == 80]
+    writers = [s for s in execution.statements if wide in writes_of(s)]
+    assert len(writers) == 2
+    assert all(any(isinstance(e, Fold) for x in expressions_of(s) for e in walk(x)) for s in writers)
 
 
 def test_windows_that_leave_points_out_of_short_rows_have_copies_of_points() -> None:

@@ -31,7 +31,7 @@ from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, expressions_of
 from opendml.targets.cpu.refine.channel_runs import CHANNEL
 from opendml.targets.cpu.refine.convolutions import Windows, windows_of
-from opendml.targets.cpu.refine.refinement import pitch_of_run
+from opendml.targets.cpu.refine.refinement import has_channel_runs, pitch_of_run
 from opendml.targets.cpu.refine.sums import sum_of
 from opendml.targets.cpu.target import CpuTarget
 
@@ -39,7 +39,7 @@ from opendml.targets.cpu.target import CpuTarget
 def laid_out(graph: GraphDesc, target: CpuTarget) -> GraphDesc:
     """A valid graph with the channels of tensors between its operators side by side, where that is faster; itself where
     it is nowhere."""
-    if not _is_of_use(target) or not any(map(_is_convolution, graph.nodes)):
+    if not has_channel_runs(target) or not any(map(_is_convolution, graph.nodes)):
         return graph
     chosen = _Tensors(graph, target).in_runs()
     if not chosen:
@@ -67,12 +67,6 @@ def laid_out(graph: GraphDesc, target: CpuTarget) -> GraphDesc:
         input_names=graph.input_names,
         output_names=graph.output_names,
     )
-
-
-def _is_of_use(target: CpuTarget) -> bool:
-    machine, tuning = target.machine, target.tuning
-    is_wide = machine.vector_registers * machine.vector_bytes >= tuning.large_registers
-    return is_wide and machine.vector_registers <= tuning.most_run_registers
 
 
 def _is_convolution(node: object) -> bool:

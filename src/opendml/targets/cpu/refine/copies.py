@@ -14,8 +14,8 @@ from opendml.expression.affine import affine
 from opendml.expression.ir import Axis, Const, Expression, Index, Load, Tensor, grid, index, indices, select
 from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Definition, Statement, Store
-from opendml.targets.cpu.refine.refinement import Surroundings
-from opendml.targets.cpu.tuning import Tuning
+from opendml.targets.cpu.refine.refinement import Surroundings, are_side_by_side, has_channel_runs
+from opendml.targets.cpu.target import CpuTarget
 
 
 def joined_copies(definition: Definition, around: Surroundings) -> Definition:
@@ -23,7 +23,7 @@ def joined_copies(definition: Definition, around: Surroundings) -> Definition:
     statements = list[Statement]()
     for tensor, run in itertools.groupby(definition.statements, _copied_to):
         copies = list(run)
-        joined = None if tensor is None else _joined(tensor, copies, around.target.tuning)
+        joined = None if tensor is None else _joined(tensor, copies, around.target)
         statements += copies if joined is None else [joined]
     same = len(statements) == len(definition.statements)
     return definition if same else replace(definition, statements=tuple(statements))
@@ -38,8 +38,10 @@ def _copied_to(statement: Statement) -> Tensor | None:
     return store.tensor if is_copy else None
 
 
-def _joined(tensor: Tensor, copies: Sequence[Statement], tuning: Tuning) -> Compute | None:
-    """One statement for copies that are the pieces of a tensor along its fastest dimension, in order."""
+def _joined(tensor: Tensor, copies: Sequence[Statement], target: CpuTarget) -> Compute | None:
+    """One statement for copies that are the pieces of a tensor along its fastest dimension, in order. Whole lines of
+    channels stay pieces where a graph's sums store channels side by side: what computes them can store them there."""
+    tuning = target.tuning
     axis = next((d for d, stride in enumerate(tensor.strides) if stride == 1 and tensor.sizes[d] > 1), None)
     if axis is None or not 1 < len(copies) <= tuning.alternating_copies:
         return None
@@ -61,6 +63,9 @@ def _joined(tensor: Tensor, copies: Sequence[Statement], tuning: Tuning) -> Comp
         moved = dict(zip(own, (index(a) - start if d == axis else index(a) for d, a in enumerate(axes)), strict=True))
         pieces.append((end, substitute(moved)(store.value)))
     if end != tensor.sizes[axis]:
+        return None
+    line = target.machine.cache_line * 8 // tensor.type.bits
+    if has_channel_runs(target) and are_side_by_side(tensor) and all(n % line == 0 for n, _ in pieces):
         return None
     *before, (_, value) = pieces
     for end, piece in reversed(before):

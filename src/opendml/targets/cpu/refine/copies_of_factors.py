@@ -32,7 +32,7 @@ def widened(factor: Factor, found: Refinement) -> Read:
     source, type = factor.load.tensor, factor.element.type
     if source.type is not F16:
         return lambda place: factor.less_zero_point(cast(load(source, place), type))
-    like = source if len(source.sizes) > 2 and are_side_by_side(source) else None
+    like = source if are_side_by_side(source) else None
 
     def element(*place: Expression) -> Expression:
         return cast(load(source, place), type)

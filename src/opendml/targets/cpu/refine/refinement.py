@@ -68,9 +68,16 @@ def with_runs(tensor: Tensor, dimension: int, pitch: int | None = None) -> Tenso
     return replace(tensor, strides=(*strides[:dimension], last, *strides[dimension:]))
 
 
+def has_channel_runs(target: CpuTarget) -> bool:
+    """Whether channels lie side by side in what a processor's sums of products read and write."""
+    machine, tuning = target.machine, target.tuning
+    is_wide = machine.vector_registers * machine.vector_bytes >= tuning.large_registers
+    return is_wide and machine.vector_registers <= tuning.most_run_registers
+
+
 def are_side_by_side(tensor: Tensor) -> bool:
     """Whether the channels of a point lie side by side, and not as planes."""
-    return tensor.sizes[1] > 1 == tensor.strides[1] and math.prod(tensor.sizes[2:]) > 1
+    return len(tensor.sizes) > 2 and tensor.sizes[1] > 1 == tensor.strides[1] and math.prod(tensor.sizes[2:]) > 1
 
 
 def pitch_of_run(elements: int, bits: int, target: CpuTarget) -> int:
