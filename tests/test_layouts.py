@@ -190,6 +190,12 @@ def test_copies_that_are_widened_lie_as_what_they_are_of() -> None:
     assert [(t.type.bits, t.strides) for t in copies] == [(32, (9 * 11 * 24, 1, 11 * 24, 24))]
 
 
+def test_many_points_that_lanes_sum_up_stay_side_by_side() -> None:
+    """As factors of channels of large images are made of them."""
+    assert len(strides_of(laid_out(described(scaled, (1, 32, 16, 16)), AVX2))) == 2
+    assert strides_of(laid_out(described(scaled, (1, 32, 16, 17)), AVX2)) == []
+
+
 def test_filters_that_are_given_late_change_nothing() -> None:
     graph = dml.Graph()
     x = graph.input("float32", [1, 32, 5, 7], name="x")

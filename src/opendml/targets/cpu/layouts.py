@@ -23,7 +23,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
 from opendml.description.fields import TensorArrayField, TensorField
 from opendml.description.graph_desc import GraphDesc, OperatorNode
-from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, sources
+from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, node_inputs, node_outputs, sources
 from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import Affine, affine
 from opendml.expression.ir import Fold, Load, Tensor
@@ -44,10 +44,11 @@ def laid_out(graph: GraphDesc, target: CpuTarget) -> GraphDesc:
     chosen = _Tensors(graph, target).in_runs()
     if not chosen:
         return graph
-    pairs = _ends(graph)
+    pairs, outputs = _ends(graph), node_outputs(graph)
     changed = defaultdict[int, dict[tuple[str, int], TensorDesc]](dict)
     for source in chosen:
-        own = _output(graph, source)
+        own = outputs(source.node)[source.output]
+        assert own is not None
         desc = _in_runs(own, target)
         changed[source.node]["output", source.output] = desc
         for reader in pairs[source]:
@@ -80,14 +81,6 @@ def _ends(graph: GraphDesc) -> Mapping[NodeOutput, list[NodeInput]]:
         if isinstance(source, NodeOutput):
             found[source].append(target)
     return found
-
-
-def _output(graph: GraphDesc, source: NodeOutput) -> TensorDesc:
-    node = graph.nodes[source.node]
-    assert isinstance(node, OperatorNode)
-    _, desc = node.operator.outputs()[source.output]
-    assert desc is not None
-    return desc
 
 
 def _in_runs(desc: TensorDesc, target: CpuTarget) -> TensorDesc:
@@ -143,6 +136,7 @@ class _Tensors:
         self.graph, self.target = graph, target
         self.sources, self.readers = sources(graph), _ends(graph)
         self.outputs = {NodeOutput(e.from_node_index, e.from_node_output_index) for e in graph.output_edges}
+        self.read, self.written = node_inputs(graph), node_outputs(graph)
         self.lanes = target.machine.vector_bytes // 4
         self.ties = {source: _Tie({source}) for source in self.readers if self._may_be(source)}
 
@@ -153,9 +147,7 @@ class _Tensors:
                 self._see(number, node.operator)
         chosen = {source for source, tie in self.ties.items() if tie.is_free}
         while True:
-            left = {
-                source for source in chosen if not any(self._gains(sums, chosen) for sums in self.ties[source].sums)
-            }
+            left = {s for s in chosen if not any(self._gains(sums, chosen) for sums in self.ties[s].sums)}
             if not left:
                 return sorted(chosen)
             chosen -= left
@@ -168,17 +160,15 @@ class _Tensors:
         """Whether a tensor's layout is the graph's own matter, and it has channels."""
         if source in self.outputs or not isinstance(self.graph.nodes[source.node], OperatorNode):
             return False
-        own = _output(self.graph, source)
-        if own.data_type not in FLOATS or own.rank < CHANNEL + 2 or not own.is_packed:
+        own = self.written(source.node)[source.output]
+        if own is None or own.data_type not in FLOATS or own.rank < CHANNEL + 2 or not own.is_packed:
             return False
         is_whole = own.sizes[CHANNEL] % self.lanes == 0 and math.prod(own.sizes[CHANNEL + 1 :]) > 1
         return is_whole and own.total_size_in_bytes == own.minimum_size_in_bytes and self._is_read_alike(source, own)
 
     def _is_read_alike(self, source: NodeOutput, own: TensorDesc) -> bool:
         for reader in self.readers[source]:
-            node = self.graph.nodes[reader.node]
-            assert isinstance(node, OperatorNode)
-            _, desc = node.operator.inputs()[reader.input]
+            desc = self.read(reader.node)[reader.input]
             is_alike = desc is not None and desc.data_type is own.data_type and desc.sizes == own.sizes
             if desc is None or not is_alike or not desc.is_packed or desc.flags != own.flags:
                 return False
@@ -186,7 +176,7 @@ class _Tensors:
 
     def _see(self, number: int, operator: Operator) -> None:
         """What an operator asks of its tensors."""
-        inputs, outputs = self._tensors_of(number, operator)
+        inputs, outputs = self._tensors_of(number)
         if not inputs and not outputs:
             return
         definition = operator.define()
@@ -199,19 +189,17 @@ class _Tensors:
             if image in known and max(windows.tap_counts) == 1:
                 self.ties[known[image]].sums.append(_PointSums(windows.inner.size, NodeOutput(number, 0)))
             return
-        followed = _followed(definition)
+        followed = _followed(definition, self.target.tuning.most_lane_points)
         self._bar(source for tensor, source in known.items() if tensor not in followed)
         tied = [known[tensor] for tensor in followed if tensor in known]
         self._tie(tied)
         if len(tied) < len(followed):
             self._bar(tied)
 
-    def _tensors_of(
-        self, number: int, operator: Operator
-    ) -> tuple[list[tuple[int, NodeOutput]], list[tuple[int, NodeOutput]]]:
+    def _tensors_of(self, number: int) -> tuple[list[tuple[int, NodeOutput]], list[tuple[int, NodeOutput]]]:
         """The inputs and outputs of a node that may have channels side by side, by their positions."""
-        read = ((i, self.sources.get(NodeInput(number, i))) for i in range(len(operator.inputs())))
-        written = [(i, NodeOutput(number, i)) for i in range(len(operator.outputs()))]
+        read = ((i, self.sources.get(NodeInput(number, i))) for i in range(len(self.read(number))))
+        written = [(i, NodeOutput(number, i)) for i in range(len(self.written(number)))]
         inputs = [(i, source) for i, source in read if isinstance(source, NodeOutput) and source in self.ties]
         return inputs, [(i, source) for i, source in written if source in self.ties]
 
@@ -227,9 +215,7 @@ class _Tensors:
     def _is_fixed(self, target: NodeInput) -> bool:
         source = self.sources[target]
         if isinstance(source, GraphInput):
-            node = self.graph.nodes[target.node]
-            assert isinstance(node, OperatorNode)
-            _, desc = node.operator.inputs()[target.input]
+            desc = self.read(target.node)[target.input]
             return desc is not None and desc.is_owned_by_dml
         return not isinstance(self.graph.nodes[source.node], OperatorNode)
 
@@ -247,12 +233,12 @@ class _Tensors:
                 self.ties |= dict.fromkeys(other.members, first)
 
 
-def _followed(definition: Definition) -> list[Tensor]:
+def _followed(definition: Definition, most: int) -> list[Tensor]:
     """The inputs and outputs along whose channels an operator goes, each channel of what it writes by itself or from
-    the same ones of what it reads; none where it does something else."""
+    the same ones of what it reads; none where it does something else, or sums up more than ``most`` points in lanes."""
     found = list[Tensor]()
     for statement in definition.statements:
-        if not isinstance(statement, Compute) or len(statement.stores) != 1 or _sums_products(statement):
+        if not isinstance(statement, Compute) or len(statement.stores) != 1 or _has_other_loops(statement, most):
             return []
         (store,) = statement.stores
         along = affine(store.coordinates[CHANNEL]) if len(store.coordinates) > CHANNEL + 1 else None
@@ -287,5 +273,7 @@ def _loads(statement: Compute) -> Iterator[Load]:
     return (e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load))
 
 
-def _sums_products(statement: Compute) -> bool:
-    return any(isinstance(e, Fold) and e.contract for x in expressions_of(statement) for e in walk(x))
+def _has_other_loops(statement: Compute, most: int) -> bool:
+    """Whether a statement sums up products, or many points in the lanes of a vector, which it wants side by side."""
+    folds = [e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold)]
+    return any(fold.contract or (fold.partials > 1 and fold.steps > most) for fold in folds)
