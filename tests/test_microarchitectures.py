@@ -168,3 +168,8 @@ def test_what_the_system_lists(tmp_path: Path) -> None:
 )
 def test_what_the_system_cannot_mean_is_nothing(tmp_path: Path, texts: tuple[str, str, str]) -> None:
     assert caches_in(listed(tmp_path, {0: texts})) == {}
+
+
+def test_rows_that_a_processor_sees_by_itself_are_not_asked_for() -> None:
+    assert tuned("znver3", "avx2").longest_next_row == 0 < tuned("haswell", "avx2").longest_next_row
+    assert tuned("znver4").longest_next_row == TUNING.longest_next_row
