@@ -23,7 +23,7 @@ from opendml.description.descriptors import Operator
 from opendml.description.enums import OperatorType
 from opendml.description.fields import TensorArrayField, TensorField
 from opendml.description.graph_desc import GraphDesc, OperatorNode
-from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, node_inputs, node_outputs, sources
+from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, node_inputs, node_outputs, sources, uses
 from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import Affine, affine
 from opendml.expression.ir import Fold, Load, Tensor
@@ -41,17 +41,17 @@ def laid_out(graph: GraphDesc, target: CpuTarget) -> GraphDesc:
     it is nowhere."""
     if not has_channel_runs(target) or not any(map(_is_convolution, graph.nodes)):
         return graph
-    chosen = _Tensors(graph, target).in_runs()
+    tensors_between = _Tensors(graph, target)
+    chosen = tensors_between.in_runs()
     if not chosen:
         return graph
-    pairs, outputs = _ends(graph), node_outputs(graph)
     changed = defaultdict[int, dict[tuple[str, int], TensorDesc]](dict)
     for source in chosen:
-        own = outputs(source.node)[source.output]
+        own = tensors_between.written(source.node)[source.output]
         assert own is not None
         desc = _in_runs(own, target)
         changed[source.node]["output", source.output] = desc
-        for reader in pairs[source]:
+        for reader in tensors_between.readers[source]:
             changed[reader.node]["input", reader.input] = desc
     nodes = list(graph.nodes)
     for number, tensors in changed.items():
@@ -72,15 +72,6 @@ def laid_out(graph: GraphDesc, target: CpuTarget) -> GraphDesc:
 
 def _is_convolution(node: object) -> bool:
     return isinstance(node, OperatorNode) and node.operator.type is OperatorType.CONVOLUTION
-
-
-def _ends(graph: GraphDesc) -> Mapping[NodeOutput, list[NodeInput]]:
-    """What reads each output of a node."""
-    found = defaultdict[NodeOutput, list[NodeInput]](list)
-    for target, source in sources(graph).items():
-        if isinstance(source, NodeOutput):
-            found[source].append(target)
-    return found
 
 
 def _in_runs(desc: TensorDesc, target: CpuTarget) -> TensorDesc:
@@ -134,11 +125,12 @@ class _Tensors:
 
     def __init__(self, graph: GraphDesc, target: CpuTarget) -> None:
         self.graph, self.target = graph, target
-        self.sources, self.readers = sources(graph), _ends(graph)
+        self.sources, self.readers = sources(graph), uses(graph)
         self.outputs = {NodeOutput(e.from_node_index, e.from_node_output_index) for e in graph.output_edges}
         self.read, self.written = node_inputs(graph), node_outputs(graph)
         self.lanes = target.machine.vector_bytes // 4
-        self.ties = {source: _Tie({source}) for source in self.readers if self._may_be(source)}
+        written = (source for source in self.readers if isinstance(source, NodeOutput))
+        self.ties = {source: _Tie({source}) for source in written if self._may_be(source)}
 
     def in_runs(self) -> list[NodeOutput]:
         """Those whose channels are to be side by side."""
