@@ -74,3 +74,18 @@ def convolution(
         output_padding=(0, 0),
         group_count=1,
     )
+
+
+def bytes_convolution(channels: int, filters: int, size: int, window: int = 3) -> operators.ConvolutionInteger:
+    """Of a square image of bytes that keeps its size."""
+    pad = (window // 2, window // 2)
+    return operators.ConvolutionInteger(
+        input_tensor=TensorDesc("UINT8", [1, channels, size, size]),
+        filter_tensor=TensorDesc("INT8", [filters, channels, window, window]),
+        output_tensor=TensorDesc("INT32", [1, filters, size, size]),
+        strides=(1, 1),
+        dilations=(1, 1),
+        start_padding=pad,
+        end_padding=pad,
+        group_count=1,
+    )

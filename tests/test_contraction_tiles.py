@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from contraction_kernels import TARGETS, convolution, fixed_kernel, gemm, product_kernel
+from contraction_kernels import TARGETS, bytes_convolution, convolution, fixed_kernel, gemm, product_kernel
 from execution import random_array, run_single
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opendml.expression.statements import Compute
+from opendml.llvm.host import machine_of
 from opendml.llvm.native import assembly
 from opendml.loops.nest import Loop, nodes_of
 from opendml.targets.cpu.compilation import generate
@@ -163,6 +165,25 @@ def test_steps_of_sums_need_no_address_from_the_stack() -> None:
     bases = [found[1] for line in step if (found := re.search(r"vbroadcastss\s.*\((%\w+)", line))]
     assert len(bases) == kernel.tile_size and len(set(bases)) == 1
     assert not any("%rsp" in line for line in step)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="LLVM writes the host's code here")
+@pytest.mark.parametrize(("level", "size"), [("avx2", 56), ("avx2", 14), ("avx2", 7), ("avx512", 56)])
+@pytest.mark.parametrize("window", [1, 3])
+def test_sums_of_words_that_another_instruction_adds_up_stay_in_registers(level: str, size: int, window: int) -> None:
+    """Products of 16 bits take a register before they meet their sums, where one has to be left for them; and LLVM adds
+    up none of several steps, for which it would move sums to the stack."""
+    target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", level))
+    desc = bytes_convolution(256, 64, size, window)
+    code = generate(refined_definition(desc, target), target, in_place=False)
+    lines = [line for module in code.modules for line in assembly(module, target.machine).splitlines()]
+    labels = [number for number, line in enumerate(lines) if line.startswith(".LBB")]
+    loops = [lines[first:last] for first, last in itertools.pairwise([*labels, len(lines)])]
+    counts = [sum("vpmaddwd" in line for line in loop) for loop in loops]
+    steps = loops[max(range(len(loops)), key=counts.__getitem__)]
+    assert max(counts) >= 12
+    assert not any(re.search(r"[xyz]mm\d+, .*%rsp|%rsp.*[xyz]mm\d", line) for line in steps if "vpmadd" not in line)
+    assert sum("vpadd" in line for line in steps) >= max(counts)
 
 
 @given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 80))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from opendml.expression.affine import Element
-from opendml.expression.ir import Axis
+from opendml.expression.ir import Axis, Binary
 from opendml.targets.cpu.contractions.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
@@ -88,6 +88,8 @@ class _Choices:
     def __init__(self, problem: Problem) -> None:
         self.problem, self.tuning = problem, problem.tuning
         self.has_few_registers = problem.target.has_few_registers
+        product = problem.fold.elements[0]
+        self._has_products_apart = isinstance(product, Binary) and product.operation == "dot2"
         self._known_loading: dict[Any, _Loading] = {}
 
     def tiles(self) -> Iterator[Tile]:
@@ -153,8 +155,10 @@ class _Choices:
         return rows if is_along_lines and tile.size >= 2 * most else ()
 
     def _most_sums(self, vectors: int) -> int:
-        """Points of a tile of which the sums stay in registers, beside what a step loads."""
-        return (self.problem.machine.vector_registers - 1 - vectors) // vectors
+        """Points of a tile of which the sums stay in registers, beside what a step loads, and a product that another
+        instruction adds up: the last one of a scalar takes the register of that."""
+        others = vectors + 1 + (self._has_products_apart and vectors > 1)
+        return (self.problem.machine.vector_registers - others) // vectors
 
     def _interrupted(self, side: int, vector: Axis, tile: Axis, width: int) -> Iterator[Tile]:
         """Tiles of a few rows whose sums wait in memory, where the vectors of each step are on pages of their own: runs

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from opendml.expression.element_types import I8, I16, I32
+from opendml.expression.element_types import F32, I8, I16, I32
 from opendml.expression.ir import constant
 from opendml.llvm.builder import Builder
 from opendml.llvm.values import Value, vector_type
@@ -28,11 +28,13 @@ def _write_vpdpbusd(builder: Builder, a: Value, b: Value, c: Value) -> Value:
 
 
 def _write_vpmaddwd(builder: Builder, a: Value, b: Value, c: Value) -> Value:
-    """LLVM joins this with the addition where the processor can (VPDPWSSD)."""
+    """LLVM joins this with the addition where the processor can (VPDPWSSD). Elsewhere it would add up products of
+    several steps before they meet the sum, which takes more registers than a tile leaves."""
     lanes = a.lanes * 2
     kind = vector_type(I16, lanes)
     halves = [Value(builder.assign(f"bitcast {v.typed} to {kind}"), I16, lanes) for v in (a, b)]
-    return builder.binary("add", builder.intrinsic(f"llvm.x86.{_MADD[a.lanes]}", a, *halves), c)
+    total = builder.binary("add", builder.intrinsic(f"llvm.x86.{_MADD[a.lanes]}", a, *halves), c)
+    return builder.bitcast(builder.fenced(builder.bitcast(total, F32)), I32)
 
 
 def _write_usdot(builder: Builder, a: Value, b: Value, c: Value) -> Value:
