@@ -61,13 +61,15 @@ def test_no_bit_differs(name: str, batch: int, type: str) -> None:
         assert_identical(np.asarray(device.compile_graph(desc)(x)), expected)
 
 
-@pytest.mark.parametrize("level", ["vnni", "arm"])
+@pytest.mark.parametrize("level", ["vnni", "arm", "avx2", "avx512"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_what_runs_is_what_was_written_down(name: str, level: str) -> None:
-    """Interpreted, for processors that need not be this one."""
+    """Interpreted, for processors that need not be this one. Where products are of 16 bits convolutions of single
+    channels have none, and keep planes."""
     build, count = NETWORKS[name]
     before, after = laid_out(described(build, 1, "uint8"), level)
-    assert sum(map(has_runs, after.temporaries)) == count
+    keeps_planes = name == "depthwise" and level in ("avx2", "avx512")
+    assert sum(map(has_runs, after.temporaries)) == (0 if keeps_planes else count)
     arrays = [None if t is None else numbers(t) for t in before.inputs]
     expected, found = run_interpreted(before, arrays), run_interpreted(after, arrays)
     for a, b in zip(expected, found, strict=True):
@@ -76,10 +78,37 @@ def test_what_runs_is_what_was_written_down(name: str, level: str) -> None:
         assert_identical(b, a)
 
 
-@pytest.mark.parametrize("level", ["baseline", "avx2", "avx512"])
-def test_processors_without_products_of_four_bytes_keep_their_layouts(level: str) -> None:
-    before, after = laid_out(described(plain, 1, "uint8"), level)
+def test_processors_without_products_of_words_keep_their_layouts() -> None:
+    before, after = laid_out(described(plain, 1, "uint8"), "baseline")
     assert after is before
+
+
+@pytest.mark.parametrize("level", ["avx2", "avx512"])
+def test_words_of_two_are_copies_with_the_channels_of_a_point_side_by_side(level: str) -> None:
+    """No more of them than before, and points of which few places of a cache would have all are a line apart; what is
+    summed up at several taps goes along a point's words first, as filters lie."""
+    line = 64
+    for aliased, between in ((1024, 0), (line, line // 4)):
+        tuning = replace(TUNING, serial_work=0, aliased_run_bytes=aliased)
+        desc = described(plain, 2, "uint8")
+        before, after = laid_out(desc, level, tuning)
+        copies, made = ([t for t in d.temporaries if words_of_input(t)] for d in (before, after))
+        assert len(made) == len(copies) == 3
+        assert [t.strides[2] for t in made] == [9 * 11, 1, 1]  # The first one's input is the user's.
+        assert [t.strides[4] - t.sizes[2] for t in made if t.strides[2] == 1] == [between] * 2
+        kernels = [schedule_contraction(s, target_of(level)) for s in after.statements if isinstance(s, Compute)]
+        (fold,) = (k.fold for k in kernels if k is not None and all(axis.size > 1 for axis in k.fold.axes))
+        panel = target_of(level).machine.vector_bytes // 2
+        assert {e.address.coefficient(fold.axes[-1]) for e in elements(fold)} == {0, 1, panel}
+        x = weights([2, 32, 9, 11], 7, "uint8")
+        expected = np.asarray(dml.Device("reference").compile_graph(desc)(x))
+        for count in (1, 2, 7):
+            assert_identical(np.asarray(dml.Device(thread_count=count, tuning=tuning).compile_graph(desc)(x)), expected)
+
+
+def words_of_input(tensor: Tensor) -> bool:
+    """Whether a temporary tensor has the words of a convolution's input."""
+    return tensor.type.bits == 32 and tensor.name.endswith(("InputTensor_words", "padded_input_words"))
 
 
 def test_nothing_between_convolutions_is_copied() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from opendml.expression.affine import Affine, Element
-from opendml.expression.element_types import I8, I32, U8, U32
+from opendml.expression.element_types import I8, I16, I32, U8, U16, U32
 from opendml.expression.ir import Binary, Cast, Const, Expression, Tensor
 
 BYTES: Final = 4
@@ -49,19 +49,32 @@ def bytes_in_memory(e: Expression) -> MemoryWord | None:
 
 def parts_of_word(e: Expression) -> list[Expression]:
     """The bytes that an expression joins in a word, the lowest first; none if it does not join bytes."""
+    bytes = _parts(e, 8)
+    return bytes if all(byte.type in (I8, U8) for byte in bytes) else []
+
+
+def halves_of_word(e: Expression) -> list[Expression]:
+    """The bytes of which an expression joins the numbers of 16 bits in a word, as ``parts_of_word``."""
+    numbers = [part.operand for part in _parts(e, 16) if isinstance(part, Cast) and part.type is U16]
+    bytes = [number.operand for number in numbers if isinstance(number, Cast) and number.type is I16]
+    return bytes if len(bytes) == 2 and all(byte.type in (I8, U8) for byte in bytes) else []
+
+
+def _parts(e: Expression, bits: int) -> list[Expression]:
+    """What an expression joins in a word, so many bits each."""
     if isinstance(e, Cast) and e.type is I32:
         e = e.operand
     moved = list[Expression]()
-    while isinstance(e, Binary) and e.operation == "or" and len(moved) < BYTES:
+    while isinstance(e, Binary) and e.operation == "or" and len(moved) < I32.bits // bits:
         moved.append(e.right)
         e = e.left
     widened = [e]
     for number, part in enumerate(reversed(moved), 1):
-        if not isinstance(part, Binary) or part.operation != "shl" or not _is(part.right, 8 * number):
+        if not isinstance(part, Binary) or part.operation != "shl" or not _is(part.right, bits * number):
             return []
         widened.append(part.left)
-    bytes = [part.operand for part in widened if isinstance(part, Cast) and part.type is U32]
-    return bytes if len(bytes) == len(widened) and all(byte.type in (I8, U8) for byte in bytes) else []
+    parts = [part.operand for part in widened if isinstance(part, Cast) and part.type is U32]
+    return parts if len(parts) == len(widened) else []
 
 
 def _element(byte: Expression) -> Element | None:

@@ -152,7 +152,8 @@ class _Choices:
         """Axes of which several rows have points that are left. Where steps do not go along lines each row would read a
         line of its own at every step; rows of a single whole tile are better done in tiles of several rows."""
         is_along_lines = max(self.problem.distances(1 - side), default=0) < self.problem.machine.cache_line
-        return rows if is_along_lines and tile.size >= 2 * most else ()
+        is_better = tile.size >= 2 * most or self._has_products_apart
+        return rows if is_along_lines and is_better else ()
 
     def _most_sums(self, vectors: int) -> int:
         """Points of a tile of which the sums stay in registers, beside what a step loads, and a product that another

@@ -1,12 +1,13 @@
-"""Bytes between convolutions with the channels of a point side by side: words of four that need no copies.
+"""Bytes between convolutions with the channels of a point side by side: words that need no copies, or lesser ones.
 
 Convolutions of bytes read words of four channels and compute many channels of a point together. Where tensors between
 them have the channels of each point side by side (N, spatial..., C), these are stored as they are computed, and the
 next one finds its words in memory: the copies that packed them are gone, and those that put a margin around a tensor
-copy runs of bytes. What else reads such a tensor, as residual sums and poolings do, stores channels side by side, too,
-or runs over all points. Convolutions of single channels, whose words are neighbours in a row, go byte by byte: points
-that are next to each other share these, and all lanes are channels. Strides change, and the places of bits with them;
-no arithmetic does.
+copy runs of bytes. Words of two numbers of 16 bits, for processors that multiply no bytes, are copies still, of runs in
+runs: all other gains are the same. What else reads such a tensor, as residual sums and poolings do, stores channels
+side by side, too, or runs over all points. Convolutions of single channels, whose words are neighbours in a row, go
+byte by byte where words have four: points that are next to each other share these, and all lanes are channels. Strides
+change, and the places of bits with them; no arithmetic does.
 
 This is a matter of several operators, so it comes behind fusion, when what is left to be written is known.
 """
@@ -16,12 +17,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from opendml.expression.affine import Dependencies, address_of, affine
-from opendml.expression.element_types import I8, I32, U8, U32
+from opendml.expression.element_types import I8, I16, I32, U8, U16, U32
 from opendml.expression.ir import (
     Axis,
     Binary,
@@ -58,9 +59,9 @@ from opendml.graph.fusion import readers_in_writers
 from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.refine.margins_in_place import margins_in_place
-from opendml.targets.cpu.refine.refinement import with_runs
+from opendml.targets.cpu.refine.refinement import pitch_of_run, with_runs
 from opendml.targets.cpu.target import CpuTarget
-from opendml.targets.cpu.words_in_memory import BYTES, parts_of_word, word_in_memory
+from opendml.targets.cpu.words_in_memory import BYTES, halves_of_word, parts_of_word, word_in_memory
 
 CHANNEL: Final = 1
 """The dimension of a tensor's channels."""
@@ -69,12 +70,14 @@ CHANNEL: Final = 1
 def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition, dict[Single, Single]]:
     """The definition with such tensors where all that writes and reads them is as fast or faster with them; and for
     each statement that is another one now that which it was."""
-    if not machine_instructions(target.machine).find("dot4", I32):
+    found = machine_instructions(target.machine)
+    form = next((form for form in _FORMS if found.find(form.operation, I32)), None)
+    if form is None:
         return definition, {}
-    apart = _bytes_apart(definition)
+    apart = _bytes_apart(definition, form)
     while True:
         split, whole = _split(definition, apart, target)
-        runs = _Runs(split, target)
+        runs = _Runs(split, form, target)
         tensors = runs.tensors()
         left = {statement for statement, (made, _) in apart.items() if writes_of(made).isdisjoint(tensors)}
         if not left:
@@ -89,46 +92,67 @@ def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition,
     return placed, {s: was for s, was in were.items() if s in placed.statements}
 
 
+class _Form(NamedTuple):
+    """Words of so many channels, what multiplies them, and what tells their bytes from how they are joined."""
+
+    operation: str
+    channels: int
+    parts: Callable[[Expression], list[Expression]]
+
+    def joined(self, bytes: Sequence[Expression]) -> Expression:
+        """A word of bytes, or of the numbers of 16 bits that these are."""
+        value: Expression = constant(0, U32)
+        for i, byte in enumerate(bytes):
+            part = cast(byte, U8) if self.channels == BYTES else cast(cast(byte, I16), U16)
+            value = value | cast(part, U32) << U32.bits // self.channels * i
+        return cast(value, I32)
+
+
+_FORMS: Final = (_Form("dot4", 4, parts_of_word), _Form("dot2", 2, halves_of_word))
+"""The first one that a processor has an instruction for."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """A statement that copies a tensor's bytes into words of four channels, and nothing else."""
+    """A statement that copies a tensor's bytes into words of channels, and nothing else."""
 
     store: Store
     source: Tensor
 
 
-def _bytes_apart(definition: Definition) -> dict[Statement, tuple[Compute, Compute]]:
-    """Of statements that compute words of four channels, as residual sums and margins, those of the bytes, and of the
+def _bytes_apart(definition: Definition, form: _Form) -> dict[Statement, tuple[Compute, Compute]]:
+    """Of statements that compute words of channels, as residual sums and margins, those of the bytes, and of the
     words as copies of these."""
     found = dict[Statement, tuple[Compute, Compute]]()
     for statement in definition.statements:
-        pair = _pair(statement)
+        pair = _pair(statement, form)
         if pair is not None:
             found[statement] = pair
     return found
 
 
-def _pair(statement: Statement) -> tuple[Compute, Compute] | None:
+def _pair(statement: Statement, form: _Form) -> tuple[Compute, Compute] | None:
     if not isinstance(statement, Compute) or len(statement.stores) != 1:
         return None
     (store,) = statement.stores
-    copy, parts = store.tensor, parts_of_word(store.value)
+    copy, parts = store.tensor, form.parts(store.value)
     is_own = copy.role == "temporary" and copy.type is I32 and len(copy.sizes) > CHANNEL + 2
-    if not is_own or len(parts) != BYTES or _packed(store) is not None or copy.sizes[CHANNEL] != 1:
+    if not is_own or len(parts) != form.channels or _packed(store, form) is not None or copy.sizes[CHANNEL] != 1:
         return None
     image, _, word, *place = store.coordinates
     if not isinstance(word, Index) or word.axis.size != copy.sizes[CHANNEL + 1]:
         return None
-    channel, four = Axis("c", BYTES * word.axis.size), word * BYTES
-    value = substitute({four: index(channel)})(parts[0])
-    there = [substitute({index(channel): four + i if i else four})(value) for i in range(BYTES)]
+    count = form.channels
+    channel, first = Axis("c", count * word.axis.size), word * count
+    value = substitute({first: index(channel)})(parts[0])
+    there = [substitute({index(channel): first + i if i else first})(value) for i in range(count)]
     if word.axis in Dependencies().of(value) or any(a is not b for a, b in zip(there, parts, strict=True)):
         return None
-    bytes = temporary(f"{copy.name}_bytes", U8, [copy.sizes[0], channel.size, *copy.sizes[CHANNEL + 2 :]])
+    bytes = temporary(f"{copy.name}_bytes", value.type, [copy.sizes[0], channel.size, *copy.sizes[CHANNEL + 2 :]])
     axes = tuple(channel if axis is word.axis else axis for axis in statement.axes)
-    first = Compute(axes, (Store(bytes, (image, index(channel), *place), value),))
-    loads = [load(bytes, (image, four + i if i else four, *place)) for i in range(BYTES)]
-    return first, Compute(statement.axes, (Store(copy, store.coordinates, _word(loads)),))
+    made = Compute(axes, (Store(bytes, (image, index(channel), *place), value),))
+    loads = [load(bytes, (image, first + i if i else first, *place)) for i in range(count)]
+    return made, Compute(statement.axes, (Store(copy, store.coordinates, form.joined(loads)),))
 
 
 def _split(
@@ -163,8 +187,9 @@ def _writes_alike(statement: Statement, other: Statement) -> bool:
 class _Runs:
     """Which tensors of a definition get their channels side by side."""
 
-    def __init__(self, definition: Definition, target: CpuTarget) -> None:
-        self.definition, self.dependencies, self.target = definition, Dependencies(), target
+    def __init__(self, definition: Definition, form: _Form, target: CpuTarget) -> None:
+        self.definition, self.form, self.target = definition, form, target
+        self.dependencies = Dependencies()
         self.lanes = target.machine.vector_bytes * 8 // I32.bits
         self.numbers = {statement: number for number, statement in enumerate(definition.statements)}
         self.viewed = {t for pair in definition.views for t in pair}
@@ -190,7 +215,7 @@ class _Runs:
 
     def _may_be(self, tensor: Tensor) -> bool:
         is_plain = tensor.type in (I8, U8) and len(tensor.sizes) > 2 and tensor not in self.viewed
-        if not is_plain or tensor.sizes[CHANNEL] % BYTES or tensor.sizes[CHANNEL] < self.lanes:
+        if not is_plain or tensor.sizes[CHANNEL] % self.form.channels or tensor.sizes[CHANNEL] < self.lanes:
             return False
         is_whole = max(map(self.numbers.__getitem__, self.writers[tensor]), default=0) < min(
             map(self.numbers.__getitem__, self.readers[tensor]), default=0
@@ -222,7 +247,7 @@ class _Runs:
     def _has_vectors(self, fold: Fold, channel: Axis, others: set[Tensor]) -> bool:
         """Whether channels are the lanes of a sum of words: one factor moves along them, or both do, and lie so."""
         (product, *_) = fold.elements
-        if not isinstance(product, Binary) or product.operation != "dot4" or channel.size < self.lanes:
+        if not isinstance(product, Binary) or product.operation != self.form.operation or channel.size < self.lanes:
             return False
         moving = [f for f in (product.left, product.right) if channel in self.dependencies.of(f)]
         loads = [e for factor in moving for e in walk(factor) if isinstance(e, Load) and e.tensor not in others]
@@ -249,7 +274,8 @@ class _Runs:
         is_whole &= len({c for c, size in pairs if size > 1}) == sum(size > 1 for _, size in pairs)
         if copy.type is not I32 or not is_own or not is_whole or len(copy.sizes) < CHANNEL + 3:
             return None
-        return _packed(store) if all(self._is_sum_of(reader, copy) for reader in self.readers[copy]) else None
+        are_summed = all(self._is_sum_of(reader, copy) for reader in self.readers[copy])
+        return _packed(store, self.form) if are_summed else None
 
     # Laying them out -----------------------------------------------------------------------------------------------
 
@@ -262,7 +288,7 @@ class _Runs:
         kept = {s: words for s, words in copied.items() if s not in spared}
         for words in kept.values():
             copy = words.store.tensor
-            moved[copy] = with_runs(copy, CHANNEL + 1, copy.sizes[CHANNEL + 1])
+            moved[copy] = with_runs(copy, CHANNEL + 1, self._words_apart(copy))
 
         read, there = _reading(gone), _elsewhere(moved)
         statements, were, back = list[Statement](), dict[Single, Single](), dict[Tensor, Compute]()
@@ -287,6 +313,11 @@ class _Runs:
             statements.append(made)
         temporaries = (*(moved.get(t, t) for t in self.definition.temporaries if t not in gone), *back)
         return replace(self.definition, statements=tuple(statements), temporaries=temporaries), were
+
+    def _words_apart(self, copy: Tensor) -> int:
+        """Words from a point to the next one. Copies of bytes as they are fill no line more than these do."""
+        words = copy.sizes[CHANNEL + 1]
+        return words if self.form.channels == BYTES else pitch_of_run(words, copy.type.bits, self.target)
 
     def _pitch(self, tensor: Tensor) -> int:
         """Bytes from a point to the next one; of what windows read, no multiple of ``aliased_points``."""
@@ -327,7 +358,7 @@ def _byte_by_byte(fold: Fold) -> Fold | None:
     if not isinstance(product, Binary) or product.operation != "dot4":
         return None
     for word, other in ((product.left, product.right), (product.right, product.left)):
-        bytes = _loads_of_word(word)
+        bytes = _loads_among(parts_of_word(word))
         dimension = _dimension_of(bytes)
         if len(bytes) < 2 or dimension is None:
             continue
@@ -389,26 +420,18 @@ def _loads(expression: Expression, tensors: Iterable[Tensor]) -> list[Load]:
     return [e for e in walk(expression) if isinstance(e, Load) and e.tensor in tensors]
 
 
-def _packed(store: Store) -> _Words | None:
+def _packed(store: Store, form: _Form) -> _Words | None:
     """The bytes of a word, one behind the other in the dimension of channels of one tensor."""
-    loads = _loads_of_word(store.value)
-    is_word = len(loads) == BYTES and all(itertools.starmap(_follow, itertools.pairwise(loads)))
+    loads = _loads_among(form.parts(store.value))
+    is_word = len(loads) == form.channels and all(itertools.starmap(_follow, itertools.pairwise(loads)))
     return _Words(store, loads[0].tensor) if is_word else None
 
 
-def _loads_of_word(e: Expression) -> list[Load]:
-    """The elements that an expression joins in a word; none if any of its bytes is something else."""
-    parts = parts_of_word(e)
+def _loads_among(parts: Sequence[Expression]) -> list[Load]:
+    """The elements that the bytes of a word are; none if any of them is something else."""
     signed = [part.operand if isinstance(part, Cast) else part for part in parts]
     loads = [byte for byte in signed if isinstance(byte, Load) and byte.type in (I8, U8)]
     return loads if len(loads) == len(parts) else []
-
-
-def _word(bytes: Sequence[Expression]) -> Expression:
-    value: Expression = constant(0, U32)
-    for i, byte in enumerate(bytes):
-        value = value | cast(cast(byte, U8), U32) << 8 * i
-    return cast(value, I32)
 
 
 def _follow(first: Load, second: Load, dimension: int = CHANNEL) -> bool:

@@ -5,8 +5,9 @@ each, or, where there is no such instruction, ``dot2`` of two numbers of 16 bits
 sum, ``sum(x * y) - zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along the axis and padded
 with zeros, but for rows whose bytes are words as they lie in memory. Where a sum has no channels to pack, as depthwise
 convolutions have none, words have the neighbours that a row of a window reads, and all windows that share the row share
-its words. Integers are exact modulo 2^32, so the sums have the same bits in any order. Expressions in, expressions out:
-the interpreter can check what really runs.
+its words. Filters that are fixed and have several taps read the words of a point one after the other, which then lie
+so, where products are of two numbers. Integers are exact modulo 2^32, so the sums have the same bits in any order.
+Expressions in, expressions out: the interpreter can check what really runs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Store
 from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.panels import Columns
-from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, with_runs
+from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, pitch_of_run, with_runs
 from opendml.targets.cpu.refine.sums import Factor, Sum, moved, sum_of
 from opendml.targets.cpu.tuning import Tuning
 
@@ -197,10 +198,12 @@ class _Packing:
         self.axis, self.operation = axis, operation
         self.per_word = int(operation[-1])
         self.word = Axis("w", -(-axis.size // self.per_word))
-        self.fixed = surroundings.fixed
+        self.target, self.fixed = surroundings.target, surroundings.fixed
         self.has_fixed_filters = found.has_window_axes and found.right.load.tensor in self.fixed
         self.in_tiles = bool(machine_instructions(surroundings.target.machine).find("tiles of signed rows", I32))
-        self.has_rows_of_points = self.in_tiles and self.has_fixed_filters
+        has_taps = any(a.size > 1 for a in found.fold.axes if a is not axis)
+        self.has_words_last = operation == "dot2" and self.has_fixed_filters and has_taps
+        self.has_rows_of_points = self.has_words_last or (self.in_tiles and self.has_fixed_filters)
         self.found = Refinement()
         self.copies: dict[tuple[Load, int], Expression] = {}
         self.sums: dict[Expression, Expression] = {}
@@ -220,7 +223,8 @@ class _Statement:
         self.packing, self.packed, self.panels, self.found = packing, packed, panels, packing.found
         self.axis, self.operation = packing.axis, packing.operation
         self.word, self.per_word = packing.word, packing.per_word
-        self.axes = tuple(self.word if a is self.axis else a for a in packed.fold.axes)
+        axes = tuple(self.word if a is self.axis else a for a in packed.fold.axes)
+        self.axes = (*(a for a in axes if a is not self.word), self.word) if packing.has_words_last else axes
 
     def add(self) -> None:
         """The copies, the sums of the factors alone, and the statement itself."""
@@ -306,7 +310,9 @@ class _Statement:
         value = self._word(source, there, words.dimension, step, flipped)
         ordered = sorted(parts, key=lambda part: part.rank)
         copy = temporary(f"{source.name}_words", I32, [part.axis.size for part in ordered])
-        copy = copy if run is None else with_runs(copy, [part.axis for part in ordered].index(run))
+        if run is not None:
+            pitch = pitch_of_run(run.size, copy.type.bits, self.packing.target) if self.packing.has_words_last else None
+            copy = with_runs(copy, [part.axis for part in ordered].index(run), pitch)
         stored = Store(copy, indices(part.axis for part in ordered), cast(value, I32))
         self.found.temporaries.append(copy)
         self.found.statements.append(Compute(tuple(part.axis for part in parts), (stored,)))
