@@ -74,18 +74,24 @@ def test_steps_whose_weights_do_not_stay_near_are_told_by_the_second_cache_of_al
     assert tuned("icelake-server", system=SYSTEM).step_bytes == TUNING.step_bytes
 
 
-def test_a_core_that_reads_runs_by_itself_is_not_asked_to_and_pauses_less() -> None:
-    assert tuned("znver4").folded_prefetch_distance == 0 < TUNING.folded_prefetch_distance
-    assert tuned("znver4").runs_side_by_side == 1 < TUNING.runs_side_by_side
-    assert tuned("znver4").stage_bytes < TUNING.stage_bytes
-    assert tuned("znver4").streamed_row_bytes * 2 <= tuned("znver4").stage_bytes  # no row is too long for both
-    assert tuned("znver4").mixed_registers < TUNING.mixed_registers
-    assert tuned("znver4").fold_steps_at_once > TUNING.fold_steps_at_once == 0
+@pytest.mark.parametrize(("name", "level"), [("znver3", "avx2"), ("znver4", "avx512")])
+def test_a_core_that_reads_runs_by_itself_is_not_asked_to_and_pauses_less(name: str, level: str) -> None:
+    found = tuned(name, level)
+    assert found.runs_side_by_side == 1 < TUNING.runs_side_by_side
+    assert found.stage_bytes < TUNING.stage_bytes
+    assert found.streamed_row_bytes * 2 <= found.stage_bytes  # no row is too long for both
+    assert found.fold_steps_at_once > TUNING.fold_steps_at_once == 0
     assert tuned("icelake-server", system=SYSTEM).stage_bytes == TUNING.stage_bytes
 
 
-def test_such_a_core_reads_rows_in_runs_as_long_as_threads_leave_it() -> None:
-    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name="znver4")
+def test_folds_are_asked_for_where_that_takes_no_time() -> None:
+    assert tuned("znver4").folded_prefetch_distance == 0 < tuned("znver3", "avx2").folded_prefetch_distance
+    assert tuned("znver4").mixed_registers < tuned("znver3", "avx2").mixed_registers == TUNING.mixed_registers
+
+
+@pytest.mark.parametrize(("name", "level"), [("znver3", "avx2"), ("znver4", "avx512")])
+def test_such_a_core_reads_rows_in_runs_as_long_as_threads_leave_it(name: str, level: str) -> None:
+    machine = replace(machine_of("x86_64-unknown-linux-gnu", level), cpu_name=name)
     few, many = (tuning_of(machine, threads) for threads in (2, THREADS))
     assert few.interrupted_items < many.interrupted_items == TUNING.interrupted_items
     assert few.run_bytes[1] == many.run_bytes[1] > TUNING.run_bytes[1]
