@@ -132,6 +132,16 @@ def test_matrices_are_copied_where_it_is_worth_it(desc: operators.Gemm, names: l
     assert names_of(assert_refined_is_defined(desc)) == names
 
 
+@pytest.mark.parametrize("transposed", ["a", "ab"])
+def test_columns_in_few_places_of_a_cache_are_copied_where_there_are_few_registers(transposed: str) -> None:
+    """Steps that are a kibibyte apart, or a multiple of it, of which tiles read less than a line."""
+    few, many = (CpuTarget(machine_of("x86_64-unknown-linux-gnu", level)) for level in ("avx2", "avx512"))
+    for rows, of_few in ((256, ["packed_ATensor"]), (512, ["packed_ATensor"]), (264, [])):
+        desc = product(rows, 20, 128, transposed=transposed)
+        for target, names in ((few, of_few), (many, [])):
+            assert names_of(assert_refined_is_defined(desc, target)) == names
+
+
 @pytest.mark.parametrize(("inner", "gap"), [(512, 16), (1024, 16), (500, 0)])
 def test_rows_of_copies_do_not_fall_into_the_same_places_of_a_cache(inner: int, gap: int) -> None:
     """Those that are half a page long, or whole ones, have a line between them."""

@@ -79,6 +79,7 @@ class _Refined:
         self.product = product
         self.tuning: Tuning = surroundings.target.tuning
         self.machine: Machine = surroundings.target.machine
+        self.has_few_registers = surroundings.target.has_few_registers
         self.is_fixed = product.right.tensor in surroundings.fixed
         self.is_dot = product.sum.fold.partials > 1
         self.found = Refinement()
@@ -119,7 +120,7 @@ class _Refined:
         left, steps, size = product.left, product.inner.size, product.left.tensor.type.bits // 8
         is_small = product.row.size * steps * size <= tuning.vector_side_bytes
         is_near = is_small or steps <= tuning.many_steps
-        return not self.is_dot and left.stride(-2) == 1 and is_near and not self._is_aliased(left)
+        return not self.is_dot and left.stride(-2) == 1 and is_near and not self._is_crowded(left)
 
     def _is_better_turned(self) -> bool:
         """Whether vectors had better lie along the columns of the left matrix, which each thread copies to panels of
@@ -130,6 +131,12 @@ class _Refined:
         is_turned = left.stride(-2) == 1 and right.stride(-2) == 1 and right.stride(-1) != 1
         is_wide = product.row.size >= self.tuning.columns_of_rows
         return not self.is_dot and is_turned and is_wide and self._is_aliased(left)
+
+    def _is_crowded(self, matrix: _Matrix) -> bool:
+        """Whether what the steps read falls into so few places of the nearest cache that it is gone before the next
+        tile wants the rest of its lines."""
+        apart = matrix.stride(-1) * matrix.tensor.type.bits // 8
+        return apart % (self.tuning.crowded_column_bytes if self.has_few_registers else self.tuning.page_bytes) == 0
 
     def _is_aliased(self, matrix: _Matrix) -> bool:
         """Whether what one step reads and what the next one does are whole pages apart."""
